@@ -1,0 +1,29 @@
+"""What a broker says about itself at one moment, as values. `tideline.kafka` asks; planning and publishing compare."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """One partition at one moment, asked at the isolation level at which it will be read."""
+
+    partition: int
+    log_start: int
+    """The oldest offset that the broker still holds."""
+    end: int
+    """The next offset that may be read: the last stable offset, so never past an open transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """One topic incarnation at one moment."""
+
+    cluster_id: str
+    topic: str
+    topic_id: UUID
+    """Changes when a topic is deleted and created again under its name; the name does not."""
+    compacted: bool
+    """Whether `cleanup.policy` holds `compact`: then offsets may be missing for good reason."""
+    partitions: tuple[PartitionFacts, ...]
+    """In ascending order of partition number."""

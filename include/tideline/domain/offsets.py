@@ -1,0 +1,57 @@
+"""Half-open ranges of Kafka offsets and their arithmetic. Standard library only; knows nothing of brokers or ledgers."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Offsets `start <= offset < end` of one stream; `end` is the next offset to read.
+
+    Never empty, never unbounded: what Kafka calls "earliest", "latest" or -1 cannot be written down here.
+
+    Raises:
+        ValueError: `start` is negative, or `end` is not above `start`.
+    """
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if self.start < 0:
+            raise ValueError(f"offset range must start at 0 or later, got [{self.start}, {self.end})")
+        if self.end <= self.start:
+            raise ValueError(f"offset range must not be empty, got [{self.start}, {self.end})")
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end})"
+
+    def __contains__(self, offset: int) -> bool:
+        return self.start <= offset < self.end
+
+    def overlaps(self, other: "OffsetRange") -> bool:
+        """Whether the two share at least one offset."""
+        return self.start < other.end and other.start < self.end
+
+    def first(self, count: int) -> "OffsetRange":
+        """The first `count` offsets, or all of them where there are fewer."""
+        return OffsetRange(self.start, min(self.end, self.start + count))
+
+
+def subtract(whole: OffsetRange, taken: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """What of `whole` no range of `taken` covers, in ascending order, as few ranges as possible.
+
+    `taken` may overlap, lie outside of `whole`, and come in any order.
+    """
+    start = whole.start
+    for piece in sorted(taken):
+        if piece.end <= start or piece.start >= whole.end:
+            continue
+        if piece.start > start:
+            yield OffsetRange(start, piece.start)
+        start = piece.end
+    if start < whole.end:
+        yield OffsetRange(start, whole.end)
