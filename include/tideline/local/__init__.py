@@ -1,0 +1,1 @@
+"""The local stack without Docker: Postgres, Kafka and Airflow as ordinary processes."""

@@ -1,0 +1,62 @@
+"""Which account Postgres runs as: it refuses root. Changes no permissions of folders above its own."""
+
+import os
+import pwd
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from tideline.errors import FatalError
+
+_OTHERS_MAY_PASS = 0o001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """How to start a program as somebody else."""
+
+    user: tuple[int, int] | None = None
+    """The uid and gid to change to before the program starts; None stays the caller's."""
+    prefix: tuple[str, ...] = ()
+    """A program and arguments to put before the command, which change the account themselves."""
+    owner: tuple[int, int] | None = None
+    """The uid and gid that must own the program's files; None leaves them the caller's."""
+
+
+def unprivileged(*reach: Path) -> Account:
+    """The caller's own account, or `nobody` when the caller is root.
+
+    Below a folder that is closed to others (root's home, a temporary folder) `nobody` gets one capability with it, to
+    pass closed folders; copying data and programs elsewhere would leave files behind outside the checkout.
+
+    Args:
+        reach: Existing files and folders that the program must get at.
+
+    Raises:
+        FatalError: `nobody` does not exist, or cannot be given the capability.
+    """
+    if os.geteuid() != 0:
+        return Account()
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        raise FatalError(
+            "Postgres refuses to run as root, and this machine has no account `nobody`",
+            next_step="run as an ordinary user, or create the account",
+        ) from None
+    owner = (nobody.pw_uid, nobody.pw_gid)
+    closed = [
+        folder for path in reach for folder in path.resolve().parents if not folder.stat().st_mode & _OTHERS_MAY_PASS
+    ]
+    if not closed:
+        return Account(user=owner, owner=owner)
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        raise FatalError(
+            f"Postgres refuses to run as root, and `nobody` cannot pass {closed[0]} (no `setpriv` here to help it)",
+            next_step="move the checkout to a folder that everyone may pass (such as /srv), or run as an ordinary user",
+        )
+    capability = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+    # Changing the account clears the tie to the parent, so setpriv has to make it anew.
+    change = (f"--reuid={owner[0]}", f"--regid={owner[1]}", "--clear-groups", "--pdeathsig=INT")
+    return Account(prefix=(setpriv, *change, *capability), owner=owner)

