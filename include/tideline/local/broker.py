@@ -4,7 +4,6 @@ import base64
 import os
 import secrets
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -149,13 +148,9 @@ class Broker:
         shutil.rmtree(self._directory / "data", ignore_errors=True)
         # The first letter is fixed because an id that starts with "-" would be read as an option.
         cluster = base64.urlsafe_b64encode(b"T" + secrets.token_bytes(15)).decode().rstrip("=")
-        tool = [*self._java("-Xmx256m"), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
-        done = subprocess.run(tool, cwd=self._directory, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise FatalError(
-                f"Kafka could not format {self._directory / 'data'}:\n{done.stdout}{done.stderr}".rstrip(),
-                next_step="put the cause right (disk space, permissions) and run the same command again",
-            )
+        command = [*self._java("-Xmx256m"), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        log = self._directory / "format.log"
+        Child("Kafka's storage tool", command, log=log, cwd=self._directory).finish(seconds=120)
 
     def _java(self, *memory: str) -> list[str]:
         log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -121,8 +120,8 @@ class Postgres:
         if account.owner:
             for path in (self._directory, self._directory / "password", draft):
                 os.chown(path, *account.owner)
-        user = {"user": account.user[0], "group": account.user[1], "extra_groups": []} if account.user else {}
-        done = subprocess.run(
+        Child(
+            "initdb",
             [
                 *account.prefix,
                 str(_bin() / "initdb"),
@@ -131,17 +130,10 @@ class Postgres:
                 f"--pwfile={self._directory / 'password'}",
                 *_INITDB,
             ],
+            log=self._directory / "initdb.log",
             cwd=self._directory,
-            capture_output=True,
-            text=True,
-            check=False,
-            **user,  # type: ignore[call-overload]  # the stub wants literal keyword arguments
-        )
-        if done.returncode:
-            raise FatalError(
-                f"initdb could not make a database cluster in {draft}:\n{done.stderr.strip()}",
-                next_step="put the cause right (disk space, permissions) and run the same command again",
-            )
+            user=account.user,
+        ).finish(seconds=120)
         draft.rename(self._data)
 
     def _ready(self) -> bool:

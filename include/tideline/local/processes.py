@@ -1,18 +1,19 @@
 """Child processes of the local stack: start, wait until ready, end.
 
-Owns the identity of a process (pid and creation time) and the order of signals. Never ends a process that it cannot
-identify, and never by name. Called by each part of the stack and by `make down`.
+Owns the identity of a process (pid and creation time), the record of it beside its log file, and the order of signals.
+Never ends a process that it cannot identify, and never by name. Called by each part of the stack and by `make down`.
 """
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
@@ -21,6 +22,7 @@ from tideline.errors import RetryableError
 
 _LOG_TAIL = 15
 _PR_SET_PDEATHSIG = 1
+_RECORD = ".pid"
 # Loaded before any fork: between fork and exec the child must not take the loader's locks.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -32,11 +34,13 @@ class Identity:
     pid: int
     created: float
     """Seconds since the epoch."""
+    stop_signal: int = signal.SIGTERM
+    """The signal that asks it to stop gracefully."""
 
     @classmethod
-    def of(cls, pid: int) -> "Identity":
+    def of(cls, pid: int, *, stop_signal: int = signal.SIGTERM) -> "Identity":
         """The identity of the live process `pid`."""
-        return cls(pid=pid, created=psutil.Process(pid).create_time())
+        return cls(pid=pid, created=psutil.Process(pid).create_time(), stop_signal=stop_signal)
 
     def process(self) -> psutil.Process | None:
         """The process, or None when it is gone, even if its pid is in use again."""
@@ -49,7 +53,7 @@ class Identity:
 
 
 class Child:
-    """A program that runs until it is stopped; its output goes to a log file. It ends when its starter is killed.
+    """A started program: output goes to a log file, identity to a record beside it. It ends when its starter dies.
 
     Start it from a thread that lives as long as it should: Linux counts the end of the starting *thread* as its death.
 
@@ -76,7 +80,6 @@ class Child:
     ) -> None:
         self.name = name
         self.log = log
-        self._stop_signal = stop_signal
         account = {"user": user[0], "group": user[1], "extra_groups": []} if user else {}
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
@@ -94,7 +97,9 @@ class Child:
                 **account,  # type: ignore[call-overload]  # the stub wants literal keyword arguments
             )
         self.pid = self._popen.pid
-        self.identity = Identity.of(self.pid)
+        self.identity = Identity.of(self.pid, stop_signal=stop_signal)
+        self._record = log.with_suffix(_RECORD)
+        self._record.write_text(json.dumps(asdict(self.identity)))
 
     def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
         """Return as soon as `ready()` is true.
@@ -110,14 +115,30 @@ class Child:
                 raise self._failure(f"was not ready after {seconds:.0f} s")
             time.sleep(0.05)
 
+    def finish(self, *, seconds: float) -> None:
+        """Wait for a program that ends by itself.
+
+        Raises:
+            RetryableError: It failed, or was not done within `seconds`.
+        """
+        try:
+            code = self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.stop(patience=5)
+            raise self._failure(f"was not done after {seconds:.0f} s") from None
+        self._record.unlink(missing_ok=True)
+        if code:
+            raise self._failure(f"failed with exit code {code}")
+
     def alive(self) -> bool:
         """Whether it still runs."""
         return self._popen.poll() is None
 
     def stop(self, *, patience: float = 30) -> None:
         """Ask it to stop, wait up to `patience` seconds, then kill it and whatever it left behind."""
-        end([self.identity], self._stop_signal, patience=patience)
+        end([self.identity], patience=patience)
         self._popen.wait()
+        self._record.unlink(missing_ok=True)
 
     def _failure(self, what: str) -> RetryableError:
         lines = self.log.read_text(errors="replace").splitlines()[-_LOG_TAIL:]
@@ -128,17 +149,34 @@ class Child:
         )
 
 
-def end(identities: Iterable[Identity], first: signal.Signals = signal.SIGTERM, *, patience: float) -> None:
-    """Send `first` to each of these processes that still lives; after `patience` seconds kill what is left.
+def end_recorded(directory: Path, *, patience: float = 30) -> int:
+    """End what the records below `directory` name, the newest first: what a supervisor that was killed left behind.
+
+    Returns:
+        How many of them still lived.
+    """
+    records = {file: Identity(**json.loads(file.read_text())) for file in directory.glob(f"*/*{_RECORD}")}
+    lived = 0
+    for file, identity in sorted(records.items(), key=lambda item: item[1].created, reverse=True):
+        lived += identity.process() is not None
+        end([identity], patience=patience)
+        file.unlink(missing_ok=True)
+    return lived
+
+
+def end(identities: Iterable[Identity], *, patience: float) -> None:
+    """Ask each of these processes that still lives to stop; after `patience` seconds kill what is left.
 
     What they started goes with them, also what outlived them: it is found by its session.
     """
     known = list(identities)
-    processes = [process for identity in known if (process := identity.process())]
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(first)
-    psutil.wait_procs(processes, timeout=patience)
+    asked = []
+    for identity in known:
+        if process := identity.process():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(identity.stop_signal)
+            asked.append(process)
+    psutil.wait_procs(asked, timeout=patience)
     rest = [process for identity in known for process in _session(identity)]
     for process in rest:
         with contextlib.suppress(psutil.NoSuchProcess):

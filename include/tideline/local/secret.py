@@ -5,11 +5,11 @@ import secrets
 from pathlib import Path
 
 
-def keep(file: Path) -> str:
-    """The secret in `file`, made on first use. It is safe inside a URL and inside a quoted string."""
+def keep(file: Path, *, size: int = 32) -> str:
+    """The secret in `file`, made of `size` random bytes on first use. It needs no quoting in a URL."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(file, secrets.token_hex(32))
+        write(file, secrets.token_hex(size))
     return file.read_text()
 
 

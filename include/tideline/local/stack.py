@@ -1,0 +1,142 @@
+"""The whole local stack in one folder. The one place that knows the order of its parts.
+
+Called by `python -m tideline.local` and by test fixtures, with any folder.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tideline import settings
+from tideline.local import ports
+from tideline.local.broker import Broker
+from tideline.local.orchestrator import AirflowOptions, Orchestrator
+from tideline.local.postgres import Postgres
+
+_LOCAL = settings.PROJECT / ".local"
+
+Report = Callable[[str, float], None]
+
+
+class Stack:
+    """Postgres, a Kafka broker and, if asked for, Airflow; a context manager.
+
+    Use it from a thread that lives as long as the stack should (see `processes.Child`).
+
+    Args:
+        directory: The folder that everything is kept in; data stays there between starts.
+        airflow: What Airflow is to run; None leaves Airflow out.
+        usual_ports: Take 5432, 9092, 9094 and 8080 where they are free; otherwise any free ports.
+        broker_properties: Server properties for the broker.
+        variables: Variables for everyone who talks to the stack, Airflow's tasks too.
+        report: Called after each step with its name and its seconds.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        airflow: AirflowOptions | None = None,
+        usual_ports: bool = False,
+        broker_properties: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
+        report: Report = lambda _step, _seconds: None,
+    ) -> None:
+        def port(usual: int) -> int:
+            return ports.choose(usual if usual_ports else 0)
+
+        directory = directory.absolute()
+        self._report = report
+        self._variables = dict(variables or {})
+        self.postgres = Postgres(directory / "postgres", port=port(5432))
+        self.broker = Broker(
+            directory / "kafka",
+            _LOCAL / "jars" / "kafka",
+            port=port(9092),
+            sasl_port=port(9094),
+            properties=broker_properties,
+        )
+        self._airflow = (directory / "airflow", airflow, port(8080)) if airflow else None
+        self.orchestrator: Orchestrator | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the parts in order and wait until all answer. Ends what it started when one of them does not."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        self.broker.launch()  # boots while Postgres starts and Airflow's database is migrated
+        with self._step("Postgres"):
+            self.postgres.start()
+            self.postgres.ensure_database("warehouse")
+        if self._airflow:
+            directory, options, port = self._airflow
+            self.postgres.ensure_database("airflow")
+            self.orchestrator = Orchestrator(
+                directory,
+                metadata_url=self.postgres.url("airflow"),
+                options=options,
+                environment=self._data_environment(),
+                port=port,
+            )
+            with self._step("Airflow database"):
+                self.orchestrator.migrate()
+        with self._step("Kafka"):
+            self.broker.wait()
+        if self.orchestrator:
+            with self._step("Airflow API and DAG processor"):
+                self.orchestrator.start_api()
+            with self._step("Airflow scheduler and triggerer"):
+                self.orchestrator.start_scheduler()
+
+    def stop(self) -> None:
+        """Stop the parts, those that use others first. Harmless when nothing runs."""
+        if self.orchestrator:
+            with self._step("Airflow"):
+                self.orchestrator.stop()
+        with self._step("Kafka"):
+            self.broker.stop()
+        with self._step("Postgres"):
+            self.postgres.stop()
+
+    def environment(self) -> dict[str, str]:
+        """The variables for anyone who wants to talk to the stack. They hold passwords."""
+        found = self._data_environment()
+        if self.orchestrator:
+            found |= {
+                "TIDELINE_AIRFLOW_URL": self.orchestrator.base_url,
+                "TIDELINE_AIRFLOW_USERNAME": self.orchestrator.username,
+                "TIDELINE_AIRFLOW_PASSWORD": self.orchestrator.password,
+            }
+        return found
+
+    def _data_environment(self) -> dict[str, str]:
+        return {
+            "TIDELINE_LEDGER_URL": self.postgres.url("warehouse"),
+            "TIDELINE_KAFKA": self.broker.bootstrap,
+            "TIDELINE_PIPELINES": str(settings.pipelines_dir()),
+            "TIDELINE_SPARK_JARS": str(_LOCAL / "jars" / "spark"),
+            "TIDELINE_SPARK_ARCHIVE": str(_LOCAL / "spark.jsa"),
+            **self._variables,
+        }
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        begin = time.monotonic()
+        yield
+        self._report(name, time.monotonic() - begin)
