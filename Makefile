@@ -3,13 +3,20 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock
+.PHONY: help setup up down lock
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup:  ## Install packages and jars under .local/ (once; quick to repeat)
+	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on the PATH; install Python 3.11+, or name one: make setup PYTHON=..."; exit 1; }
 	@$(PYTHON) include/tideline/local/setup.py
+
+up: setup  ## Start Postgres, Kafka and Airflow, and say where they are
+	@$(ENV)/python -m tideline.local up
+
+down:  ## Stop them, also after a crash; data stays
+	@test ! -x $(ENV)/python || $(ENV)/python -m tideline.local down
 
 lock:  ## Turn requirements.in into requirements.txt
 	@$(ENV)/uv pip compile --quiet --no-header --python-version 3.11 requirements.in -o requirements.txt

@@ -1,27 +1,24 @@
 """Airflow's components on loopback, each a process: API server, DAG processor, scheduler, triggerer.
 
 Owns AIRFLOW_HOME and the order in which the components start and stop. Its tasks inherit the environment it is given.
-Never touches the metadata database but through Airflow. Called by the stack.
+Never changes the metadata database but through Airflow. Called by the stack.
 """
 
 import base64
 import json
-import os
-import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import cast
 
 import httpx
+import psycopg2
 
-from tideline.local import ports, secret
+from tideline.local import ports, secret, surroundings
 from tideline.local.processes import Child, end
-
-_BIN = Path(sys.executable).parent
-# Settings of another Airflow or Spark on this machine would steer ours.
-_FOREIGN = ("AIRFLOW_", "SPARK_", "PYSPARK_", "TIDELINE_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +81,14 @@ class Orchestrator:
         self.start_scheduler()
 
     def migrate(self) -> None:
-        """Bring the metadata database up to date."""
+        """Bring the metadata database up to date, unless this version of Airflow has done so."""
         self._directory.mkdir(parents=True, exist_ok=True)
         secret.write(self._directory / "passwords.json", json.dumps({self.username: self.password}))
-        self._run("db", "migrate").finish(seconds=300)
+        done = self._directory / "migrated"  # asking Airflow itself takes as long as a migration
+        version = metadata.version("apache-airflow")
+        if not (done.exists() and done.read_text() == version and self._has_tables()):
+            self._run("db", "migrate").finish(seconds=300)
+            done.write_text(version)
 
     def start_api(self) -> None:
         """Start the API server and the DAG processor and wait until the API answers."""
@@ -107,28 +108,19 @@ class Orchestrator:
         self._children["dag-processor"].wait_until(lambda: self._reports("dag_processor", since), seconds=180)
 
     def stop(self) -> None:
-        """Stop the components, the API last: tasks that are being stopped still report to it."""
-        api = self._children.pop("api-server", None)
-        end([child.identity for child in self._children.values()], patience=30)
-        for child in [*self._children.values(), *([api] if api else [])]:
+        """Stop the components, the scheduler first: its running tasks still report to the API."""
+        if scheduler := self._children.pop("scheduler", None):
+            scheduler.stop()
+        # The triggerer would wait ten seconds for its own child, with nothing to save here: after five it is killed.
+        end([child.identity for child in self._children.values()], patience=5)
+        for child in self._children.values():
             child.stop()
         self._children.clear()
 
     def environment(self) -> dict[str, str]:
         """The environment of every component. It holds secrets."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-        proxied = inherited.get("NO_PROXY") or inherited.get("no_proxy")
-        direct = ",".join([*([proxied] if proxied else []), "localhost", ports.LOOPBACK])
         return {
-            **inherited,
-            # A proxy that a user needs for downloads cannot reach the components of this machine.
-            "NO_PROXY": direct,
-            "no_proxy": direct,
-            "PATH": f"{_BIN}{os.pathsep}{inherited.get('PATH', os.defpath)}",
-            # Spark would start its Python workers with the first python3 on the PATH.
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": ports.LOOPBACK,
-            "SPARK_LOCAL_DIRS": str(self._directory / "spark"),
+            **surroundings.clean(self._directory / "spark"),
             **self._settings(),
             **self._options.settings,
             **self._given,
@@ -178,11 +170,16 @@ class Orchestrator:
     def _run(self, command: str, *arguments: str) -> Child:
         return Child(
             f"airflow {command}",
-            [str(_BIN / "airflow"), command, *arguments],
+            [str(surroundings.BIN / "airflow"), command, *arguments],
             log=self._directory / f"{command}.log",
             cwd=self._directory,
             environment=self.environment(),
         )
+
+    def _has_tables(self) -> bool:
+        with closing(psycopg2.connect(self._metadata_url)) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT to_regclass('alembic_version') IS NOT NULL")
+            return cursor.fetchone() == (True,)
 
     def _reports(self, component: str, since: datetime) -> bool:
         """Whether a heartbeat came after `since`: an older one may be that of a component stopped a moment ago."""

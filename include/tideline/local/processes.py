@@ -149,19 +149,16 @@ class Child:
         )
 
 
-def end_recorded(directory: Path, *, patience: float = 30) -> int:
-    """End what the records below `directory` name, the newest first: what a supervisor that was killed left behind.
+def recorded(directory: Path) -> dict[Path, Identity]:
+    """The records of the parts below `directory`: of those that run, and of those that nobody has stopped."""
+    return {file: Identity(**json.loads(file.read_text())) for file in directory.glob(f"*/*{_RECORD}")}
 
-    Returns:
-        How many of them still lived.
-    """
-    records = {file: Identity(**json.loads(file.read_text())) for file in directory.glob(f"*/*{_RECORD}")}
-    lived = 0
-    for file, identity in sorted(records.items(), key=lambda item: item[1].created, reverse=True):
-        lived += identity.process() is not None
+
+def end_recorded(directory: Path, *, patience: float = 30) -> None:
+    """End what the records below `directory` name, the newest first: what a supervisor that was killed left behind."""
+    for file, identity in sorted(recorded(directory).items(), key=lambda item: item[1].created, reverse=True):
         end([identity], patience=patience)
         file.unlink(missing_ok=True)
-    return lived
 
 
 def end(identities: Iterable[Identity], *, patience: float) -> None:

@@ -3,9 +3,8 @@
 Called by `python -m tideline.local` and by test fixtures, with any folder.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,7 +17,7 @@ from tideline.local.postgres import Postgres
 
 _LOCAL = settings.PROJECT / ".local"
 
-Report = Callable[[str, float], None]
+Step = Callable[[str], AbstractContextManager[None]]
 
 
 class Stack:
@@ -32,7 +31,7 @@ class Stack:
         usual_ports: Take 5432, 9092, 9094 and 8080 where they are free; otherwise any free ports.
         broker_properties: Server properties for the broker.
         variables: Variables for everyone who talks to the stack, Airflow's tasks too.
-        report: Called after each step with its name and its seconds.
+        step: Entered for each step with its name, left when it is done.
     """
 
     def __init__(
@@ -43,13 +42,13 @@ class Stack:
         usual_ports: bool = False,
         broker_properties: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
-        report: Report = lambda _step, _seconds: None,
+        step: Step = lambda _name: nullcontext(),
     ) -> None:
         def port(usual: int) -> int:
             return ports.choose(usual if usual_ports else 0)
 
         directory = directory.absolute()
-        self._report = report
+        self._step = step
         self._variables = dict(variables or {})
         self.postgres = Postgres(directory / "postgres", port=port(5432))
         self.broker = Broker(
@@ -134,9 +133,3 @@ class Stack:
             "TIDELINE_SPARK_ARCHIVE": str(_LOCAL / "spark.jsa"),
             **self._variables,
         }
-
-    @contextmanager
-    def _step(self, name: str) -> Iterator[None]:
-        begin = time.monotonic()
-        yield
-        self._report(name, time.monotonic() - begin)

@@ -1,0 +1,87 @@
+"""`python -m tideline.local up | down | status`: the local stack of this checkout, for people and for make."""
+
+import argparse
+import sys
+import time
+
+from tideline.errors import TidelineError
+from tideline.local import supervisor
+from tideline.local.processes import recorded
+from tideline.local.supervisor import RUN, State
+
+_NOT_UP = 3  # as `systemctl status` answers
+
+
+def main() -> int:
+    """Do what the command line asks; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tideline.local", description=__doc__)
+    parser.add_argument("command", choices=("up", "down", "status", "supervise"))
+    parser.add_argument("--unpaused", action="store_true", help="new DAGs run without being switched on first")
+    given = parser.parse_args()
+    try:
+        if given.command == "up":
+            return up(unpaused=given.unpaused)
+        if given.command == "supervise":
+            supervisor.supervise(unpaused=given.unpaused)
+            return 0
+        return down() if given.command == "down" else status()
+    except TidelineError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def up(*, unpaused: bool) -> int:
+    """Start the stack, unless it is up, and say where it is."""
+    state = State.read()
+    if state is None:
+        begin = time.monotonic()
+        state = supervisor.launch(unpaused=unpaused)
+        print(f"The local stack is up after {time.monotonic() - begin:.0f} s.")
+    else:
+        print(
+            "The local stack is up already." if state.ready else "The local stack is being started by another command."
+        )
+    _show_places(state)
+    return 0
+
+
+def down() -> int:
+    """Stop the stack; harmless when nothing runs."""
+    begin = time.monotonic()
+    ended = supervisor.stop()
+    seconds = time.monotonic() - begin
+    print(
+        f"The local stack is down after {seconds:.0f} s; its data stays."
+        if ended
+        else "The local stack was not running."
+    )
+    return 0
+
+
+def status() -> int:
+    """Show each part; returns 0 only when all of them run."""
+    state = State.read()
+    if state is None or not state.ready:
+        print("The local stack is not up. Start it with `make up`.")
+        return _NOT_UP
+    alive = {file: identity.process() is not None for file, identity in recorded(RUN).items()}
+    for file, lives in sorted(alive.items()):
+        print(f"  {file.stem:<16} {'running' if lives else 'ENDED; read ' + str(file.with_suffix('.log'))}")
+    _show_places(state)
+    return 0 if all(alive.values()) else _NOT_UP
+
+
+def _show_places(state: State) -> None:
+    if not state.ready:
+        return
+    found = state.environment
+    print(f"  Airflow   {found['TIDELINE_AIRFLOW_URL']}   user {found['TIDELINE_AIRFLOW_USERNAME']}", end="")
+    print(f"   password {found['TIDELINE_AIRFLOW_PASSWORD']}")
+    print(f"  Kafka     {found['TIDELINE_KAFKA']}")
+    print(f"  Postgres  {found['TIDELINE_LEDGER_URL'].rpartition('@')[2]}   (password: {RUN}/postgres/password)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""Set-up: an environment, packages, jars and a class-data archive, all under `.local/`. Run by the system's Python.
+
+Standard library only, and no syntax newer than Python 3.6, so that an old Python gets a message and no syntax error.
+Each step leaves a stamp of all that it depends on: a repeat does nothing, a step that was killed is done again.
+Names no registry: pip, uv and Java go where the user's own configuration sends them.
+"""
+
+import ast
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+LOCAL = ROOT / ".local"
+ENV = LOCAL / "env"
+PYTHON = ENV / "bin" / "python"
+UV = ENV / "bin" / "uv"
+NEEDED_PYTHON = (3, 11)
+NEEDED_JAVA = 17
+NEEDED_DISK_GB = 5
+_LOG_TAIL = 15
+# What pip is told by its files and variables, in uv's words: uv reads none of pip's.
+_UV_WORDS = {
+    "index-url": "UV_INDEX_URL",
+    "extra-index-url": "UV_EXTRA_INDEX_URL",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "cert": "SSL_CERT_FILE",
+    "default-timeout": "UV_HTTP_TIMEOUT",
+    "timeout": "UV_HTTP_TIMEOUT",
+    "proxy": "ALL_PROXY",
+}
+
+
+class SetupError(Exception):
+    """A reason why set-up cannot go on, and what to do about it."""
+
+    def __init__(self, problem: str, next_step: str) -> None:
+        super().__init__(f"{problem}\n  Next: {next_step}")
+
+
+def main() -> None:
+    """Check the machine, then do every step that is not done."""
+    try:
+        check_python()
+        java_version = check_java()
+        LOCAL.mkdir(exist_ok=True)
+        with (LOCAL / "setup.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # `make up` and `make test` side by side set up once
+            set_up(java_version)
+    except SetupError as error:
+        sys.exit(f"set-up: {error}")
+
+
+def set_up(java_version: str) -> None:
+    """Do the steps in order; each key holds all that the step's result depends on."""
+    interpreter = f"{sys.implementation.cache_tag} {sys.base_prefix}"
+    packages = interpreter + digest(ROOT / "requirements.txt")
+    step("Python environment", interpreter, make_environment)
+    step("Python packages", packages, install_packages)
+    step("Project", packages + digest(ROOT / "pyproject.toml", ROOT / "requirements.in"), install_project)
+    step("Jars", digest(ROOT / "ivy.xml"), run_module("tideline.local.jars"))
+    step("Class-data archive for Spark", archive_key(java_version), dump_archive)
+
+
+def check_python() -> None:
+    """Raise SetupError unless this Python is new enough and can make environments."""
+    if sys.version_info[:2] < NEEDED_PYTHON:
+        raise SetupError(
+            "Python 3.11 or newer is needed; {} is {}.{}".format(sys.executable, *sys.version_info[:2]),
+            "install one and name it: `make setup PYTHON=python3.11`",
+        )
+    missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SetupError(
+            f"{sys.executable} lacks the module {missing[0]}, which makes environments",
+            "install it (Debian, Ubuntu: `apt install python3-venv`), or name another Python: `make setup PYTHON=...`",
+        )
+
+
+def check_java() -> str:
+    """What the Java that Spark will find says of its version. Raise SetupError unless it is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=home + "/bin") if home else shutil.which("java")
+    install = f"install a Java {NEEDED_JAVA}+ runtime (Debian, Ubuntu: `apt install openjdk-17-jre-headless`)"
+    if java is None:
+        where = f"JAVA_HOME={home} holds no bin/java" if home else "there is no `java` on the PATH"
+        raise SetupError("Java is needed; " + where, install + " or set JAVA_HOME to one")
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    if found is None:
+        raise SetupError(f"{java} does not say its version: {done.stderr.strip()}", install)
+    if int(found.group(1)) < NEEDED_JAVA:
+        raise SetupError(f"Java {NEEDED_JAVA} or newer is needed; {java} is {found.group(1)}", install)
+    return done.stderr
+
+
+def check_disk() -> None:
+    """Raise SetupError unless there is room for packages, jars and the stack's data."""
+    free = shutil.disk_usage(str(ROOT)).free / 1e9
+    if free < NEEDED_DISK_GB:
+        raise SetupError(
+            f"{NEEDED_DISK_GB} GB of free disk are needed in {ROOT}; {free:.1f} are left",
+            "free some, or move the checkout to a larger disk",
+        )
+
+
+def step(name: str, key: str, action: "Callable[[Path], None]") -> None:
+    """Run `action(log)` unless the stamp says that it was done for the same key; print one line with its time."""
+    slug = name.lower().replace(" ", "-")
+    stamp = LOCAL / "stamps" / slug
+    if stamp.exists() and stamp.read_text() == key:
+        return
+    check_disk()
+    log = LOCAL / "log" / (slug + ".log")
+    for folder in (stamp.parent, log.parent):
+        folder.mkdir(exist_ok=True)
+    if stamp.exists():
+        stamp.unlink()
+    log.write_text("")
+    begin = time.monotonic()
+    print(f"  {name:<34}", end="", flush=True)
+    try:
+        action(log)
+    except SetupError:
+        print(" failed")
+        raise
+    stamp.write_text(key)
+    print(f"{time.monotonic() - begin:7.1f} s", flush=True)
+
+
+def make_environment(log: Path) -> None:
+    """A virtual environment. One that is there and works is kept: pip's own files are all that is renewed."""
+    version = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    works = PYTHON.exists() and subprocess.run([str(PYTHON), "-c", version], check=False).returncode == 0
+    run(log, [sys.executable, "-m", "venv", *([] if works else ["--clear"]), str(ENV)])
+
+
+def install_packages(log: Path) -> None:
+    """Exactly the packages of requirements.txt, compiled: importing Airflow takes half again as long without."""
+    pinned = re.search(r"^uv==\S+", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    if pinned is None:
+        raise SetupError(
+            "requirements.txt pins no uv, which installs the rest", "run `make lock`, or `git checkout` the file"
+        )
+    environment = registry_settings()
+    run(log, [str(PYTHON), "-m", "pip", "install", "--quiet", pinned.group()], environment)
+    sync = ["pip", "sync", "--compile-bytecode", "--python", str(PYTHON), "requirements.txt"]
+    run(log, [str(UV), *sync], environment)
+    # More than a gigabyte, and of no use later: uv fetches only what the environment lacks.
+    shutil.rmtree(str(LOCAL / "cache" / "uv"), ignore_errors=True)
+
+
+def install_project(log: Path) -> None:
+    """The project itself, editable: Airflow, Spark and the command line import the checkout."""
+    options = ["--no-deps", "--no-build-isolation", "--python", str(PYTHON)]
+    run(log, [str(UV), "pip", "install", *options, "--editable", "."], registry_settings())
+
+
+def dump_archive(log: Path) -> None:
+    """The archive, or a warning: Spark only starts slower without. Not tried again until Java or a jar changes."""
+    try:
+        run_module("tideline.local.archive")(log)
+    except SetupError as error:
+        print(f" failed, which is no harm: Spark only starts slower. {error}", end="")
+
+
+def run_module(name: str) -> "Callable[[Path], None]":
+    """An action that runs a module of the project in the environment."""
+    return lambda log: run(log, [str(PYTHON), "-m", name])
+
+
+def run(log: Path, command: "list[str]", environment: "dict[str, str] | None" = None) -> None:
+    """Run `command` with its output in `log`; raise SetupError with the end of it when the command fails."""
+    with log.open("a") as out:
+        code = subprocess.run(
+            command,
+            cwd=str(ROOT),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
+    if code:
+        tail = "".join(f"    {line}\n" for line in log.read_text(errors="replace").splitlines()[-_LOG_TAIL:])
+        raise SetupError(
+            "`{}` ended with exit code {}; the end of its output:\n{}".format(" ".join(command), code, tail.rstrip()),
+            f"put the cause right (network, proxy, disk; all of it is in {log}) and run the same command again",
+        )
+
+
+def registry_settings() -> "dict[str, str]":
+    """The environment for pip and uv: caches under `.local/`, and for uv the registry settings that pip has."""
+    environment = dict(os.environ)
+    environment.setdefault("UV_CACHE_DIR", str(LOCAL / "cache" / "uv"))
+    environment.setdefault("PIP_CACHE_DIR", str(LOCAL / "cache" / "pip"))
+    listing = subprocess.run([str(PYTHON), "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    lines = [line.partition("=") for line in listing.stdout.splitlines()]
+    # pip's order of precedence, strongest first: variables, then its section for `install`, then the global one.
+    for section in (":env:", "install", "global"):
+        for option, word in _UV_WORDS.items():
+            for name, _, value in lines:
+                if name == f"{section}.{option}":
+                    several = "," if word == "UV_FIND_LINKS" else " "
+                    environment.setdefault(word, several.join(str(ast.literal_eval(value)).split()))
+    return environment
+
+
+def digest(*files: Path) -> str:
+    """One hash over the contents of these files."""
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def archive_key(java_version: str) -> str:
+    """What Java compares before it uses the archive: itself, and each jar's path, size and time of change."""
+    jars = sorted([*(LOCAL / "jars" / "spark").glob("*.jar"), *ENV.glob("lib/*/site-packages/pyspark/jars/*.jar")])
+    facts = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
+    return hashlib.sha256("\n".join([java_version, *facts]).encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    main()
