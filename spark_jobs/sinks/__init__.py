@@ -1,0 +1,1 @@
+"""How a batch becomes visible exactly once; one module for each kind of sink."""

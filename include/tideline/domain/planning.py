@@ -1,0 +1,56 @@
+"""Cut what is new into batches. Pure: the same input gives the same batches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tideline.domain.offsets import OffsetRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one batch and one run may take."""
+
+    batch_records: int
+    """Most offsets in one batch, above 0. Where nothing is compacted an offset is a record."""
+    run_batches: int
+    """Most batches planned by one run, above 0; what is left waits for the next run."""
+
+
+def cut(free: Mapping[int, Sequence[OffsetRange]], limits: Limits) -> list[dict[int, OffsetRange]]:
+    """Batches over the free ranges of each stream (by stream id), at most one range per stream and batch.
+
+    Every offset of `free` is in at most one batch, and in exactly one unless `run_batches` was reached. Within a stream the batches ascend.
+    A batch that cannot hold everything takes the same share from every stream, so that one long stream does not starve the others.
+    """
+    rest = {stream_id: list(ranges) for stream_id, ranges in sorted(free.items()) if ranges}
+    batches: list[dict[int, OffsetRange]] = []
+    while rest and len(batches) < limits.run_batches:
+        sizes = {stream_id: len(ranges[0]) for stream_id, ranges in rest.items()}
+        batch = {}
+        for stream_id, share in _shares(sizes, limits.batch_records).items():
+            taken = rest[stream_id][0].first(share)
+            batch[stream_id] = taken
+            _take(rest, stream_id, taken)
+        batches.append(batch)
+    return batches
+
+
+def _take(rest: dict[int, list[OffsetRange]], stream_id: int, taken: OffsetRange) -> None:
+    whole, *others = rest[stream_id]
+    left = [OffsetRange(taken.end, whole.end)] if taken.end < whole.end else []
+    rest[stream_id] = left + others
+    if not rest[stream_id]:
+        del rest[stream_id]
+
+
+def _shares(sizes: Mapping[int, int], limit: int) -> dict[int, int]:
+    """How much of each size fits into `limit`: small ones whole, the others equally; none that would get nothing."""
+    shares: dict[int, int] = {}
+    budget = limit
+    by_size = sorted(sizes.items(), key=lambda item: (item[1], item[0]))
+    for position, (stream_id, size) in enumerate(by_size):
+        share = min(size, -(-budget // (len(by_size) - position)))
+        if share:
+            shares[stream_id] = share
+            budget -= share
+    return dict(sorted(shares.items()))

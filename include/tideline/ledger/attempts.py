@@ -1,0 +1,178 @@
+"""Attempts at writing a batch: claim, heartbeat, end. The fence only rises, and only the newest attempt can publish."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.states import BatchState
+from tideline.errors import FatalError, SupersededError
+from tideline.ledger.connection import Ledger, here, json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Which try of which task writes; the same task's next try may take over at once."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    try_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """One range of a batch with all that reading and checking it needs."""
+
+    stream_id: int
+    cluster_id: str
+    topic: str
+    topic_id: UUID
+    partition: int
+    offsets: OffsetRange
+    gaps_allowed: bool
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition} {self.offsets}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A claim on a batch: the right to stage, and to publish for as long as no newer attempt claims it."""
+
+    pipeline: str
+    batch_id: int
+    fence: int
+    attempt: UUID
+    attempt_id: int
+    ranges: tuple[Range, ...]
+
+    def __str__(self) -> str:
+        return f"{self.pipeline} batch {self.batch_id} attempt {self.fence}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Another run's attempt is alive and writes the batch: to wait saves its work, to claim would be safe all the same."""
+
+    holder: str
+    silent_seconds: float
+
+
+def claim(ledger: Ledger, batch_id: int, writer: Writer, *, stale_after_seconds: float) -> Attempt | Held | BatchState:
+    """Claim a batch for a new attempt, or say who holds it, or in which state it is that needs no writing.
+
+    An attempt of the same task (an earlier try, or the run before the task was cleared) is taken over at once; one of another task when its
+    heartbeat is older than `stale_after_seconds` by the database's clock.
+
+    Raises:
+        FatalError: There is no such batch.
+    """
+    with ledger.transaction():
+        batch = ledger.row("lock_batch", batch_id=batch_id)
+        if batch is None:
+            raise FatalError(f"batch {batch_id} is not in the ledger", next_step="check the batch id")
+        state = BatchState(batch["state"])
+        if state not in {BatchState.PLANNED, BatchState.FAILED, BatchState.WRITING}:
+            return state
+        if state is BatchState.WRITING and not _may_take_over(batch, writer, stale_after_seconds):
+            return Held(
+                holder=f"{batch['dag_id']} {batch['run_id']} {batch['task_id']} try {batch['try_number']} "
+                f"(pid {batch['pid']} on {batch['host']})",
+                silent_seconds=batch["silent_seconds"],
+            )
+        return _start(ledger, batch, writer)
+
+
+def _may_take_over(batch: Any, writer: Writer, stale_after_seconds: float) -> bool:
+    same_task = (batch["dag_id"], batch["run_id"], batch["task_id"]) == (writer.dag_id, writer.run_id, writer.task_id)
+    return same_task or batch["silent_seconds"] > stale_after_seconds
+
+
+def _start(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
+    batch_id = batch["batch_id"]
+    if batch["attempt"] is not None:
+        ledger.run(
+            "end_attempt", attempt=batch["attempt"], outcome="superseded", problem="taken over by a newer attempt"
+        )
+    new = ledger.rows(
+        "start_attempt",
+        batch_id=batch_id,
+        fence=batch["fence"] + 1,
+        dag_id=writer.dag_id,
+        run_id=writer.run_id,
+        task_id=writer.task_id,
+        try_number=writer.try_number,
+        **here(),
+    )[0]
+    if not ledger.rows("claim_batch", batch_id=batch_id, fence=new["fence"], attempt=new["attempt"]):
+        raise RuntimeError(f"batch {batch_id} changed under its own lock")
+    return Attempt(
+        pipeline=batch["pipeline"],
+        batch_id=batch_id,
+        fence=new["fence"],
+        attempt=new["attempt"],
+        attempt_id=new["attempt_id"],
+        ranges=tuple(ranges(ledger, batch_id)),
+    )
+
+
+def ranges(ledger: Ledger, batch_id: int) -> Iterator[Range]:
+    """The ranges of a batch, in stream order."""
+    for row in ledger.rows("list_ranges", batch_id=batch_id):
+        yield Range(
+            stream_id=row["stream_id"],
+            cluster_id=row["cluster_id"],
+            topic=row["topic"],
+            topic_id=row["topic_id"],
+            partition=row["partition"],
+            offsets=OffsetRange(row["start_offset"], row["end_offset"]),
+            gaps_allowed=row["gaps_allowed"],
+        )
+
+
+def beat(ledger: Ledger, attempt: UUID) -> bool:
+    """Say that `attempt` is alive; False once a newer attempt has claimed its batch, or it has ended."""
+    with ledger.transaction():
+        return bool(ledger.rows("beat", attempt=attempt))
+
+
+def fail(ledger: Ledger, attempt: Attempt, problem: str) -> None:
+    """Give the batch back with its ranges, for the next attempt; nothing to do where a newer attempt holds it already."""
+    with ledger.transaction():
+        ledger.rows("fail_batch", batch_id=attempt.batch_id, attempt=attempt.attempt)
+        ledger.run("end_attempt", attempt=attempt.attempt, outcome="failed", problem=problem[:2000])
+
+
+def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
+    """Record that a superseded attempt was kept from publishing, and return the error that says so."""
+    with ledger.transaction():
+        ledger.run(
+            "record_event",
+            action="refuse",
+            pipeline=attempt.pipeline,
+            batch_id=attempt.batch_id,
+            stream_id=None,
+            attempt=attempt.attempt,
+            detail=json({"fence": attempt.fence, "found": found}),
+        )
+    return SupersededError(
+        f"{attempt} was refused: expected to hold the batch, found {found}",
+        next_step="nothing: a newer attempt has the batch, and this one has changed nothing",
+    )
+
+
+@contextmanager
+def failing(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
+    """Turn any error inside into a failed attempt, so that the ledger never shows a dead attempt as writing for longer than it must."""
+    try:
+        yield
+    except SupersededError:
+        raise
+    except Exception as error:
+        if ledger.connection.closed:
+            ledger.reconnect()
+        fail(ledger, attempt, str(error))
+        raise

@@ -1,0 +1,201 @@
+"""One connection to the ledger: named SQL files in, rows out. Called by the other modules of this package and by the Postgres sink.
+
+A lost connection, a lock that did not come, or a server that is down is a `RetryableError`; a law of the ledger that refused a statement
+stays what Postgres raised, because its text names the law.
+"""
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any, Self, cast
+
+import psycopg2
+import psycopg2.extensions
+from psycopg2.extras import DictCursor, DictRow, Json, register_uuid
+from psycopg2.sql import SQL, Composable
+
+from tideline.errors import FatalError, RetryableError
+
+register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
+
+LOCK_TIMEOUT_MS = 30_000
+IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000
+
+_SESSION = {
+    "lock_timeout": LOCK_TIMEOUT_MS,
+    # A frozen client must not hold the row locks for ever that others wait for.
+    "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
+    # Published means on disk: a database that acknowledges earlier would lose the newest batches in a crash, but not their heads' readers.
+    "synchronous_commit": "on",
+    "timezone": "UTC",
+}
+
+
+class Ledger:
+    """A session with the ledger. Not shared between threads.
+
+    Args:
+        url: libpq URI of the ledger's database.
+        actor: Who acts, as it will stand in `tideline.event`.
+    """
+
+    def __init__(self, url: str, *, actor: str) -> None:
+        self._url = url
+        self._actor = actor
+        self.connection = self._connect()
+
+    def _connect(self) -> psycopg2.extensions.connection:
+        options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
+        try:
+            connection = psycopg2.connect(
+                self._url,
+                options=options,
+                application_name="tideline",
+                connect_timeout=10,
+                keepalives_idle=10,
+                keepalives_interval=5,
+                keepalives_count=3,
+                cursor_factory=DictCursor,
+            )
+            # As a parameter: the name of a DAG run may hold anything, and `options` has its own quoting.
+            with connection, connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('tideline.actor', %s, false)", (self._actor,))
+        except psycopg2.OperationalError as error:
+            raise unreachable(error) from error
+        return connection
+
+    def reconnect(self) -> None:
+        """Open a new connection in place of one that was lost."""
+        self.close()
+        self.connection = self._connect()
+
+    def close(self) -> None:
+        """End the session; what was not committed is rolled back by the server."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Commit at the end, roll back on any error.
+
+        Raises:
+            RetryableError: The connection was lost, a lock did not come in time, or the server gave up on the transaction.
+            CommitUnknownError: The connection was lost while the COMMIT was under way.
+        """
+        try:
+            yield self
+        except psycopg2.Error as error:
+            self._rollback()
+            translated = _translated(error)
+            if translated is error:
+                raise
+            raise translated from error
+        except BaseException:
+            self._rollback()
+            raise
+        try:
+            self.connection.commit()
+        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+            raise CommitUnknownError(
+                f"the connection to the ledger was lost during COMMIT: {_first_line(error)}",
+                next_step="run the task again: it looks up what became of the commit",
+            ) from error
+
+    def _rollback(self) -> None:
+        if not self.connection.closed:
+            try:
+                self.connection.rollback()
+            except psycopg2.Error:
+                self.connection.close()
+
+    def rows(self, verb: str, **parameters: Any) -> list[DictRow]:
+        """Run the SQL file of `verb` and return all its rows."""
+        return self.rows_of(SQL(statement("tideline.ledger", f"sql/queries/{verb}.sql")), parameters)
+
+    def row(self, verb: str, **parameters: Any) -> DictRow | None:
+        """Run the SQL file of `verb` and return its only row, or None."""
+        rows = self.rows(verb, **parameters)
+        return rows[0] if rows else None
+
+    def run(self, verb: str, **parameters: Any) -> int:
+        """Run the SQL file of `verb` for its effect and return how many rows it touched."""
+        return self.run_sql(SQL(statement("tideline.ledger", f"sql/queries/{verb}.sql")), parameters)
+
+    def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list[DictRow]:
+        """Run a composed statement, as a sink does whose table has a declared name, and return its rows."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(query, parameters)
+            return cast(list[DictRow], cursor.fetchall())  # by the cursor factory
+
+    def run_sql(self, query: Composable, parameters: Mapping[str, Any]) -> int:
+        """Run a composed statement for its effect and return how many rows it touched."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(query, parameters)
+            return cursor.rowcount
+
+
+class CommitUnknownError(RetryableError):
+    """Nobody can tell from here whether the COMMIT took effect; the attempt's uuid in the ledger can."""
+
+
+@cache
+def statement(package: str, path: str) -> str:
+    """The text of an SQL file that ships with `package`."""
+    return files(package).joinpath(path).read_text(encoding="utf-8")
+
+
+def json(value: Mapping[str, Any] | list[Mapping[str, Any]]) -> Json:
+    """`value` as a parameter for a jsonb column."""
+    return Json(value)
+
+
+def here() -> dict[str, Any]:
+    """This process as the columns `host` and `pid` of an attempt."""
+    return {"host": socket.gethostname(), "pid": os.getpid()}
+
+
+def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
+    """A connection that could not be opened, as an error that says what to do. libpq never puts the password in its text."""
+    text = _first_line(error)
+    if "authentication failed" in text or "does not exist" in text:
+        return FatalError(
+            f"the ledger's database refused the connection: {text}",
+            next_step="check user, password and database name in TIDELINE_LEDGER_URL",
+        )
+    return RetryableError(
+        f"the ledger's database cannot be reached: {text}",
+        next_step="check that Postgres is up and TIDELINE_LEDGER_URL points to it, then run the task again",
+    )
+
+
+def _translated(error: psycopg2.Error) -> Exception:
+    """The same error, classed by what to do about it."""
+    # A dropped connection has no SQLSTATE; class 08, 57P0x (shutdown, crash recovery), 25P03 (idle too long), 40xxx (deadlock,
+    # serialization), 55P03 (lock timeout) and 53xxx (out of connections, disk full) pass by themselves.
+    code = error.pgcode or ""
+    if (
+        isinstance(error, psycopg2.InterfaceError)
+        or code == ""
+        or code.startswith(("08", "57P", "25P03", "40", "55P03", "53"))
+    ):
+        return RetryableError(
+            f"the ledger did not carry out a step: {_first_line(error)}", next_step="run the task again"
+        )
+    if code in {"3F000", "42P01"} and "tideline." in str(error):
+        return FatalError(
+            f"the ledger's tables are missing: {_first_line(error)}",
+            next_step="create them with: python -m tideline.ledger.migrate",
+        )
+    return error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,148 @@
+"""Publish: output, rejects, coverage, counts and state in one transaction. Called by the Spark job through `flow.publish`.
+
+The law: a batch is either wholly visible and `published`, or not at all; and only its newest attempt can make it so. The crash that would break
+it is one between two commits, so there is only one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import psycopg2.errors
+
+from tideline.domain.facts import PartitionFacts
+from tideline.errors import NeedsOperatorError, RetryableError
+from tideline.ledger.attempts import Attempt, refuse
+from tideline.ledger.connection import CommitUnknownError, Ledger, json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What became of one range's offsets; `n_read + n_gap` is its length, and `n_read` is the sum of the other three."""
+
+    stream_id: int
+    label: str
+    n_read: int
+    n_written: int
+    n_rejected: int
+    n_filtered: int
+    n_gap: int
+
+
+def publish(
+    ledger: Ledger,
+    attempt: Attempt,
+    insert_output: Callable[[Ledger], Mapping[int, int]],
+    *,
+    facts: Mapping[int, PartitionFacts],
+    filtered_by_difference: bool,
+) -> list[Counts]:
+    """Make a staged attempt visible, once.
+
+    Args:
+        ledger: The ledger's session; the output table is in the same database.
+        attempt: The claim under which the rows were staged.
+        insert_output: Inserts the staged rows and returns how many offsets of each stream it wrote.
+        facts: What the broker said of each stream after the read.
+        filtered_by_difference: Whether records that are neither written nor rejected were filtered by a transform of the whole batch.
+
+    Raises:
+        SupersededError: A newer attempt holds the batch, or the batch is published already by another one. Nothing was changed.
+        NeedsOperatorError: The counts do not add up: offsets are missing. Nothing was changed.
+        RetryableError: The ledger did not answer; the outcome was looked up and it is: not published.
+    """
+    try:
+        with ledger.transaction():
+            found = _holder(ledger, attempt)
+            if found is None:
+                _publish(ledger, attempt, insert_output, facts, filtered_by_difference=filtered_by_difference)
+    except CommitUnknownError:
+        if not was_published(ledger, attempt):
+            raise
+        found = None
+    except psycopg2.errors.CheckViolation as error:
+        raise _does_not_add_up(attempt, error) from error
+    if found is not None:
+        raise refuse(ledger, attempt, found)
+    return counts(ledger, attempt.batch_id)
+
+
+def _holder(ledger: Ledger, attempt: Attempt) -> str | None:
+    """Lock the batch; None if this attempt holds it, else what stands there instead."""
+    batch = ledger.rows("lock_batch", batch_id=attempt.batch_id)[0]
+    if batch["state"] == "writing" and batch["attempt"] == attempt.attempt:
+        return None
+    return f"state {batch['state']}, held by attempt {batch['fence']} (try {batch['try_number']} of {batch['run_id']})"
+
+
+def _publish(
+    ledger: Ledger,
+    attempt: Attempt,
+    insert_output: Callable[[Ledger], Mapping[int, int]],
+    facts: Mapping[int, PartitionFacts],
+    *,
+    filtered_by_difference: bool,
+) -> None:
+    written = insert_output(ledger)
+    ledger.run("move_rejects", batch_id=attempt.batch_id, attempt_id=attempt.attempt_id)
+    ledger.rows(
+        "record_counts",
+        batch_id=attempt.batch_id,
+        attempt_id=attempt.attempt_id,
+        filtered_by_difference=filtered_by_difference,
+        written=json([{"stream_id": stream_id, "n_written": n} for stream_id, n in written.items()]),
+        facts=json({str(stream_id): {"log_start": f.log_start, "end": f.end} for stream_id, f in facts.items()}),
+    )
+    if not ledger.rows("publish_batch", batch_id=attempt.batch_id, attempt=attempt.attempt):
+        raise RuntimeError(f"{attempt}: the batch changed under its own lock")
+    ledger.run("cover_batch", batch_id=attempt.batch_id)
+    ledger.run("end_attempt", attempt=attempt.attempt, outcome="published", problem=None)
+    ledger.run("clear_staging", batch_id=attempt.batch_id)
+
+
+def was_published(ledger: Ledger, attempt: Attempt) -> bool:
+    """Look up, on a new connection, whether this attempt's COMMIT took effect.
+
+    By the attempt's uuid and never by transaction status: after a crash Postgres may use a transaction id again. While the lost COMMIT may still
+    be under way on the server it holds the batch's row lock, and the look-up waits for it.
+    """
+    ledger.reconnect()
+    with ledger.transaction():
+        batch = ledger.rows("lock_batch", batch_id=attempt.batch_id)[0]
+    return bool(batch["attempt"] == attempt.attempt and batch["state"] in {"published", "advanced", "superseded"})
+
+
+def counts(ledger: Ledger, batch_id: int) -> list[Counts]:
+    """The counts of a published batch, in stream order."""
+    with ledger.transaction():
+        rows = ledger.rows("list_ranges", batch_id=batch_id)
+    return [
+        Counts(
+            stream_id=row["stream_id"],
+            label=f"{row['topic']}/{row['partition']} [{row['start_offset']}, {row['end_offset']})",
+            n_read=row["n_read"],
+            n_written=row["n_written"],
+            n_rejected=row["n_rejected"],
+            n_filtered=row["n_filtered"],
+            n_gap=row["n_gap"],
+        )
+        for row in rows
+    ]
+
+
+def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) -> NeedsOperatorError | RetryableError:
+    law = error.diag.constraint_name
+    found = error.diag.message_detail or error.diag.message_primary
+    if law == "counts_add_up":
+        # Staging is UNLOGGED: a crash of the server empties it, and then staged rows are fewer than records read.
+        return RetryableError(
+            f"{attempt}: what was staged is not what was read ({found})", next_step="run the task again"
+        )
+    step = {
+        "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed; else find out what removed the records",
+        "end_not_behind": "find out why the log is shorter than when it was read (unclean election, restore)",
+        "retention_not_ahead": "raise the topic's retention; what was deleted before the read is lost",
+    }
+    return NeedsOperatorError(
+        f"{attempt} cannot be published: {law or 'a law of the ledger'} is broken ({found})",
+        next_step=step.get(law or "", "look at the counts in tideline.batch_range and the attempts of this batch"),
+    )

@@ -1,0 +1,1 @@
+SAVEPOINT move;  -- the heads of one batch move together or not at all

@@ -1,0 +1,1 @@
+RELEASE SAVEPOINT move;  -- every head of the batch has moved

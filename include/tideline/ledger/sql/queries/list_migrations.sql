@@ -1,0 +1,2 @@
+-- -> number, checksum of what was applied.
+SELECT number, checksum FROM tideline.migration ORDER BY number;

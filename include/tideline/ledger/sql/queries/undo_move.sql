@@ -1,0 +1,1 @@
+ROLLBACK TO SAVEPOINT move;  -- not every head stood at the batch's start

@@ -1,0 +1,61 @@
+"""While a batch is written: say that the attempt lives, and end the work early when it is of no use any more."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Self
+from uuid import UUID
+
+from tideline.errors import TidelineError
+from tideline.ledger import attempts
+from tideline.ledger.connection import Ledger
+
+BEAT_SECONDS = 5.0
+_WATCH_SECONDS = 1.0
+
+
+class Heartbeat:
+    """A thread beside the work of one attempt.
+
+    Args:
+        ledger_url: libpq URI of the ledger; the thread has a session of its own.
+        attempt: Whose life it shows.
+        superseded: Called once, from the thread, when a newer attempt has claimed the batch; should make the work stop.
+    """
+
+    def __init__(self, ledger_url: str, attempt: UUID, superseded: Callable[[], object]) -> None:
+        self._ledger_url = ledger_url
+        self._attempt = attempt
+        self._superseded = superseded
+        self._parent = os.getppid()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        waited = BEAT_SECONDS
+        while not self._stop.wait(_WATCH_SECONDS):
+            # The JVM started this process. Without it nothing can be read any more, and nobody is left to end this process.
+            if os.getppid() != self._parent:
+                os._exit(1)
+            waited += _WATCH_SECONDS
+            if waited >= BEAT_SECONDS:
+                waited = 0.0
+                if not self._beat():
+                    self._superseded()
+                    return
+
+    def _beat(self) -> bool:
+        """Whether the attempt still holds its batch; a ledger that does not answer takes nothing away."""
+        try:
+            with Ledger(self._ledger_url, actor="heartbeat") as ledger:
+                return attempts.beat(ledger, self._attempt)
+        except TidelineError:
+            return True

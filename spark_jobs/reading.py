@@ -1,0 +1,55 @@
+"""Read exactly the offset ranges of a batch from Kafka. Chooses nothing: the ledger has chosen."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tideline.ledger.attempts import Range
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+"""What is read of each record, in this order."""
+
+# Spark's defaults fetch 500 records at a time into a 64 KiB socket buffer, and ask the broker for its offsets after each fetch.
+# These more than double the rate (measured in docs/performance.md).
+_FETCHING = {
+    "kafka.max.poll.records": "50000",
+    "kafka.max.partition.fetch.bytes": str(16 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    "kafka.receive.buffer.bytes": str(4 << 20),
+}
+
+
+def reader_options(security: Mapping[str, str], ranges: Iterable[Range]) -> dict[str, str]:
+    """The options of Spark's Kafka reader for explicit ranges.
+
+    `assign` and not `subscribe`: with the latter a partition added since the plan fails the read. Both ends are numbers, so nothing is
+    decided at read time, and `failOnDataLoss` turns offsets that are gone into an error.
+
+    Args:
+        security: Bootstrap servers, login and isolation level, as `tideline.kafka.spark_settings` gives them.
+        ranges: At most one per topic and partition.
+    """
+    assigned: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for piece in ranges:
+        assigned.setdefault(piece.topic, []).append(piece.partition)
+        starts.setdefault(piece.topic, {})[str(piece.partition)] = piece.offsets.start
+        ends.setdefault(piece.topic, {})[str(piece.partition)] = piece.offsets.end
+    return {
+        **_FETCHING,
+        **security,
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+        # A range whose end is not there (yet) makes the reader wait this long before it fails; the default is two minutes.
+        "kafkaConsumer.pollTimeoutMs": "30000",
+    }
+
+
+def read(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """The records of a batch, lazily. Every action reads Kafka again, so give it one action only."""
+    return spark.read.format("kafka").options(**options).load().select(*COLUMNS)

@@ -1,0 +1,2 @@
+-- What an attempt had staged; it may be gone already.
+DROP TABLE IF EXISTS {staging};

@@ -1,0 +1,211 @@
+"""The Postgres append sink. Executors COPY into a staging table of this attempt; `insert_output` moves the winners' rows into the declared table,
+inside the ledger's transaction.
+
+Its promise: each row of a batch is in the table exactly once, or none of them is. What breaks it: the table in another database than the ledger,
+or somebody else writing rows with the same coordinates.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import psycopg2.errors
+import pyarrow as pa
+from psycopg2.sql import SQL, Composable, Identifier
+
+from spark_jobs.sinks.postgres_types import Column, misfit
+from tideline.errors import FatalError, RetryableError
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger, statement
+from tideline.pipelines import Pipeline
+
+COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
+"""Columns that every output table has: the record a row came from, and the batch that wrote it."""
+STAGING_SCHEMA = "tideline_staging"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The declared table, as far as this pipeline fills it."""
+
+    schema: str
+    table: str
+    columns: tuple[Column, ...]
+    """The columns that the transform produces, in its order."""
+    item: str | None
+
+    @property
+    def identifier(self) -> Composable:
+        """The table's qualified name for a statement."""
+        return Identifier(self.schema, self.table)
+
+
+def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
+    """Create the declared table where it is not there, and make sure that what the transform produces fits it.
+
+    Raises:
+        FatalError: `target.sql` fails or makes another table, or columns, types or the key do not fit; all of them are named.
+    """
+    schema, table = pipeline.sink.table.split(".")
+    with ledger.transaction():
+        found = _describe(ledger, schema, table)
+        if not found:
+            _create(ledger, pipeline)
+            found = _describe(ledger, schema, table)
+        key_fits = _key_fits(ledger, schema, table, pipeline.sink.item)
+    produced = pa.schema([field for field in produced if field.name != "kafka"])
+    problems = _misfits(found, produced)
+    if not key_fits:
+        problems.append(f"no primary or unique key on exactly ({', '.join(_key(pipeline.sink.item))})")
+    if problems:
+        raise FatalError(
+            f"{pipeline.name}: table {pipeline.sink.table} does not fit what the transform produces: "
+            + "; ".join(problems),
+            next_step=f"alter the table, or correct {pipeline.folder.name}/transform.py and target.sql; nothing was read",
+        )
+    columns = tuple(found[field.name] for field in produced)
+    return Target(schema=schema, table=table, columns=columns, item=pipeline.sink.item)
+
+
+def _key(item: str | None) -> list[str]:
+    return [*COORDINATES[:3], *([item] if item else [])]
+
+
+def _describe(ledger: Ledger, schema: str, table: str) -> dict[str, Column]:
+    rows = ledger.rows_of(_sql("describe_table"), {"schema": schema, "table": table})
+    return {
+        row["name"]: Column(
+            name=row["name"],
+            type_name=row["type_name"],
+            precision=row["precision"],
+            scale=row["scale"],
+            required=row["required"],
+        )
+        for row in rows
+    }
+
+
+def _create(ledger: Ledger, pipeline: Pipeline) -> None:
+    text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
+    # Two first batches at once: the second one waits here, and then finds the table.
+    ledger.rows_of(_sql("lock_creation"), {"table": pipeline.sink.table})
+    schema, table = pipeline.sink.table.split(".")
+    if _describe(ledger, schema, table):
+        return
+    try:
+        ledger.run_sql(SQL(text.replace("%", "%%")), {})
+    except psycopg2.Error as error:
+        raise FatalError(
+            f"{pipeline.name}: target.sql failed: {str(error).splitlines()[0]}", next_step="correct target.sql"
+        ) from error
+    if not _describe(ledger, schema, table):
+        raise FatalError(
+            f"{pipeline.name}: target.sql ran, but there is no table {pipeline.sink.table}",
+            next_step="make target.sql create the table that sink.table names",
+        )
+
+
+def _misfits(found: Mapping[str, Column], produced: pa.Schema) -> list[str]:
+    problems = [f"{name}: missing in the table" for name in COORDINATES if name not in found]
+    for field in produced:
+        if field.name in COORDINATES:
+            problems.append(f"{field.name}: filled by the sink, must not come out of the transform")
+        elif field.name not in found:
+            problems.append(f"{field.name}: missing in the table")
+        elif (why := misfit(field.type, found[field.name])) is not None:
+            problems.append(f"{field.name} {found[field.name].type_name}: {why}")
+    given = {*produced.names, *COORDINATES}
+    problems += [
+        f"{column.name}: NOT NULL, but not produced"
+        for column in found.values()
+        if column.required and column.name not in given
+    ]
+    return problems
+
+
+def _key_fits(ledger: Ledger, schema: str, table: str, item: str | None) -> bool:
+    keys = ledger.rows_of(_sql("list_keys"), {"schema": schema, "table": table})
+    return any(sorted(row["columns"]) == sorted(_key(item)) for row in keys)
+
+
+def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
+    """Make the attempt's staging table: the target's columns, NOT NULLs and checks, no index, not logged. Returns its name."""
+    name = f"batch_{attempt.batch_id}_attempt_{attempt.fence}"
+    produced = {column.name for column in target.columns}
+    with ledger.transaction():
+        others = [
+            column
+            for column in _describe(ledger, target.schema, target.table)
+            if column not in {*produced, "kafka_offset"}
+        ]
+        ledger.run_sql(
+            _sql("create_staging").format(
+                staging=Identifier(STAGING_SCHEMA, name),
+                target=target.identifier,
+                drop_others=SQL(", ").join(SQL("DROP COLUMN {}").format(Identifier(column)) for column in others),
+            ),
+            {},
+        )
+    return name
+
+
+def insert_output(
+    ledger: Ledger, target: Target, attempt: Attempt, staging: str, tasks: Mapping[int, int]
+) -> dict[int, int]:
+    """Insert the staged rows of the winning tasks into the target; part of the publishing transaction.
+
+    A record of which any row was rejected is wholly a reject: none of its rows is inserted.
+
+    Args:
+        ledger: A session within the publishing transaction.
+        target: Where the rows go.
+        attempt: Whose rows they are.
+        staging: The attempt's staging table.
+        tasks: Rows that each winning Spark task says it staged, by task attempt id.
+
+    Returns:
+        How many offsets of each stream were written.
+
+    Raises:
+        RetryableError: Rows are missing in staging: it is not logged, and a crash of the server empties it.
+        FatalError: The transform gave two rows of one record the same key, or rows of records that are not in the batch.
+    """
+    names = {
+        "staging": Identifier(STAGING_SCHEMA, staging),
+        "target": target.identifier,
+        "columns": SQL(", ").join(Identifier(column.name) for column in target.columns),
+        "staged_columns": SQL(", ").join(Identifier("s", column.name) for column in target.columns),
+    }
+    bound = {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id, "tasks": list(tasks)}
+    counted = ledger.rows_of(_sql("count_staged").format(**names), bound)
+    n_staged = sum(row["n_staged"] for row in counted)
+    if n_staged != sum(tasks.values()):
+        raise RetryableError(
+            f"{attempt}: {sum(tasks.values())} rows were staged, {n_staged} are there: did the server crash in between?",
+            next_step="run the task again",
+        )
+    try:
+        n_inserted = ledger.run_sql(_sql("insert_staged").format(**names), bound)
+    except psycopg2.errors.UniqueViolation as error:
+        raise FatalError(
+            f"{attempt}: two rows with one key for {target.schema}.{target.table}: {error.diag.message_detail}",
+            next_step="declare sink.item with a column that tells the rows of one record apart, "
+            "or find out who else writes to this table",
+        ) from error
+    if n_inserted != sum(row["n_rows"] for row in counted):
+        raise FatalError(
+            f"{attempt}: the transform returned rows whose `kafka` is not a record of the batch",
+            next_step="let transform.py give the column `kafka` on as it came",
+        )
+    return {row["stream_id"]: row["n_written"] for row in counted}
+
+
+def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:
+    """Drop the staging tables of a batch's attempts; a dead attempt that still writes to one of them makes it wait its lock out."""
+    for fence in fences:
+        name = Identifier(STAGING_SCHEMA, f"batch_{batch_id}_attempt_{fence}")
+        with ledger.transaction():
+            ledger.run_sql(_sql("drop_staging").format(staging=name), {})
+
+
+def _sql(name: str) -> SQL:
+    return SQL(statement("spark_jobs.sinks", f"{name}.sql"))

@@ -1,0 +1,188 @@
+"""What a Spark task does with its records, in one pass: decode, transform, count, COPY aside. Runs in the executors' Python.
+
+A task only ever adds rows under its attempt; nothing of it is visible before the driver publishes. Output rows carry the task's id, because Spark
+may run a task twice and only names one winner; counts and rejects are keyed by the data, so twice is once.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from spark_jobs.decoding import decoder
+from spark_jobs.isolating import isolate
+from spark_jobs.recording import Recorder
+from spark_jobs.sinks.postgres import STAGING_SCHEMA, Target
+from spark_jobs.sinks.postgres_types import converted
+from spark_jobs.transforms import KAFKA
+from tideline.domain.columns import ColumnType
+from tideline.errors import FatalError
+
+Batches = Iterator[pa.RecordBatch]
+
+WINNER = pa.schema([("task", pa.int64()), ("n_rows", pa.int64())])
+"""What a staging task returns; Spark keeps the one of the winner of each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the tasks of one attempt record what they see."""
+
+    ledger_url: str = field(repr=False)  # holds a password
+    attempt_id: int
+    streams: Mapping[tuple[str, int], int]
+    """Stream id by topic and partition."""
+
+    def recorder(self) -> Recorder:
+        """A new recorder, for one task."""
+        return Recorder(self.ledger_url, self.attempt_id, self.streams)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """Raw records -> decoded and transformed rows; counts them and records what is rejected on the way."""
+
+    place: Place
+    value_format: str
+    columns: Mapping[str, ColumnType]
+    records: Callable[[pa.Table], pa.Table] | None
+
+    def __call__(self, batches: Batches) -> Batches:
+        """For `mapInArrow`, where a frame transform comes next."""
+        with self.place.recorder() as recorder:
+            for table in self.tables(batches, recorder):
+                yield from table.to_batches()
+
+    def schema(self) -> pa.Schema:
+        """The columns that decoding gives, before any transform."""
+        return decoder(self.value_format, self.columns)(pa.array([], pa.binary())).table.schema
+
+    def tables(self, batches: Batches, recorder: Recorder) -> Iterator[pa.Table]:
+        """The rows of each batch, without those that were rejected."""
+        decode = decoder(self.value_format, self.columns)
+        for batch in batches:
+            raw = kafka_column(batch)
+            decoded = decode(batch.column("value"))
+            recorder.reject("decode", raw.take(pa.array(decoded.rejected, pa.int64())), decoded.rejected.values())
+            table = decoded.table.append_column("kafka", raw.take(decoded.kept) if decoded.rejected else raw)
+            passed, refused = self._transform(table, recorder)
+            recorder.count(raw, n_rejected=len(decoded.rejected) + refused, passed=passed)
+            yield from passed
+
+    def _transform(self, table: pa.Table, recorder: Recorder) -> tuple[list[pa.Table], int]:
+        if self.records is None:
+            return [table], 0
+        passed, refusals = isolate(table, self.records, (Exception,), name="`records` of transform.py")
+        for refusal in refusals:
+            recorder.reject("transform", refusal.row.column("kafka").combine_chunks(), [refusal.reason])
+        return passed, len(refusals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """Rows -> the attempt's staging table; records what the table refuses."""
+
+    place: Place
+    target: Target
+    table: str
+
+    def __call__(self, batches: Batches) -> Batches:
+        """For `mapInArrow`, behind a frame transform. Yields one row of the schema `WINNER`."""
+        with self.place.recorder() as recorder:
+            winner = self.store((pa.Table.from_batches([batch]) for batch in batches), recorder)
+        yield winner
+
+    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> pa.RecordBatch:
+        """COPY all tables and say how many rows this task has staged.
+
+        Each COPY commits by itself: what a task that dies leaves behind carries an id that never wins.
+        """
+        task = TaskContext.get().taskAttemptId()
+        n_rows = 0
+        with closing(adbc.connect(self.place.ledger_url, autocommit=True)) as connection:
+
+            def copy(part: pa.Table) -> int:
+                return self._copy(connection, self._fit(part, task))
+
+            for table in tables:
+                staged, refusals = isolate(table, copy, (pa.ArrowException, ValueError, adbc.Error), name="storing")
+                n_rows += sum(staged)
+                for refusal in refusals:
+                    recorder.reject("store", refusal.row.column("kafka").combine_chunks(), [refusal.reason])
+        return pa.record_batch({"task": [task], "n_rows": [n_rows]}, schema=WINNER)
+
+    def _fit(self, table: pa.Table, task: int) -> pa.Table:
+        """The rows as COPY takes them.
+
+        Raises:
+            pa.ArrowInvalid, ValueError: A value does not fit its column.
+        """
+        columns = {}
+        for column in self.target.columns:
+            columns[column.name] = converted(table.column(column.name), column)
+        kafka = table.column("kafka").combine_chunks()
+        columns["kafka_offset"] = kafka.field("offset")
+        columns["stream_id"] = stream_ids(kafka, self.place.streams)
+        columns["task"] = pa.repeat(pa.scalar(task, pa.int64()), len(table))
+        return pa.table(columns)
+
+    def _copy(self, connection: adbc.Connection, rows: pa.Table) -> int:
+        """COPY all of the rows or, where the table refuses one, none of them.
+
+        Raises:
+            adbc.Error: The table refused a row.
+        """
+        with connection.cursor() as cursor:
+            cursor.adbc_ingest(self.table, rows, mode="append", db_schema_name=STAGING_SCHEMA)
+        return len(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnePass:
+    """Raw records -> staging in one pass, where no other step needs the whole batch: each record crosses into Python once."""
+
+    decoding: Decoding
+    staging: Staging
+
+    def __call__(self, batches: Batches) -> Batches:
+        """For `mapInArrow`. Yields one row of the schema `WINNER`."""
+        with self.decoding.place.recorder() as recorder:
+            winner = self.staging.store(self.decoding.tables(batches, recorder), recorder)
+        yield winner
+
+
+def kafka_column(batch: pa.RecordBatch) -> pa.StructArray:
+    """The columns of Spark's Kafka reader as the one struct column that transforms know."""
+    columns = [batch.column(part.name) for part in KAFKA]
+    cast = [
+        column if column.type == part.type else column.cast(part.type)
+        for column, part in zip(columns, KAFKA, strict=True)
+    ]
+    return pa.StructArray.from_arrays(cast, fields=list(KAFKA))
+
+
+def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) -> pa.Array:
+    """The stream id of each row.
+
+    Raises:
+        FatalError: A row names a topic and partition that the batch does not read.
+    """
+    topics, partitions = kafka.field("topic"), kafka.field("partition")
+    pairs = pa.table({"topic": topics, "partition": partitions}).group_by(["topic", "partition"]).aggregate([])
+    result = pa.nulls(len(kafka), pa.int64())
+    for pair in pairs.to_pylist():
+        stream_id = streams.get((pair["topic"], pair["partition"]))
+        if stream_id is None:
+            raise FatalError(
+                f"the transform returned a row of {pair['topic']}/{pair['partition']}, which the batch does not read",
+                next_step="let transform.py give the column `kafka` on as it came",
+            )
+        if len(pairs) == 1:
+            return pa.repeat(pa.scalar(stream_id, pa.int64()), len(kafka))
+        here = pc.and_(pc.equal(topics, pair["topic"]), pc.equal(partitions, pair["partition"]))
+        result = pc.if_else(here, stream_id, result)
+    return result

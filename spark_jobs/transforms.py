@@ -1,0 +1,127 @@
+"""A pipeline's `transform.py`: loaded once in the driver, and carried to the executors with the task.
+
+    def records(batch: pyarrow.Table) -> pyarrow.Table      one row in, any number out, no knowledge of other rows
+    def frame(df: pyspark.sql.DataFrame) -> DataFrame       sees the whole batch: joins, windows, aggregation
+
+Either, both (`records` runs first) or none. Both get the decoded columns and the struct column `kafka`, and give `kafka` on with each row they
+return: it says which record a row came from.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+
+from tideline.errors import FatalError
+from tideline.pipelines import Pipeline
+
+KAFKA = pa.struct(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+    ]
+)
+"""The struct column `kafka`: where a record was, and all of it as it came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transform:
+    """What a pipeline does with decoded records."""
+
+    records: Callable[[pa.Table], pa.Table] | None
+    frame: Callable[[DataFrame], DataFrame] | None
+
+
+def load(pipeline: Pipeline) -> Transform:
+    """The functions of the pipeline's `transform.py`; none of them where there is no such file.
+
+    Raises:
+        FatalError: The file cannot be imported, or defines neither function.
+    """
+    path = pipeline.folder / "transform.py"
+    if not path.exists():
+        return Transform(records=None, frame=None)
+    name = f"tideline_transform_{pipeline.name}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FatalError(f"{path}: not a Python file", next_step="correct the file's name")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise FatalError(
+            f"{path}: cannot be imported: {type(error).__name__}: {error}", next_step="correct it"
+        ) from error
+    # By value: an executor on another machine has Tideline installed, but not this pipeline's folder.
+    cloudpickle.register_pickle_by_value(module)
+    return _functions(module)
+
+
+def _functions(module: ModuleType) -> Transform:
+    transform = Transform(records=getattr(module, "records", None), frame=getattr(module, "frame", None))
+    if transform.records is None and transform.frame is None:
+        raise FatalError(
+            f"{module.__file__}: expected a function `records` or `frame`, found neither",
+            next_step="define one of them, or delete the file",
+        )
+    return transform
+
+
+def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:
+    """The columns that come out of `records`, found by giving it no rows.
+
+    Raises:
+        FatalError: It raises, returns something else than a table, or loses the column `kafka`.
+    """
+    empty = decoded.append(pa.field("kafka", KAFKA)).empty_table()
+    if transform.records is None:
+        return empty.schema
+    try:
+        given = transform.records(empty)
+    except Exception as error:
+        raise FatalError(
+            f"transform.py: `records` raised on a table without rows: {type(error).__name__}: {error}",
+            next_step="make it work for no rows: that is how its columns are found before anything is read",
+        ) from error
+    if not isinstance(given, pa.Table) or _kafka_type(given.schema) != KAFKA:
+        raise FatalError(
+            f"transform.py: `records` must return a pyarrow.Table with the column `kafka` as it came, found {_described(given)}",
+            next_step="keep the column `kafka` in what it returns",
+        )
+    return given.schema
+
+
+def frame_schema(frame: DataFrame) -> pa.Schema:
+    """The columns that come out of `frame`, without running it.
+
+    Raises:
+        FatalError: The column `kafka` is lost.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - only frame pipelines need pandas
+
+    schema: pa.Schema = to_arrow_schema(frame.schema, timestamp_utc=True)
+    if "kafka" not in schema.names:
+        raise FatalError(
+            f"transform.py: `frame` must return the column `kafka`, found columns {', '.join(schema.names)}",
+            next_step="keep `kafka` through joins; an aggregation may keep max(kafka) of each group",
+        )
+    return schema
+
+
+def _kafka_type(schema: pa.Schema) -> pa.DataType | None:
+    return schema.field("kafka").type if "kafka" in schema.names else None
+
+
+def _described(given: object) -> str:
+    return f"columns {', '.join(given.schema.names)}" if isinstance(given, pa.Table) else type(given).__name__

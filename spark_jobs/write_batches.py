@@ -1,0 +1,167 @@
+"""The Spark job: write the batches it is given, one after the other. It never chooses offsets; a batch that is published is passed over.
+
+spark-submit write_batches.py --pipeline NAME --batches 7,8 --dag-id ID --run-id ID --task-id write --try-number 1
+"""
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs import reading, transforms
+from spark_jobs.heartbeat import Heartbeat
+from spark_jobs.sinks import postgres
+from spark_jobs.staging import WINNER, Decoding, OnePass, Place, Staging
+from spark_jobs.transforms import Transform
+from tideline import flow, settings
+from tideline.domain.columns import parse_type
+from tideline.errors import SupersededError, TidelineError
+from tideline.kafka import Broker
+from tideline.kafka_settings import spark_settings
+from tideline.ledger import attempts
+from tideline.ledger.attempts import Attempt, Writer
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Counts
+from tideline.pipelines import Pipeline, load_named
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the batches of the command line; the exit code says what kind of error it was."""
+    arguments = _arguments(argv)
+    writer = Writer(
+        dag_id=arguments.dag_id,
+        run_id=arguments.run_id,
+        task_id=arguments.task_id,
+        try_number=arguments.try_number,
+    )
+    actor = f"{writer.dag_id} {writer.run_id} {writer.task_id} try {writer.try_number}"
+    try:
+        with Ledger(settings.ledger_url(), actor=actor) as ledger:
+            pipeline = load_named(arguments.pipeline)
+            for batch_id in arguments.batches:
+                write(ledger, pipeline, batch_id, writer)
+    except TidelineError as error:
+        print(f"tideline: {type(error).__name__}: {error}", flush=True)
+        return error.exit_code
+    return 0
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pipeline", required=True)
+    parser.add_argument("--batches", required=True, type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--dag-id", required=True)
+    parser.add_argument("--run-id", required=True)
+    parser.add_argument("--task-id", required=True)
+    parser.add_argument("--try-number", required=True, type=int)
+    return parser.parse_args(argv)
+
+
+def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> None:
+    """Claim, stage and publish one batch, or pass it over when there is nothing left to write.
+
+    Raises:
+        TidelineError: The batch is not published by this attempt, and the ledger says why.
+    """
+    attempt = flow.claim(ledger, batch_id, writer)
+    if not isinstance(attempt, Attempt):
+        print(f"{pipeline.name} batch {batch_id} is {attempt}: passed over", flush=True)
+        return
+    print(f"{attempt}: {', '.join(map(str, attempt.ranges))}", flush=True)
+    with attempts.failing(ledger, attempt):
+        _write(ledger, pipeline, attempt)
+
+
+def _write(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> None:
+    transform = transforms.load(pipeline)
+    place = Place(
+        ledger_url=settings.ledger_url(),
+        attempt_id=attempt.attempt_id,
+        streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
+    )
+    decoding = Decoding(
+        place=place,
+        value_format=pipeline.source.value.format,
+        columns={name: parse_type(text) for name, text in pipeline.source.value.columns.items()},
+        records=transform.records,
+    )
+    rows = transforms.records_schema(transform, decoding.schema())
+    spark = _session(pipeline)
+    raw = reading.read(spark, reading.reader_options(spark_settings(pipeline.source), attempt.ranges))
+    frame = _frame(raw, decoding, rows, transform)
+    target = postgres.prepare(ledger, pipeline, rows if frame is None else transforms.frame_schema(frame))
+    staging = Staging(place=place, target=target, table=postgres.create_staging(ledger, target, attempt))
+    with _superseded_ends(spark, ledger, attempt):
+        tasks = _run(frame, staging) if frame is not None else _run(raw, OnePass(decoding=decoding, staging=staging))
+        counts = flow.publish(
+            ledger,
+            Broker(pipeline.source),
+            pipeline,
+            attempt,
+            lambda session: postgres.insert_output(session, target, attempt, staging.table, tasks),
+            filtered_by_difference=frame is not None,
+        )
+    _report(attempt, counts)
+    postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
+
+
+def _session(pipeline: Pipeline) -> SparkSession:
+    session = (
+        SparkSession.builder.appName(f"tideline {pipeline.name}")
+        # Naive timestamps would take the zone of the machine.
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "50000")
+        # A second copy of a slow task stages its rows twice for nothing: only one of the two can win.
+        .config("spark.speculation", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def _frame(raw: DataFrame, decoding: Decoding, rows: pa.Schema, transform: Transform) -> DataFrame | None:
+    if transform.frame is None:
+        return None
+    return transform.frame(raw.mapInArrow(decoding, from_arrow_schema(rows)))
+
+
+def _run(frame: DataFrame, tasks: Staging | OnePass) -> dict[int, int]:
+    """Stage everything, and return what each winning task staged: rows by task attempt id."""
+    return {row["task"]: row["n_rows"] for row in frame.mapInArrow(tasks, from_arrow_schema(WINNER)).collect()}
+
+
+@contextmanager
+def _superseded_ends(spark: SparkSession, ledger: Ledger, attempt: Attempt) -> Iterator[None]:
+    """Keep the attempt's heart beating, and turn what fails after a newer attempt took over into one clear refusal."""
+    taken_over = threading.Event()
+
+    def stop() -> None:
+        taken_over.set()
+        spark.sparkContext.cancelAllJobs()
+
+    try:
+        with Heartbeat(settings.ledger_url(), attempt.attempt, stop):
+            yield
+    except Exception as error:
+        if taken_over.is_set() and not isinstance(error, SupersededError):
+            raise attempts.refuse(ledger, attempt, "a newer attempt, while staging") from error
+        raise
+
+
+def _report(attempt: Attempt, counts: Sequence[Counts]) -> None:
+    for count in counts:
+        print(
+            f"  {count.label}: read {count.n_read}, written {count.n_written}, rejected {count.n_rejected}, "
+            f"filtered {count.n_filtered}, gap {count.n_gap}"
+        )
+    total = [sum(values) for values in zip(*((c.n_read, c.n_written, c.n_rejected) for c in counts), strict=True)]
+    print(f"{attempt}: published; read {total[0]}, written {total[1]}, rejected {total[2]}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,124 @@
+"""A fresh ledger per test, and the smallest things to put into it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID, uuid4
+
+import psycopg2
+from psycopg2.sql import SQL, Identifier
+
+from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.states import BatchKind
+from tideline.ledger import attempts, publishing, reservations
+from tideline.ledger.attempts import Attempt, Writer
+from tideline.ledger.connection import Ledger
+from tideline.ledger.migrate import migrate
+from tideline.ledger.reservations import Reservation, Run
+from tideline.local.postgres import Postgres
+
+PIPELINE = "impressions"
+RUN = Run(dag_id="impressions", run_id="manual__1")
+WRITER = Writer(dag_id="impressions", run_id="manual__1", task_id="write", try_number=1)
+TOPIC_ID = UUID(int=7)
+
+
+@contextmanager
+def template(postgres: Postgres) -> Iterator[str]:
+    """A migrated database to copy from: migrating once per session instead of once per test."""
+    name = f"template_{uuid4().hex[:8]}"
+    postgres.ensure_database(name)
+    with Ledger(postgres.url(name), actor="test") as ledger:
+        migrate(ledger)
+    yield name
+
+
+@contextmanager
+def copy_of(postgres: Postgres, template_name: str) -> Iterator[str]:
+    """The URL of a database of its own, dropped afterwards."""
+    name = f"test_{uuid4().hex[:8]}"
+    admin = psycopg2.connect(postgres.url("postgres"))
+    admin.autocommit = True
+    try:
+        with admin.cursor() as cursor:
+            cursor.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template_name)))
+            yield postgres.url(name)
+            cursor.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+    finally:
+        admin.close()
+
+
+def start_streams(ledger: Ledger, count: int, *, start: int = 0, pipeline: str = PIPELINE) -> list[int]:
+    """`count` streams of one topic, their ids in partition order."""
+    topic = TopicFacts(cluster_id="c", topic="ads", topic_id=TOPIC_ID, compacted=False, partitions=())
+    with ledger.transaction():
+        reservations.lock_pipeline(ledger, pipeline)
+        return [
+            reservations.start_stream(ledger, pipeline, topic, partition, start).stream_id for partition in range(count)
+        ]
+
+
+def plan(ledger: Ledger, ranges: dict[int, tuple[int, int]], *, run: Run = RUN, gaps_allowed: bool = False) -> int:
+    """A planned live batch over (start, end) by stream id."""
+    batch = {
+        stream_id: Reservation(
+            offsets=OffsetRange(start, end),
+            gaps_allowed=gaps_allowed,
+            facts=PartitionFacts(partition=0, log_start=0, end=end),
+        )
+        for stream_id, (start, end) in ranges.items()
+    }
+    with ledger.transaction():
+        batch_id = reservations.reserve(ledger, PIPELINE, run, BatchKind.LIVE, [batch])[0]
+        reservations.join_run(ledger, PIPELINE, run, [batch_id])
+    return batch_id
+
+
+def claim(ledger: Ledger, batch_id: int, *, writer: Writer = WRITER, stale_after_seconds: float = 60.0) -> Attempt:
+    """The claim; fails the test if somebody else holds the batch."""
+    claimed = attempts.claim(ledger, batch_id, writer, stale_after_seconds=stale_after_seconds)
+    assert isinstance(claimed, Attempt), claimed
+    return claimed
+
+
+def stage(ledger: Ledger, attempt: Attempt, *, n_read: int | None = None, n_filtered: int = 0) -> None:
+    """Counts as if every offset of every range had been read (or the first `n_read` of each)."""
+    with ledger.transaction(), ledger.connection.cursor() as cursor:
+        for piece in attempt.ranges:
+            count = len(piece.offsets) if n_read is None else n_read
+            if count:
+                cursor.execute(
+                    "INSERT INTO tideline.staged_count (attempt_id, stream_id, first_read, last_read, n_read, n_filtered)"
+                    " VALUES (%s, %s, %s, %s, %s, %s)",
+                    (
+                        attempt.attempt_id,
+                        piece.stream_id,
+                        piece.offsets.start,
+                        piece.offsets.start + count - 1,
+                        count,
+                        n_filtered,
+                    ),
+                )
+
+
+def publish(ledger: Ledger, attempt: Attempt, *, written: dict[int, int] | None = None) -> None:
+    """Publish with an output of nothing but its counts; by default every offset of every range was written."""
+    all_written = {piece.stream_id: len(piece.offsets) for piece in attempt.ranges}
+    publishing.publish(
+        ledger,
+        attempt,
+        lambda _: all_written if written is None else written,
+        facts={
+            p.stream_id: PartitionFacts(partition=p.partition, log_start=0, end=p.offsets.end) for p in attempt.ranges
+        },
+        filtered_by_difference=False,
+    )
+
+
+def published(ledger: Ledger, ranges: dict[int, tuple[int, int]], *, run: Run = RUN) -> int:
+    """A batch that is planned, claimed, staged and published."""
+    batch_id = plan(ledger, ranges, run=run)
+    attempt = claim(ledger, batch_id)
+    stage(ledger, attempt)
+    publish(ledger, attempt)
+    return batch_id

@@ -1,0 +1,146 @@
+"""Declare a pipeline in a folder, and run its three verbs as a DAG run would."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from uuid import uuid4
+
+import psycopg2
+from pyspark.sql import SparkSession
+
+from spark_jobs import write_batches
+from tideline import flow, pipelines
+from tideline.kafka import Broker
+from tideline.ledger.attempts import Writer
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+
+DECLARATION = """\
+description: A test
+source:
+  bootstrap_servers: {{env: TIDELINE_KAFKA}}
+  topics: [{topic}]
+  gaps: {gaps}
+  value:
+    format: json
+    columns: {{id: bigint, name: string, price: "decimal(12,4)"}}
+sink:
+  table: ads.output
+limits:
+  batch_records: {batch_records}
+"""
+TARGET = """\
+CREATE SCHEMA IF NOT EXISTS ads;
+CREATE TABLE ads.output (
+    id bigint NOT NULL,
+    name text,
+    price numeric(12, 4) CHECK (price < 1000),
+    kafka_topic_id uuid,
+    kafka_partition integer,
+    kafka_offset bigint,
+    tideline_batch bigint NOT NULL,
+    PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)
+);
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """One declared pipeline with a ledger of its own."""
+
+    folder: Path
+    bootstrap: str
+    url: str
+    spark: SparkSession
+
+    def declare(
+        self,
+        topic: str,
+        *,
+        transform: str = "",
+        target: str = TARGET,
+        gaps: str = "refused",
+        batch_records: int = 1_000_000,
+    ) -> None:
+        """Write the pipeline's folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = DECLARATION.format(topic=topic, gaps=gaps, batch_records=batch_records)
+        (self.folder / "pipeline.yaml").write_text(text)
+        (self.folder / "target.sql").write_text(target)
+        (self.folder / "transform.py").unlink(missing_ok=True)
+        if transform:
+            (self.folder / "transform.py").write_text(dedent(transform))
+
+    @property
+    def pipeline(self) -> pipelines.Pipeline:
+        return pipelines.load(self.folder)
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        with Ledger(self.url, actor="test") as ledger:
+            yield ledger
+
+    def plan(self, run_id: str) -> list[int]:
+        with self.ledger() as ledger:
+            return flow.plan(
+                ledger, Broker(self.pipeline.source), self.pipeline, Run(dag_id="test", run_id=run_id), until=None
+            )
+
+    def write(self, run_id: str, batch_ids: list[int], *, try_number: int = 1) -> None:
+        writer = Writer(dag_id="test", run_id=run_id, task_id="write", try_number=try_number)
+        with self.ledger() as ledger:
+            for batch_id in batch_ids:
+                write_batches.write(ledger, self.pipeline, batch_id, writer)
+
+    def advance(self, run_id: str) -> list[int]:
+        with self.ledger() as ledger:
+            return flow.advance(ledger, self.pipeline.name, Run(dag_id="test", run_id=run_id))
+
+    def run(self) -> list[int]:
+        """Plan, write and advance; the batches."""
+        run_id = f"manual__{uuid4().hex[:8]}"
+        batch_ids = self.plan(run_id)
+        self.write(run_id, batch_ids)
+        self.advance(run_id)
+        return batch_ids
+
+    def rows(self, sql: str, *parameters: object) -> list[tuple]:
+        """What a reader of the warehouse sees."""
+        connection = psycopg2.connect(self.url)
+        try:
+            with connection, connection.cursor() as cursor:
+                cursor.execute(sql, parameters)
+                return cursor.fetchall()
+        finally:
+            connection.close()
+
+    def output(self) -> dict[tuple[int, int], tuple]:
+        """The table's rows by (partition, offset); fails where a coordinate is there twice."""
+        rows = self.rows("SELECT kafka_partition, kafka_offset, id, name, price FROM ads.output")
+        found = {(row[0], row[1]): row[2:] for row in rows}
+        assert len(found) == len(rows)
+        return found
+
+    def rejects(self) -> dict[tuple[int, int], tuple]:
+        """(step, reason, value) by (partition, offset)."""
+        rows = self.rows(
+            "SELECT partition, kafka_offset, step, reason, value FROM tideline.reject JOIN tideline.stream USING (stream_id)"
+        )
+        return {(row[0], row[1]): (row[2], row[3], None if row[4] is None else bytes(row[4])) for row in rows}
+
+    def counts(self) -> dict[str, int]:
+        """Sums over all published ranges."""
+        names = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
+        return dict(
+            zip(
+                names,
+                self.rows(f"SELECT {', '.join(f'sum({n})::int' for n in names)} FROM tideline.batch_range")[0],
+                strict=True,
+            )
+        )
+
+    def heads(self) -> list[int]:
+        """The next offset of each partition, in order."""
+        return [row[0] for row in self.rows("SELECT next_offset FROM tideline.stream ORDER BY partition")]

@@ -1,0 +1,62 @@
+"""Topics on the tests' broker: create, fill, and tell what is in them."""
+
+import json
+from collections.abc import Iterable
+from uuid import uuid4
+
+from confluent_kafka import Producer, TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+def create(bootstrap: str, *, partitions: int = 1, name: str | None = None, **config: str) -> str:
+    """A topic that is ready to be used; its name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    name = name or f"topic_{uuid4().hex[:8]}"
+    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)])[name].result(
+        30
+    )
+    while True:  # the topic is known before its partitions have leaders
+        described = admin.describe_topics(TopicCollection([name]))[name].result(30)
+        if len(described.partitions) == partitions and all(p.leader and p.leader.id >= 0 for p in described.partitions):
+            return name
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    values: Iterable[bytes | str | None],
+    *,
+    partitions: int = 1,
+    keys: Iterable[bytes] | None = None,
+    timestamp_ms: int | None = None,
+) -> dict[tuple[int, int], bytes | None]:
+    """Send values round robin, and return what the broker has acknowledged: value by (partition, offset)."""
+    sent: dict[tuple[int, int], bytes | None] = {}
+
+    def acknowledge(error: object, message: object) -> None:
+        assert error is None, error
+        sent[message.partition(), message.offset()] = message.value()
+
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000})
+    all_keys = iter(keys) if keys is not None else iter(lambda: None, 0)
+    extra = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
+    for number, value in enumerate(values):
+        producer.produce(
+            topic, value, key=next(all_keys), partition=number % partitions, on_delivery=acknowledge, **extra
+        )
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    return sent
+
+
+def transactional(bootstrap: str, transactional_id: str) -> Producer:
+    """A producer within a transaction that has begun."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    return producer
+
+
+def record(number: int) -> str:
+    """A good record of the tests' JSON pipelines."""
+    return json.dumps({"id": number, "name": f"n{number}", "price": number % 1000 / 4})
