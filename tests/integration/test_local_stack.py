@@ -1,0 +1,162 @@
+"""The local stack starts, keeps its data, and leaves nothing behind, however its owner ends."""
+
+import subprocess
+import sys
+import time
+
+import psutil
+import psycopg2
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tideline.errors import RetryableError
+from tideline.local.processes import Child, Identity, end, end_recorded, recorded
+from tideline.local.stack import Stack
+
+_OWNER = """
+import sys, time
+from pathlib import Path
+from tideline.local.stack import Stack
+with Stack(Path(sys.argv[1])) as stack:
+    print("up", flush=True)
+    time.sleep(600)
+"""
+_STUBBORN_OWNER = """
+import sys, time
+from pathlib import Path
+from tideline.local.processes import Child
+folder = Path(sys.argv[1]) / "part"
+program = "trap '' TERM; sleep 600 & echo started; wait; wait"
+child = Child("part", ["sh", "-c", program], log=folder / "part.log", cwd=folder.parent)
+child.wait_until(lambda: "started" in child.log.read_text(), seconds=30)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def eventually(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def kill_owner(program, folder):
+    """Run `program` until it says that it is up, kill it with -9 and return the identities of its parts."""
+    with subprocess.Popen([sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout.readline() == "up\n"
+        parts = list(recorded(folder).values())
+        owner.kill()
+    return parts
+
+
+def consume(topic, settings):
+    consumer = Consumer({**settings, "group.id": "test", "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([topic])
+        return consumer.poll(30).value()
+    finally:
+        consumer.close()
+
+
+def sasl(stack):
+    return {
+        "bootstrap.servers": stack.broker.sasl_bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": stack.broker.sasl_username,
+        "sasl.password": stack.broker.sasl_password,
+    }
+
+
+def test_data_outlives_a_restart_on_other_ports(tmp_path):
+    with Stack(tmp_path) as stack:
+        first = stack.postgres.port, stack.broker.port
+        with psycopg2.connect(stack.environment()["TIDELINE_LEDGER_URL"]) as connection:
+            connection.cursor().execute("CREATE TABLE kept AS SELECT 7 AS n")
+        connection.close()
+        admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap})
+        admin.create_topics([NewTopic("kept", 1)])["kept"].result()
+        producer = Producer({"bootstrap.servers": stack.broker.bootstrap})
+        producer.produce("kept", b"seven")
+        assert producer.flush(30) == 0
+    with Stack(tmp_path) as stack:
+        assert first != (stack.postgres.port, stack.broker.port)
+        connection = psycopg2.connect(stack.postgres.url("warehouse"))
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT n FROM kept")
+            assert cursor.fetchone() == (7,)
+        connection.close()
+        assert consume("kept", sasl(stack)) == b"seven"
+
+
+def test_broker_properties_reach_the_broker(tmp_path):
+    with Stack(tmp_path, broker_properties={"auto.create.topics.enable": "true"}) as stack:
+        producer = Producer({"bootstrap.servers": stack.broker.bootstrap})
+        producer.produce("made-by-its-first-record", b"1")
+        assert producer.flush(30) == 0
+
+
+def test_a_stopped_stack_leaves_no_process_and_no_readable_password(tmp_path):
+    with Stack(tmp_path) as stack:
+        parts = [stack.postgres.child.identity, stack.broker.child.identity]
+        assert all(part.process() for part in parts)
+        shown = " ".join(word for part in parts for word in psutil.Process(part.pid).cmdline())
+        secrets = [stack.broker.sasl_password, stack.postgres.url("x").split(":")[2].split("@")[0]]
+    assert not any(part.process() for part in parts)
+    assert not recorded(tmp_path)
+    for secret in secrets:
+        assert secret not in shown
+        holders = [file for file in tmp_path.glob("*/*") if file.is_file() and secret in file.read_text()]
+        assert holders
+        assert {oct(file.stat().st_mode & 0o777) for file in holders} == {"0o600"}
+
+
+def test_parts_end_with_a_killed_owner_and_start_again(tmp_path):
+    parts = kill_owner(_OWNER, tmp_path)
+    assert len(parts) == 2
+    eventually(lambda: not any(part.process() for part in parts))
+    end_recorded(tmp_path)
+    with Stack(tmp_path) as stack:
+        stack.postgres.ensure_database("another")
+
+
+def test_what_outlives_a_killed_owner_is_ended_with_all_it_started(tmp_path):
+    (part,) = kill_owner(_STUBBORN_OWNER, tmp_path)
+    members = [psutil.Process(part.pid), *psutil.Process(part.pid).children()]
+    assert len(members) == 2
+    end_recorded(tmp_path, patience=0.2)
+    assert not any(member.is_running() and member.status() != psutil.STATUS_ZOMBIE for member in members)
+    assert not recorded(tmp_path)
+
+
+def test_a_process_that_has_the_pid_by_now_is_not_ended():
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:
+        end([Identity(pid=stranger.pid, created=time.time() - 3600)], patience=0.2)
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_part_that_dies_early_is_reported_at_once_with_its_log(tmp_path):
+    child = Child("the part", ["sh", "-c", "echo the cause; exit 3"], log=tmp_path / "part.log", cwd=tmp_path)
+    with pytest.raises(RetryableError, match="the part ended with exit code 3") as error:
+        child.wait_until(lambda: False, seconds=600)
+    assert "    the cause\n" in str(error.value)
+    assert str(tmp_path / "part.log") in error.value.next_step
+
+
+def test_a_part_that_never_answers_is_ended_by_its_stack(tmp_path):
+    stack = Stack(tmp_path, broker_properties={"listeners": "PLAINTEXT://nowhere.invalid:1"})
+    with pytest.raises(RetryableError, match="Kafka") as error:
+        stack.start()
+    assert "nowhere.invalid" in str(error.value) or "listeners" in str(error.value)
+    assert not recorded(tmp_path)
+
+
+def test_ending_asks_before_it_kills(tmp_path):
+    program = "trap 'echo asked; exit 0' TERM; echo started; while :; do sleep 0.05; done"
+    child = Child("the part", ["sh", "-c", program], log=tmp_path / "part.log", cwd=tmp_path)
+    child.wait_until(lambda: "started" in child.log.read_text(), seconds=30)
+    child.stop()
+    assert child.log.read_text() == "started\nasked\n"
