@@ -1,0 +1,198 @@
+"""The declared pipelines: one folder each, with `pipeline.yaml`, `target.sql` and, if wanted, `transform.py`.
+
+Owns finding and reading them, and wording their mistakes. Never asks a broker or a database, and imports nothing heavy:
+the DAG files call it each time Airflow parses them, and so do the CLI, the planner and the Spark driver.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from tideline import settings
+from tideline.declaration import Declaration, Pipeline
+from tideline.errors import FatalError
+
+__all__ = ["Broken", "Pipeline", "declared", "load", "load_named"]
+
+_LEGAL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_NEXT_STEP = "correct the declaration; docs/pipelines.md explains every key"
+_NOTHING = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A pipeline whose declaration has mistakes. It stands in the list so that the other pipelines keep running."""
+
+    name: str
+    error: FatalError
+
+
+def declared() -> list[Pipeline | Broken]:
+    """Every folder of the pipelines folder, in order of name. Names that begin with `.` or `_` are passed over."""
+    return [_load_or_broken(folder) for folder in _folders()]
+
+
+def load_named(name: str) -> Pipeline:
+    """The pipeline of that name.
+
+    Raises:
+        FatalError: No folder has that name, or its declaration has mistakes.
+    """
+    for folder in _folders():
+        if folder.name == name:
+            return load(folder)
+    known = ", ".join(folder.name for folder in _folders()) or "none"
+    raise FatalError(
+        f"{_shown(settings.pipelines_dir())}: expected a folder for pipeline {name!r}, found only: {known}",
+        next_step="correct the name, or add the folder",
+    )
+
+
+def load(folder: Path) -> Pipeline:
+    """The pipeline that `folder` declares.
+
+    Raises:
+        FatalError: It has mistakes; the text names all of them, each with file, line and key.
+    """
+    path = folder / "pipeline.yaml"
+    mistakes = []
+    if not _LEGAL_NAME.fullmatch(folder.name):
+        mistakes.append(f"{_shown(folder)}: expected a folder name like {_LEGAL_NAME.pattern}, found {folder.name!r}")
+    if not (folder / "target.sql").is_file():
+        mistakes.append(f"{_shown(folder)}: expected a file target.sql with the table's definition, found none")
+    try:
+        raw = _parse(path)
+        declaration = Declaration.model_validate(raw, context=folder.name)
+    except ValidationError as error:
+        mistakes += _worded(path, raw, error)
+    except FatalError as error:
+        mistakes.append(error.problem)
+    if mistakes:
+        raise _mistake("\n".join(mistakes))
+    return Pipeline.model_construct(name=folder.name, folder=folder, **dict(declaration))
+
+
+def _load_or_broken(folder: Path) -> Pipeline | Broken:
+    try:
+        return load(folder)
+    except FatalError as error:
+        return Broken(name=folder.name, error=error)
+
+
+def _folders() -> list[Path]:
+    try:
+        found = settings.pipelines_dir().iterdir()
+        return sorted(path for path in found if path.is_dir() and path.name[0] not in "._")
+    except OSError as error:
+        raise FatalError(
+            f"{settings.pipelines_dir()}: expected the folder of the pipelines, found {error.strerror}",
+            next_step="create it, or point TIDELINE_PIPELINES at it",
+        ) from error
+
+
+class _Constructor(RoundTripConstructor):
+    """Leaves timestamps as text: as values they would lose their zone."""
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:timestamp", _Constructor.construct_yaml_str)
+
+
+def _parse(path: Path) -> Any:
+    """What the file says, as mappings and lists that know their lines.
+
+    Raises:
+        FatalError: It cannot be read, or is not YAML. Text of the file is never quoted: it may be a misplaced secret.
+    """
+    yaml = YAML()
+    yaml.Constructor = _Constructor
+    try:
+        return yaml.load(path.read_text("utf-8"))
+    except OSError as error:
+        raise _mistake(f"{_shown(path)}: expected the pipeline's declaration, found {error.strerror}") from error
+    except DuplicateKeyError as error:
+        key = re.match(r'found duplicate key "(\w+)"', error.problem)
+        raise _mistake(
+            f"{_at(path, error.problem_mark.line)}: {key[1] if key else 'a key'}: the same key twice"
+        ) from None
+    except MarkedYAMLError as error:
+        raise _mistake(f"{_at(path, error.problem_mark.line)}: not YAML: {_unquoted(error.problem)}") from None
+    except (YAMLError, ValueError):
+        raise _mistake(f"{_shown(path)}: not YAML in UTF-8") from None
+
+
+def _worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
+    """Each mistake once, in order of line: a value that may be of several types is refused once for each of them."""
+    found: dict[tuple[Any, ...], tuple[int, str]] = {}
+    for detail in error.errors(include_url=False):
+        keys, line, value = _located(raw, detail)
+        where = ".".join(map(str, keys)) or "the file"
+        found.setdefault(keys, (line, f"{_at(path, line)}: {where}: {_text(keys, value, detail)}"))
+    return [text for _, text in sorted(found.values())]
+
+
+def _located(raw: Any, detail: ErrorDetails) -> tuple[tuple[Any, ...], int, Any]:
+    """The keys that lead to the mistake as far as the file goes, the line of the last of them, and what it holds."""
+    keys: tuple[Any, ...] = ()
+    line = 0
+    for part in detail["loc"]:  # may end in the name of a type, where several are possible
+        if not (part in raw if isinstance(raw, dict) else isinstance(raw, list) and isinstance(part, int)):
+            break
+        line = raw.lc.data.get(part, [line])[0]  # a merged key has no line of its own
+        raw = raw[part]
+        keys += (part,)
+    if detail["type"] == "missing" and len(keys) == len(detail["loc"]) - 1:
+        return detail["loc"], line, _NOTHING
+    return keys, line, raw
+
+
+def _text(keys: tuple[Any, ...], found: Any, detail: ErrorDetails) -> str:
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    if detail["type"] == "invalid_key":
+        return f"expected keys that are text, found the key {detail['loc'][-1]}"
+    section: Any = Declaration
+    expected = "a mapping"
+    for key in keys:
+        if key not in section.model_fields:
+            return f"unknown key; known here: {', '.join(section.model_fields)}"
+        field = section.model_fields[key]
+        expected = field.description or "a mapping"
+        if field.description:
+            break
+        section = field.annotation
+    return f"expected {expected}, found {_rendered(keys, found)}"
+
+
+def _rendered(keys: tuple[Any, ...], found: Any) -> str:
+    if found is _NOTHING:
+        return "nothing"
+    if "password" in str(keys):
+        return "a value that is not shown: it may be a secret"
+    if isinstance(found, dict | list):
+        return "a mapping" if isinstance(found, dict) else "a list"
+    return json.dumps(found, default=str)
+
+
+def _mistake(problem: str) -> FatalError:
+    return FatalError(problem, next_step=_NEXT_STEP)
+
+
+def _unquoted(problem: str) -> str:
+    return re.sub(r"'[^']*'|\"[^\"]*\"", "…", problem)
+
+
+def _at(path: Path, line: int) -> str:
+    return f"{_shown(path)}:{line + 1}"
+
+
+def _shown(path: Path) -> str:
+    """Relative to the project where it is inside, as an editor or a reviewer names it."""
+    return str(path.relative_to(settings.PROJECT) if path.is_relative_to(settings.PROJECT) else path)

@@ -1,0 +1,140 @@
+"""The laws of getting through to a broker, and of saying why not."""
+
+import subprocess
+import time
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from tideline import settings
+from tideline.errors import FatalError, RetryableError
+from tideline.kafka import Broker
+from tideline.kafka_settings import spark_settings
+from tideline.local.broker import java
+from topics import ends, produce, source, until
+
+
+@pytest.fixture
+def sasl(broker, monkeypatch):
+    monkeypatch.setenv("TEST_PASSWORD", broker.sasl_password)
+    return security(broker.sasl_username)
+
+
+def security(username, mechanism="PLAIN"):
+    return {
+        "protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_username": username,
+        "sasl_password": {"env": "TEST_PASSWORD"},
+    }
+
+
+def test_the_sasl_listener_gives_the_same_facts(broker, topic, sasl):
+    produce(broker, topic, 3)
+    assert (
+        Broker(source(broker.sasl_bootstrap, topic, security=sasl)).topic_facts()
+        == Broker(source(broker.bootstrap, topic)).topic_facts()
+    )
+
+
+def test_a_password_of_quotes_and_backslashes_opens_the_door_for_both_clients(
+    broker, admin, topic, monkeypatch, tmp_path
+):
+    username, password = 'o"brien\\', "p\"a\\n's; s=#{1}\\"
+    monkeypatch.setenv("TEST_PASSWORD", password)
+    scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    added = UserScramCredentialUpsertion(username, scram, password.encode())
+    admin.alter_user_scram_credentials([added])[username].result()
+    declared = source(broker.sasl_bootstrap, topic, security=security(username, "SCRAM-SHA-256"))
+    assert ends(Broker(declared)) == [0]
+    assert f"Dynamic configs for topic {topic}" in java_client(broker, topic, spark_settings(declared), tmp_path)
+
+
+def java_client(broker, topic, kafka_settings, folder):
+    """What the Java client's own tool says about a topic, connected with the settings that Spark would get."""
+    file = folder / "client.properties"
+    pairs = ((name.removeprefix("kafka."), value.replace("\\", "\\\\")) for name, value in kafka_settings.items())
+    file.write_text("".join(f"{name}={value}\n" for name, value in pairs))
+    jars = settings.PROJECT / ".local" / "jars" / "kafka"
+    tool = [java(), "-cp", f"{jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", broker.sasl_bootstrap]
+    what = ["--command-config", str(file), "--describe", "--entity-type", "topics", "--entity-name", topic]
+    done = subprocess.run([*tool, *what], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_wrong_password_is_fatal_at_once_and_not_shown(broker, topic, monkeypatch):
+    monkeypatch.setenv("TEST_PASSWORD", "hunter2")
+    started = time.monotonic()
+    with pytest.raises(FatalError, match="refused the connection") as caught:
+        Broker(source(broker.sasl_bootstrap, topic, security=security(broker.sasl_username))).topic_facts()
+    assert "hunter2" not in str(caught.value)
+    assert time.monotonic() - started < 5
+
+
+def test_brokers_that_do_not_answer_are_named_within_15_seconds():
+    started = time.monotonic()
+    with pytest.raises(RetryableError, match=r"brokers 127\.0\.0\.1:1 could not answer"):
+        Broker(source("127.0.0.1:1", "events")).topic_facts()
+    assert time.monotonic() - started < 15
+
+
+def test_a_missing_topic_is_fatal_and_similar_names_are_told(broker, topic):
+    asked = Broker(source(broker.bootstrap, topic, f"{topic}s"))
+    with pytest.raises(FatalError, match=f"topic {topic}s does not exist; topics with a similar name: {topic}"):
+        asked.topic_facts()
+    with pytest.raises(FatalError, match=f"topic {topic}s does not exist"):
+        asked.offsets_at(f"{topic}s", [0], datetime(2026, 1, 2, tzinfo=UTC))
+
+
+@pytest.fixture
+def deny(broker, admin, topic):
+    """Takes one permission on `topic` from the SASL user; it takes a moment until that holds."""
+    kind = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{broker.sasl_username}", "*")
+
+    def add(operation):
+        for right, permission in ((AclOperation.ALL, AclPermissionType.ALLOW), (operation, AclPermissionType.DENY)):
+            binding = AclBinding(*kind, right, permission)
+            admin.create_acls([binding])[binding].result()
+
+    yield add
+    everything = AclBindingFilter(*kind, AclOperation.ANY, AclPermissionType.ANY)
+    admin.delete_acls([everything])[everything].result()
+
+
+def test_a_topic_that_may_not_be_described_is_fatal(broker, topic, sasl, deny):
+    deny(AclOperation.DESCRIBE)
+    asked = Broker(source(broker.sasl_bootstrap, topic, security=sasl))
+
+    def refused():
+        try:
+            asked.topic_facts()
+        except FatalError as error:
+            return f"topic {topic}: not permitted" in str(error)
+        return False
+
+    until(refused)
+
+
+def test_a_topic_whose_settings_may_not_be_read_counts_as_not_compacted(broker, admin, topic, sasl, deny):
+    compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[compact])
+    admin.incremental_alter_configs([resource])[resource].result()
+    asked = Broker(source(broker.sasl_bootstrap, topic, security=sasl))
+    until(lambda: asked.topic_facts()[0].compacted)
+    deny(AclOperation.DESCRIBE_CONFIGS)
+    until(lambda: not asked.topic_facts()[0].compacted)

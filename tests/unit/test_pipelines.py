@@ -1,0 +1,253 @@
+"""The laws of declarations: what is read, and how mistakes are told."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from tideline import pipelines
+from tideline.errors import FatalError
+
+SMALLEST = """\
+description: Ad impressions
+source:
+  bootstrap_servers: {env: TEST_KAFKA}
+  topics: [ad_impressions]
+  value:
+    format: json
+    columns:
+      impression_id: string
+sink:
+  table: ads.impressions
+"""
+SASL = """\
+  security:
+    protocol: SASL_SSL
+    sasl_mechanism: PLAIN
+    sasl_username: loader
+    sasl_password: {env: TEST_PASSWORD}
+sink:
+"""
+
+
+@pytest.fixture
+def declare(tmp_path, monkeypatch):
+    """Writes one pipeline's folder, with `old` replaced by `new` in the smallest declaration."""
+    monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
+
+    def write(old="", new="", name="impressions"):
+        assert old in SMALLEST
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "pipeline.yaml").write_text(SMALLEST.replace(old, new, 1) if old else SMALLEST + new)
+        (folder / "target.sql").write_text("CREATE TABLE ads.impressions (impression_id text)")
+        return folder
+
+    return write
+
+
+def mistakes(folder):
+    with pytest.raises(FatalError) as caught:
+        pipelines.load(folder)
+    return caught.value.problem.replace(f"{folder}/pipeline.yaml:", "").splitlines()
+
+
+def test_what_is_left_out_has_its_documented_default(declare):
+    folder = declare()
+    pipeline = pipelines.load(folder)
+    assert (pipeline.name, pipeline.folder) == ("impressions", folder)
+    assert (pipeline.schedule, pipeline.retries, pipeline.retry_delay_seconds) == ("0 * * * *", 2, 60)
+    assert (pipeline.source.start, pipeline.source.gaps) == ("earliest", "refused")
+    assert pipeline.source.security.protocol == "PLAINTEXT"
+    assert (pipeline.limits.batch_records, pipeline.limits.run_batches) == (1_000_000, 20)
+    assert pipeline.rejects.fail_above == 0.5
+    assert pipeline.sink.item is None
+
+
+def test_a_declaration_is_read_as_written(declare):
+    pipeline = pipelines.load(declare("sink:\n", SASL + "  item: line_no\n"))
+    assert pipeline.source.topics == ("ad_impressions",)
+    assert pipeline.source.value.columns == {"impression_id": "string"}
+    assert (pipeline.sink.table, pipeline.sink.item) == ("ads.impressions", "line_no")
+    assert pipeline.source.security.sasl_username == "loader"
+
+
+def test_schedule_null_means_only_by_hand(declare):
+    assert pipelines.load(declare(new="schedule: null\n")).schedule is None
+
+
+@pytest.mark.parametrize("text", ["2026-01-02T03:00:00+03:00", '"2026-01-02T00:00:00Z"'])
+def test_a_start_timestamp_keeps_its_zone(declare, text):
+    start = pipelines.load(declare("  value:\n", f"  start: {text}\n  value:\n")).source.start
+    assert start == datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("", "limits: {batch_records: many}\n", '11: limits.batch_records: expected an integer above 0, found "many"'),
+        ("", "limits:\n  batch_records: 0\n", "12: limits.batch_records: expected an integer above 0, found 0"),
+        ("", "retries: true\n", "11: retries: expected an integer, 0 or above, found true"),
+        ("", "rejects: {fail_above: 1.5}\n", "11: rejects.fail_above: expected a number from 0 to 1, found 1.5"),
+        ("", "rejects: {fail_above: .nan}\n", "11: rejects.fail_above: expected a number from 0 to 1, found NaN"),
+        ("", "limits: 5\n", "11: limits: expected a mapping, found 5"),
+        ("", "limitz: {}\n", "11: limitz: unknown key; known here: description, schedule, retries, "),
+        ("", "name: other\n", "11: name: unknown key; known here: description, "),
+        ("  table: ads.impressions", "  table: a.b\n  x: y", "11: sink.x: unknown key; known here: table, item"),
+        ("  table: ads.impressions", "  item: x", "9: sink.table: expected schema.table in lower case, found nothing"),
+        ("ads.impressions", "impressions", '10: sink.table: expected schema.table in lower case, found "impressions"'),
+        ("ads.impressions", "a.b;drop", '10: sink.table: expected schema.table in lower case, found "a.b;drop"'),
+        ("[ad_impressions]", "[]", "4: source.topics: expected Kafka topic names, a list of at"),
+        ("[ad_impressions]", "\n  - a\n  - b c", "6: source.topics.1: expected Kafka topic names, a list of at"),
+        ("[ad_impressions]", "[a, a]", "4: source.topics: expected different Kafka topic names, found a, a"),
+        ("[ad_impressions]", "[..]", "4: source.topics: expected different Kafka topic names, found .."),
+        ("{env: TEST_KAFKA}", "9092", "3: source.bootstrap_servers: expected host:port[,host:port...] or {env: NAME}"),
+        ("{env: TEST_KAFKA}", "{env: TEST_KAFKA, x: 1}", "3: source.bootstrap_servers: expected host:port"),
+        ("format: json", "format: avro", '6: source.value.format: expected one of json, text, bytes, found "avro"'),
+        ("format: json", "format: text", "5: source.value: expected columns with format json and only there"),
+        ("  value:\n", "  start: 2026-01-02\n  value:\n", "5: source.start: expected earliest, latest or an ISO"),
+        ("  value:\n", "  start: 7\n  value:\n", "5: source.start: expected earliest, latest or an ISO timestamp with"),
+        ("", "schedule: hourly\n", "11: schedule: expected a cron expression of five fields, or null, found 'hourly'"),
+        ("", 'schedule: "0 0 0 * * *"\n', "11: schedule: expected a cron expression of five fields"),
+        ("", 'schedule: "0 0 31 2 *"\n', "11: schedule: expected a cron expression of five fields"),
+        ("", "1: 2\n", "11: 1: expected keys that are text, found the key 1"),
+        ("", "sink: {table: c.d}\n", "11: sink: the same key twice"),
+        ("", "retries: [1\n", "12: not YAML: "),
+        ("", "retries: !!int x\n", "not YAML"),
+        ("impression_id:", "kafka:", "5: source.value: expected another column name than kafka"),
+        ("string", "strnig", "8: source.value.columns.impression_id: "),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_line_key_expected_and_found(declare, old, new, told):
+    [text] = mistakes(declare(old, new))
+    assert told in text
+
+
+def test_all_mistakes_of_a_file_are_told_at_once_in_order_of_line(declare):
+    folder = declare(new="retries: -1\nlimits:\n  run_batches: x\n  more: 1\n")
+    (folder / "target.sql").unlink()
+    first, *rest = mistakes(folder)
+    assert "expected a file target.sql" in first
+    assert [text.split(": ")[:2] for text in rest] == [
+        ["11", "retries"],
+        ["13", "limits.run_batches"],
+        ["14", "limits.more"],
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "- a\n", "just text\n"])
+def test_a_file_that_is_no_mapping_is_a_mistake(declare, content):
+    folder = declare()
+    (folder / "pipeline.yaml").write_text(content)
+    [text] = mistakes(folder)
+    assert "the file: expected a mapping, found" in text
+
+
+def test_a_file_that_is_not_text_is_a_mistake(declare):
+    folder = declare()
+    (folder / "pipeline.yaml").write_bytes(b"description: \xff\n")
+    assert "not YAML in UTF-8" in mistakes(folder)[0]
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "hunter2",
+        "*hunter2",
+        "{env: hunter2}",
+        "[hunter2]",
+        "{env: {a: hunter2}}",
+        "@hunter2",
+        "'hunter2",
+        "!!int hunter2",
+        "{env: A}\n    sasl_password: hunter2",
+    ],
+)
+def test_a_literal_password_is_refused_without_being_shown(declare, password):
+    folder = declare("sink:\n", SASL.replace("{env: TEST_PASSWORD}", password))
+    with pytest.raises(FatalError) as caught:
+        pipelines.load(folder)
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("SASL_SSL", "SSL", "expected only what protocol SSL uses, found sasl_mechanism, sasl_password, sasl_username"),
+        ("    protocol: SASL_SSL\n", "", "expected only what protocol PLAINTEXT uses"),
+        ("    sasl_username: loader\n", "", "expected sasl_mechanism, sasl_password, sasl_username together, missing"),
+        ("sink:\n", "    ssl_key_location: k.pem\nsink:\n", "together, missing ssl_certificate_location"),
+        ("SASL_SSL", "SASL_SLL", 'found "SASL_SLL"'),
+    ],
+)
+def test_security_settings_that_do_not_fit_each_other_are_a_mistake(declare, old, new, told):
+    [text] = mistakes(declare("sink:\n", SASL.replace(old, new)))
+    assert told in text
+
+
+def test_the_environment_is_not_needed_to_read_a_declaration_but_to_connect(declare, monkeypatch):
+    monkeypatch.delenv("TEST_KAFKA", raising=False)
+    source = pipelines.load(declare()).source
+    with pytest.raises(FatalError, match=r"TEST_KAFKA is not set; it holds source\.bootstrap_servers of pipeline imp"):
+        source.connection()
+
+
+def test_a_protocol_that_is_not_known_yet_asks_for_nothing(declare):
+    pipelines.load(declare("sink:\n", "  security: {protocol: {env: TEST_SASL_PROTOCOL}}\nsink:\n"))
+
+
+def test_one_declaration_serves_secured_and_plain_brokers(declare, monkeypatch):
+    source = pipelines.load(declare("sink:\n", SASL.replace("SASL_SSL", "{env: TEST_PROTOCOL}"))).source
+    monkeypatch.setenv("TEST_KAFKA", "broker:9092")
+    monkeypatch.setenv("TEST_PROTOCOL", "PLAINTEXT")
+    assert source.connection() == {"bootstrap_servers": "broker:9092", "protocol": "PLAINTEXT"}
+    monkeypatch.setenv("TEST_PROTOCOL", "SASL_PLAINTEXT")
+    monkeypatch.setenv("TEST_PASSWORD", "pw")
+    assert source.connection()["sasl_password"] == "pw"
+    monkeypatch.setenv("TEST_PROTOCOL", "TLS")
+    with pytest.raises(FatalError, match="found 'TLS'"):
+        source.connection()
+
+
+def test_a_broken_declaration_leaves_the_others_standing(declare, tmp_path):
+    declare(name="aa")
+    declare(name="bb", new="retries: x\n")
+    declare(name="Cc")
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "README.md").touch()
+    (tmp_path / "dd").mkdir()
+    found = {entry.name: type(entry) for entry in pipelines.declared()}
+    assert found == {
+        "Cc": pipelines.Broken,
+        "aa": pipelines.Pipeline,
+        "bb": pipelines.Broken,
+        "dd": pipelines.Broken,
+    }
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(declare):
+    declare(name="aa")
+    declare(name="bb")
+    assert pipelines.load_named("bb").name == "bb"
+    with pytest.raises(FatalError, match="'nope', found only: aa, bb"):
+        pipelines.load_named("nope")
+
+
+def test_no_pipelines_folder_is_told(monkeypatch):
+    monkeypatch.setenv("TIDELINE_PIPELINES", "/nowhere/pipelines")
+    with pytest.raises(FatalError, match="/nowhere/pipelines: expected the folder of the pipelines"):
+        pipelines.declared()
+
+
+def test_yaml_anchors_may_be_used(declare):
+    new = "limits: &few {run_batches: 3}\n"
+    assert pipelines.load(declare(new=new + "rejects: {<<: {fail_above: 0.1}}\n")).rejects.fail_above == 0.1
+
+
+def test_parsing_dags_loads_no_drivers():
+    heavy = {"pyarrow", "confluent_kafka", "psycopg2", "pyspark", "pandas", "airflow"}
+    code = f"import sys, tideline.pipelines; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
