@@ -27,7 +27,7 @@ def reader_options(security: Mapping[str, str], ranges: Iterable[Range]) -> dict
     decided at read time, and `failOnDataLoss` turns offsets that are gone into an error.
 
     Args:
-        security: Bootstrap servers, login and isolation level, as `tideline.kafka.spark_settings` gives them.
+        security: Bootstrap servers, login and isolation level, as `tideline.kafka_settings.spark_settings` gives them.
         ranges: At most one per topic and partition.
     """
     assigned: dict[str, list[int]] = {}

@@ -1,7 +1,6 @@
 """Where this deployment's parts are, from the environment. The only module that reads it."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from tideline.errors import FatalError
@@ -17,7 +16,9 @@ def required(name: str, why: str) -> str:
     """
     value = os.environ.get(name, "")
     if not value:
-        raise FatalError(f"environment variable {name} is not set; it holds {why}", next_step=f"set {name} and run again")
+        raise FatalError(
+            f"environment variable {name} is not set; it holds {why}", next_step=f"set {name} and run again"
+        )
     return value
 
 
@@ -31,21 +32,6 @@ def pipelines_dir() -> Path:
     return Path(os.environ.get("TIDELINE_PIPELINES") or PROJECT / "include" / "pipelines")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkSettings:
-    """How a driver JVM is started on this machine."""
-
-    jars: tuple[str, ...]
-    """The connector jars, sorted: a class-data archive only fits the class path that it was dumped with."""
-    archive: str | None
-    """A class-data archive that cuts JVM start-up by about half, where set-up made one."""
-
-
-def spark() -> SparkSettings:
-    """The Spark settings of this machine."""
-    folder = Path(os.environ.get("TIDELINE_SPARK_JARS") or PROJECT / ".local" / "jars" / "spark")
-    archive = Path(os.environ.get("TIDELINE_SPARK_ARCHIVE") or PROJECT / ".local" / "spark.jsa")
-    return SparkSettings(
-        jars=tuple(sorted(str(jar) for jar in folder.glob("*.jar"))),
-        archive=str(archive) if archive.exists() else None,
-    )
+def spark_properties() -> str | None:
+    """The properties file with which a Spark driver starts: class path, JVM options. None leaves it to Spark's own spark-defaults.conf."""
+    return os.environ.get("TIDELINE_SPARK_PROPERTIES") or None

@@ -1,5 +1,7 @@
-"""The Postgres append sink. Executors COPY into a staging table of this attempt; `insert_output` moves the winners' rows into the declared table,
-inside the ledger's transaction.
+"""The Postgres append sink.
+
+Executors COPY into a staging table of this attempt; `insert_output` moves the winners' rows into the declared table, inside the ledger's
+transaction.
 
 Its promise: each row of a batch is in the table exactly once, or none of them is. What breaks it: the table in another database than the ledger,
 or somebody else writing rows with the same coordinates.

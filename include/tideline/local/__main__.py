@@ -49,14 +49,9 @@ def up(*, unpaused: bool) -> int:
 
 def down() -> int:
     """Stop the stack; harmless when nothing runs."""
-    begin = time.monotonic()
-    ended = supervisor.stop()
-    seconds = time.monotonic() - begin
-    print(
-        f"The local stack is down after {seconds:.0f} s; its data stays."
-        if ended
-        else "The local stack was not running."
-    )
+    with supervisor.show_step("Stop Airflow, Kafka, Postgres"):
+        ended = supervisor.stop()
+    print("The local stack is down; its data stays." if ended else "The local stack was not running.")
     return 0
 
 

@@ -11,11 +11,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline import settings
-from tideline.local import surroundings
+from tideline.local import spark, surroundings
 from tideline.local.broker import Broker
 
-# Those of later runs as well: an archive fits the virtual machine and the class path that it was dumped with.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOCAL = settings.PROJECT / ".local"
 _TOPIC = "archive"
 
@@ -30,7 +28,10 @@ def dump() -> None:
         try:
             _produce(broker.bootstrap)
             subprocess.run(
-                _submit(draft, broker.bootstrap), env=surroundings.clean(Path(folder)), cwd=folder, check=True
+                _submit(Path(folder) / "spark", draft, broker.bootstrap),
+                env=surroundings.clean(Path(folder)),
+                cwd=folder,
+                check=True,
             )
         finally:
             broker.stop()
@@ -46,18 +47,12 @@ def _produce(bootstrap: str) -> None:
     producer.flush()
 
 
-def _submit(archive: Path, bootstrap: str) -> list[str]:
-    conf = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
+def _submit(folder: Path, archive: Path, bootstrap: str) -> list[str]:
+    properties = spark.configure(folder, java_options=f"-XX:ArchiveClassesAtExit={archive}")
     return [
         str(surroundings.BIN / "spark-submit"),
         "--master", "local[2]",
-        "--driver-class-path", ":".join(settings.spark().jars),
-        "--driver-java-options", f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={archive}",
-        *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
+        "--properties-file", str(properties),
         str(Path(__file__).with_name("archive_job.py")),
         bootstrap,
         _TOPIC,

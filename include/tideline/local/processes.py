@@ -60,7 +60,7 @@ class Child:
     Args:
         name: What people call it.
         command: The program and its arguments. Never a secret: every user of the machine can read them.
-        log: The file that its output is appended to.
+        log: The file for its output; the one before is kept beside it.
         cwd: The folder that it runs in; it must be able to pass it.
         environment: All of its environment; None hands on the caller's.
         user: The uid and gid to run as; None stays with the caller's.
@@ -82,6 +82,10 @@ class Child:
         self.log = log
         account = {"user": user[0], "group": user[1], "extra_groups": []} if user else {}
         log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists():
+            log.replace(
+                log.with_suffix(".previous.log")
+            )  # an error shows the end of this run's log, not the last one's
         with log.open("ab") as output:
             self._popen = subprocess.Popen(
                 command,

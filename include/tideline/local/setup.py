@@ -221,10 +221,11 @@ def digest(*files: Path) -> str:
 
 
 def archive_key(java_version: str) -> str:
-    """What Java compares before it uses the archive: itself, and each jar's path, size and time of change."""
+    """What Java compares before it uses the archive: itself, its options, and each jar's path, size and time of change."""
     jars = sorted([*(LOCAL / "jars" / "spark").glob("*.jar"), *ENV.glob("lib/*/site-packages/pyspark/jars/*.jar")])
     facts = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
-    return hashlib.sha256("\n".join([java_version, *facts]).encode()).hexdigest()
+    sources = digest(*(Path(__file__).with_name(name) for name in ("archive.py", "archive_job.py", "spark.py")))
+    return hashlib.sha256("\n".join([java_version, sources, *facts]).encode()).hexdigest()
 
 
 if __name__ == "__main__":

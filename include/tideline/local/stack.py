@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from tideline import settings
-from tideline.local import ports
+from tideline.local import ports, spark
 from tideline.local.broker import Broker
 from tideline.local.orchestrator import AirflowOptions, Orchestrator
 from tideline.local.postgres import Postgres
@@ -47,7 +47,7 @@ class Stack:
         def port(usual: int) -> int:
             return ports.choose(usual if usual_ports else 0)
 
-        directory = directory.absolute()
+        self._directory = directory = directory.absolute()
         self._step = step
         self._variables = dict(variables or {})
         self.postgres = Postgres(directory / "postgres", port=port(5432))
@@ -106,11 +106,11 @@ class Stack:
     def stop(self) -> None:
         """Stop the parts, those that use others first. Harmless when nothing runs."""
         if self.orchestrator:
-            with self._step("Airflow"):
+            with self._step("Stop Airflow"):
                 self.orchestrator.stop()
-        with self._step("Kafka"):
+        with self._step("Stop Kafka"):
             self.broker.stop()
-        with self._step("Postgres"):
+        with self._step("Stop Postgres"):
             self.postgres.stop()
 
     def environment(self) -> dict[str, str]:
@@ -129,7 +129,6 @@ class Stack:
             "TIDELINE_LEDGER_URL": self.postgres.url("warehouse"),
             "TIDELINE_KAFKA": self.broker.bootstrap,
             "TIDELINE_PIPELINES": str(settings.pipelines_dir()),
-            "TIDELINE_SPARK_JARS": str(_LOCAL / "jars" / "spark"),
-            "TIDELINE_SPARK_ARCHIVE": str(_LOCAL / "spark.jsa"),
+            "TIDELINE_SPARK_PROPERTIES": str(spark.configure(self._directory / "spark")),
             **self._variables,
         }

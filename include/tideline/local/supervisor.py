@@ -94,16 +94,12 @@ def supervise(*, unpaused: bool) -> None:
         State(supervisor=own, ready=False, environment={}).write()
         dags, plugins = settings.PROJECT / "dags", settings.PROJECT / "plugins"
         airflow = AirflowOptions(dags=dags, plugins=plugins, unpaused=unpaused)
-        stack = Stack(RUN, airflow=airflow, usual_ports=True, step=show_step)
         try:
-            stack.start()
-            State(supervisor=own, ready=True, environment=stack.environment()).write()
-            _leave_terminal(RUN / "supervisor.log")
-            while True:
-                signal.pause()
+            with Stack(RUN, airflow=airflow, usual_ports=True, step=show_step) as stack:
+                State(supervisor=own, ready=True, environment=stack.environment()).write()
+                _leave_terminal(RUN / "supervisor.log")
+                _wait_for_end()
         finally:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # asked twice, it must still finish stopping
-            stack.stop()
             (RUN / "stack.json").unlink(missing_ok=True)
 
 
@@ -151,6 +147,14 @@ def _alone() -> Iterator[None]:
                 "another `make up` or `make down` is at work in this checkout", next_step="wait until it is done"
             ) from None
         yield
+
+
+def _wait_for_end() -> None:
+    try:
+        while True:
+            signal.pause()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # asked twice, it must still finish stopping
 
 
 def _leave_terminal(log: Path) -> None:

@@ -1,0 +1,2 @@
+-- Every row of a dimension table.
+SELECT * FROM {table};
