@@ -1,1 +1,1 @@
-"""What is true of offsets, batches and streams whatever the broker, the database or the scheduler. Standard library only."""
+"""What is true of offsets, batches and streams whatever broker, database or scheduler. Standard library only."""

@@ -1,4 +1,4 @@
-"""Half-open ranges of Kafka offsets and their arithmetic. Standard library only; knows nothing of brokers or ledgers."""
+"""Half-open ranges of Kafka offsets and their arithmetic. Standard library only; knows no brokers and no ledgers."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -19,13 +19,16 @@ class Limits:
 def cut(free: Mapping[int, Sequence[OffsetRange]], limits: Limits) -> list[dict[int, OffsetRange]]:
     """Batches over the free ranges of each stream (by stream id), at most one range per stream and batch.
 
-    Every offset of `free` is in at most one batch, and in exactly one unless `run_batches` was reached. Within a stream the batches ascend.
-    A batch that cannot hold everything takes the same share from every stream, so that one long stream does not starve the others.
+    Every offset of `free` is in at most one batch, and in exactly one unless `run_batches` was reached. Within a stream
+    the batches ascend. A batch that cannot hold everything takes the same share from every stream, so that one long
+    stream does not starve the others.
     """
     rest = {stream_id: list(ranges) for stream_id, ranges in sorted(free.items()) if ranges}
     batches: list[dict[int, OffsetRange]] = []
     while rest and len(batches) < limits.run_batches:
-        sizes = {stream_id: len(ranges[0]) for stream_id, ranges in rest.items()}
+        # With fewer records in a batch than there are streams they take turns: by size the longest would never have one.
+        turn = list(rest)[: limits.batch_records]
+        sizes = {stream_id: len(rest[stream_id][0]) for stream_id in turn}
         batch = {}
         for stream_id, share in _shares(sizes, limits.batch_records).items():
             taken = rest[stream_id][0].first(share)
@@ -36,21 +39,19 @@ def cut(free: Mapping[int, Sequence[OffsetRange]], limits: Limits) -> list[dict[
 
 
 def _take(rest: dict[int, list[OffsetRange]], stream_id: int, taken: OffsetRange) -> None:
-    whole, *others = rest[stream_id]
+    """Remove `taken` from the stream's first range, and put the stream behind those that still wait for their turn."""
+    whole, *others = rest.pop(stream_id)
     left = [OffsetRange(taken.end, whole.end)] if taken.end < whole.end else []
-    rest[stream_id] = left + others
-    if not rest[stream_id]:
-        del rest[stream_id]
+    if left + others:
+        rest[stream_id] = left + others
 
 
 def _shares(sizes: Mapping[int, int], limit: int) -> dict[int, int]:
-    """How much of each size fits into `limit`: small ones whole, the others equally; none that would get nothing."""
+    """How much of each size fits into `limit`, which is at least one for each: small ones whole, the others equally."""
     shares: dict[int, int] = {}
     budget = limit
     by_size = sorted(sizes.items(), key=lambda item: (item[1], item[0]))
     for position, (stream_id, size) in enumerate(by_size):
-        share = min(size, -(-budget // (len(by_size) - position)))
-        if share:
-            shares[stream_id] = share
-            budget -= share
+        shares[stream_id] = min(size, -(-budget // (len(by_size) - position)))
+        budget -= shares[stream_id]
     return dict(sorted(shares.items()))

@@ -46,7 +46,7 @@ class Comparison:
 def compare(streams: Iterable[Stream], topics: Iterable[TopicFacts]) -> Comparison:
     """Sort a pipeline's streams by whether they may go on, and find the partitions that are new.
 
-    A topic that was created again under its name is not new: its old stream stops, and a person says what becomes of it.
+    A topic that was created again under its name is not new: its old streams stop, and a person decides about them.
     """
     by_name = {topic.topic: topic for topic in topics}
     known = list(streams)
@@ -71,17 +71,23 @@ def compare(streams: Iterable[Stream], topics: Iterable[TopicFacts]) -> Comparis
 
 def _problem(stream: Stream, topic: TopicFacts, partitions: Mapping[int, PartitionFacts]) -> str | None:
     if topic.topic_id != stream.topic_id:
-        return f"the topic was deleted and created again: the ledger follows topic id {stream.topic_id}, the broker has {topic.topic_id}"
+        return (
+            "the topic was deleted and created again: "
+            f"the ledger follows topic id {stream.topic_id}, the broker has {topic.topic_id}"
+        )
     facts = partitions.get(stream.partition)
     if facts is None:
         return f"the partition is gone: the topic has {len(partitions)} partitions now"
     if facts.log_start > stream.next_offset:
         lost = next(subtract(OffsetRange(stream.next_offset, facts.log_start), stream.reserved), None)
         if lost is not None:
-            return f"offsets {lost} are gone: retention has deleted everything before {facts.log_start}, and they were not read"
+            return f"offsets {lost} are gone unread: retention has deleted everything before {facts.log_start}"
     frontier = max([stream.next_offset, *(piece.end for piece in stream.reserved)])
     if facts.end < frontier:
-        return f"the log ends at {facts.end}, before offset {frontier} that was planned or read: it was cut, or restored from a copy"
+        return (
+            f"the log ends at {facts.end}, before offset {frontier} that was planned or read: "
+            "it was cut, or restored from a copy"
+        )
     return None
 
 

@@ -1,0 +1,113 @@
+"""The laws of cutting what is new into batches, on any streams and limits."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tideline.domain.offsets import OffsetRange, subtract
+from tideline.domain.planning import Limits, cut
+
+always = settings(deadline=None, derandomize=True)
+PLENTY = 10_000
+
+
+@st.composite
+def free_ranges(draw):
+    """Streams with ascending ranges and something taken between them, as a ledger with open batches leaves them."""
+    cuts = st.sets(st.integers(0, 60), min_size=2, max_size=8).map(sorted)
+    return {
+        stream: [OffsetRange(a, b) for a, b in zip(edges[::2], edges[1::2], strict=False)]
+        for stream, edges in draw(st.dictionaries(st.integers(1, 9), cuts, max_size=6)).items()
+    }
+
+
+limits = st.builds(Limits, batch_records=st.integers(1, 40), run_batches=st.integers(1, 6))
+enough = st.builds(Limits, batch_records=st.integers(1, 40), run_batches=st.just(PLENTY))
+
+
+def planned(batches):
+    """How often each (stream, offset) is in a batch."""
+    return Counter((s, offset) for batch in batches for s, r in batch.items() for offset in range(r.start, r.end))
+
+
+def everything(free):
+    return {(stream, offset) for stream, pieces in free.items() for r in pieces for offset in range(r.start, r.end)}
+
+
+@always
+@given(free=free_ranges(), limits=enough)
+def test_every_offset_is_in_exactly_one_batch(free, limits):
+    assert planned(cut(free, limits)) == Counter(everything(free))
+
+
+@always
+@given(free=free_ranges(), limits=limits)
+def test_no_offset_is_in_two_batches_and_none_is_made_up(free, limits):
+    found = planned(cut(free, limits))
+    assert set(found) <= everything(free)
+    assert all(times == 1 for times in found.values())
+
+
+@always
+@given(free=free_ranges(), limits=limits)
+def test_within_a_stream_batches_ascend_without_leaving_anything_out(free, limits):
+    batches = cut(free, limits)
+    for stream, pieces in free.items():
+        taken = [batch[stream] for batch in batches if stream in batch]
+        assert taken == sorted(taken)
+        if taken:
+            reached = [piece for p in pieces for piece in subtract(p, taken)]
+            assert all(piece.start >= taken[-1].end for piece in reached)
+
+
+@always
+@given(free=free_ranges(), limits=limits)
+def test_limits_are_kept_and_used(free, limits):
+    batches = cut(free, limits)
+    assert len(batches) <= limits.run_batches
+    left = everything(free)
+    for batch in batches:
+        size = sum(map(len, batch.values()))
+        assert 0 < size <= limits.batch_records
+        # A batch smaller than it may be took the first range of every stream whole.
+        next_ranges = {s: OffsetRange(min(o for t, o in left if t == s), 61) for s, _ in left}
+        left -= set(planned([batch]))
+        if size < limits.batch_records:
+            assert set(batch) == set(next_ranges)
+            assert all((s, r.end) not in left for s, r in batch.items())
+    assert not left or len(batches) == limits.run_batches
+
+
+@always
+@given(free=free_ranges(), batch_records=st.integers(1, 40))
+def test_a_long_stream_does_not_starve_the_others(free, batch_records):
+    """Each of n streams gets a whole n-th of a batch, or all that it has."""
+    streams = [stream for stream, pieces in free.items() if pieces]
+    for batch in cut(free, Limits(batch_records=batch_records, run_batches=1)):
+        for stream in streams:
+            fair = min(batch_records // len(streams), len(free[stream][0]))
+            assert len(batch.get(stream, ())) >= fair
+
+
+@always
+@given(free=free_ranges(), batch_records=st.integers(1, 3))
+def test_streams_that_a_small_batch_passed_over_come_first_in_the_next(free, batch_records):
+    """With fewer records in a batch than there are streams every stream is in one of the first batches all the same."""
+    streams = [stream for stream, pieces in free.items() if pieces]
+    rounds = -(-len(streams) // batch_records)
+    batches = cut(free, Limits(batch_records=batch_records, run_batches=PLENTY))
+    assert {stream for batch in batches[:rounds] for stream in batch} == set(streams)
+
+
+@always
+@given(free=free_ranges(), limits=limits)
+def test_the_same_input_in_any_order_gives_the_same_batches(free, limits):
+    turned = dict(reversed(free.items()))
+    first, second = cut(free, limits), cut(turned, limits)
+    assert [list(batch.items()) for batch in first] == [list(batch.items()) for batch in second]
+
+
+def test_nothing_new_gives_no_batch():
+    assert cut({}, Limits(batch_records=1, run_batches=1)) == []
+    assert cut({1: []}, Limits(batch_records=1, run_batches=1)) == []

@@ -1,0 +1,168 @@
+"""The laws of comparing the ledger's streams with what the broker says."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.streams import Stream, compare
+
+always = settings(deadline=None, derandomize=True)
+OLD, NEW = UUID(int=1), UUID(int=2)
+STREAM = Stream(
+    stream_id=1,
+    cluster_id="c",
+    topic="ads",
+    topic_id=OLD,
+    partition=0,
+    next_offset=10,
+    reserved=(),
+    stopped_because=None,
+)
+
+
+def topic(*partitions, name="ads", topic_id=OLD):
+    """A topic whose partitions are (log start, end)."""
+    return TopicFacts(
+        cluster_id="c",
+        topic=name,
+        topic_id=topic_id,
+        compacted=False,
+        partitions=tuple(PartitionFacts(partition=n, log_start=a, end=b) for n, (a, b) in enumerate(partitions)),
+    )
+
+
+names = st.sampled_from(["ads", "clicks", "sales"])
+offsets = st.integers(0, 30)
+bounds = st.tuples(offsets, offsets).map(sorted)
+pieces = st.builds(lambda start, count: OffsetRange(start, start + count), offsets, st.integers(1, 9))
+
+
+@st.composite
+def known_streams(draw):
+    keys = draw(st.sets(st.tuples(names, st.integers(0, 3)), max_size=8))
+    return [
+        replace(
+            STREAM,
+            stream_id=number,
+            topic=name,
+            topic_id=draw(st.sampled_from([OLD, NEW])),
+            partition=partition,
+            next_offset=draw(offsets),
+            reserved=tuple(draw(st.lists(pieces, max_size=2))),
+            stopped_because=draw(st.sampled_from([None, "retention"])),
+        )
+        for number, (name, partition) in enumerate(sorted(keys))
+    ]
+
+
+asked_topics = st.dictionaries(names, st.lists(bounds, min_size=1, max_size=4)).flatmap(
+    lambda found: st.tuples(*(st.sampled_from([OLD, NEW]) for _ in found)).map(
+        lambda ids: [topic(*found[n], name=n, topic_id=i) for n, i in zip(found, ids, strict=True)]
+    )
+)
+
+
+@always
+@given(streams=known_streams(), topics=asked_topics)
+def test_each_stream_of_a_declared_topic_is_in_exactly_one_list(streams, topics):
+    found = compare(streams, topics)
+    listed = [stream for stream, *_ in (*found.ready, *found.sick)] + list(found.stopped)
+    declared = {topic.topic for topic in topics}
+    assert sorted(stream.stream_id for stream in listed) == [
+        stream.stream_id for stream in streams if stream.topic in declared or stream.stopped_because
+    ]
+
+
+@always
+@given(streams=known_streams(), topics=asked_topics)
+def test_a_ready_stream_lies_within_its_own_log(streams, topics):
+    for stream, asked, facts in compare(streams, topics).ready:
+        assert (stream.topic, stream.topic_id, stream.partition) == (asked.topic, asked.topic_id, facts.partition)
+        assert facts.end >= max([stream.next_offset, *(piece.end for piece in stream.reserved)])
+        owned = {offset for piece in stream.reserved for offset in range(piece.start, piece.end)}
+        assert owned >= set(range(stream.next_offset, facts.log_start))
+
+
+@always
+@given(streams=known_streams(), topics=asked_topics)
+def test_only_a_partition_that_no_stream_stands_for_is_unseen(streams, topics):
+    names_known = {stream.topic for stream in streams}
+    for asked, facts in compare(streams, topics).unseen:
+        same = [stream for stream in streams if stream.topic == asked.topic]
+        assert facts.partition not in {stream.partition for stream in same}
+        assert {stream.topic_id for stream in same} <= {asked.topic_id}
+    for asked in topics:
+        if asked.topic not in names_known:
+            assert {(asked, facts) for facts in asked.partitions} <= set(compare(streams, topics).unseen)
+
+
+def sick(stream, *topics):
+    """What is wrong with one active stream; nothing else is found."""
+    found = compare([stream], topics)
+    assert (found.ready, found.stopped, found.unseen) == ((), (), ())
+    [(same, problem)] = found.sick
+    assert same == stream
+    return problem
+
+
+def test_a_recreated_topic_stops_its_streams_and_begins_no_new_ones():
+    problem = sick(STREAM, topic((0, 50), (0, 50), topic_id=NEW))
+    assert str(OLD) in problem
+    assert str(NEW) in problem
+
+
+def test_unread_offsets_that_retention_deleted_are_named():
+    assert "[10, 25)" in sick(STREAM, topic((25, 50)))
+
+
+def test_only_what_no_batch_has_reserved_is_lost():
+    """A planned batch fails by itself when it reads; what is told here is what nobody would read."""
+    assert "[12, 25)" in sick(replace(STREAM, reserved=(OffsetRange(10, 12),)), topic((25, 50)))
+
+
+def test_retention_behind_what_is_reserved_is_no_loss():
+    stream = replace(STREAM, reserved=(OffsetRange(10, 25),))
+    assert compare([stream], [topic((25, 50))]).sick == ()
+
+
+@pytest.mark.parametrize(
+    ("stream", "frontier"), [(STREAM, 10), (replace(STREAM, reserved=(OffsetRange(10, 20), OffsetRange(20, 30))), 30)]
+)
+def test_an_end_before_what_was_planned_or_read_stops_the_stream(stream, frontier):
+    assert f"ends at {frontier - 1}, before offset {frontier}" in sick(stream, topic((0, frontier - 1)))
+    assert compare([stream], [topic((0, frontier))]).sick == ()
+
+
+def test_a_partition_that_is_gone_stops_its_stream():
+    problem = sick(replace(STREAM, partition=1), topic())
+    assert "partition is gone" in problem
+    assert "0 partitions" in problem
+
+
+def test_a_sick_partition_does_not_stop_its_neighbours():
+    neighbour = replace(STREAM, stream_id=2, partition=1)
+    found = compare([STREAM, neighbour], [topic((20, 50), (0, 50))])
+    assert [stream.stream_id for stream, _ in found.sick] == [1]
+    assert [stream.stream_id for stream, *_ in found.ready] == [2]
+
+
+def test_a_grown_topic_has_new_partitions_only():
+    found = compare([STREAM], [topic((0, 50), (0, 7), (0, 9))])
+    assert [stream.stream_id for stream, *_ in found.ready] == [1]
+    assert [facts.partition for _, facts in found.unseen] == [1, 2]
+
+
+def test_a_stopped_stream_stays_stopped_though_nothing_is_wrong_any_more():
+    stopped = replace(STREAM, stopped_because="offsets are gone")
+    found = compare([stopped], [topic((0, 50))])
+    assert (found.stopped, found.ready, found.sick, found.unseen) == ((stopped,), (), (), ())
+
+
+def test_the_streams_of_a_topic_that_is_declared_no_longer_rest():
+    found = compare([STREAM], [])
+    assert (found.ready, found.sick, found.stopped, found.unseen) == ((), (), (), ())
