@@ -56,7 +56,7 @@ def unprivileged(*reach: Path) -> Account:
             f"Postgres refuses to run as root, and `nobody` cannot pass {closed[0]} (no `setpriv` here to help it)",
             next_step="move the checkout to a folder that everyone may pass (such as /srv), or run as an ordinary user",
         )
-    # The bit makes access(), with which Postgres checks its own programs, count the capability of a user who is not root.
+    # Without the bit, access(), with which Postgres checks its own programs, counts no capability but root's.
     capability = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup")
     # Changing the account clears the tie to the parent, so setpriv has to make it anew.
     change = (f"--reuid={owner[0]}", f"--regid={owner[1]}", "--clear-groups", "--pdeathsig=INT")
