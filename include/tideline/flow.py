@@ -8,18 +8,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from tideline.domain.facts import PartitionFacts, TopicFacts
-from tideline.domain.offsets import OffsetRange, subtract
-from tideline.domain.planning import Limits, cut
+from tideline import candidates
+from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind, BatchState
-from tideline.domain.streams import Comparison, Stream, compare
+from tideline.domain.streams import Comparison
 from tideline.errors import NeedsOperatorError
 from tideline.kafka import Broker
 from tideline.ledger import attempts, heads, publishing, reservations
 from tideline.ledger.attempts import Attempt, Held, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Counts
-from tideline.ledger.reservations import Reservation, Run
+from tideline.ledger.reservations import Run
 from tideline.pipelines import Pipeline
 
 log = logging.getLogger(__name__)
@@ -60,93 +59,17 @@ def plan(ledger: Ledger, broker: Broker, pipeline: Pipeline, run: Run, *, until:
         return given
     # What an earlier run published and did not get to advance is finished here, in case this run finds nothing else to do.
     heads.advance_published(ledger, pipeline.name)
-    topics = broker.topic_facts()
-    limits = _until(broker, topics, until)
     with ledger.transaction():
         reservations.lock_pipeline(ledger, pipeline.name)
         given = reservations.batches_of_run(ledger, pipeline.name, run)
         if given:
             return given
-        comparison = _compare(ledger, pipeline, topics)
-        ready = [*comparison.ready, *_start_streams(ledger, broker, pipeline, comparison)]
-        new = _new_batches(pipeline, ready, limits)
+        comparison, new = candidates.find(ledger, broker, pipeline, until)
         batch_ids = reservations.open_batches(ledger, pipeline.name)
         batch_ids += reservations.reserve(ledger, pipeline.name, run, BatchKind.LIVE, new)
         reservations.join_run(ledger, pipeline.name, run, batch_ids)
     _report_stopped(pipeline, comparison, batch_ids)
     return batch_ids
-
-
-def _until(broker: Broker, topics: Iterable[TopicFacts], until: datetime | None) -> dict[tuple[str, int], int]:
-    """The offset before which each partition may be planned."""
-    if until is None:
-        return {(topic.topic, facts.partition): facts.end for topic in topics for facts in topic.partitions}
-    return {
-        (topic.topic, partition): offset
-        for topic in topics
-        for partition, offset in broker.offsets_at(
-            topic.topic, [facts.partition for facts in topic.partitions], until
-        ).items()
-    }
-
-
-def _compare(ledger: Ledger, pipeline: Pipeline, topics: Iterable[TopicFacts]) -> Comparison:
-    known = reservations.streams(ledger, pipeline.name)
-    topics = list(topics)
-    clusters = {stream.cluster_id for stream in known}
-    for topic in topics:
-        if clusters and topic.cluster_id not in clusters:
-            raise NeedsOperatorError(
-                f"{pipeline.name}: expected cluster {', '.join(sorted(clusters))}, found cluster {topic.cluster_id} at the declared address",
-                next_step="point source.bootstrap_servers at the cluster that the offsets belong to; nothing was planned",
-            )
-    comparison = compare(known, topics)
-    for stream, problem in comparison.sick:
-        reservations.stop_stream(ledger, stream, problem)
-    return comparison
-
-
-def _start_streams(
-    ledger: Ledger, broker: Broker, pipeline: Pipeline, comparison: Comparison
-) -> list[tuple[Stream, TopicFacts, PartitionFacts]]:
-    """Partitions seen for the first time: at the declared start, or, where the topic is known and has grown, at their first offset."""
-    grown = {topic.topic for _, topic, _ in comparison.ready} | {stream.topic for stream, _ in comparison.sick}
-    grown |= {stream.topic for stream in comparison.stopped}
-    started = []
-    for topic, facts in comparison.unseen:
-        start = facts.log_start
-        if topic.topic not in grown and pipeline.source.start == "latest":
-            start = facts.end
-        elif topic.topic not in grown and isinstance(pipeline.source.start, datetime):
-            start = broker.offsets_at(topic.topic, [facts.partition], pipeline.source.start)[facts.partition]
-        stream = reservations.start_stream(ledger, pipeline.name, topic, facts.partition, start)
-        started.append((stream, topic, facts))
-    return started
-
-
-def _new_batches(
-    pipeline: Pipeline,
-    ready: Iterable[tuple[Stream, TopicFacts, PartitionFacts]],
-    until: Mapping[tuple[str, int], int],
-) -> list[dict[int, Reservation]]:
-    streams = {stream.stream_id: (stream, topic, facts) for stream, topic, facts in ready}
-    free = {}
-    for stream_id, (stream, topic, facts) in streams.items():
-        end = min(until.get((topic.topic, facts.partition), facts.end), facts.end)
-        if end > stream.next_offset:
-            free[stream_id] = list(subtract(OffsetRange(stream.next_offset, end), stream.reserved))
-    limits = Limits(batch_records=pipeline.limits.batch_records, run_batches=pipeline.limits.run_batches)
-    return [
-        {
-            stream_id: Reservation(
-                offsets=offsets,
-                gaps_allowed=streams[stream_id][1].compacted or pipeline.source.gaps == "allowed",
-                facts=streams[stream_id][2],
-            )
-            for stream_id, offsets in batch.items()
-        }
-        for batch in cut(free, limits)
-    ]
 
 
 def _report_stopped(pipeline: Pipeline, comparison: Comparison, batch_ids: list[int]) -> None:

@@ -26,7 +26,7 @@ def cut(free: Mapping[int, Sequence[OffsetRange]], limits: Limits) -> list[dict[
     rest = {stream_id: list(ranges) for stream_id, ranges in sorted(free.items()) if ranges}
     batches: list[dict[int, OffsetRange]] = []
     while rest and len(batches) < limits.run_batches:
-        # With fewer records in a batch than there are streams they take turns: by size the longest would never have one.
+        # With fewer records in a batch than there are streams they take turns: by size the longest never had one.
         turn = list(rest)[: limits.batch_records]
         sizes = {stream_id: len(rest[stream_id][0]) for stream_id in turn}
         batch = {}

@@ -1,4 +1,4 @@
-"""The states of a batch and the ways between them. The ledger's triggers enforce the same table, and a test compares."""
+"""The states of a batch and the ways between them. The ledger's triggers enforce the same table (tested)."""
 
 from enum import StrEnum
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchState
-from tideline.errors import FatalError, SupersededError
+from tideline.errors import FatalError, SupersededError, TidelineError
 from tideline.ledger.connection import Ledger, here, json
 
 
@@ -141,9 +141,10 @@ def beat(ledger: Ledger, attempt: UUID) -> bool:
 
 def fail(ledger: Ledger, attempt: Attempt, problem: str) -> None:
     """Give the batch back with its ranges, for the next attempt; nothing to do where a newer attempt holds it already."""
+    text = problem.replace("\0", "\\0")[:2000]  # an error may quote a record, and a text column holds anything but NUL
     with ledger.transaction():
         ledger.rows("fail_batch", batch_id=attempt.batch_id, attempt=attempt.attempt)
-        ledger.run("end_attempt", attempt=attempt.attempt, outcome="failed", problem=problem[:2000])
+        ledger.run("end_attempt", attempt=attempt.attempt, outcome="failed", problem=text)
 
 
 def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
@@ -166,13 +167,18 @@ def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
 
 @contextmanager
 def failing(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
-    """Turn any error inside into a failed attempt, so that the ledger never shows a dead attempt as writing for longer than it must."""
+    """Turn any error inside into a failed attempt, so that the ledger does not show a dead attempt as writing.
+
+    The error goes on as it was, whether or not the ledger could be told.
+    """
     try:
         yield
     except SupersededError:
         raise
     except Exception as error:
-        if ledger.connection.closed:
-            ledger.reconnect()
-        fail(ledger, attempt, str(error))
+        try:
+            ledger.reconnect()  # the error may be that the connection is gone, and a client is the last to notice
+            fail(ledger, attempt, str(error))
+        except TidelineError as untold:
+            error.add_note(f"The attempt still shows as writing: {untold.problem}")
         raise

@@ -62,7 +62,7 @@ class Ledger:
             )
             # As a parameter: the name of a DAG run may hold anything, and `options` has its own quoting.
             with connection, connection.cursor() as cursor:
-                cursor.execute("SELECT set_config('tideline.actor', %s, false)", (self._actor,))
+                cursor.execute(statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
         except psycopg2.OperationalError as error:
             raise unreachable(error) from error
         return connection

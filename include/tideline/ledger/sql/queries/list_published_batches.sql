@@ -2,4 +2,4 @@
 SELECT batch_id, kind::text FROM tideline.batch
 WHERE pipeline = %(pipeline)s AND state = 'published'
 ORDER BY batch_id
-FOR UPDATE;
+FOR NO KEY UPDATE;

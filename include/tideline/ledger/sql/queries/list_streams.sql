@@ -1,7 +1,7 @@
 -- The streams of a pipeline and the ranges at or above each head that batches have reserved; locked in id order, so that two
--- transactions that lock several cannot deadlock.
+-- transactions that lock several cannot deadlock. NO KEY: coverage of these streams can be published meanwhile.
 WITH locked AS MATERIALIZED (
-    SELECT * FROM tideline.stream WHERE pipeline = %(pipeline)s ORDER BY stream_id FOR UPDATE
+    SELECT * FROM tideline.stream WHERE pipeline = %(pipeline)s ORDER BY stream_id FOR NO KEY UPDATE
 )
 SELECT stream_id, cluster_id, topic, topic_id, partition, next_offset, state::text, stopped_because,
        coalesce((SELECT array_agg(ARRAY[lower(offsets), upper(offsets)] ORDER BY offsets)

@@ -1,7 +1,8 @@
--- A batch with its newest attempt; locked, so that claim, publish and fail of one batch take turns.
+-- A batch with its newest attempt; locked, so that claim, publish and fail of one batch take turns. NO KEY: a planner can give the
+-- batch to a run while it is being published.
 SELECT batch.batch_id, pipeline, batch.kind::text, batch.state::text, batch.fence, batch.attempt, newest.attempt_id,
        newest.dag_id, newest.run_id, newest.task_id, newest.try_number, newest.host, newest.pid,
        extract(epoch FROM clock_timestamp() - newest.heartbeat_at)::float8 AS silent_seconds
 FROM tideline.batch LEFT JOIN tideline.attempt newest ON newest.attempt = batch.attempt
 WHERE batch.batch_id = %(batch_id)s
-FOR UPDATE OF batch;
+FOR NO KEY UPDATE OF batch;

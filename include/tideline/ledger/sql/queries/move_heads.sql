@@ -2,7 +2,7 @@
 WITH locked AS MATERIALIZED (
     SELECT stream_id, lower(offsets) AS start_offset, upper(offsets) AS end_offset
     FROM tideline.batch_range JOIN tideline.stream USING (stream_id)
-    WHERE batch_id = %(batch_id)s ORDER BY stream_id FOR UPDATE OF stream
+    WHERE batch_id = %(batch_id)s ORDER BY stream_id FOR NO KEY UPDATE OF stream
 )
 UPDATE tideline.stream SET next_offset = locked.end_offset
 FROM locked

@@ -1,0 +1,59 @@
+"""Planning as DAG runs do it: a declared pipeline on real topics, and a session of its own for each planner."""
+
+from pathlib import Path
+
+from tideline import flow
+from tideline.kafka import Broker
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+from tideline.pipelines import Pipeline
+
+NAME = "races"
+
+
+def declared(bootstrap: str, *topics: str, start: str = "earliest", **limits: int) -> Pipeline:
+    """A pipeline over topics of raw bytes; `limits` are `batch_records` and `run_batches`."""
+    raw = {
+        "description": "A test",
+        "source": {
+            "bootstrap_servers": bootstrap,
+            "topics": list(topics),
+            "start": start,
+            "value": {"format": "bytes"},
+        },
+        "sink": {"table": "ads.output"},
+        "limits": limits,
+        "name": NAME,
+        "folder": Path(NAME),
+    }
+    return Pipeline.model_validate(raw, context=NAME)
+
+
+def run(name: str) -> Run:
+    return Run(dag_id=NAME, run_id=name)
+
+
+def plan(url: str, pipeline: Pipeline, name: str, **options) -> list[int]:
+    """Plan in a session of its own, as a task does."""
+    with Ledger(url, actor=name) as ledger:
+        return flow.plan(ledger, Broker(pipeline.source), pipeline, run(name), **{"until": None, **options})
+
+
+def ranges(ledger: Ledger) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """All reserved (start, end) of each topic and partition, ascending."""
+    with ledger.connection as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT topic, partition, lower(offsets), upper(offsets)"
+            " FROM tideline.batch_range JOIN tideline.stream USING (stream_id) ORDER BY topic, partition, offsets"
+        )
+        found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        for topic, partition, start, end in cursor:
+            found.setdefault((topic, partition), []).append((start, end))
+        return found
+
+
+def ranges_of(ledger: Ledger, batch_id: int) -> dict[int, tuple[int, int]]:
+    """(start, end) by partition."""
+    with ledger.transaction():
+        rows = ledger.rows("list_ranges", batch_id=batch_id)
+    return {row["partition"]: (row["start_offset"], row["end_offset"]) for row in rows}
