@@ -1,0 +1,18 @@
+"""Several calls at the same moment."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """Run all at once, each in a thread of its own; their results in order, or the error of one."""
+    start = threading.Barrier(len(calls))
+
+    def wait_and(call: Callable[[], Any]) -> Any:
+        start.wait(20)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(wait_and, calls))
