@@ -1,4 +1,4 @@
-"""Bring the ledger's schema up to date: numbered files, each applied once, in order, under a lock. `python -m tideline.ledger.migrate`.
+"""Bring the ledger's schema up to date with `python -m tideline.ledger.migrate`: numbered files, in order, under a lock.
 
 Forward only. A file that was applied must never change: its checksum is kept, and a difference is refused.
 """
@@ -8,6 +8,7 @@ import re
 import sys
 from importlib.resources import files
 
+import psycopg2
 from psycopg2.sql import SQL
 
 from tideline import settings
@@ -41,7 +42,7 @@ def migrate(ledger: Ledger) -> list[str]:
     Two at once are safe: the second one waits for the first and finds nothing to do.
 
     Raises:
-        FatalError: An applied file has changed since, or the database is newer than this code.
+        FatalError: A file fails, an applied file has changed since, or the database is newer than this code.
     """
     known = migrations()
     with ledger.transaction():
@@ -58,10 +59,22 @@ def migrate(ledger: Ledger) -> list[str]:
             if number in applied:
                 _check(name, checksum, applied[number]["checksum"])
                 continue
-            ledger.run_sql(SQL(text.replace("%", "%%")), {})
+            _apply(ledger, name, text)
             ledger.run("record_migration", number=number, name=name, checksum=checksum)
             done.append(name)
     return done
+
+
+def _apply(ledger: Ledger, name: str, text: str) -> None:
+    try:
+        ledger.run_sql(SQL(text.replace("%", "%%")), {})
+    except (psycopg2.OperationalError, psycopg2.InterfaceError):
+        raise  # the world was in the way, not the file
+    except psycopg2.Error as error:
+        raise FatalError(
+            f"migration {name} failed: {str(error).splitlines()[0]}",
+            next_step="remove what stands in its way, and migrate again; nothing was changed",
+        ) from error
 
 
 def _check(name: str, checksum: str, applied: str) -> None:

@@ -1,0 +1,560 @@
+-- Made of the migrations by `python -m tideline.ledger.snapshot`; for reading, never run.
+
+CREATE SCHEMA tideline;
+
+CREATE SCHEMA tideline_staging;
+
+CREATE TYPE tideline.attempt_outcome AS ENUM (
+    'published',
+    'failed',
+    'superseded'
+);
+
+CREATE TYPE tideline.batch_kind AS ENUM (
+    'live',
+    'backfill',
+    'replay'
+);
+
+CREATE TYPE tideline.batch_state AS ENUM (
+    'planned',
+    'writing',
+    'failed',
+    'published',
+    'advanced',
+    'abandoned',
+    'superseded'
+);
+
+CREATE TYPE tideline.hole AS ENUM (
+    'skipped',
+    'lost'
+);
+
+CREATE DOMAIN tideline.offsets AS int8range
+	CONSTRAINT offsets_check CHECK (((NOT isempty(VALUE)) AND (NOT lower_inf(VALUE)) AND (NOT upper_inf(VALUE)) AND (lower(VALUE) >= 0)));
+
+CREATE TYPE tideline.stream_state AS ENUM (
+    'active',
+    'stopped',
+    'retired'
+);
+
+CREATE FUNCTION tideline.check_batch() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF (NEW.batch_id, NEW.pipeline, NEW.kind, NEW.dag_id, NEW.run_id, NEW.seq, NEW.planned_at) IS DISTINCT FROM
+       (OLD.batch_id, OLD.pipeline, OLD.kind, OLD.dag_id, OLD.run_id, OLD.seq, OLD.planned_at)
+       OR NEW.supersedes IS DISTINCT FROM OLD.supersedes THEN
+        RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NOT (OLD.state || '>' || NEW.state) = ANY (ARRAY[
+        'planned>writing', 'writing>writing', 'failed>writing', 'writing>failed', 'writing>published', 'published>advanced',
+        'planned>abandoned', 'failed>abandoned', 'published>superseded', 'advanced>superseded']) THEN
+        RAISE EXCEPTION 'batch %: no way from % to %', OLD.batch_id, OLD.state, NEW.state USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.state = 'writing' AND (NEW.fence <> OLD.fence + 1 OR NEW.attempt IS NOT DISTINCT FROM OLD.attempt) THEN
+        RAISE EXCEPTION 'batch %: a claim raises the fence by one and names a new attempt', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.state <> 'writing' AND (NEW.fence, NEW.attempt) IS DISTINCT FROM (OLD.fence, OLD.attempt) THEN
+        RAISE EXCEPTION 'batch %: only a claim changes the attempt', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.state = 'published' AND EXISTS (SELECT FROM tideline.batch_range WHERE batch_id = NEW.batch_id AND n_read IS NULL) THEN
+        RAISE EXCEPTION 'batch %: a batch without counts cannot be published', OLD.batch_id USING ERRCODE = 'check_violation';
+    END IF;
+    IF NEW.state = 'advanced' AND NEW.kind = 'live' AND EXISTS (
+        SELECT FROM tideline.batch_range JOIN tideline.stream USING (stream_id)
+        WHERE batch_id = NEW.batch_id AND next_offset < upper(offsets)) THEN
+        RAISE EXCEPTION 'batch %: not every head has passed it', OLD.batch_id USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_coverage() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.batch_id IS NOT NULL AND NOT EXISTS (
+        SELECT FROM tideline.batch JOIN tideline.batch_range r USING (batch_id)
+        WHERE batch_id = NEW.batch_id AND r.stream_id = NEW.stream_id AND r.offsets @> NEW.offsets AND state IN ('published', 'advanced', 'superseded')) THEN
+        RAISE EXCEPTION 'batch % has not published % of stream %', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_new_batch() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.state <> 'planned' THEN
+        RAISE EXCEPTION 'a batch begins as planned, not as %', NEW.state USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_range() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    owner tideline.batch;
+BEGIN
+    SELECT * INTO owner FROM tideline.batch WHERE batch_id = NEW.batch_id;
+    IF TG_OP = 'INSERT' THEN
+        IF owner.state <> 'planned' OR NEW.n_read IS NOT NULL OR NEW.reserves <> (owner.kind <> 'replay')
+           OR owner.pipeline <> (SELECT pipeline FROM tideline.stream WHERE stream_id = NEW.stream_id) THEN
+            RAISE EXCEPTION 'batch %: a range belongs to a planned batch of its stream''s pipeline', NEW.batch_id USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF (NEW.batch_id, NEW.stream_id, NEW.offsets, NEW.gaps_allowed, NEW.planned_log_start, NEW.planned_end) IS DISTINCT FROM
+       (OLD.batch_id, OLD.stream_id, OLD.offsets, OLD.gaps_allowed, OLD.planned_log_start, OLD.planned_end)
+       OR (NEW.reserves <> OLD.reserves AND owner.state <> 'abandoned') THEN
+        RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.reserves = OLD.reserves AND owner.state <> 'writing' THEN
+        RAISE EXCEPTION 'batch % is %: its counts never change', OLD.batch_id, owner.state USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_stream() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.next_offset <> NEW.start_offset THEN
+            RAISE EXCEPTION 'stream of %/%: a new head stands at its start', NEW.topic, NEW.partition USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF (NEW.stream_id, NEW.pipeline, NEW.cluster_id, NEW.topic, NEW.topic_id, NEW.partition, NEW.start_offset) IS DISTINCT FROM
+       (OLD.stream_id, OLD.pipeline, OLD.cluster_id, OLD.topic, OLD.topic_id, OLD.partition, OLD.start_offset) THEN
+        RAISE EXCEPTION 'stream %: identity and start never change', OLD.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.next_offset < OLD.next_offset THEN
+        RAISE EXCEPTION 'stream %: the head never goes back (from % to %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.next_offset > OLD.next_offset AND NOT coalesce(
+        int8range(OLD.next_offset, NEW.next_offset) <@ (
+            SELECT range_agg(offsets::int8range) FROM tideline.coverage
+            WHERE stream_id = NEW.stream_id AND offsets && int8range(OLD.next_offset, NEW.next_offset)), false) THEN
+        RAISE EXCEPTION 'stream %: the head cannot pass unpublished offsets of [%, %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
+            USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.record_batch() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO tideline.event (action, pipeline, batch_id, to_state)
+        VALUES ('plan', NEW.pipeline, NEW.batch_id, NEW.state);
+        RETURN NULL;
+    END IF;
+    INSERT INTO tideline.event (action, pipeline, batch_id, attempt, from_state, to_state)
+    VALUES (CASE NEW.state WHEN 'writing' THEN 'claim' WHEN 'failed' THEN 'fail' WHEN 'published' THEN 'publish' WHEN 'advanced' THEN 'advance'
+                           WHEN 'abandoned' THEN 'abandon' ELSE 'supersede' END,
+            NEW.pipeline, NEW.batch_id, NEW.attempt, OLD.state, NEW.state);
+    IF NEW.state = 'abandoned' THEN
+        UPDATE tideline.batch_range SET reserves = false WHERE batch_id = NEW.batch_id;
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.record_stream() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO tideline.event (action, pipeline, stream_id, to_state, detail)
+        VALUES ('start', NEW.pipeline, NEW.stream_id, NEW.state, jsonb_build_object('start_offset', NEW.start_offset));
+    ELSIF NEW.state <> OLD.state THEN
+        INSERT INTO tideline.event (action, pipeline, stream_id, from_state, to_state, detail)
+        VALUES (CASE NEW.state WHEN 'stopped' THEN 'stop' WHEN 'active' THEN 'resume' ELSE 'retire' END,
+                NEW.pipeline, NEW.stream_id, OLD.state, NEW.state, jsonb_build_object('because', NEW.stopped_because));
+    ELSIF NEW.next_offset > OLD.next_offset THEN
+        INSERT INTO tideline.event (action, pipeline, stream_id, detail)
+        VALUES ('move head', NEW.pipeline, NEW.stream_id, jsonb_build_object('from', OLD.next_offset, 'to', NEW.next_offset));
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.refuse() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION '% of tideline.% is refused: its rows are history', TG_OP, TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END $$;
+
+CREATE TABLE tideline.attempt (
+    attempt_id bigint NOT NULL,
+    attempt uuid DEFAULT gen_random_uuid() NOT NULL,
+    batch_id bigint NOT NULL,
+    fence integer NOT NULL,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    heartbeat_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    outcome tideline.attempt_outcome,
+    problem text,
+    dag_id text NOT NULL,
+    run_id text NOT NULL,
+    task_id text NOT NULL,
+    try_number integer NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    CONSTRAINT attempt_check CHECK (((ended_at IS NULL) = (outcome IS NULL))),
+    CONSTRAINT attempt_fence_check CHECK ((fence > 0))
+);
+
+ALTER TABLE tideline.attempt ALTER COLUMN attempt_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tideline.attempt_attempt_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tideline.batch (
+    batch_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    kind tideline.batch_kind NOT NULL,
+    state tideline.batch_state DEFAULT 'planned'::tideline.batch_state NOT NULL,
+    fence integer DEFAULT 0 NOT NULL,
+    attempt uuid,
+    dag_id text NOT NULL,
+    run_id text NOT NULL,
+    seq integer NOT NULL,
+    supersedes bigint,
+    planned_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT batch_check CHECK (((attempt IS NULL) = (fence = 0))),
+    CONSTRAINT batch_check1 CHECK (((attempt IS NOT NULL) OR (state = ANY (ARRAY['planned'::tideline.batch_state, 'abandoned'::tideline.batch_state])))),
+    CONSTRAINT batch_fence_check CHECK ((fence >= 0)),
+    CONSTRAINT batch_seq_check CHECK ((seq >= 0))
+);
+
+ALTER TABLE tideline.batch ALTER COLUMN batch_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tideline.batch_batch_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tideline.batch_range (
+    batch_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    offsets tideline.offsets NOT NULL,
+    gaps_allowed boolean NOT NULL,
+    reserves boolean DEFAULT true NOT NULL,
+    planned_log_start bigint NOT NULL,
+    planned_end bigint NOT NULL,
+    n_read bigint,
+    n_written bigint,
+    n_rejected bigint,
+    n_filtered bigint,
+    n_gap bigint,
+    first_read bigint,
+    last_read bigint,
+    published_log_start bigint,
+    published_end bigint,
+    CONSTRAINT batch_range_n_filtered_check CHECK ((n_filtered >= 0)),
+    CONSTRAINT batch_range_n_gap_check CHECK ((n_gap >= 0)),
+    CONSTRAINT batch_range_n_read_check CHECK ((n_read >= 0)),
+    CONSTRAINT batch_range_n_rejected_check CHECK ((n_rejected >= 0)),
+    CONSTRAINT batch_range_n_written_check CHECK ((n_written >= 0)),
+    CONSTRAINT counts_add_up CHECK ((n_read = ((n_written + n_rejected) + n_filtered))),
+    CONSTRAINT counts_together CHECK ((num_nulls(n_read, n_written, n_rejected, n_filtered, n_gap, published_log_start, published_end) = ANY (ARRAY[0, 7]))),
+    CONSTRAINT end_not_behind CHECK ((published_end >= upper((offsets)::int8range))),
+    CONSTRAINT gaps_are_allowed CHECK (((n_gap = 0) OR gaps_allowed)),
+    CONSTRAINT offsets_add_up CHECK (((n_read + n_gap) = (upper((offsets)::int8range) - lower((offsets)::int8range)))),
+    CONSTRAINT planned_within_log CHECK (((planned_log_start <= lower((offsets)::int8range)) AND (planned_end >= upper((offsets)::int8range)))),
+    CONSTRAINT read_within_range CHECK (((first_read >= lower((offsets)::int8range)) AND (last_read < upper((offsets)::int8range)) AND (first_read <= last_read))),
+    CONSTRAINT retention_not_ahead CHECK (((published_log_start <= lower((offsets)::int8range)) OR (n_gap = 0)))
+);
+
+CREATE TABLE tideline.coverage (
+    coverage_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    offsets tideline.offsets NOT NULL,
+    batch_id bigint,
+    hole tideline.hole,
+    reason text,
+    decided_by text,
+    recorded_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT batch_or_hole CHECK (((batch_id IS NULL) = (hole IS NOT NULL))),
+    CONSTRAINT coverage_decided_by_check CHECK ((decided_by <> ''::text)),
+    CONSTRAINT coverage_reason_check CHECK ((reason <> ''::text)),
+    CONSTRAINT holes_have_a_name CHECK (((hole IS NULL) OR ((reason IS NOT NULL) AND (decided_by IS NOT NULL))))
+);
+
+ALTER TABLE tideline.coverage ALTER COLUMN coverage_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tideline.coverage_coverage_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tideline.event (
+    event_id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    actor text DEFAULT COALESCE(NULLIF(current_setting('tideline.actor'::text, true), ''::text), (SESSION_USER)::text) NOT NULL,
+    action text NOT NULL,
+    pipeline text NOT NULL,
+    batch_id bigint,
+    stream_id bigint,
+    attempt uuid,
+    from_state text,
+    to_state text,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+ALTER TABLE tideline.event ALTER COLUMN event_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tideline.event_event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tideline.migration (
+    number integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE tideline.pipeline (
+    pipeline text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT pipeline_pipeline_check CHECK ((pipeline ~ '^[a-z][a-z0-9_]{0,62}$'::text))
+);
+
+CREATE TABLE tideline.reject (
+    stream_id bigint NOT NULL,
+    kafka_offset bigint NOT NULL,
+    batch_id bigint NOT NULL,
+    step text NOT NULL,
+    reason text NOT NULL,
+    kafka_timestamp_ms bigint,
+    key bytea,
+    value bytea,
+    headers bytea,
+    rejected_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON COLUMN tideline.reject.headers IS 'UTF-8 JSON: [[key, base64 of value or null], ...]; bytes, because a header may hold any';
+
+CREATE TABLE tideline.run_batch (
+    pipeline text NOT NULL,
+    dag_id text NOT NULL,
+    run_id text NOT NULL,
+    "position" integer NOT NULL,
+    batch_id bigint NOT NULL,
+    CONSTRAINT run_batch_position_check CHECK (("position" >= 0))
+);
+
+CREATE TABLE tideline.staged_count (
+    attempt_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    first_read bigint NOT NULL,
+    last_read bigint NOT NULL,
+    n_read bigint NOT NULL,
+    n_filtered bigint NOT NULL,
+    CONSTRAINT staged_count_check CHECK ((last_read >= first_read))
+);
+
+CREATE TABLE tideline.staged_reject (
+    attempt_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    kafka_offset bigint NOT NULL,
+    step text NOT NULL,
+    reason text NOT NULL,
+    kafka_timestamp_ms bigint,
+    key bytea,
+    value bytea,
+    headers bytea
+);
+
+CREATE TABLE tideline.stream (
+    stream_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    cluster_id text NOT NULL,
+    topic text NOT NULL,
+    topic_id uuid NOT NULL,
+    partition integer NOT NULL,
+    start_offset bigint NOT NULL,
+    next_offset bigint NOT NULL,
+    state tideline.stream_state DEFAULT 'active'::tideline.stream_state NOT NULL,
+    stopped_because text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT stream_check CHECK ((next_offset >= start_offset)),
+    CONSTRAINT stream_check1 CHECK (((state = 'stopped'::tideline.stream_state) = (stopped_because IS NOT NULL))),
+    CONSTRAINT stream_partition_check CHECK ((partition >= 0)),
+    CONSTRAINT stream_start_offset_check CHECK ((start_offset >= 0))
+);
+
+ALTER TABLE tideline.stream ALTER COLUMN stream_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tideline.stream_stream_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY tideline.attempt
+    ADD CONSTRAINT attempt_attempt_key UNIQUE (attempt);
+
+ALTER TABLE ONLY tideline.attempt
+    ADD CONSTRAINT attempt_batch_id_fence_key UNIQUE (batch_id, fence);
+
+ALTER TABLE ONLY tideline.attempt
+    ADD CONSTRAINT attempt_pkey PRIMARY KEY (attempt_id);
+
+ALTER TABLE ONLY tideline.batch
+    ADD CONSTRAINT batch_pipeline_dag_id_run_id_seq_key UNIQUE (pipeline, dag_id, run_id, seq);
+
+ALTER TABLE ONLY tideline.batch
+    ADD CONSTRAINT batch_pkey PRIMARY KEY (batch_id);
+
+ALTER TABLE ONLY tideline.batch_range
+    ADD CONSTRAINT batch_range_pkey PRIMARY KEY (batch_id, stream_id);
+
+ALTER TABLE ONLY tideline.staged_count
+    ADD CONSTRAINT counted_once EXCLUDE USING gist (int8range(attempt_id, attempt_id, '[]'::text) WITH &&, int8range(stream_id, stream_id, '[]'::text) WITH &&, int8range(first_read, last_read, '[]'::text) WITH &&);
+
+ALTER TABLE ONLY tideline.coverage
+    ADD CONSTRAINT coverage_pkey PRIMARY KEY (coverage_id);
+
+ALTER TABLE ONLY tideline.event
+    ADD CONSTRAINT event_pkey PRIMARY KEY (event_id);
+
+ALTER TABLE ONLY tideline.migration
+    ADD CONSTRAINT migration_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY tideline.coverage
+    ADD CONSTRAINT one_owner_in_output EXCLUDE USING gist (int8range(stream_id, stream_id, '[]'::text) WITH &&, ((offsets)::int8range) WITH &&);
+
+ALTER TABLE ONLY tideline.batch_range
+    ADD CONSTRAINT one_owner_per_offset EXCLUDE USING gist (int8range(stream_id, stream_id, '[]'::text) WITH &&, ((offsets)::int8range) WITH &&) WHERE (reserves);
+
+ALTER TABLE ONLY tideline.pipeline
+    ADD CONSTRAINT pipeline_pkey PRIMARY KEY (pipeline);
+
+ALTER TABLE ONLY tideline.reject
+    ADD CONSTRAINT reject_pkey PRIMARY KEY (stream_id, kafka_offset);
+
+ALTER TABLE ONLY tideline.run_batch
+    ADD CONSTRAINT run_batch_pipeline_dag_id_run_id_batch_id_key UNIQUE (pipeline, dag_id, run_id, batch_id);
+
+ALTER TABLE ONLY tideline.run_batch
+    ADD CONSTRAINT run_batch_pkey PRIMARY KEY (pipeline, dag_id, run_id, "position");
+
+ALTER TABLE ONLY tideline.staged_count
+    ADD CONSTRAINT staged_count_pkey PRIMARY KEY (attempt_id, stream_id, first_read);
+
+ALTER TABLE ONLY tideline.staged_reject
+    ADD CONSTRAINT staged_reject_pkey PRIMARY KEY (attempt_id, stream_id, kafka_offset);
+
+ALTER TABLE ONLY tideline.stream
+    ADD CONSTRAINT stream_pipeline_cluster_id_topic_id_partition_key UNIQUE (pipeline, cluster_id, topic_id, partition);
+
+ALTER TABLE ONLY tideline.stream
+    ADD CONSTRAINT stream_pkey PRIMARY KEY (stream_id);
+
+CREATE INDEX batch_open ON tideline.batch USING btree (pipeline, batch_id) WHERE (state = ANY (ARRAY['planned'::tideline.batch_state, 'writing'::tideline.batch_state, 'failed'::tideline.batch_state, 'published'::tideline.batch_state]));
+
+CREATE INDEX event_batch ON tideline.event USING btree (batch_id, event_id);
+
+CREATE TRIGGER batch_begins_planned BEFORE INSERT ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.check_new_batch();
+
+CREATE TRIGGER batch_is_never_deleted BEFORE DELETE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER batch_keeps_its_states BEFORE UPDATE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.check_batch();
+
+CREATE TRIGGER batch_writes_its_history AFTER INSERT OR UPDATE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.record_batch();
+
+CREATE TRIGGER coverage_is_published BEFORE INSERT OR UPDATE ON tideline.coverage FOR EACH ROW EXECUTE FUNCTION tideline.check_coverage();
+
+CREATE TRIGGER event_is_append_only BEFORE DELETE OR UPDATE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER event_is_never_truncated BEFORE TRUNCATE ON tideline.event FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER head_only_moves_over_coverage BEFORE INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.check_stream();
+
+CREATE TRIGGER range_is_never_deleted BEFORE DELETE ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER range_stays_as_planned BEFORE INSERT OR UPDATE ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.check_range();
+
+CREATE TRIGGER stream_is_never_deleted BEFORE DELETE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER stream_writes_its_history AFTER INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.record_stream();
+
+ALTER TABLE ONLY tideline.attempt
+    ADD CONSTRAINT attempt_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.batch
+    ADD CONSTRAINT batch_attempt_fkey FOREIGN KEY (attempt) REFERENCES tideline.attempt(attempt);
+
+ALTER TABLE ONLY tideline.batch
+    ADD CONSTRAINT batch_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.batch_range
+    ADD CONSTRAINT batch_range_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.batch_range
+    ADD CONSTRAINT batch_range_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.batch
+    ADD CONSTRAINT batch_supersedes_fkey FOREIGN KEY (supersedes) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.coverage
+    ADD CONSTRAINT coverage_batch_id_stream_id_fkey FOREIGN KEY (batch_id, stream_id) REFERENCES tideline.batch_range(batch_id, stream_id);
+
+ALTER TABLE ONLY tideline.coverage
+    ADD CONSTRAINT coverage_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.event
+    ADD CONSTRAINT event_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.event
+    ADD CONSTRAINT event_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.event
+    ADD CONSTRAINT event_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.reject
+    ADD CONSTRAINT reject_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.reject
+    ADD CONSTRAINT reject_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.run_batch
+    ADD CONSTRAINT run_batch_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.run_batch
+    ADD CONSTRAINT run_batch_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.staged_count
+    ADD CONSTRAINT staged_count_attempt_id_fkey FOREIGN KEY (attempt_id) REFERENCES tideline.attempt(attempt_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY tideline.staged_count
+    ADD CONSTRAINT staged_count_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.staged_reject
+    ADD CONSTRAINT staged_reject_attempt_id_fkey FOREIGN KEY (attempt_id) REFERENCES tideline.attempt(attempt_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY tideline.staged_reject
+    ADD CONSTRAINT staged_reject_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.stream
+    ADD CONSTRAINT stream_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
