@@ -3,7 +3,7 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down lock
+.PHONY: help setup up demo down lock
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -14,6 +14,10 @@ setup:  ## Install packages and jars under .local/ (once; quick to repeat)
 
 up: setup  ## Start Postgres, Kafka and Airflow, and say where they are
 	@$(ENV)/python -m tideline.local up
+
+demo: setup  ## Start the stack, load 200,000 impressions through Airflow and show that they add up
+	@$(ENV)/python -m tideline.local up
+	@$(ENV)/python -m tideline.local.demo
 
 down:  ## Stop them, also after a crash; data stays
 	@test ! -x $(ENV)/python || $(ENV)/python -m tideline.local down

@@ -1,2 +1,2 @@
--- Every row of a dimension table.
-SELECT * FROM {table};
+-- Every row of a dimension table. Without a semicolon: the driver puts it into COPY (...).
+SELECT * FROM {table}

@@ -110,7 +110,7 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
     """
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - only frame pipelines need pandas
 
-    schema: pa.Schema = to_arrow_schema(frame.schema, timestamp_utc=True)
+    schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
     if "kafka" not in schema.names:
         raise FatalError(
             f"transform.py: `frame` must return the column `kafka`, found columns {', '.join(schema.names)}",

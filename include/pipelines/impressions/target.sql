@@ -1,11 +1,5 @@
 CREATE SCHEMA IF NOT EXISTS ads;
 
-CREATE TABLE IF NOT EXISTS ads.offers (
-    offer_id bigint PRIMARY KEY,
-    advertiser text NOT NULL,
-    category text NOT NULL
-);
-
 CREATE TABLE ads.impressions (
     impression_id uuid NOT NULL,
     offer_id bigint NOT NULL,

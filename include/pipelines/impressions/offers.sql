@@ -1,0 +1,13 @@
+-- The dimension that impressions are enriched from. In production somebody else keeps it; here are 400 offers to begin with.
+CREATE SCHEMA IF NOT EXISTS ads;
+
+CREATE TABLE IF NOT EXISTS ads.offers (
+    offer_id bigint PRIMARY KEY,
+    advertiser text NOT NULL,
+    category text NOT NULL
+);
+
+INSERT INTO ads.offers (offer_id, advertiser, category)
+SELECT n, 'advertiser ' || n % 40, (ARRAY['travel', 'games', 'food', 'finance', 'fashion'])[1 + n % 5]
+FROM generate_series(1, 400) AS n
+ON CONFLICT DO NOTHING;

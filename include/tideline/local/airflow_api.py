@@ -1,0 +1,105 @@
+"""Airflow's REST API as the demo and the tests use it: log in, trigger, clear, wait, read logs."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from tideline.errors import RetryableError
+
+T = TypeVar("T")
+
+_DONE = {"success", "failed"}
+
+
+class AirflowApi:
+    """A session with one Airflow, as one user.
+
+    Args:
+        base_url: Where Airflow is.
+        username: Who acts.
+        password: Their password.
+    """
+
+    def __init__(self, base_url: str, username: str, password: str) -> None:
+        self._client = httpx.Client(base_url=base_url, timeout=60, trust_env=False)
+        token = self._client.post("/auth/token", json={"username": username, "password": password})
+        token.raise_for_status()
+        self._client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
+
+    def call(self, method: str, path: str, **body: Any) -> Any:
+        """One call of `/api/v2`.
+
+        Raises:
+            httpx.HTTPStatusError: Airflow refused it; its answer is in the text.
+        """
+        answer = self._client.request(method, f"/api/v2/{path}", json=body or None)
+        if answer.is_error:
+            raise httpx.HTTPStatusError(
+                f"{method} {path}: {answer.status_code} {answer.text}", request=answer.request, response=answer
+            )
+        return answer.json() if answer.content else None
+
+    def unpause(self, dag_id: str, *, seconds: float = 120) -> None:
+        """Switch a DAG on, waiting until Airflow has parsed it."""
+        self.wait(
+            lambda: dag_id in {dag["dag_id"] for dag in self.call("GET", "dags?limit=200")["dags"]},
+            f"DAG {dag_id} to be parsed",
+            seconds=seconds,
+        )
+        self.call("PATCH", f"dags/{dag_id}", is_paused=False)
+
+    def trigger(self, dag_id: str, *, run_id: str | None = None, **conf: Any) -> str:
+        """Start a run by hand; its id."""
+        given = {"dag_run_id": run_id} if run_id else {}
+        run = self.call("POST", f"dags/{dag_id}/dagRuns", logical_date=None, conf=conf, **given)
+        return str(run["dag_run_id"])
+
+    def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        """One run as Airflow describes it."""
+        found: dict[str, Any] = self.call("GET", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}")
+        return found
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """The task instances of a run by task id."""
+        found = self.call("GET", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances")
+        return {task["task_id"]: task for task in found["task_instances"]}
+
+    def finished(self, dag_id: str, run_id: str, *, seconds: float = 600) -> str:
+        """Wait for the end of a run; its state."""
+        return str(self.wait(lambda: self._end(dag_id, run_id), f"run {run_id} of {dag_id} to end", seconds=seconds))
+
+    def _end(self, dag_id: str, run_id: str) -> str | None:
+        state = self.run(dag_id, run_id)["state"]
+        return state if state in _DONE else None
+
+    def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
+        """Run tasks of a run again; all of them where none is named."""
+        given = {"task_ids": list(task_ids)} if task_ids else {}
+        self.call(
+            "POST", f"dags/{dag_id}/clearTaskInstances", dag_run_id=run_id, dry_run=False, only_failed=False, **given
+        )
+
+    def log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> Iterator[str]:
+        """The lines of a task's log."""
+        path = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
+        for entry in self.call("GET", path)["content"]:
+            yield str(entry.get("event", entry)) if isinstance(entry, dict) else str(entry)
+
+    @staticmethod
+    def wait(condition: Callable[[], T | None], what: str, *, seconds: float) -> T:
+        """The first value of `condition` that is true.
+
+        Raises:
+            RetryableError: It did not come true in time.
+        """
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                raise RetryableError(
+                    f"waited {seconds:.0f} s for {what}", next_step="look at the logs under .local/run"
+                )
+            time.sleep(0.3)
+        return found
