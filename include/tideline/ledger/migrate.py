@@ -1,4 +1,4 @@
-"""Bring the ledger's schema up to date with `python -m tideline.ledger.migrate`: numbered files, in order, under a lock.
+"""Bring the ledger up to date with `python -m tideline.ledger.migrate`: numbered files, in order, under a lock.
 
 Forward only. A file that was applied must never change: its checksum is kept, and a difference is refused.
 """
