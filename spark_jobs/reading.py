@@ -3,12 +3,9 @@
 import json
 from collections.abc import Iterable, Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from tideline.ledger.attempts import Range
-
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-"""What is read of each record, in this order."""
 
 # Spark's defaults fetch 500 records at a time into a 64 KiB socket buffer, and ask the broker for its offsets after each fetch.
 # These more than double the rate (measured in docs/performance.md).
@@ -17,6 +14,9 @@ _FETCHING = {
     "kafka.max.partition.fetch.bytes": str(16 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     "kafka.receive.buffer.bytes": str(4 << 20),
+    # At the end of the log the consumer's next fetch waits this long at the broker, and what Spark asks about offsets waits behind it on
+    # the same connection: with the default half a second for each partition.
+    "kafka.fetch.max.wait.ms": "10",
 }
 
 
@@ -51,5 +51,12 @@ def reader_options(security: Mapping[str, str], ranges: Iterable[Range]) -> dict
 
 
 def read(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """The records of a batch, lazily. Every action reads Kafka again, so give it one action only."""
-    return spark.read.format("kafka").options(**options).load().select(*COLUMNS)
+    """The records of a batch, lazily. Every action reads Kafka again, so give it one action only.
+
+    Headers become JSON text, null where there are none: after each row Spark measures its Arrow batch, and for a column of lists that takes as
+    long as the batch has rows. With a list of headers a load took ten times as long.
+    """
+    records = spark.read.format("kafka").options(**options).load()
+    return records.select(
+        "topic", "partition", "offset", "timestamp", "key", "value", functions.to_json("headers").alias("headers")
+    )

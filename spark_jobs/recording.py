@@ -1,7 +1,5 @@
 """Counts and rejects of one Spark task, into the ledger's staging. Both are keyed by the data, so that a task that ran twice counts once."""
 
-import base64
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -67,8 +65,7 @@ class Recorder:
                 self._store_rejects()
 
     def _row(self, step: str, record: Mapping[str, Any], reason: str) -> tuple[Any, ...]:
-        headers = [[header["key"], _base64(header["value"])] for header in record["headers"] or []]
-        timestamp = record["timestamp"]
+        timestamp, headers = record["timestamp"], record["headers"]
         return (
             self._streams[record["topic"], record["partition"]],
             record["offset"],
@@ -77,7 +74,7 @@ class Recorder:
             None if timestamp is None else timestamp // 1000,
             record["key"],
             record["value"],
-            json.dumps(headers).encode(),
+            None if headers is None else headers.encode(),
         )
 
     def _store(self) -> None:
@@ -102,7 +99,3 @@ def _distinct_offsets(table: pa.Table) -> int:
     """How many records the rows come from: a transform may have made several rows of one."""
     kafka = table.column("kafka").combine_chunks()
     return len(kafka.field("offset").unique())
-
-
-def _base64(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()

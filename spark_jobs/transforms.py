@@ -28,10 +28,10 @@ KAFKA = pa.struct(
         pa.field("timestamp", pa.timestamp("us", tz="UTC")),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
-        pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+        pa.field("headers", pa.string()),
     ]
 )
-"""The struct column `kafka`: where a record was, and all of it as it came."""
+"""The struct column `kafka`: where a record was, and all of it as it came. `headers` is JSON, `[{"key": ..., "value": <base64>}, ...]`, or null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

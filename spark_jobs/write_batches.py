@@ -115,7 +115,13 @@ def _session(pipeline: Pipeline) -> SparkSession:
         SparkSession.builder.appName(f"tideline {pipeline.name}")
         # Naive timestamps would take the zone of the machine.
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "50000")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "20000")
+        # Each partition is read once, by one task: a consumer that is kept for five minutes keeps its fetched records for nothing, and some
+        # twenty of them fill a small driver's memory.
+        .config("spark.kafka.consumer.cache.timeout", "1s")
+        .config("spark.kafka.consumer.cache.evictorThreadRunInterval", "1s")
+        .config("spark.kafka.consumer.fetchedData.cache.timeout", "1s")
+        .config("spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval", "1s")
         # A second copy of a slow task stages its rows twice for nothing: only one of the two can win.
         .config("spark.speculation", "false")
         .getOrCreate()

@@ -144,7 +144,7 @@ CREATE TABLE tideline.reject (
     rejected_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (stream_id, kafka_offset)
 );
-COMMENT ON COLUMN tideline.reject.headers IS 'UTF-8 JSON: [[key, base64 of value or null], ...]; bytes, because a header may hold any';
+COMMENT ON COLUMN tideline.reject.headers IS 'UTF-8 JSON, [{"key": ..., "value": <base64>}, ...]; bytes, because the name of a header may hold what text cannot';
 
 CREATE TABLE tideline.event (
     event_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
