@@ -12,7 +12,7 @@ from tideline.pipelines import Pipeline
 NAME = "races"
 
 
-def declared(bootstrap: str, *topics: str, start: str = "earliest", **limits: int) -> Pipeline:
+def declared(bootstrap: str, *topics: str, start: str = "earliest", name: str = NAME, **limits: int) -> Pipeline:
     """A pipeline over topics of raw bytes; `limits` are `batch_records` and `run_batches`."""
     raw = {
         "description": "A test",
@@ -24,10 +24,10 @@ def declared(bootstrap: str, *topics: str, start: str = "earliest", **limits: in
         },
         "sink": {"table": "ads.output"},
         "limits": limits,
-        "name": NAME,
-        "folder": Path(NAME),
+        "name": name,
+        "folder": Path(name),
     }
-    return Pipeline.model_validate(raw, context=NAME)
+    return Pipeline.model_validate(raw, context=name)
 
 
 def run(name: str) -> Run:
