@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -15,7 +15,7 @@ _DONE = {"success", "failed"}
 
 
 class AirflowApi:
-    """A session with one Airflow, as one user.
+    """A session with one Airflow, as one user; a context manager that closes its connections.
 
     Args:
         base_url: Where Airflow is.
@@ -28,6 +28,12 @@ class AirflowApi:
         token = self._client.post("/auth/token", json={"username": username, "password": password})
         token.raise_for_status()
         self._client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
 
     def call(self, method: str, path: str, **body: Any) -> Any:
         """One call of `/api/v2`.
@@ -81,6 +87,15 @@ class AirflowApi:
         self.call(
             "POST", f"dags/{dag_id}/clearTaskInstances", dag_run_id=run_id, dry_run=False, only_failed=False, **given
         )
+
+    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+        """Set a task's state by hand, as a person does in the UI; downstream tasks that failed run again."""
+        self.call("PATCH", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}", new_state=state)
+
+    def returned(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """What a task returned, from XCom."""
+        path = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries/return_value"
+        return self.call("GET", path)["value"]
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> Iterator[str]:
         """The lines of a task's log."""

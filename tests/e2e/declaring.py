@@ -1,0 +1,59 @@
+"""The tests' pipelines, all declared before Airflow starts: a DAG that comes later is seen only when the DAG file is parsed again."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from tideline.settings import PROJECT
+
+SHARED = Path(__file__).parent / "pipelines"
+UNREACHABLE = "127.0.0.1:1"
+_DEFAULTS = {
+    "schedule": "null",
+    "retries": 2,
+    "servers": "{env: TIDELINE_KAFKA}",
+    "gaps": "refused",
+    "batch_records": 1_000_000,
+}
+
+LAST_TICK = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=30)
+"""When the hourly schedule of a test ticked last; the next tick is half an hour ahead, so that none comes while the tests run."""
+
+
+def declare_all(folder: Path) -> None:
+    """Write every pipeline below `folder`; its name is its topic's and its table's name as well."""
+    pipelines: dict[str, dict[str, Any]] = {
+        "jvm_killed": {},
+        "orphan_first": {},
+        "retry_first": {},
+        "marked_success": {"retries": 0, "transform": "missing_transform.py"},
+        "side_by_side": {"schedule": f'"{LAST_TICK.minute} * * * *"'},
+        "failed_hour": {"retries": 0, "transform": "unfit_transform.py"},
+        "empty": {},
+        "markers": {"gaps": "allowed", "batch_records": 5},
+        "compacted": {},
+        "open_transaction": {"gaps": "allowed"},
+        "no_topic": {"retries": 0},
+        "no_broker": {"retries": 0, "servers": UNREACHABLE},
+        "no_ledger": {"retries": 0},
+    }
+    for name, rest in pipelines.items():
+        _declare(folder / name, **{**_DEFAULTS, **rest})
+    (folder / "broken").mkdir()
+    shutil.copy(SHARED / "broken.yaml", folder / "broken" / "pipeline.yaml")
+    (folder / "broken" / "target.sql").write_text(_filled("target.sql", name="broken"))
+    (folder / "impressions").symlink_to(PROJECT / "include" / "pipelines" / "impressions")
+
+
+def _declare(folder: Path, *, transform: str | None = None, **words: Any) -> None:
+    folder.mkdir(parents=True)
+    for file in ("pipeline.yaml", "target.sql"):
+        (folder / file).write_text(_filled(file, name=folder.name, **words))
+    if transform:
+        shutil.copy(SHARED / transform, folder / "transform.py")
+
+
+def _filled(file: str, **words: Any) -> str:
+    return Template((SHARED / file).read_text()).substitute(words)

@@ -1,0 +1,71 @@
+"""The `impressions` DAG, run once for all tests that look at what it did."""
+
+from dataclasses import dataclass
+
+import psutil
+from confluent_kafka import Consumer, TopicPartition
+from system import Place, System
+
+from tideline.local import impressions
+from tideline.settings import PROJECT
+
+NAME = "impressions"
+COUNT = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What was sent, and what the run looked like while it wrote."""
+
+    sent: impressions.Sent
+    raw: dict[Place, bytes]
+    """Every record of the topic, as a plain consumer reads it."""
+    run_id: str
+    driver_pid: int
+    command_lines: dict[int, str]
+    """Of every process of the machine, while the batch was written."""
+
+
+def load_impressions(system: System) -> Loaded:
+    """Create the dimension, fill the topic and run the DAG."""
+    system.rows((PROJECT / "include" / "pipelines" / NAME / "offers.sql").read_text())
+    sent = impressions.produce(system.bootstrap, COUNT, seed=7, malformed_every=100)
+    run_id = system.start(NAME)
+    driver_pid = system.wait(lambda: _writing(system), "the batch to be written")
+    command_lines = _command_lines()
+    system.succeed(NAME, run_id)
+    return Loaded(
+        sent=sent,
+        raw=_consumed(system.bootstrap),
+        run_id=run_id,
+        driver_pid=driver_pid,
+        command_lines=command_lines,
+    )
+
+
+def _writing(system: System) -> int | None:
+    """The Spark driver that writes now."""
+    rows = system.rows(
+        "SELECT pid FROM tideline.attempt JOIN tideline.batch USING (attempt) WHERE pipeline = %s AND state = 'writing'",
+        NAME,
+    )
+    return rows[0][0] if rows else None
+
+
+def _command_lines() -> dict[int, str]:
+    return {process.pid: " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])}
+
+
+def _consumed(bootstrap: str) -> dict[Place, bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(impressions.TOPIC, n, 0) for n in range(impressions.PARTITIONS)])
+    found: dict[Place, bytes] = {}
+    ended = set()
+    while len(ended) < impressions.PARTITIONS:
+        for message in consumer.consume(1000, timeout=1):
+            if message.error():
+                ended.add(message.partition())
+            else:
+                found[message.partition(), message.offset()] = message.value()
+    consumer.close()
+    return found

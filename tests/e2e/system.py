@@ -1,0 +1,151 @@
+"""What the tests do with the whole system: run a DAG, and see what readers of the warehouse and of the ledger see."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg2
+import records
+
+from tideline.local.airflow_api import AirflowApi
+
+T = TypeVar("T")
+Place = tuple[int, int]
+"""Partition and offset."""
+
+COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """The stack with the names by which tests speak of it; a pipeline, its DAG, its topic and its table share one name."""
+
+    folder: Path
+    bootstrap: str
+    url: str = field(repr=False)  # holds a password
+    airflow: AirflowApi
+
+    # Kafka
+
+    def fill(self, name: str, count: int, *, partitions: int = 1, **rest: Any) -> dict[Place, bytes | None]:
+        """Create the topic of a pipeline with `count` good records, and return them by place."""
+        records.create(self.bootstrap, name=name, partitions=partitions)
+        return records.produce(self.bootstrap, name, map(records.record, range(count)), partitions=partitions, **rest)
+
+    # Airflow
+
+    def start(self, name: str, **conf: Any) -> str:
+        """Switch a DAG on and start a run by hand; its id."""
+        self.airflow.unpause(name)
+        return self.airflow.trigger(name, **conf)
+
+    def run(self, name: str, **conf: Any) -> str:
+        """Run a DAG to its end, which must be success; the run's id."""
+        run_id = self.start(name, **conf)
+        self.succeed(name, run_id)
+        return run_id
+
+    def succeed(self, name: str, run_id: str) -> None:
+        """Wait for the end of a run; anything but success shows the logs of the tasks that failed."""
+        if self.airflow.finished(name, run_id) != "success":
+            failed = [task_id for task_id, state in self.states(name, run_id).items() if state == "failed"]
+            raise AssertionError("\n".join(f"{task_id}:\n{self.log(name, run_id, task_id)}" for task_id in failed))
+
+    def fail(self, name: str, **conf: Any) -> str:
+        """Run a DAG to its end, which must be failure; the run's id."""
+        run_id = self.start(name, **conf)
+        assert self.airflow.finished(name, run_id) == "failed"
+        return run_id
+
+    def states(self, name: str, run_id: str) -> dict[str, str]:
+        """The state of each task of a run."""
+        return {task_id: task["state"] for task_id, task in self.airflow.tasks(name, run_id).items()}
+
+    def log(self, name: str, run_id: str, task_id: str) -> str:
+        """The log of a task's last try."""
+        try_number = self.airflow.tasks(name, run_id)[task_id]["try_number"]
+        return "\n".join(self.airflow.log(name, run_id, task_id, try_number))
+
+    def planned(self, name: str, run_id: str) -> list[int]:
+        """The batches that `plan` handed to `write`."""
+        found: list[int] = self.airflow.returned(name, run_id, "plan")
+        return found
+
+    # Postgres
+
+    def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """What a reader sees; nothing where the statement returns no rows."""
+        connection = psycopg2.connect(self.url)
+        try:
+            with connection, connection.cursor() as cursor:
+                cursor.execute(sql, parameters or None)
+                return cursor.fetchall() if cursor.description else []
+        finally:
+            connection.close()
+
+    def output(self, name: str) -> dict[Place, tuple[Any, ...]]:
+        """The table's rows by place; fails where a place is there twice."""
+        rows = self.rows(f"SELECT kafka_partition, kafka_offset, id, name, price FROM e2e.{name}")
+        found = {(row[0], row[1]): row[2:] for row in rows}
+        assert len(found) == len(rows)
+        return found
+
+    def counts(self, name: str) -> dict[int, tuple[int, ...]]:
+        """The sums of COUNTS over all batches, by partition."""
+        sums = ", ".join(f"sum({count})::int" for count in COUNTS)
+        rows = self.rows(
+            f"SELECT partition, {sums} FROM tideline.batch_range JOIN tideline.stream USING (stream_id) "
+            "WHERE pipeline = %s GROUP BY partition",
+            name,
+        )
+        return {row[0]: row[1:] for row in rows}
+
+    def ranges(self, batch_id: int) -> dict[int, tuple[int, int]]:
+        """What a batch was planned to read, by partition."""
+        rows = self.rows(
+            "SELECT partition, lower(offsets), upper(offsets) FROM tideline.batch_range JOIN tideline.stream USING (stream_id) "
+            "WHERE batch_id = %s",
+            batch_id,
+        )
+        return {partition: (start, end) for partition, start, end in rows}
+
+    def heads(self, name: str) -> list[int]:
+        """The next offset of each partition, in order."""
+        rows = self.rows("SELECT next_offset FROM tideline.stream WHERE pipeline = %s ORDER BY partition", name)
+        return [row[0] for row in rows]
+
+    def batches(self, name: str) -> dict[int, str]:
+        """The state of each batch of a pipeline."""
+        return dict(self.rows("SELECT batch_id, state::text FROM tideline.batch WHERE pipeline = %s", name))
+
+    def attempts(self, name: str) -> list[tuple[int, str | None]]:
+        """Fence and outcome of each attempt at a pipeline's batches, in order."""
+        return self.rows(
+            "SELECT attempt.fence, outcome::text FROM tideline.attempt JOIN tideline.batch USING (batch_id) "
+            "WHERE pipeline = %s ORDER BY attempt_id",
+            name,
+        )
+
+    def events(self, name: str, *actions: str) -> list[tuple[str, int | None]]:
+        """Those of a pipeline's events that are one of `actions`, in order, each with the fence of its attempt."""
+        return self.rows(
+            "SELECT action, attempt.fence FROM tideline.event LEFT JOIN tideline.attempt USING (attempt) "
+            "WHERE pipeline = %s AND action = ANY (%s) ORDER BY event_id",
+            name,
+            list(actions),
+        )
+
+    def wait(self, condition: Callable[[], T | None], what: str, *, seconds: float = 90) -> T:
+        """The first value of `condition` that is true."""
+        return self.airflow.wait(condition, what, seconds=seconds)
+
+
+def decoded(sent: Mapping[Place, bytes | None]) -> dict[Place, tuple[Any, ...]]:
+    """What must be in the table once the records of `sent` are loaded."""
+    return {
+        place: (row["id"], row["name"], Decimal(str(row["price"])))
+        for place, row in ((place, json.loads(value or b"null")) for place, value in sent.items())
+    }

@@ -1,0 +1,33 @@
+"""The ledger's password is where the driver finds it, and nowhere where others could read it."""
+
+from urllib.parse import urlsplit
+
+from loaded import NAME
+
+
+def test_no_command_line_holds_the_password_while_a_batch_is_written(system, loaded):
+    assert "write_batches.py" in loaded.command_lines[loaded.driver_pid]
+    password = urlsplit(system.url).password
+    assert [line for line in loaded.command_lines.values() if password in line] == []
+
+
+def test_what_airflow_shows_of_a_run_holds_no_password(system, loaded):
+    """Rendered templates and XCom."""
+    password = urlsplit(system.url).password
+    tasks = system.airflow.tasks(NAME, loaded.run_id)
+    assert "--batches=" in str(tasks["write"]["rendered_fields"])
+    assert password not in str(tasks)
+    rows = system.airflow.call("GET", f"dags/{NAME}/dagRuns/~/taskInstances/~/xcomEntries")
+    assert password not in str(rows)
+
+
+def test_plan_hands_over_batch_ids_and_nothing_else(system, loaded):
+    assert system.planned(NAME, loaded.run_id) == list(system.batches(NAME))
+
+
+def test_no_log_holds_the_password(system, loaded):
+    """Of any task and of any component, on disk as well as in the UI."""
+    password = urlsplit(system.url).password.encode()
+    logs = list((system.folder / "stack").rglob("*.log"))
+    assert any("task_id=write" in str(log) for log in logs)
+    assert [log for log in logs if password in log.read_bytes()] == []
