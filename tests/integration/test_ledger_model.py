@@ -1,6 +1,5 @@
 """The ledger against a model of it: whatever is done in whatever order, both tell the same story."""
 
-from dataclasses import dataclass, field
 from itertools import count, pairwise
 from uuid import UUID
 
@@ -17,17 +16,16 @@ from hypothesis.stateful import (
 )
 
 from asking import query
+from ledger_model import PARTITIONS, Batch, Log
 from ledgers import stage
 from planners import declared
 from tideline import flow
-from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchState
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger import attempts, heads, publishing
 from tideline.ledger.attempts import Attempt, Held, Writer
 from tideline.ledger.reservations import Run
 
-PARTITIONS = 3
 BATCH_RECORDS, RUN_BATCHES = 12, 3
 NEVER_STALE, ALWAYS_STALE = 3600.0, -1.0
 NUMBERS = count()
@@ -37,38 +35,6 @@ any_run = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 any_patience = st.sampled_from([NEVER_STALE, ALWAYS_STALE])
 any_number = st.integers(0, 99)
 """Which of the things there are, by remainder."""
-
-
-@dataclass
-class Batch:
-    """What the model knows of one batch."""
-
-    ranges: dict[int, tuple[int, int]]
-    """(start, end) by partition."""
-    state: BatchState = BatchState.PLANNED
-    fence: int = 0
-    writer: Writer | None = None
-    history: list[tuple[str | None, str | None]] = field(default_factory=lambda: [(None, "planned")])
-    """From and to of each change; (None, None) for a refusal."""
-
-    def become(self, state: BatchState) -> None:
-        self.history.append((self.state, state))
-        self.state = state
-
-    @property
-    def is_open(self) -> bool:
-        return self.state in {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
-
-
-class Log:
-    """A broker in memory: what a plan may ask of one."""
-
-    def __init__(self) -> None:
-        self.ends = [0] * PARTITIONS
-
-    def topic_facts(self) -> list[TopicFacts]:
-        facts = (PartitionFacts(partition=n, log_start=0, end=end) for n, end in enumerate(self.ends))
-        return [TopicFacts(cluster_id="c", topic="ads", topic_id=UUID(int=1), compacted=False, partitions=tuple(facts))]
 
 
 class LedgerMachine(RuleBasedStateMachine):

@@ -1,0 +1,42 @@
+"""A batch and a broker as the model of the ledger knows them."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.states import BatchState
+from tideline.ledger.attempts import Writer
+
+PARTITIONS = 3
+
+
+@dataclass
+class Batch:
+    """What the model knows of one batch."""
+
+    ranges: dict[int, tuple[int, int]]
+    """(start, end) by partition."""
+    state: BatchState = BatchState.PLANNED
+    fence: int = 0
+    writer: Writer | None = None
+    history: list[tuple[str | None, str | None]] = field(default_factory=lambda: [(None, "planned")])
+    """From and to of each change; (None, None) for a refusal."""
+
+    def become(self, state: BatchState) -> None:
+        self.history.append((self.state, state))
+        self.state = state
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
+
+
+class Log:
+    """A broker in memory: what a plan may ask of one."""
+
+    def __init__(self) -> None:
+        self.ends = [0] * PARTITIONS
+
+    def topic_facts(self) -> list[TopicFacts]:
+        facts = (PartitionFacts(partition=n, log_start=0, end=end) for n, end in enumerate(self.ends))
+        return [TopicFacts(cluster_id="c", topic="ads", topic_id=UUID(int=1), compacted=False, partitions=tuple(facts))]

@@ -1,0 +1,137 @@
+"""The walls between the rooms: who may import what, where SQL stands, and how long things may get."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tideline.settings import PROJECT
+
+PACKAGE = PROJECT / "include" / "tideline"
+SHIPPED = [
+    path for folder in ("include", "spark_jobs", "dags", "plugins") for path in sorted((PROJECT / folder).rglob("*.py"))
+]
+PYTHON = [*SHIPPED, *sorted((PROJECT / "tests").rglob("*.py"))]
+QUERIES = {
+    "tideline.ledger": sorted((PACKAGE / "ledger" / "sql" / "queries").glob("*.sql")),
+    "spark_jobs.sinks": sorted((PROJECT / "spark_jobs" / "sinks").glob("*.sql")),
+}
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level packages that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def loaded_by(*modules: str) -> set[str]:
+    """The top-level modules that a fresh Python holds after it has imported `modules`."""
+    names = "{name.split('.')[0] for name in sys.modules}"
+    code = f"import sys; before = {names}; import {', '.join(modules)}; print(*({names} - before))"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_the_domain_knows_the_standard_library_only():
+    modules = [f"tideline.domain.{path.stem}" for path in (PACKAGE / "domain").glob("*.py") if path.stem != "__init__"]
+    assert loaded_by(*modules) <= {"tideline", *sys.stdlib_module_names}
+
+
+def test_parsing_dags_loads_nothing_heavy():
+    """Airflow imports the declarations every few seconds, in every process that runs a task."""
+    heavy = {"pyarrow", "pandas", "numpy", "confluent_kafka", "psycopg2", "pyspark", "adbc_driver_postgresql"}
+    assert not loaded_by("tideline.pipelines") & heavy
+
+
+def test_one_module_of_the_package_imports_airflow():
+    assert [relative(p) for p in PACKAGE.rglob("*.py") if "airflow" in imported(p)] == [
+        "include/tideline/airflow_tasks.py"
+    ]
+
+
+def test_spark_is_imported_by_the_job_and_by_transforms_only():
+    """And by the job that set-up runs to fill the class-data archive, which is about Spark's classes."""
+    allowed = re.compile(r"spark_jobs/.*|include/pipelines/[^/]+/transform\.py|include/tideline/local/archive_job\.py")
+    assert [relative(p) for p in SHIPPED if "pyspark" in imported(p) and not allowed.fullmatch(relative(p))] == []
+
+
+@pytest.mark.parametrize("driver", ["psycopg2", "confluent_kafka"])
+def test_the_domain_the_declarations_and_the_verbs_know_no_driver(driver):
+    """They say what is to be done; the ledger and the broker say how."""
+    inner = [*(PACKAGE / "domain").glob("*.py"), *(PACKAGE / f"{name}.py" for name in ("flow", "pipelines", "errors"))]
+    assert [relative(path) for path in inner if driver in imported(path)] == []
+
+
+def test_no_shipped_file_is_longer_than_250_lines():
+    lengths = {relative(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SHIPPED}
+    assert {path: lines for path, lines in lengths.items() if lines > 250} == {}
+
+
+def test_no_function_is_longer_than_45_lines():
+    """Its docstring aside: to say more about an argument must not cost anything."""
+    long = [
+        f"{relative(path)}:{node.lineno} {node.name}"
+        for path in PYTHON
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > 45
+    ]
+    assert long == []
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    docstring = function.body[0] if ast.get_docstring(function) else None
+    return function.end_lineno - function.lineno + 1 - (docstring.end_lineno - docstring.lineno + 1 if docstring else 0)
+
+
+def test_no_query_is_longer_than_70_lines():
+    """Migrations and the snapshot made of them may be."""
+    whole = {PACKAGE / "ledger" / "sql" / "schema.sql", *(PACKAGE / "ledger" / "sql" / "migrations").iterdir()}
+    queries = {path for folder in ("include", "spark_jobs") for path in (PROJECT / folder).rglob("*.sql")} - whole
+    assert [relative(p) for p in queries if len(p.read_text(encoding="utf-8").splitlines()) > 70] == []
+
+
+# How the two packages name the file that they run.
+VERB = {
+    "tideline.ledger": re.compile(r'(?:\brows|\brow|\brun)\(\s*"(\w+)"|"sql/queries/(\w+)\.sql"'),
+    "spark_jobs.sinks": re.compile(r'_sql\(\s*"(\w+)"'),
+}
+
+
+@pytest.mark.parametrize("package", VERB)
+def test_every_query_file_has_a_caller_and_every_caller_a_file(package):
+    callers = "\n".join(path.read_text(encoding="utf-8") for path in SHIPPED)
+    named = {name for match in VERB[package].finditer(callers) for name in match.groups() if name}
+    assert named == {path.stem for path in QUERIES[package]}
+
+
+def test_a_query_file_says_what_it_is_for():
+    missing = [relative(p) for files in QUERIES.values() for p in files if "-- " not in p.read_text(encoding="utf-8")]
+    assert missing == []
+
+
+def test_sql_stands_in_files():
+    """In Python they have no name and no reason. What the local stack asks of its own server is no verb."""
+    statement = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE|WITH)\s+\S")
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in SHIPPED
+        if not path.is_relative_to(PACKAGE / "local")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and statement.match(node.value)
+    ]
+    assert found == []
