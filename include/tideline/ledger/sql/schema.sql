@@ -351,7 +351,7 @@ CREATE TABLE tideline.reject (
     rejected_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON COLUMN tideline.reject.headers IS 'UTF-8 JSON: [[key, base64 of value or null], ...]; bytes, because a header may hold any';
+COMMENT ON COLUMN tideline.reject.headers IS 'UTF-8 JSON, [{"key": ..., "value": <base64>}, ...]; bytes, because the name of a header may hold what text cannot';
 
 CREATE TABLE tideline.run_batch (
     pipeline text NOT NULL,
