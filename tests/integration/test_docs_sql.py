@@ -1,0 +1,84 @@
+"""The queries of docs/operating.md answer what their headings ask, on a ledger in which a bit of everything has happened."""
+
+import re
+
+import pytest
+
+from asking import query
+from ledgers import PIPELINE, claim, plan, publish, stage, start_streams
+from tideline.ledger import attempts, heads
+from tideline.ledger.attempts import Writer
+from tideline.ledger.reservations import Run
+from tideline.settings import PROJECT
+
+RUN = Run(dag_id=PIPELINE, run_id="scheduled__2026-11-21T14:00:00+00:00")
+WRITER = Writer(dag_id=RUN.dag_id, run_id=RUN.run_id, task_id="write", try_number=1)
+PAGE = (PROJECT / "docs" / "operating.md").read_text(encoding="utf-8")
+QUERIES = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+MISSING = next(text for text in QUERIES if "AS missing" in text)
+NOT_TEXT = b"\xff\xfe not text"
+
+
+@pytest.fixture
+def story(ledger):
+    """Batch 1 failed, then was written with a reject and a filtered record; batch 2 is open; another stream has stopped."""
+    loaded, stopped = start_streams(ledger, 2)
+    first = plan(ledger, {loaded: (0, 10)}, run=RUN)
+    attempts.fail(ledger, claim(ledger, first, writer=WRITER), "the broker went away")
+    attempt = claim(ledger, first, writer=WRITER)
+    stage(ledger, attempt, n_filtered=1)
+    with ledger.transaction():
+        ledger.run(
+            "stage_rejects",
+            attempt_id=attempt.attempt_id,
+            stream_ids=[loaded],
+            offsets=[3],
+            steps=["decode"],
+            reasons=["not valid JSON"],
+            timestamps_ms=[1_795_269_600_000],
+            keys=[None],
+            values=[NOT_TEXT],
+            headers=[None],
+        )
+        ledger.run("stop_stream", stream_id=stopped, because="the partition is gone")
+    publish(ledger, attempt, written={loaded: 8})
+    heads.advance_published(ledger, PIPELINE)
+    plan(ledger, {loaded: (10, 20)}, run=Run(dag_id=PIPELINE, run_id="manual__1"))
+    return ledger
+
+
+def answer(ledger, words):
+    """What the only query with these words in it answers: column name to value, by row."""
+    (text,) = [text for text in QUERIES if words in text]
+    with ledger.transaction(), ledger.connection.cursor() as cursor:
+        cursor.execute(text)
+        return [dict(row) for row in cursor.fetchall()]
+
+
+@pytest.mark.parametrize("text", [text for text in QUERIES if text != MISSING])
+def test_every_query_of_the_docs_answers(story, text):
+    assert query(story, text)
+
+
+def test_the_docs_find_what_a_run_read(story):
+    (row,) = answer(story, "run_batch.position")
+    assert (row["start_offset"], row["end_offset"], row["planned_by"]) == (0, 10, RUN.run_id)
+    assert [row[name] for name in ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")] == [10, 8, 1, 1, 0]
+
+
+def test_the_docs_find_why_a_run_failed(story):
+    failed, published = answer(story, "heartbeat_at")
+    assert (failed["outcome"], failed["problem"]) == ("failed", "the broker went away")
+    assert (published["outcome"], published["fence"]) == ("published", 2)
+
+
+def test_the_docs_show_a_rejected_record_whatever_its_bytes(story):
+    (row,) = answer(story, "kafka_timestamp")
+    assert (row["partition"], row["kafka_offset"], row["reason"]) == (0, 3, "not valid JSON")
+    assert row["value"] == r"\377\376 not text"
+
+
+def test_the_docs_find_offsets_that_nobody_accounts_for(story):
+    assert query(story, MISSING) == []
+    query(story, "DELETE FROM tideline.coverage")
+    assert [row[:3] for row in query(story, MISSING)] == [(PIPELINE, "ads", 0)]
