@@ -4,6 +4,7 @@ Only ids travel by XCom. No secret is on a command line or in a rendered templat
 """
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from tideline import flow, pipelines, settings
 from tideline.errors import FatalError, NeedsOperatorError
@@ -32,6 +33,7 @@ PARAMS = {
         description_md="Records with this timestamp or a later one stay for the next run. Empty: all that is there now.",
     )
 }
+_LASTING = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
 _HOURLY: str | None = "0 * * * *"
 
 
@@ -75,9 +77,22 @@ def plan(pipeline_name: str) -> list[int]:
     return batch_ids
 
 
-def write(pipeline_name: str) -> SparkSubmitOperator:
+class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not followed: the class has no type here
+    """spark-submit, which knows only one kind of failure; the job's exit code tells what another try cannot change."""
+
+    def execute(self, context: Any) -> None:
+        """Run the job; a declaration, a transform or a table that is wrong fails the task at once, without its retries."""
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            if _LASTING.search(str(error)):
+                raise AirflowFailException(str(error)) from error
+            raise
+
+
+def write(pipeline_name: str) -> WriteBatches:
     """Write the batches that `plan` returned. Jars and JVM options are the deployment's, in its Spark properties."""
-    return SparkSubmitOperator(
+    return WriteBatches(
         task_id="write",
         name=f"tideline-{pipeline_name}",
         properties_file=settings.spark_properties(),
@@ -141,7 +156,12 @@ def _until(context: Any) -> datetime | None:
         end: datetime = context["data_interval_end"]
         return end
     until = context["params"]["until"]
-    return datetime.fromisoformat(until) if until else None
+    moment = datetime.fromisoformat(until) if until else None
+    if moment is not None and moment.tzinfo is None:
+        raise FatalError(
+            f"`until` has no zone: {until}", next_step=f"say which moment it means, such as {until}Z for UTC"
+        )
+    return moment
 
 
 @contextmanager

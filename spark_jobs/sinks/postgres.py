@@ -187,18 +187,25 @@ def insert_output(
         )
     try:
         n_inserted = ledger.run_sql(_sql("insert_staged").format(**names), bound)
-    except psycopg2.errors.UniqueViolation as error:
-        raise FatalError(
-            f"{attempt}: two rows with one key for {target.schema}.{target.table}: {error.diag.message_detail}",
-            next_step="declare sink.item with a column that tells the rows of one record apart, "
-            "or find out who else writes to this table",
-        ) from error
+    except psycopg2.errors.IntegrityError as error:
+        raise _refused(attempt, target, error) from error
     if n_inserted != sum(row["n_rows"] for row in counted):
         raise FatalError(
             f"{attempt}: the transform returned rows whose `kafka` is not a record of the batch",
             next_step="let transform.py give the column `kafka` on as it came",
         )
     return {row["stream_id"]: row["n_written"] for row in counted}
+
+
+def _refused(attempt: Attempt, target: Target, error: psycopg2.errors.IntegrityError) -> FatalError:
+    """What the staging table cannot check, because it needs more than one row: keys and foreign keys."""
+    found = f"{attempt}: {target.schema}.{target.table} refuses the output: {error.diag.message_primary}; {error.diag.message_detail}"
+    if isinstance(error, psycopg2.errors.UniqueViolation):
+        return FatalError(
+            found,
+            next_step="declare sink.item with a column that tells the rows of one record apart, or find out who else writes to this table",
+        )
+    return FatalError(found, next_step="drop the constraint, or let transform.py leave out the rows that break it")
 
 
 def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:

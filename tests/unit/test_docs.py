@@ -191,6 +191,7 @@ def test_secrets_come_from_a_file_that_each_person_fills_in():
     unset = re.findall(r"^(\w+)=(.*)$", text(PROJECT / ".env.example"), re.MULTILINE)
     assert {name for name, refused in asked if refused} == {name for name, _ in asked} == {name for name, _ in unset}
     assert {value for _, value in unset} == {""}
+    assert "/.env" in text(PROJECT / ".gitignore").splitlines()
 
 
 def test_the_image_gets_the_files_that_it_copies():

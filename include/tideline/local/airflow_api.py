@@ -98,10 +98,12 @@ class AirflowApi:
         return self.call("GET", path)["value"]
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> Iterator[str]:
-        """The lines of a task's log."""
+        """The lines of a task's log, with the errors that it ended with."""
         path = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
         for entry in self.call("GET", path)["content"]:
-            yield str(entry.get("event", entry)) if isinstance(entry, dict) else str(entry)
+            yield str(entry["event"])
+            for error in entry.get("error_detail") or ():
+                yield f"{error['exc_type']}: {error['exc_value']}"
 
     @staticmethod
     def wait(condition: Callable[[], T | None], what: str, *, seconds: float) -> T:
