@@ -74,12 +74,15 @@ def _load(environment: Mapping[str, str]) -> str:
     airflow.unpause(DAG)
     run_id = airflow.trigger(DAG)
     begin = time.monotonic()
-    with Live(console=Console(), refresh_per_second=4) as live:
+    console = Console()
+    with Live(console=console, refresh_per_second=4) as live:
         while (state := airflow.run(DAG, run_id)["state"]) not in {"success", "failed"}:
             live.update(_progress(airflow.tasks(DAG, run_id), time.monotonic() - begin))
             time.sleep(0.5)
         tasks = airflow.tasks(DAG, run_id)
         live.update(_progress(tasks, time.monotonic() - begin))
+    if not console.is_terminal:
+        console.line()  # a live display ends its line only where somebody can look at it
     if state != "success":
         failed = next((name for name, task in tasks.items() if task["state"] == "failed"), "plan")
         log = list(airflow.log(DAG, run_id, failed, tasks[failed]["try_number"]))
