@@ -153,8 +153,8 @@ def _until(context: Any) -> datetime | None:
                 "`until` is for runs that are triggered by hand: this one ends with its data interval",
                 next_step="trigger it without `until`",
             )
-        end: datetime = context["data_interval_end"]
-        return end
+        # Airflow's is a pendulum.DateTime: the difference of two of them refuses to be divided by a timedelta.
+        return datetime.fromisoformat(context["data_interval_end"].isoformat())
     until = context["params"]["until"]
     moment = datetime.fromisoformat(until) if until else None
     if moment is not None and moment.tzinfo is None:
