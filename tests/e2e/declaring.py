@@ -35,6 +35,7 @@ def declare_all(folder: Path) -> None:
         "markers": {"gaps": "allowed", "batch_records": 5},
         "compacted": {},
         "open_transaction": {"gaps": "allowed"},
+        "conf": {},
         "no_topic": {"retries": 0},
         "no_broker": {"retries": 0, "servers": UNREACHABLE},
         "no_ledger": {"retries": 0},

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import psutil
-from confluent_kafka import Consumer, TopicPartition
 from system import Place, System
 
 from tideline.local import impressions
@@ -18,7 +17,7 @@ class Loaded:
     """What was sent, and what the run looked like while it wrote."""
 
     sent: impressions.Sent
-    raw: dict[Place, bytes]
+    raw: dict[Place, bytes | None]
     """Every record of the topic, as a plain consumer reads it."""
     run_id: str
     driver_pid: int
@@ -36,7 +35,7 @@ def load_impressions(system: System) -> Loaded:
     system.succeed(NAME, run_id)
     return Loaded(
         sent=sent,
-        raw=_consumed(system.bootstrap),
+        raw=system.consumed(impressions.TOPIC, partitions=impressions.PARTITIONS),
         run_id=run_id,
         driver_pid=driver_pid,
         command_lines=command_lines,
@@ -54,18 +53,3 @@ def _writing(system: System) -> int | None:
 
 def _command_lines() -> dict[int, str]:
     return {process.pid: " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])}
-
-
-def _consumed(bootstrap: str) -> dict[Place, bytes]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(impressions.TOPIC, n, 0) for n in range(impressions.PARTITIONS)])
-    found: dict[Place, bytes] = {}
-    ended = set()
-    while len(ended) < impressions.PARTITIONS:
-        for message in consumer.consume(1000, timeout=1):
-            if message.error():
-                ended.add(message.partition())
-            else:
-                found[message.partition(), message.offset()] = message.value()
-    consumer.close()
-    return found

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import psycopg2
 import records
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tideline.local.airflow_api import AirflowApi
 
@@ -34,6 +35,22 @@ class System:
         """Create the topic of a pipeline with `count` good records, and return them by place."""
         records.create(self.bootstrap, name=name, partitions=partitions)
         return records.produce(self.bootstrap, name, map(records.record, range(count)), partitions=partitions, **rest)
+
+    def consumed(self, topic: str, *, partitions: int = 1) -> dict[Place, bytes | None]:
+        """Every record of a topic by place, as a plain consumer of committed records reads it."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test", "enable.partition.eof": True})
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        found = {}
+        ended = set()
+        while len(ended) < partitions:
+            for message in consumer.consume(1000, timeout=1):
+                if message.error():
+                    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                    ended.add(message.partition())
+                else:
+                    found[message.partition(), message.offset()] = message.value()
+        consumer.close()
+        return found
 
     # Airflow
 
