@@ -71,9 +71,9 @@ def plan(pipeline_name: str) -> list[int]:
                     "%s batch %s: %s", pipeline_name, batch_id, ", ".join(map(str, attempts.ranges(ledger, batch_id)))
                 )
     if not batch_ids:
-        raise AirflowSkipException(
-            f"{pipeline_name}: nothing to load" + (f" before {until:%Y-%m-%d %H:%M:%S} UTC" if until else "")
-        )
+        nothing = f"{pipeline_name}: nothing to load" + (f" before {until:%Y-%m-%d %H:%M:%S %Z}" if until else "")
+        log.info(nothing)  # Airflow's own line does not say why
+        raise AirflowSkipException(nothing)
     return batch_ids
 
 
