@@ -4,6 +4,7 @@ A task only ever adds rows under its attempt; nothing of it is visible before th
 may run a task twice and only names one winner; counts and rejects are keyed by the data, so twice is once.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from pyspark import TaskContext
 from spark_jobs.decoding import decoder
 from spark_jobs.isolating import isolate
 from spark_jobs.recording import Recorder
-from spark_jobs.sinks.postgres import STAGING_SCHEMA, Target
+from spark_jobs.sinks.postgres import STAGED_STREAM, STAGED_TASK, STAGING_SCHEMA, Target
 from spark_jobs.sinks.postgres_types import converted
 from spark_jobs.transforms import KAFKA
 from tideline.domain.columns import ColumnType
@@ -50,16 +51,14 @@ class Decoding:
     value_format: str
     columns: Mapping[str, ColumnType]
     records: Callable[[pa.Table], pa.Table] | None
+    rows: pa.Schema
+    """What `records` gives for no rows: the columns that were checked before anything was read."""
 
     def __call__(self, batches: Batches) -> Batches:
         """For `mapInArrow`, where a frame transform comes next."""
         with self.place.recorder() as recorder:
             for table in self.tables(batches, recorder):
                 yield from table.to_batches()
-
-    def schema(self) -> pa.Schema:
-        """The columns that decoding gives, before any transform."""
-        return decoder(self.value_format, self.columns)(pa.array([], pa.binary())).table.schema
 
     def tables(self, batches: Batches, recorder: Recorder) -> Iterator[pa.Table]:
         """The rows of each batch, without those that were rejected."""
@@ -73,10 +72,14 @@ class Decoding:
             recorder.count(raw, n_rejected=len(decoded.rejected) + refused, passed=passed)
             yield from passed
 
+    def _given(self, table: pa.Table) -> pa.Table:
+        given = self.records(table)  # type: ignore[misc]  # the caller has looked
+        return given if given.schema.equals(self.rows) else given.select(self.rows.names).cast(self.rows)
+
     def _transform(self, table: pa.Table, recorder: Recorder) -> tuple[list[pa.Table], int]:
         if self.records is None:
             return [table], 0
-        passed, refusals = isolate(table, self.records, (Exception,), name="`records` of transform.py")
+        passed, refusals = isolate(table, self._given, (Exception,), name="`records` of transform.py")
         for refusal in refusals:
             recorder.reject("transform", refusal.row.column("kafka").combine_chunks(), [refusal.reason])
         return passed, len(refusals)
@@ -109,7 +112,7 @@ class Staging:
                 return self._copy(connection, self._fit(part, task))
 
             for table in tables:
-                staged, refusals = isolate(table, copy, (pa.ArrowException, ValueError, adbc.Error), name="storing")
+                staged, refusals = isolate(table, copy, (RefusedError,), name="storing")
                 n_rows += sum(staged)
                 for refusal in refusals:
                     recorder.reject("store", refusal.row.column("kafka").combine_chunks(), [refusal.reason])
@@ -119,26 +122,44 @@ class Staging:
         """The rows as COPY takes them.
 
         Raises:
-            pa.ArrowInvalid, ValueError: A value does not fit its column.
+            RefusedError: A value does not fit its column.
         """
         columns = {}
         for column in self.target.columns:
-            columns[column.name] = converted(table.column(column.name), column)
+            try:
+                columns[column.name] = converted(table.column(column.name), column)
+            except (pa.ArrowException, ValueError) as error:
+                raise RefusedError(f"column {column.name}: {error}") from error
         kafka = table.column("kafka").combine_chunks()
         columns["kafka_offset"] = kafka.field("offset")
-        columns["stream_id"] = stream_ids(kafka, self.place.streams)
-        columns["task"] = pa.repeat(pa.scalar(task, pa.int64()), len(table))
+        columns[STAGED_STREAM] = stream_ids(kafka, self.place.streams)
+        columns[STAGED_TASK] = pa.repeat(pa.scalar(task, pa.int64()), len(table))
         return pa.table(columns)
 
     def _copy(self, connection: adbc.Connection, rows: pa.Table) -> int:
         """COPY all of the rows or, where the table refuses one, none of them.
 
         Raises:
-            adbc.Error: The table refused a row.
+            RefusedError: The table refused a row. A connection that is lost is none of the row's fault, and stays what it was.
         """
-        with connection.cursor() as cursor:
-            cursor.adbc_ingest(self.table, rows, mode="append", db_schema_name=STAGING_SCHEMA)
+        try:
+            with connection.cursor() as cursor:
+                cursor.adbc_ingest(self.table, rows, mode="append", db_schema_name=STAGING_SCHEMA)
+        except (adbc.DataError, adbc.IntegrityError) as error:
+            raise RefusedError(_server_words(str(error))) from error
         return len(rows)
+
+
+class RefusedError(Exception):
+    """A row that its table cannot hold."""
+
+
+def _server_words(text: str) -> str:
+    """What the server said, and about which column, without what the driver says around it."""
+    said = re.search(r"ERROR:\s+(.*)", text)
+    column = re.search(r"COPY .+, line \d+, column ([^:\n]+)", text)
+    where = f"column {column[1]}: " if column else ""
+    return where + (said[1] if said else text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +174,11 @@ class OnePass:
         with self.decoding.place.recorder() as recorder:
             winner = self.staging.store(self.decoding.tables(batches, recorder), recorder)
         yield winner
+
+
+def decoded_schema(value_format: str, columns: Mapping[str, ColumnType]) -> pa.Schema:
+    """The columns that decoding gives, before any transform."""
+    return decoder(value_format, columns)(pa.array([], pa.binary())).table.schema
 
 
 def kafka_column(batch: pa.RecordBatch) -> pa.StructArray:

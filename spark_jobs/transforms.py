@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark import cloudpickle
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
-from tideline.errors import FatalError
+from spark_jobs.isolating import one_line
+from tideline.errors import FatalError, TidelineError
 from tideline.pipelines import Pipeline
 
 KAFKA = pa.struct(
@@ -102,25 +105,48 @@ def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:
     return given.schema
 
 
+def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataFrame:
+    """What `frame` makes of the decoded records, lazily.
+
+    Raises:
+        FatalError: It raises, names columns that are not there, or returns something else than a DataFrame.
+    """
+    try:
+        given = frame(decoded)
+    except Exception as error:
+        of_spark = isinstance(error, PySparkException | Py4JError) and not isinstance(error, AnalysisException)
+        if of_spark or isinstance(error, TidelineError):
+            raise  # it read something, and that is what failed
+        raise FatalError(
+            f"transform.py: `frame` raised {one_line(error)}", next_step="correct it; nothing was published"
+        ) from error
+    if not isinstance(given, DataFrame):
+        raise FatalError(
+            f"transform.py: `frame` must return a DataFrame, found {type(given).__name__}", next_step="correct it"
+        )
+    return given
+
+
 def frame_schema(frame: DataFrame) -> pa.Schema:
     """The columns that come out of `frame`, without running it.
 
     Raises:
-        FatalError: The column `kafka` is lost.
+        FatalError: The column `kafka` is lost, or is another one.
     """
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - only frame pipelines need pandas
 
     schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
-    if "kafka" not in schema.names:
+    if schema.names.count("kafka") != 1 or not schema.field("kafka").type.equals(KAFKA):
         raise FatalError(
-            f"transform.py: `frame` must return the column `kafka`, found columns {', '.join(schema.names)}",
+            "transform.py: `frame` must return the column `kafka` as it came, once; found columns "
+            + ", ".join(schema.names),
             next_step="keep `kafka` through joins; an aggregation may keep max(kafka) of each group",
         )
     return schema
 
 
 def _kafka_type(schema: pa.Schema) -> pa.DataType | None:
-    return schema.field("kafka").type if "kafka" in schema.names else None
+    return schema.field("kafka").type if schema.names.count("kafka") == 1 else None
 
 
 def _described(given: object) -> str:

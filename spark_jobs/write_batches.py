@@ -9,14 +9,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import pyarrow as pa
+from psycopg2.sql import SQL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs import reading, transforms
+from spark_jobs.checking import check_source
+from spark_jobs.failures import explained
 from spark_jobs.heartbeat import Heartbeat
 from spark_jobs.sinks import postgres
-from spark_jobs.staging import WINNER, Decoding, OnePass, Place, Staging
+from spark_jobs.staging import WINNER, Decoding, OnePass, Place, Staging, decoded_schema
 from spark_jobs.transforms import Transform
 from tideline import flow, settings
 from tideline.domain.columns import parse_type
@@ -25,7 +27,7 @@ from tideline.kafka import Broker
 from tideline.kafka_settings import spark_settings
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt, Writer
-from tideline.ledger.connection import Ledger
+from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.publishing import Counts
 from tideline.pipelines import Pipeline, load_named
 
@@ -74,33 +76,35 @@ def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
         return
     print(f"{attempt}: {', '.join(map(str, attempt.ranges))}", flush=True)
     with attempts.failing(ledger, attempt):
-        _write(ledger, pipeline, attempt)
+        broker = Broker(pipeline.source)
+        check_source(broker, attempt)
+        with explained(broker, attempt):
+            _write(ledger, broker, pipeline, attempt)
 
 
-def _write(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> None:
+def _write(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt) -> None:
     transform = transforms.load(pipeline)
+    value = pipeline.source.value
+    columns = {name: parse_type(text) for name, text in value.columns.items()}
+    rows = transforms.records_schema(transform, decoded_schema(value.format, columns))
     place = Place(
         ledger_url=settings.ledger_url(),
         attempt_id=attempt.attempt_id,
         streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
     )
-    decoding = Decoding(
-        place=place,
-        value_format=pipeline.source.value.format,
-        columns={name: parse_type(text) for name, text in pipeline.source.value.columns.items()},
-        records=transform.records,
-    )
-    rows = transforms.records_schema(transform, decoding.schema())
+    decoding = Decoding(place=place, value_format=value.format, columns=columns, records=transform.records, rows=rows)
     spark = session(pipeline.name)
     raw = reading.read(spark, reading.reader_options(spark_settings(pipeline.source), attempt.ranges))
-    frame = _frame(raw, decoding, rows, transform)
+    decoded, frame = _frame(raw, decoding, transform)
     target = postgres.prepare(ledger, pipeline, rows if frame is None else transforms.frame_schema(frame))
     staging = Staging(place=place, target=target, table=postgres.create_staging(ledger, target, attempt))
     with _superseded_ends(spark, ledger, attempt):
-        tasks = _run(frame, staging) if frame is not None else _run(raw, OnePass(decoding=decoding, staging=staging))
+        tasks = _run(raw, OnePass(decoding=decoding, staging=staging)) if frame is None else _run(frame, staging)
+        if decoded is not None:
+            _finish_reading(ledger, attempt, decoded)
         counts = flow.publish(
             ledger,
-            Broker(pipeline.source),
+            broker,
             pipeline,
             attempt,
             lambda session: postgres.insert_output(session, target, attempt, staging.table, tasks),
@@ -131,10 +135,24 @@ def session(name: str) -> SparkSession:
     return spark
 
 
-def _frame(raw: DataFrame, decoding: Decoding, rows: pa.Schema, transform: Transform) -> DataFrame | None:
+def _frame(raw: DataFrame, decoding: Decoding, transform: Transform) -> tuple[DataFrame, DataFrame] | tuple[None, None]:
+    """What goes into the frame transform and what comes out of it; nothing where there is none."""
     if transform.frame is None:
-        return None
-    return transform.frame(raw.mapInArrow(decoding, from_arrow_schema(rows)))
+        return None, None
+    decoded = raw.mapInArrow(decoding, from_arrow_schema(decoding.rows))
+    return decoded, transforms.framed(transform.frame, decoded)
+
+
+def _finish_reading(ledger: Ledger, attempt: Attempt, decoded: DataFrame) -> None:
+    """Read once more what a frame did not read to its end, for the counts: a limit or a join with nothing stops early, and that is a filter.
+
+    Without this the records that it left would look as if they were missing in the topic.
+    """
+    query = SQL(statement("spark_jobs", "list_unread.sql"))
+    with ledger.transaction():
+        unread = ledger.rows_of(query, {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id})
+    if unread:
+        decoded.write.format("noop").mode("overwrite").save()
 
 
 def _run(frame: DataFrame, tasks: Staging | OnePass) -> dict[int, int]:

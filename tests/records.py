@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from uuid import uuid4
 
-from confluent_kafka import Producer, TopicCollection
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -60,3 +60,15 @@ def transactional(bootstrap: str, transactional_id: str) -> Producer:
 def record(number: int) -> str:
     """A good record of the tests' JSON pipelines."""
     return json.dumps({"id": number, "name": f"n{number}", "price": number % 1000 / 4})
+
+
+def consume(bootstrap: str, topic: str, end: int, partition: int = 0) -> set[tuple[int, int]]:
+    """(partition, offset) of what a reader finds below `end`, which a record or a marker stands before."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True}
+    consumer = Consumer(settings | {"isolation.level": "read_committed", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    found = set()
+    while (message := consumer.poll(20)) is not None and not message.error() and message.offset() < end:
+        found.add((partition, message.offset()))
+    consumer.close()
+    return found

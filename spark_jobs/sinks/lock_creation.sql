@@ -1,2 +1,2 @@
--- Until the end of the transaction nobody else creates this table.
-SELECT pg_advisory_xact_lock(hashtext('tideline.create'), hashtext(%(table)s));
+-- Until the end of the transaction nobody else creates a table, or the schema that two of them are in.
+SELECT pg_advisory_xact_lock(hashtext('tideline.create'));

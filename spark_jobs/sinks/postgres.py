@@ -7,6 +7,7 @@ Its promise: each row of a batch is in the table exactly once, or none of them i
 or somebody else writing rows with the same coordinates.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ from tideline.pipelines import Pipeline
 COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
 """Columns that every output table has: the record a row came from, and the batch that wrote it."""
 STAGING_SCHEMA = "tideline_staging"
+STAGED_STREAM, STAGED_TASK = "tideline_stream", "tideline_task"
+"""Columns that staging tables have beside the target's: the stream of a row's record, and the Spark task that staged it."""
+_OURS = (*COORDINATES, STAGED_STREAM, STAGED_TASK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +93,14 @@ def _describe(ledger: Ledger, schema: str, table: str) -> dict[str, Column]:
 def _create(ledger: Ledger, pipeline: Pipeline) -> None:
     text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
     # Two first batches at once: the second one waits here, and then finds the table.
-    ledger.rows_of(_sql("lock_creation"), {"table": pipeline.sink.table})
+    ledger.rows_of(_sql("lock_creation"), {})
     schema, table = pipeline.sink.table.split(".")
     if _describe(ledger, schema, table):
         return
     try:
         ledger.run_sql(SQL(text.replace("%", "%%")), {})
+    except psycopg2.OperationalError:
+        raise  # the server's trouble and not the file's
     except psycopg2.Error as error:
         raise FatalError(
             f"{pipeline.name}: target.sql failed: {str(error).splitlines()[0]}", next_step="correct target.sql"
@@ -108,8 +114,9 @@ def _create(ledger: Ledger, pipeline: Pipeline) -> None:
 
 def _misfits(found: Mapping[str, Column], produced: pa.Schema) -> list[str]:
     problems = [f"{name}: missing in the table" for name in COORDINATES if name not in found]
+    problems += [f"{name}: produced twice" for name, count in Counter(produced.names).items() if count > 1]
     for field in produced:
-        if field.name in COORDINATES:
+        if field.name in _OURS:
             problems.append(f"{field.name}: filled by the sink, must not come out of the transform")
         elif field.name not in found:
             problems.append(f"{field.name}: missing in the table")

@@ -1,6 +1,7 @@
 """Declare a pipeline in a folder, and run its three verbs as a DAG run would."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,29 +9,18 @@ from textwrap import dedent
 from uuid import uuid4
 
 import psycopg2
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import write_batches
 from tideline import flow, pipelines
+from tideline.errors import TidelineError
 from tideline.kafka import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
-DECLARATION = """\
-description: A test
-source:
-  bootstrap_servers: {{env: TIDELINE_KAFKA}}
-  topics: [{topic}]
-  gaps: {gaps}
-  value:
-    format: json
-    columns: {{id: bigint, name: string, price: "decimal(12,4)"}}
-sink:
-  table: ads.output
-limits:
-  batch_records: {batch_records}
-"""
+COLUMNS = {"id": "bigint", "name": "string", "price": "decimal(12,4)"}
 TARGET = """\
 CREATE SCHEMA IF NOT EXISTS ads;
 CREATE TABLE ads.output (
@@ -59,19 +49,40 @@ class Loading:
         self,
         topic: str,
         *,
+        columns: Mapping[str, str] | None = None,
+        value_format: str = "json",
         transform: str = "",
         target: str = TARGET,
-        gaps: str = "refused",
+        item: str | None = None,
         batch_records: int = 1_000_000,
+        fail_above: float = 0.5,
+        **source: object,
     ) -> None:
-        """Write the pipeline's folder."""
+        """Write the pipeline's folder; `source` holds more keys of the section, such as `gaps` or `security`."""
+        if columns is None:
+            columns = COLUMNS if value_format == "json" else {}
+        declaration = {
+            "description": "A test",
+            "source": {
+                "bootstrap_servers": {"env": "TIDELINE_KAFKA"},
+                "topics": [topic],
+                "value": {"format": value_format, "columns": columns},
+                **source,
+            },
+            "sink": {"table": "ads.output", "item": item} if item else {"table": "ads.output"},
+            "limits": {"batch_records": batch_records},
+            "rejects": {"fail_above": fail_above},
+        }
         self.folder.mkdir(parents=True, exist_ok=True)
-        text = DECLARATION.format(topic=topic, gaps=gaps, batch_records=batch_records)
-        (self.folder / "pipeline.yaml").write_text(text)
+        (self.folder / "pipeline.yaml").write_text(json.dumps(declaration))  # JSON is YAML
         (self.folder / "target.sql").write_text(target)
+        self.transform(transform)
+
+    def transform(self, text: str) -> None:
+        """Put another transform.py in place; none where `text` is empty."""
         (self.folder / "transform.py").unlink(missing_ok=True)
-        if transform:
-            (self.folder / "transform.py").write_text(dedent(transform))
+        if text:
+            (self.folder / "transform.py").write_text(dedent(text))
 
     @property
     def pipeline(self) -> pipelines.Pipeline:
@@ -144,3 +155,34 @@ class Loading:
     def heads(self) -> list[int]:
         """The next offset of each partition, in order."""
         return [row[0] for row in self.rows("SELECT next_offset FROM tideline.stream ORDER BY partition")]
+
+    def attempts(self) -> list[tuple[str | None, str | None]]:
+        """(outcome, problem) of each attempt, oldest first."""
+        return self.rows("SELECT outcome, problem FROM tideline.attempt ORDER BY attempt_id")
+
+    def states(self) -> list[str]:
+        """The state of each batch, oldest first."""
+        return [row[0] for row in self.rows("SELECT state::text FROM tideline.batch ORDER BY batch_id")]
+
+    def staging_tables(self) -> list[str]:
+        """What attempts have put aside and nobody has dropped yet."""
+        return [row[0] for row in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'")]
+
+    def refusal(self, error: type[TidelineError]) -> str:
+        """Plan and write a batch that must fail with `error`; its text.
+
+        It must have left nothing visible, and the ledger must say the same as the error.
+        """
+        batch_ids = self.plan("refused")
+        with pytest.raises(error) as caught:
+            self.write("refused", batch_ids)
+        assert self.states()[-1] == "failed"
+        assert self.attempts()[-1] == ("failed", str(caught.value))
+        assert self.published() == 0
+        return str(caught.value)
+
+    def published(self) -> int:
+        """How many rows are visible; none where there is no table yet."""
+        if self.rows("SELECT to_regclass('ads.output')") == [(None,)]:
+            return 0
+        return self.rows("SELECT count(*)::int FROM ads.output")[0][0]

@@ -1,0 +1,54 @@
+"""What Spark raises, as an error for people. The stack traces stay in the log of the task, where Spark has written them."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+from pyspark.errors import PySparkException, PythonException
+
+from spark_jobs.checking import check_source
+from tideline.errors import FatalError, NeedsOperatorError, RetryableError, TidelineError
+from tideline.kafka import Broker
+from tideline.ledger.attempts import Attempt
+
+# The last lines of an executor's traceback, when what it raised was one of our errors.
+_OURS = re.compile(r"^(?:tideline|spark_jobs)\.[\w.]+\.(\w+): (.+?)\n  Next: (.+?)$", re.MULTILINE | re.DOTALL)
+_CLASSES: dict[str, type[TidelineError]] = {
+    "FatalError": FatalError,
+    "StepError": FatalError,
+    "NeedsOperatorError": NeedsOperatorError,
+}
+_MAX_LENGTH = 600  # characters
+
+
+@contextmanager
+def explained(broker: Broker, attempt: Attempt) -> Iterator[None]:
+    """Turn what Spark raises inside into one short error of Tideline's.
+
+    Raises:
+        NeedsOperatorError: The broker no longer holds what was to be read.
+        RetryableError: Anything else that Spark reports; our own errors keep the class that an executor gave them.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        if ours := list(_OURS.finditer(text)):
+            name, problem, next_step = ours[-1].groups()
+            raise _CLASSES.get(name, RetryableError)(f"{attempt}: {problem}", next_step=next_step) from error
+        check_source(broker, attempt)
+        raise RetryableError(
+            f"{attempt}: Spark could not do it: {_gist(error, text)}",
+            next_step="run the task again; if that fails as well, look for the first stack trace in the task's log",
+        ) from error
+
+
+def _gist(error: Exception, text: str) -> str:
+    """What a person has to know of an error of Spark's, in one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if isinstance(error, PythonException):
+        return lines[-1][:_MAX_LENGTH]  # under the traceback
+    head = [line for line in lines if not line.startswith("An error occurred while calling")]
+    end = next((number for number, line in enumerate(head) if line.startswith(("at ", "==", "JVM stacktrace"))), None)
+    return " ".join(head[:end]).removeprefix(": ")[:_MAX_LENGTH]

@@ -1,0 +1,166 @@
+"""What becomes of a batch when the topic is not a plain row of records: holes, transactions, and offsets that are gone."""
+
+import pytest
+import records
+from confluent_kafka import TopicPartition
+
+from spark_jobs import write_batches
+from tideline.errors import NeedsOperatorError, RetryableError
+from topics import recreate, until
+
+
+@pytest.fixture
+def topic(loading) -> str:
+    """Fifty records in one partition, declared; each test plans before it does harm."""
+    name = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, name, map(records.record, range(50)))
+    loading.declare(name)
+    return name
+
+
+def abort(loading, topic, values=(b"aborted",)):
+    """A transaction of which readers see nothing: `values` and a marker in the log."""
+    producer = records.transactional(loading.bootstrap, f"{topic}-aborted")
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(20) == 0
+    producer.abort_transaction(20)
+
+
+def test_a_range_of_transaction_markers_is_published_with_zero_rows(loading):
+    topic = records.create(loading.bootstrap)
+    abort(loading, topic)
+    loading.declare(topic, gaps="allowed")
+    loading.run()
+    assert loading.output() == {}
+    assert loading.counts() == {"n_read": 0, "n_written": 0, "n_rejected": 0, "n_filtered": 0, "n_gap": 2}
+    assert loading.heads() == [2]
+
+
+def test_a_gap_that_is_not_allowed_names_what_to_declare(loading):
+    topic = records.create(loading.bootstrap)
+    abort(loading, topic)
+    loading.declare(topic)
+    assert "declare source.gaps: allowed" in loading.refusal(NeedsOperatorError)
+
+
+def test_aborted_records_are_not_read(loading):
+    topic = records.create(loading.bootstrap)
+    before = records.produce(loading.bootstrap, topic, map(records.record, range(10)))
+    abort(loading, topic, [records.record(number).encode() for number in range(100, 105)])
+    after = records.produce(loading.bootstrap, topic, map(records.record, range(10, 20)))
+    loading.declare(topic, gaps="allowed")
+    loading.run()
+    assert set(loading.output()) == set(before | after)
+    assert loading.counts() == {"n_read": 20, "n_written": 20, "n_rejected": 0, "n_filtered": 0, "n_gap": 6}
+
+
+def test_an_open_transaction_is_the_end_of_a_batch(loading, topic):
+    loading.declare(topic, gaps="allowed")
+    producer = records.transactional(loading.bootstrap, f"{topic}-open")
+    producer.produce(topic, records.record(50))
+    assert producer.flush(20) == 0
+    records.produce(loading.bootstrap, topic, [records.record(51)])
+    loading.run()
+    assert loading.heads() == [50]
+    producer.commit_transaction(20)
+    loading.run()
+    assert [row[0] for row in loading.output().values()] == [*range(52)]
+    assert loading.heads() == [53]
+
+
+def test_the_holes_of_a_compacted_topic_are_counted_as_gaps(loading):
+    policy = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    topic = records.create(loading.bootstrap, **policy)
+    total = 0
+
+    def compacted() -> bool:
+        """The cleaner leaves the active segment alone, and only a new record ends that one."""
+        nonlocal total
+        total += len(records.produce(loading.bootstrap, topic, [records.record(total)] * 3, keys=[b"k"] * 3))
+        return len(records.consume(loading.bootstrap, topic, total)) < total - 3
+
+    until(compacted)
+    loading.declare(topic)
+    loading.run()
+    there = records.consume(loading.bootstrap, topic, total)
+    assert set(loading.output()) == there
+    counts = loading.counts()
+    assert (counts["n_written"], counts["n_gap"]) == (len(there), total - len(there))
+    assert loading.heads() == [total]
+
+
+def test_offsets_that_retention_took_before_the_read_are_named(loading, topic, admin):
+    batch_ids = loading.plan("late")
+    place = TopicPartition(topic, 0, 20)
+    admin.delete_records([place])[place].result(20)
+    with pytest.raises(NeedsOperatorError, match=rf"{topic}/0 \[0, 50\): offsets \[0, 20\) are gone unread"):
+        loading.write("late", batch_ids)
+    assert (loading.states(), loading.published()) == (["failed"], 0)
+
+
+def test_offsets_that_vanish_during_the_read_are_named(loading, topic, admin, monkeypatch):
+    """Between the check and the read: what Spark raises then is a stack trace about something else."""
+    batch_ids = loading.plan("late")
+    place = TopicPartition(topic, 0, 20)
+    prepared = write_batches.postgres.prepare
+
+    def meanwhile(*arguments):
+        admin.delete_records([place])[place].result(20)
+        return prepared(*arguments)
+
+    monkeypatch.setattr(write_batches.postgres, "prepare", meanwhile)
+    with pytest.raises(NeedsOperatorError, match=rf"{topic}/0 \[0, 50\): offsets \[0, 20\) are gone unread"):
+        loading.write("late", batch_ids)
+    assert (loading.states(), loading.published()) == (["failed"], 0)
+
+
+@pytest.mark.parametrize("count", [20, 100])
+def test_a_topic_that_was_created_again_is_not_read(loading, topic, admin, count):
+    batch_ids = loading.plan("late")
+    recreate(admin, topic)
+    records.produce(loading.bootstrap, topic, map(records.record, range(count)))
+    with pytest.raises(NeedsOperatorError, match=rf"{topic}/0 \[0, 50\): the topic was deleted and created again"):
+        loading.write("late", batch_ids)
+    assert (loading.states(), loading.published()) == (["failed"], 0)
+
+
+def test_a_topic_that_is_created_again_during_the_read_is_not_published(loading, topic, admin, monkeypatch):
+    """With more records than before, Spark reads them without a word."""
+    batch_ids = loading.plan("late")
+    prepared = write_batches.postgres.prepare
+
+    def meanwhile(*arguments):
+        recreate(admin, topic)
+        records.produce(loading.bootstrap, topic, map(records.record, range(100)))
+        return prepared(*arguments)
+
+    monkeypatch.setattr(write_batches.postgres, "prepare", meanwhile)
+    with pytest.raises(NeedsOperatorError, match="expected topic id"):
+        loading.write("late", batch_ids)
+    assert (loading.states(), loading.published()) == (["failed"], 0)
+
+
+def test_a_broker_that_does_not_answer_is_worth_another_try(loading, topic, monkeypatch):
+    batch_ids = loading.plan("late")
+    with monkeypatch.context() as broken:
+        broken.setenv("TIDELINE_KAFKA", "127.0.0.1:1")
+        with pytest.raises(RetryableError, match=r"brokers 127\.0\.0\.1:1 could not answer"):
+            loading.write("late", batch_ids)
+    assert loading.states() == ["failed"]
+    loading.write("late", batch_ids, try_number=2)
+    assert loading.published() == 50
+
+
+def test_planner_and_reader_go_through_sasl(loading, topic, broker, monkeypatch):
+    monkeypatch.setenv("TIDELINE_KAFKA", broker.sasl_bootstrap)
+    monkeypatch.setenv("TEST_PASSWORD", broker.sasl_password)
+    login = {
+        "protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": broker.sasl_username,
+        "sasl_password": {"env": "TEST_PASSWORD"},
+    }
+    loading.declare(topic, security=login)
+    loading.run()
+    assert loading.published() == 50
