@@ -16,7 +16,7 @@ from types import ModuleType
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark import cloudpickle
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors.exceptions.captured import AnalysisException, CapturedException
 from pyspark.sql import DataFrame
 
 from spark_jobs.isolating import one_line
@@ -97,7 +97,7 @@ def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:
             f"transform.py: `records` raised on a table without rows: {type(error).__name__}: {error}",
             next_step="make it work for no rows: that is how its columns are found before anything is read",
         ) from error
-    if not isinstance(given, pa.Table) or _kafka_type(given.schema) != KAFKA:
+    if not isinstance(given, pa.Table) or not _has_kafka(given.schema):
         raise FatalError(
             f"transform.py: `records` must return a pyarrow.Table with the column `kafka` as it came, found {_described(given)}",
             next_step="keep the column `kafka` in what it returns",
@@ -114,7 +114,7 @@ def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataF
     try:
         given = frame(decoded)
     except Exception as error:
-        of_spark = isinstance(error, PySparkException | Py4JError) and not isinstance(error, AnalysisException)
+        of_spark = isinstance(error, CapturedException | Py4JError) and not isinstance(error, AnalysisException)
         if of_spark or isinstance(error, TidelineError):
             raise  # it read something, and that is what failed
         raise FatalError(
@@ -136,7 +136,7 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - only frame pipelines need pandas
 
     schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
-    if schema.names.count("kafka") != 1 or not schema.field("kafka").type.equals(KAFKA):
+    if not _has_kafka(schema):
         raise FatalError(
             "transform.py: `frame` must return the column `kafka` as it came, once; found columns "
             + ", ".join(schema.names),
@@ -145,8 +145,12 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
     return schema
 
 
-def _kafka_type(schema: pa.Schema) -> pa.DataType | None:
-    return schema.field("kafka").type if schema.names.count("kafka") == 1 else None
+def _has_kafka(schema: pa.Schema) -> bool:
+    """Whether `kafka` is there once and as it was; Spark narrows which of its parts may be null."""
+    if schema.names.count("kafka") != 1:
+        return False
+    found = schema.field("kafka").type
+    return pa.types.is_struct(found) and [(part.name, part.type) for part in found] == [(p.name, p.type) for p in KAFKA]
 
 
 def _described(given: object) -> str:

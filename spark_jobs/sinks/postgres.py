@@ -185,18 +185,19 @@ def insert_output(
         "staged_columns": SQL(", ").join(Identifier("s", column.name) for column in target.columns),
     }
     bound = {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id, "tasks": list(tasks)}
+    n_discarded = ledger.run_sql(_sql("discard_rejected").format(**names), bound)
     counted = ledger.rows_of(_sql("count_staged").format(**names), bound)
-    n_staged = sum(row["n_staged"] for row in counted)
-    if n_staged != sum(tasks.values()):
+    n_rows = sum(row["n_rows"] for row in counted)
+    if n_discarded + n_rows != sum(tasks.values()):
         raise RetryableError(
-            f"{attempt}: {sum(tasks.values())} rows were staged, {n_staged} are there: did the server crash in between?",
+            f"{attempt}: {sum(tasks.values())} rows were staged, {n_discarded + n_rows} are there: did the server crash in between?",
             next_step="run the task again",
         )
     try:
         n_inserted = ledger.run_sql(_sql("insert_staged").format(**names), bound)
     except psycopg2.errors.IntegrityError as error:
         raise _refused(attempt, target, error) from error
-    if n_inserted != sum(row["n_rows"] for row in counted):
+    if n_inserted != n_rows:
         raise FatalError(
             f"{attempt}: the transform returned rows whose `kafka` is not a record of the batch",
             next_step="let transform.py give the column `kafka` on as it came",
