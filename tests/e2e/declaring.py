@@ -19,7 +19,7 @@ _DEFAULTS = {
 }
 
 LAST_TICK = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=30)
-"""When the hourly schedule of a test ticked last; the next tick is half an hour ahead, so that none comes while the tests run."""
+"""When the tests' hourly schedules ticked last; the next tick is half an hour ahead, so that none comes while the tests run."""
 
 
 def declare_all(folder: Path) -> None:
@@ -28,9 +28,10 @@ def declare_all(folder: Path) -> None:
         "jvm_killed": {},
         "orphan_first": {},
         "retry_first": {},
-        "marked_success": {"retries": 0, "transform": "missing_transform.py"},
+        "mistaken": {"transform": "missing_transform.py"},
+        "marked_success": {"transform": "missing_transform.py"},
         "side_by_side": {"schedule": f'"{LAST_TICK.minute} * * * *"'},
-        "failed_hour": {"retries": 0, "transform": "unfit_transform.py"},
+        "failed_hour": {"transform": "unfit_transform.py"},
         "empty": {},
         "markers": {"gaps": "allowed", "batch_records": 5},
         "compacted": {},
@@ -45,7 +46,15 @@ def declare_all(folder: Path) -> None:
     (folder / "broken").mkdir()
     shutil.copy(SHARED / "broken.yaml", folder / "broken" / "pipeline.yaml")
     (folder / "broken" / "target.sql").write_text(_filled("target.sql", name="broken"))
-    (folder / "impressions").symlink_to(PROJECT / "include" / "pipelines" / "impressions")
+    _take_over_impressions(folder / "impressions")
+
+
+def _take_over_impressions(folder: Path) -> None:
+    """The shipped pipeline, but for the minute of its schedule."""
+    shutil.copytree(PROJECT / "include" / "pipelines" / "impressions", folder)
+    declaration = (folder / "pipeline.yaml").read_text()
+    assert 'schedule: "0 * * * *"' in declaration
+    (folder / "pipeline.yaml").write_text(declaration.replace('"0 * * * *"', f'"{LAST_TICK.minute} * * * *"'))
 
 
 def _declare(folder: Path, *, transform: str | None = None, **words: Any) -> None:
