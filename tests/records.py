@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -15,10 +15,18 @@ def create(bootstrap: str, *, partitions: int = 1, name: str | None = None, **co
     admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)])[name].result(
         30
     )
-    while True:  # the topic is known before its partitions have leaders
+    while not _ready(admin, name, partitions):
+        pass
+    return name
+
+
+def _ready(admin: AdminClient, name: str, partitions: int) -> bool:
+    """A topic is made before every broker knows it, and known before its partitions have leaders."""
+    try:
         described = admin.describe_topics(TopicCollection([name]))[name].result(30)
-        if len(described.partitions) == partitions and all(p.leader and p.leader.id >= 0 for p in described.partitions):
-            return name
+    except KafkaException:
+        return False
+    return len(described.partitions) == partitions and all(p.leader and p.leader.id >= 0 for p in described.partitions)
 
 
 def produce(

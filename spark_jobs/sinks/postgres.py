@@ -150,7 +150,7 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
             _sql("create_staging").format(
                 staging=Identifier(STAGING_SCHEMA, name),
                 target=target.identifier,
-                drop_others=SQL(", ").join(SQL("DROP COLUMN {}").format(Identifier(column)) for column in others),
+                drop_others=SQL(", ").join(SQL("DROP COLUMN {}").format(_quoted(column)) for column in others),
             ),
             {},
         )
@@ -181,8 +181,8 @@ def insert_output(
     names = {
         "staging": Identifier(STAGING_SCHEMA, staging),
         "target": target.identifier,
-        "columns": SQL(", ").join(Identifier(column.name) for column in target.columns),
-        "staged_columns": SQL(", ").join(Identifier("s", column.name) for column in target.columns),
+        "columns": SQL(", ").join(_quoted(column.name) for column in target.columns),
+        "staged_columns": SQL(", ").join(_quoted("s", column.name) for column in target.columns),
     }
     bound = {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id, "tasks": list(tasks)}
     n_discarded = ledger.run_sql(_sql("discard_rejected").format(**names), bound)
@@ -226,3 +226,8 @@ def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:
 
 def _sql(name: str) -> SQL:
     return SQL(statement("spark_jobs.sinks", f"{name}.sql"))
+
+
+def _quoted(*parts: str) -> Identifier:
+    """A column's name for a statement that goes with parameters: there a percent sign has to be doubled."""
+    return Identifier(*(part.replace("%", "%%") for part in parts))

@@ -64,6 +64,8 @@ def misfit(produced: pa.DataType, column: Column) -> str | None:
     """Why values of the Arrow type cannot go into the column, or None where they can."""
     if column.type_name not in _TYPES:
         return f"type {column.type_name} is not supported; supported: {', '.join(_TYPES)}"
+    if column.scale is not None and column.scale < 0:
+        return "a negative scale is not supported"
     fits, _ = _TYPES[column.type_name]
     return None if fits(produced) else f"cannot hold Arrow type {produced}"
 
@@ -77,7 +79,9 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     """
     _, target = _TYPES[column.type_name]
     if column.type_name == "numeric":
-        return values.cast(_decimal(values.type, column))
+        return _exact(values, column)
+    if column.type_name == "real":
+        return _finite(values, values.cast(target))
     if column.type_name == "uuid" and _is_text(values.type):
         return pa.chunked_array([[None if v is None else uuid.UUID(v).bytes for v in values.to_pylist()]], target)
     if column.type_name == "jsonb":
@@ -85,7 +89,19 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     return values.cast(target)
 
 
-def _decimal(produced: pa.DataType, column: Column) -> pa.DataType:
-    if column.precision is not None:
-        return pa.decimal128(min(column.precision, 38), column.scale or 0)
-    return produced if at.is_decimal(produced) else pa.decimal128(38, 0)
+def _exact(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Decimals with no more digits after the point than the column has; the server would round them away in silence.
+
+    Never with more: where Arrow adds zeros it takes what no longer fits into 128 bits for another number. The server adds them, and checks.
+    """
+    if at.is_integer(values.type):
+        values = values.cast(pa.decimal128(20, 0))  # any integer of 64 bits, signed or not
+    kept = values.type.scale if column.scale is None else min(values.type.scale, column.scale)
+    return values.cast(pa.decimal128(values.type.precision, kept))
+
+
+def _finite(values: pa.ChunkedArray, narrowed: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`narrowed`, where no number has become infinite on the way."""
+    if not pc.all(pc.equal(pc.is_finite(values), pc.is_finite(narrowed))).as_py() and len(values) > values.null_count:
+        raise ValueError("a number is too large for real")
+    return narrowed

@@ -1,0 +1,147 @@
+"""Every supported column type keeps its values, and a value that does not fit is a reject that says why."""
+
+import json
+import uuid
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+import records
+
+from test_sink import target
+
+# declared type, column of the table, values as JSON and as the warehouse shows them
+FITTING = [
+    ("boolean", "boolean", [True, False]),
+    ("smallint", "smallint", [-(2**15), 2**15 - 1]),
+    ("bigint", "smallint", [1, -1]),
+    ("int", "integer", [-(2**31), 2**31 - 1]),
+    ("bigint", "bigint", [-(2**63), 2**63 - 1]),
+    ("float", "real", [0.5, -1.25]),
+    ("float", "double precision", [0.5, -1.25]),
+    ("double", "double precision", [1e300, -0.1]),
+    ("double", "real", [0.5, 3.25]),
+    ("decimal(12,4)", "numeric(12,4)", [Decimal("12345678.1234"), Decimal("-0.0001")]),
+    ("decimal(12,4)", "numeric(6,1)", [Decimal("12345.5000"), Decimal(0)]),
+    ("decimal(38,10)", "numeric", [Decimal("1234567890123456789012345678.0123456789"), Decimal("-0.0000000001")]),
+    ("decimal(38,0)", "numeric(38,0)", [Decimal("9" * 38), Decimal("-" + "9" * 38)]),
+    ("decimal(4,2)", "numeric(50,20)", [Decimal("12.34"), Decimal("-99.99")]),
+    ("decimal(38,0)", "numeric(76,38)", [Decimal("9" * 38), Decimal(2**120)]),
+    ("bigint", "numeric(38,30)", [12345678, -1]),
+    ("bigint", "numeric", [2**63 - 1, -(2**63)]),
+    ("bigint", "numeric(20,2)", [2**53, 0]),
+    ("string", "text", ["", 'ünïcode 😀\n\t\\ "quoted"']),
+    ("string", "varchar(3)", ["abc", "üöä"]),
+    ("string", "varchar", ["x" * 10_000, ""]),
+    ("string", "uuid", [str(uuid.UUID(int=1)), str(uuid.uuid4())]),
+    ("string", "json", ['{"a": [1, null]}', '"text"']),
+    ("string", "jsonb", ['{"a": [1, null]}', "17"]),
+    ("array<string>", "text[]", [["a", None, 'q"{,}'], []]),
+    ("date", "date", [date(1, 1, 1), date(9999, 12, 31)]),
+    (
+        "timestamp",
+        "timestamptz",
+        [datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)],
+    ),
+    ("timestamp", "timestamptz", [datetime(1, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 1, tzinfo=UTC)]),
+]
+
+
+def in_json(value):
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, date | Decimal) else value
+
+
+def shown(kind, value):
+    """As psycopg2 shows what JSON text became."""
+    made = {"json": json.loads, "jsonb": json.loads, "uuid": uuid.UUID}
+    return made.get(kind, lambda same: same)(value)
+
+
+def test_every_type_keeps_its_values_and_nulls(loading):
+    """All of them in one table, one column each."""
+    topic = records.create(loading.bootstrap)
+    rows = [[case[2][n] for case in FITTING] for n in (0, 1)] + [[None] * len(FITTING)]
+    records.produce(
+        loading.bootstrap, topic, (json.dumps({f"c{n}": in_json(v) for n, v in enumerate(row)}) for row in rows)
+    )
+    loading.declare(
+        topic,
+        columns={f"c{n}": case[0] for n, case in enumerate(FITTING)},
+        target=target(", ".join(f"c{n} {case[1]}" for n, case in enumerate(FITTING))),
+    )
+    loading.run()
+    assert loading.rejects() == {}
+    names = ", ".join(f"c{n}" for n in range(len(FITTING)))
+    found = loading.rows(f"SELECT {names} FROM ads.output ORDER BY kafka_offset")
+    for n, (declared, kind, values) in enumerate(FITTING):
+        assert [row[n] for row in found] == [*(shown(kind, value) for value in values), None], (declared, kind)
+
+
+def test_bytes_and_uuids_of_bytes_are_kept(loading):
+    topic = records.create(loading.bootstrap)
+    values = [bytes(range(256)), b"", uuid.uuid4().bytes]
+    records.produce(loading.bootstrap, topic, values)
+    text = """\
+        import pyarrow as pa
+
+        def records(batch):
+            whole = [v if len(v) == 16 else None for v in batch["value"].to_pylist()]
+            return batch.append_column("id", pa.array(whole, pa.binary(16)))
+        """
+    loading.declare(topic, value_format="bytes", transform=text, target=target("value bytea, id uuid"))
+    loading.run()
+    rows = loading.rows("SELECT value, id::text FROM ads.output ORDER BY kafka_offset")
+    assert [bytes(row[0]) for row in rows] == values
+    assert [row[1] for row in rows] == [None, None, str(uuid.UUID(bytes=values[2]))]
+
+
+# declared type, column of the table, a value that does not fit, a word of the reason
+UNFIT = [
+    ("bigint", "smallint", 2**15, "not in range"),
+    ("bigint", "integer", 2**31, "not in range"),
+    ("double", "real", 1e300, "too large for real"),
+    ("decimal(12,4)", "numeric(6,1)", "123456.0", "numeric field overflow"),
+    ("decimal(12,4)", "numeric(6,1)", "1.25", "data loss"),
+    ("bigint", "numeric(38,30)", 2**63 - 1, "numeric field overflow"),
+    ("bigint", "numeric(3,0)", 1000, "numeric field overflow"),
+    ("string", "varchar(3)", "four", "value too long for type character varying(3)"),
+    ("string", "uuid", "no uuid", "badly formed"),
+    ("string", "json", "{bad", "invalid input syntax for type json"),
+    ("string", "jsonb", "{bad", "invalid input syntax for type json"),
+    ("string", "jsonb", '{"a": "\\u0000"}', "unsupported Unicode escape sequence"),
+    ("bigint", "bigint CHECK (c < 10)", 11, "violates check constraint"),
+    ("string", "text NOT NULL", None, "violates not-null constraint"),
+]
+
+
+@pytest.mark.parametrize(("declared", "column", "value", "reason"), UNFIT)
+def test_a_value_that_does_not_fit_is_a_reject(loading, declared, column, value, reason):
+    topic = records.create(loading.bootstrap)
+    good = {"decimal(12,4)": "1.0", "bigint": 1, "double": 0.5}.get(declared)
+    good = {"uuid": str(uuid.UUID(int=7)), "json": "{}", "jsonb": "{}"}.get(column, "abc") if good is None else good
+    records.produce(loading.bootstrap, topic, (json.dumps({"c": v}) for v in (good, value, good)))
+    loading.declare(topic, columns={"c": declared}, target=target(f"c {column}"))
+    loading.run()
+    ((place, (step, said, raw)),) = loading.rejects().items()
+    assert (place, step, raw) == ((0, 1), "store", json.dumps({"c": value}).encode())
+    assert reason in said, said
+    assert "column c" in said or "constraint" in said
+    assert loading.counts() == {"n_read": 3, "n_written": 2, "n_rejected": 1, "n_filtered": 0, "n_gap": 0}
+
+
+def test_text_with_nul_is_a_reject_of_the_table(loading):
+    """JSON refuses it when it is decoded; a transform may still make one."""
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, [b"good", b"a\0b", b"good"])
+    text = """\
+        def records(batch):
+            column = batch["value"].cast("string")
+            return batch.set_column(batch.schema.get_field_index("value"), "value", column)
+        """
+    loading.declare(topic, value_format="bytes", transform=text, target=target("value text"))
+    loading.run()
+    ((place, (step, said, raw)),) = loading.rejects().items()
+    assert (place, step, raw) == ((0, 1), "store", b"a\0b")
+    assert 'column value: invalid byte sequence for encoding "UTF8": 0x00' in said
