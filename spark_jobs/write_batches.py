@@ -22,7 +22,7 @@ from spark_jobs.staging import WINNER, Decoding, OnePass, Place, Staging, decode
 from spark_jobs.transforms import Transform
 from tideline import flow, settings
 from tideline.domain.columns import parse_type
-from tideline.errors import SupersededError, TidelineError
+from tideline.errors import RetryableError, SupersededError, TidelineError
 from tideline.kafka import Broker
 from tideline.kafka_settings import spark_settings
 from tideline.ledger import attempts
@@ -111,7 +111,15 @@ def _write(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt)
             filtered_by_difference=frame is not None,
         )
     _report(attempt, counts)
-    postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
+    _clear(ledger, attempt)
+
+
+def _clear(ledger: Ledger, attempt: Attempt) -> None:
+    """Drop what was staged. The batch is published: tables that an orphaned attempt still writes to must not fail it."""
+    try:
+        postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
+    except RetryableError as error:
+        print(f"{attempt}: staging tables stay behind: {error.problem}", flush=True)
 
 
 def session(name: str) -> SparkSession:

@@ -35,6 +35,7 @@ def test_an_orphaned_driver_publishes_once_and_the_retry_passes_over(system):
 
 
 def test_an_orphaned_driver_is_refused_once_the_retry_has_claimed(system):
+    """And what it still holds keeps the retry neither from publishing nor from success."""
     sent = system.fill("retry_first", 3000, partitions=3)
     run_id = system.start("retry_first")
     orphan = holding.writing(system, "retry_first")
@@ -43,8 +44,9 @@ def test_an_orphaned_driver_is_refused_once_the_retry_has_claimed(system):
         retry = holding.writing(system, "retry_first", fence=2)
         assert orphan.driver.is_running()
         assert retry.driver.pid != orphan.driver.pid
-    system.succeed("retry_first", run_id)
+        system.succeed("retry_first", run_id)
     orphan.driver.wait(60)
+    assert system.airflow.tasks("retry_first", run_id)["write"]["try_number"] == 2
     assert system.output("retry_first") == decoded(sent)
     assert system.attempts("retry_first") == [(1, "superseded"), (2, "published")]
     assert sorted(system.events("retry_first", "publish", "refuse")) == [("publish", 2), ("refuse", 1)]
