@@ -139,8 +139,8 @@ def page(loads: dict[str, list[float]], peaks: dict[int, dict[str, float]], late
     lines = [
         "# Performance",
         "",
-        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {cpu()}, {psutil.cpu_count()} cores, "
-        f"{psutil.virtual_memory().total / 2**30:.0f} GiB, {platform.system()}. Read the figures as ratios; the machine was shared.",
+        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {machine()}.",
+        "Read the figures as ratios: machines are noisy.",
         "",
         f"## {RECORDS:,} records of about 260 bytes, {PARTITIONS} partitions, into one keyed table",
         "",
@@ -184,10 +184,12 @@ def median_ratio(seconds: list[float], ours: list[float]) -> float:
     return statistics.median(one / other for one, other in zip(seconds, ours, strict=True))
 
 
-def cpu() -> str:
-    """The processor's name."""
+def machine() -> str:
+    """What it was measured on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    memory = psutil.virtual_memory().total / 2**30
+    return f"{cpu}, {psutil.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}"
 
 
 def say(text: str) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import psycopg2
 from confluent_kafka import Producer
 from psycopg2.sql import SQL, Identifier
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_jobs import write_batches
 from tideline import flow, pipelines
