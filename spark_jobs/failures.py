@@ -19,6 +19,8 @@ _CLASSES: dict[str, type[TidelineError]] = {
     "StepError": FatalError,
     "NeedsOperatorError": NeedsOperatorError,
 }
+# Records that are gone, or that Spark cannot hold, although the broker says that it has them all.
+_UNREADABLE = "KafkaIllegalStateException"
 _MAX_LENGTH = 600  # characters
 
 
@@ -27,7 +29,7 @@ def explained(broker: Broker, attempt: Attempt) -> Iterator[None]:
     """Turn what Spark raises inside into one short error of Tideline's.
 
     Raises:
-        NeedsOperatorError: The broker no longer holds what was to be read.
+        NeedsOperatorError: The broker no longer holds what was to be read, or Spark cannot read it.
         RetryableError: Anything else that Spark reports; our own errors keep the class that an executor gave them.
     """
     try:
@@ -38,8 +40,15 @@ def explained(broker: Broker, attempt: Attempt) -> Iterator[None]:
             name, problem, next_step = ours[-1].groups()
             raise _CLASSES.get(name, RetryableError)(f"{attempt}: {problem}", next_step=next_step) from error
         check_source(broker, attempt)
+        gist = _gist(error, text)
+        if _UNREADABLE in gist:
+            raise NeedsOperatorError(
+                f"{attempt}: Spark refuses to read {', '.join(map(str, attempt.ranges))}: {gist}",
+                next_step="run the task again; if it says the same, decide what becomes of these offsets: "
+                "docs/guarantees.md, section 'When a stream stops'",
+            ) from error
         raise RetryableError(
-            f"{attempt}: Spark could not do it: {_gist(error, text)}",
+            f"{attempt}: Spark could not do it: {gist}",
             next_step="run the task again; if that fails as well, look for the first stack trace in the task's log",
         ) from error
 
@@ -51,4 +60,5 @@ def _gist(error: Exception, text: str) -> str:
         return lines[-1][:_MAX_LENGTH]  # under the traceback
     head = [line for line in lines if not line.startswith("An error occurred while calling")]
     end = next((number for number, line in enumerate(head) if line.startswith(("at ", "==", "JVM stacktrace"))), None)
-    return " ".join(head[:end]).removeprefix(": ")[:_MAX_LENGTH]
+    said = re.sub(r"^: (?:[\w$]+\.)+", "", " ".join(head[:end]))  # the exception's package tells nobody anything
+    return said[:_MAX_LENGTH]

@@ -87,7 +87,9 @@ class Recorder:
     def _store_rejects(self) -> None:
         if not self._rejects:
             return
-        columns: Sequence[list[Any]] = [list(column) for column in zip(*self._rejects, strict=True)]
+        # In order: two tasks behind a frame that reject rows of the same records would lock each other out.
+        in_order = sorted(self._rejects, key=lambda reject: reject[:2])
+        columns: Sequence[list[Any]] = [list(column) for column in zip(*in_order, strict=True)]
         names = ("stream_ids", "offsets", "steps", "reasons", "timestamps_ms", "keys", "values", "headers")
         with Ledger(self._ledger_url, actor="spark task") as ledger, ledger.transaction():
             ledger.run("stage_rejects", attempt_id=self._attempt_id, **dict(zip(names, columns, strict=True)))

@@ -4,7 +4,7 @@ import psycopg2
 import pytest
 import records
 
-from tideline.errors import FatalError
+from tideline.errors import FatalError, RetryableError
 
 IMPORTS = "from pyspark.sql import Window, functions as F\nfrom spark_jobs.dimensions import dimension\n"
 WITH_OFFER = """\
@@ -188,6 +188,6 @@ def test_a_frame_that_cannot_work_is_refused(loading, topic, body, problem):
 def test_an_error_inside_of_a_frame_is_told_in_one_line(loading, topic):
     body = "df.withColumn('name', F.udf(lambda n: str(1 // (n - 17)))('id'))"
     loading.declare(topic, transform=frame(body))
-    text = loading.refusal(Exception)
+    text = loading.refusal(RetryableError)
     assert "ZeroDivisionError" in text
     assert len(text.splitlines()) <= 2

@@ -1,0 +1,119 @@
+"""Rejects keep every byte of the record, and too many of them fail the attempt."""
+
+import base64
+import json
+
+import pytest
+import records
+from confluent_kafka import KafkaException, Producer
+
+from tideline.errors import NeedsOperatorError
+
+ANY_BYTES = bytes(range(256))
+
+
+def send(loading, topic, **record):
+    """One record, acknowledged."""
+    errors = []
+    producer = Producer({"bootstrap.servers": loading.bootstrap, "message.max.bytes": 20_000_000})
+    producer.produce(topic, on_delivery=lambda error, _: errors.append(error), **record)
+    assert producer.flush(30) == 0
+    if errors[0]:
+        raise KafkaException(errors[0])
+
+
+def stored(loading):
+    """Key, value, headers and timestamp of the rejects, in order."""
+    rows = loading.rows(
+        "SELECT key, value, headers, kafka_timestamp_ms FROM tideline.reject ORDER BY stream_id, kafka_offset"
+    )
+    return [(*(None if part is None else bytes(part) for part in row[:3]), row[3]) for row in rows]
+
+
+def test_key_value_and_headers_of_a_reject_are_kept_to_the_byte(loading):
+    topic = records.create(loading.bootstrap)
+    headers = [("any", ANY_BYTES), ("any", b"again"), ("empty", b""), ("null", None), ('qu"ote\n', b"x")]
+    send(loading, topic, key=ANY_BYTES, value=ANY_BYTES, headers=headers, timestamp=1_700_000_000_123)
+    send(loading, topic, key=None, value=None, timestamp=1)
+    send(loading, topic, key=b"", value=b"", timestamp=1)
+    loading.declare(topic)
+    loading.run()
+    (key, value, found, timestamp), *others = stored(loading)
+    assert (key, value, timestamp) == (ANY_BYTES, ANY_BYTES, 1_700_000_000_123)
+    assert [(h["key"], h.get("value")) for h in json.loads(found)] == [
+        (name, None if content is None else base64.b64encode(content).decode()) for name, content in headers
+    ]
+    assert others == [(None, None, None, 1), (b"", b"", None, 1)]
+    assert [reason for _, reason, _ in loading.rejects().values()][1].startswith("value is null")
+
+
+@pytest.mark.parametrize("timestamp", [1, 253_402_300_800_000, 9_000_000_000_000_000])
+def test_any_moment_is_a_timestamp(loading, timestamp):
+    """The first moment that this client can send, one after the year 9999, and the last thousand centuries that Spark can tell."""
+    topic = records.create(loading.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    send(loading, topic, value=records.record(1), timestamp=timestamp)
+    send(loading, topic, value=b"{bad", timestamp=timestamp)
+    loading.declare(topic)
+    loading.run()
+    assert stored(loading) == [(None, b"{bad", None, timestamp)]
+    assert loading.published() == 1
+
+
+def test_a_timestamp_that_spark_cannot_hold_is_named(loading):
+    """Microseconds where milliseconds belong: brokers refuse them unless a topic is told otherwise."""
+    topic = records.create(loading.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    send(loading, topic, value=records.record(1), timestamp=2**62)
+    loading.declare(topic)
+    text = loading.refusal(NeedsOperatorError)
+    assert f"topic {topic} partition 0 offset 0 has timestamp value {2**62}" in text
+    assert len(text) < 1000
+
+
+def test_a_value_of_ten_megabytes_is_loaded_or_rejected_whole(loading):
+    topic = records.create(loading.bootstrap, **{"max.message.bytes": "20000000"})
+    long = "x" * 10_000_000
+    send(loading, topic, value=json.dumps({"id": 1, "name": long}))
+    send(loading, topic, value=long)
+    send(loading, topic, value=records.record(2))
+    loading.declare(topic)
+    loading.run()
+    assert loading.rows("SELECT id, length(name) FROM ads.output ORDER BY id") == [(1, len(long)), (2, 2)]
+    assert [value for _, value, _, _ in stored(loading)] == [long.encode()]
+
+
+def test_many_rejects_are_stored_in_pieces(loading):
+    topic = records.create(loading.bootstrap)
+    sent = records.produce(
+        loading.bootstrap, topic, (b"{bad %d" % n if n % 2 else records.record(n) for n in range(5000))
+    )
+    loading.declare(topic)
+    loading.run()
+    bad = {place: value for place, value in sent.items() if value.startswith(b"{bad")}
+    assert {place: value for place, (_, _, value) in loading.rejects().items()} == bad
+    assert loading.published() == 2500
+
+
+@pytest.mark.parametrize(("bad", "good", "fails"), [(99, 0, False), (100, 0, True), (100, 99, True), (100, 100, False)])
+def test_a_share_of_rejects_fails_the_attempt_from_a_hundred_on(loading, bad, good, fails):
+    topic = records.create(loading.bootstrap)
+    values = [b"{bad"] * (bad - 1) + [None] + [records.record(n) for n in range(good)]
+    records.produce(loading.bootstrap, topic, values)
+    loading.declare(topic)
+    if fails:
+        text = loading.refusal(NeedsOperatorError)
+        assert f"{bad} of {bad + good} records were rejected, more than the declared share of 0.5; most often: " in text
+        assert "tombstone" not in text
+    else:
+        loading.run()
+        assert loading.counts()["n_rejected"] == bad
+    assert len(loading.rejects()) == (0 if fails else bad)
+
+
+def test_the_declared_share_rules(loading):
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, [b"{bad"] * 150)
+    loading.declare(topic, fail_above=0.0)
+    assert "declared share of 0;" in loading.refusal(NeedsOperatorError)
+    loading.declare(topic, fail_above=1.0)
+    loading.run()
+    assert loading.counts()["n_rejected"] == 150

@@ -1,0 +1,117 @@
+"""While a batch is written its attempt shows that it lives, and gives up when a newer one has claimed the batch."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import records
+
+from spark_jobs import heartbeat
+from tideline import flow
+from tideline.errors import SupersededError
+from tideline.ledger.attempts import Attempt, Writer
+from topics import until
+
+# Every batch waits until the test lets it go.
+SLOW = """\
+    import pathlib, time
+
+    def records(batch):
+        while batch.num_rows and not pathlib.Path({go!r}).exists():
+            time.sleep(0.05)
+        return batch
+    """
+NEWER = Writer(dag_id="test", run_id="slow", task_id="write", try_number=2)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A heartbeat ten times as quick as in production."""
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(heartbeat, "_WATCH_SECONDS", 0.1)
+
+
+@pytest.fixture
+def deaf(monkeypatch):
+    """No heartbeat, so that an attempt learns of a newer one only when it publishes."""
+    monkeypatch.setattr(heartbeat, "_WATCH_SECONDS", 1000)
+
+
+@pytest.fixture
+def slow(loading, tmp_path):
+    """A batch that is being written, and the file that lets it go on."""
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, map(records.record, range(10)))
+    go = tmp_path / "go"
+    loading.declare(topic, transform=SLOW.format(go=str(go)))
+    batch_ids = loading.plan("slow")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(loading.write, "slow", batch_ids)
+        try:
+            until(lambda: loading.staging_tables() or writing.done())
+            yield batch_ids[0], writing, go
+        finally:
+            go.touch()
+
+
+def heartbeat_of(loading):
+    return loading.rows("SELECT heartbeat_at FROM tideline.attempt ORDER BY attempt_id")[0][0]
+
+
+def test_the_heart_beats_while_a_batch_is_written(loading, quick, slow):
+    _, writing, go = slow
+    for _ in range(2):
+        seen = heartbeat_of(loading)
+        until(lambda seen=seen: heartbeat_of(loading) > seen)
+    assert not writing.done()
+    go.touch()
+    writing.result(30)
+    assert loading.published() == 10
+
+
+def test_a_newer_claim_ends_the_older_attempt_early_and_for_good(loading, quick, slow):
+    batch_id, writing, go = slow
+    with loading.ledger() as ledger:
+        newer = flow.claim(ledger, batch_id, NEWER)
+    assert isinstance(newer, Attempt)
+    with pytest.raises(SupersededError, match="nothing: a newer attempt has the batch"):
+        writing.result(20)  # though nobody has let it go on
+    refused = loading.rows("SELECT batch_id, detail ->> 'fence' FROM tideline.event WHERE action = 'refuse'")
+    assert refused == [(batch_id, "1")]
+    assert [outcome for outcome, _ in loading.attempts()] == ["superseded", None]
+    assert loading.published() == 0
+    go.touch()
+    loading.write("slow", [batch_id], try_number=3)
+    assert (loading.published(), loading.staging_tables()) == (10, [])
+    assert [outcome for outcome, _ in loading.attempts()] == ["superseded", "superseded", "published"]
+
+
+def test_rows_that_an_older_attempt_staged_are_not_published_by_a_newer_one(loading, deaf, slow):
+    """The older one does not notice, stages everything, and comes to publish after the newer one has claimed."""
+    batch_id, writing, go = slow
+    with loading.ledger() as ledger:
+        flow.claim(ledger, batch_id, NEWER)
+        go.touch()
+        with pytest.raises(SupersededError):
+            writing.result(20)
+    assert loading.rows("SELECT count(*)::int FROM tideline_staging.batch_1_attempt_1") == [(10,)]
+    loading.transform("def records(batch): return batch.slice(0, 4)")
+    loading.write("slow", [batch_id], try_number=3)
+    assert loading.published() == 4
+
+
+def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, quick, slow, monkeypatch):
+    _, writing, go = slow
+    monkeypatch.setenv("TIDELINE_LEDGER_URL", "postgresql://127.0.0.1:1/none")
+    seen = threading.Event()
+    failing = heartbeat.Ledger
+
+    def unreachable(*arguments, **options):
+        seen.set()
+        return failing("postgresql://127.0.0.1:1/none", **options)
+
+    monkeypatch.setattr(heartbeat, "Ledger", unreachable)
+    assert seen.wait(10)
+    go.touch()
+    writing.result(30)
+    assert loading.published() == 10
