@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
-import records
 from pyspark.sql import SparkSession
 
+import records
 from spark_jobs import write_batches
 from tests.benchmarks import rivals
 from tests.benchmarks.memory import peak_mb

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-import declaring
 import pytest
+
+import declaring
 from loaded import Loaded, load_impressions
 from system import System
-
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.local.airflow_api import AirflowApi

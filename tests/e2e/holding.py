@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import psutil
 import psycopg2
+
 from system import System
 
 

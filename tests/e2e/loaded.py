@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import psutil
-from system import Place, System
 
+from system import Place, System
 from tideline.local import impressions
 from tideline.settings import PROJECT
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg2
-import records
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+import records
 from tideline.local.airflow_api import AirflowApi
 
 T = TypeVar("T")

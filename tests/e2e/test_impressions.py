@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from loaded import NAME
 from system import COUNTS
-
 from tideline.local import impressions
 
 COLUMNS = "impression_id::text, offer_id, advertiser, category, user_id, placement, country, device, price, shown_at"

@@ -3,8 +3,9 @@
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-import declaring
 import psycopg2
+
+import declaring
 import records
 
 

@@ -1,8 +1,9 @@
 """A scheduled run and a manual one at the same time: Airflow starts both, the ledger keeps them apart."""
 
+import pytest
+
 import declaring
 import holding
-import pytest
 import records
 from system import decoded
 

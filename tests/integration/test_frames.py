@@ -2,8 +2,8 @@
 
 import psycopg2
 import pytest
-import records
 
+import records
 from tideline.errors import FatalError, RetryableError
 
 IMPORTS = "from pyspark.sql import Window, functions as F\nfrom spark_jobs.dimensions import dimension\n"

@@ -4,8 +4,8 @@ import json
 
 import psycopg2
 import pytest
-import records
 
+import records
 from loading import TARGET, Loading
 from racing import together
 from tideline.errors import FatalError
@@ -46,10 +46,11 @@ def test_a_table_that_is_there_is_used_as_it_is(loading, topic):
 
 
 def test_two_first_batches_create_the_tables_and_their_schema_once(loading, topic, tmp_path):
-    """Two pipelines, two tables, one new schema, twice each."""
+    """Two pipelines, two tables, one new schema, twice each; target.sql takes its time, so that all of them meet."""
+    slow = TARGET + "SELECT pg_sleep(1);"
     other = Loading(folder=tmp_path / "others", bootstrap=loading.bootstrap, url=loading.url, spark=loading.spark)
-    loading.declare(topic, batch_records=5)
-    other.declare(topic, batch_records=5, target=TARGET.replace("ads.output", "ads.other"))
+    loading.declare(topic, batch_records=5, target=slow)
+    other.declare(topic, batch_records=5, target=slow.replace("ads.output", "ads.other"))
     declaration = other.folder / "pipeline.yaml"
     declaration.write_text(declaration.read_text().replace("ads.output", "ads.other"))
     first, second = loading.plan("one")

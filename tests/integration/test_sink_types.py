@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
-import records
 
+import records
 from test_sink import target
 
 # declared type, column of the table, values as JSON and as the warehouse shows them

@@ -1,9 +1,9 @@
 """What becomes of a batch when the topic is not a plain row of records: holes, transactions, and offsets that are gone."""
 
 import pytest
-import records
 from confluent_kafka import TopicPartition
 
+import records
 from spark_jobs import write_batches
 from tideline.errors import NeedsOperatorError, RetryableError
 from topics import recreate, until

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-import records
 
+import records
 from tideline.errors import FatalError
 
 EXPLODED = """\

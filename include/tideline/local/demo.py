@@ -66,13 +66,26 @@ def _create_offers(ledger: Ledger) -> None:
 
 def _load(environment: Mapping[str, str]) -> str:
     """Trigger the DAG through Airflow's API and show its tasks until it ends; the run's id."""
-    airflow = AirflowApi(
+    with AirflowApi(
         environment["TIDELINE_AIRFLOW_URL"],
         environment["TIDELINE_AIRFLOW_USERNAME"],
         environment["TIDELINE_AIRFLOW_PASSWORD"],
-    )
-    airflow.unpause(DAG)
-    run_id = airflow.trigger(DAG)
+    ) as airflow:
+        airflow.unpause(DAG)
+        run_id = airflow.trigger(DAG)
+        state, tasks = _watch(airflow, run_id)
+        if state != "success":
+            failed = next((name for name, task in tasks.items() if task["state"] == "failed"), "plan")
+            log = list(airflow.log(DAG, run_id, failed, tasks[failed]["try_number"]))
+            raise FatalError(
+                f"task {failed} of run {run_id} failed; the end of its log:\n    " + "\n    ".join(log[-15:]),
+                next_step=f"read the whole log at {environment['TIDELINE_AIRFLOW_URL']}",
+            )
+    return run_id
+
+
+def _watch(airflow: AirflowApi, run_id: str) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+    """Show the tasks of a run until it ends; its state, and the tasks."""
     begin = time.monotonic()
     console = Console()
     with Live(console=console, refresh_per_second=4) as live:
@@ -83,14 +96,7 @@ def _load(environment: Mapping[str, str]) -> str:
         live.update(_progress(tasks, time.monotonic() - begin))
     if not console.is_terminal:
         console.line()  # a live display ends its line only where somebody can look at it
-    if state != "success":
-        failed = next((name for name, task in tasks.items() if task["state"] == "failed"), "plan")
-        log = list(airflow.log(DAG, run_id, failed, tasks[failed]["try_number"]))
-        raise FatalError(
-            f"task {failed} of run {run_id} failed; the end of its log:\n    " + "\n    ".join(log[-15:]),
-            next_step=f"read the whole log at {environment['TIDELINE_AIRFLOW_URL']}",
-        )
-    return run_id
+    return state, tasks
 
 
 def _progress(tasks: Mapping[str, Mapping[str, Any]], seconds: float) -> str:
