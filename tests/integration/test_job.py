@@ -1,8 +1,8 @@
 """What the Spark job says on its way out: its last line tells what to do, and its exit code what kind of trouble it was."""
 
 import pytest
-import records
 
+import records
 from spark_jobs import write_batches
 
 

@@ -4,9 +4,9 @@ import base64
 import json
 
 import pytest
-import records
 from confluent_kafka import KafkaException, Producer
 
+import records
 from tideline.errors import NeedsOperatorError
 
 ANY_BYTES = bytes(range(256))

@@ -4,8 +4,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import records
 
+import records
 from spark_jobs import heartbeat
 from tideline import flow
 from tideline.errors import SupersededError

@@ -1,8 +1,8 @@
 """Spark may run a task twice. What the loser has staged stays behind, and everything counts once."""
 
 import pytest
-import records
 
+import records
 from spark_jobs import write_batches
 from tideline.errors import RetryableError
 
@@ -94,19 +94,18 @@ def test_a_staging_table_that_a_crash_has_emptied_is_not_published(loading, monk
     assert loading.published() == 10
 
 
-def test_a_connection_that_is_lost_during_a_copy_is_no_fault_of_the_records(loading, staged, tmp_path):
-    """The server ends the session between two COPYs of a task: the task is tried again, and nothing is rejected."""
+def test_a_connection_that_is_lost_during_a_copy_is_no_fault_of_the_records(loading, tmp_path):
+    """The server ends the session before a COPY: the task is tried again, and nothing is rejected."""
     topic = records.create(loading.bootstrap)
-    sent = records.produce(loading.bootstrap, topic, map(records.record, range(3000)))
+    sent = records.produce(loading.bootstrap, topic, map(records.record, range(60)))
     cut = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND application_name = '' AND pid <> pg_backend_pid()"
     )
     death = f"__import__('psycopg2').connect({loading.url!r}).cursor().execute({cut!r}); return batch"
     memory = tmp_path / "cut"
-    text = DIES_ONCE.format(last=1999, memory=str(memory), death=death)
+    text = DIES_ONCE.format(last=59, memory=str(memory), death=death)
     loading.declare(topic, transform=text)
     loading.run()
     assert memory.exists()
     assert (set(loading.output()), loading.rejects()) == (set(sent), {})
-    assert staged == [4000]  # a thousand of the first try, and all of the second
