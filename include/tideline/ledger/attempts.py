@@ -134,7 +134,7 @@ def ranges(ledger: Ledger, batch_id: int) -> Iterator[Range]:
 
 
 def beat(ledger: Ledger, attempt: UUID) -> bool:
-    """Say that `attempt` is alive; False once a newer attempt has claimed its batch, or it has ended."""
+    """Say that `attempt` is alive; False once a newer attempt has claimed its batch."""
     with ledger.transaction():
         return bool(ledger.rows("beat", attempt=attempt))
 
