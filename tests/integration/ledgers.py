@@ -101,15 +101,21 @@ def stage(ledger: Ledger, attempt: Attempt, *, n_read: int | None = None, n_filt
                 )
 
 
-def publish(ledger: Ledger, attempt: Attempt, *, written: dict[int, int] | None = None) -> None:
-    """Publish with an output of nothing but its counts; by default every offset of every range was written."""
+def publish(
+    ledger: Ledger, attempt: Attempt, *, written: dict[int, int] | None = None, log_start: int = 0, cut: int = 0
+) -> None:
+    """Publish with an output of nothing but its counts; by default every offset of every range was written.
+
+    Afterwards the broker says that the log begins at `log_start` and ends `cut` offsets before the range does.
+    """
     all_written = {piece.stream_id: len(piece.offsets) for piece in attempt.ranges}
     publishing.publish(
         ledger,
         attempt,
         lambda _: all_written if written is None else written,
         facts={
-            p.stream_id: PartitionFacts(partition=p.partition, log_start=0, end=p.offsets.end) for p in attempt.ranges
+            piece.stream_id: PartitionFacts(partition=piece.partition, log_start=log_start, end=piece.offsets.end - cut)
+            for piece in attempt.ranges
         },
         filtered_by_difference=False,
     )

@@ -139,6 +139,31 @@ def test_gaps_are_published_where_they_are_allowed(ledger):
         assert ledger.rows("list_ranges", batch_id=attempt.batch_id)[0]["n_gap"] == 1
 
 
+def test_a_log_that_was_cut_behind_the_read_cannot_be_published(ledger):
+    (stream,) = start_streams(ledger, 1)
+    attempt = claim(ledger, plan(ledger, {stream: (0, 10)}))
+    stage(ledger, attempt)
+    with pytest.raises(NeedsOperatorError, match="end_not_behind"):
+        publish(ledger, attempt, cut=1)
+
+
+def test_gaps_that_retention_may_have_made_cannot_be_published(ledger):
+    (stream,) = start_streams(ledger, 1)
+    attempt = claim(ledger, plan(ledger, {stream: (0, 10)}, gaps_allowed=True))
+    stage(ledger, attempt, n_read=9)
+    with pytest.raises(NeedsOperatorError, match="retention_not_ahead"):
+        publish(ledger, attempt, written={stream: 9}, log_start=1)
+
+
+def test_retention_may_pass_a_range_that_was_read_whole(ledger):
+    (stream,) = start_streams(ledger, 1)
+    attempt = claim(ledger, plan(ledger, {stream: (0, 10)}))
+    stage(ledger, attempt)
+    publish(ledger, attempt, log_start=10)
+    with ledger.transaction():
+        assert ledger.rows("list_ranges", batch_id=attempt.batch_id)[0]["n_written"] == 10
+
+
 def test_a_count_is_taken_once_however_often_its_task_ran(ledger):
     (stream,) = start_streams(ledger, 1)
     attempt = claim(ledger, plan(ledger, {stream: (0, 10)}))
