@@ -11,7 +11,7 @@ from tideline.errors import FatalError
 Result = TypeVar("Result")
 
 SAMPLE = 100
-"""When each of this many rows, tried one by one, fails a step, the step is at fault and not the rows."""
+"""When this many rows, tried one by one, have failed and none has passed, and as many spread over the table fail too, the step is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class StepError(FatalError):
 
 
 def isolate(
-    table: pa.Table, step: Callable[[pa.Table], Result], errors: tuple[type[Exception], ...], *, name: str
+    table: pa.Table, step: Callable[[pa.Table], Result], errors: tuple[type[Exception], ...], *, suspect: str | None
 ) -> tuple[list[Result], list[Refusal]]:
     """Run `step` over `table`; where it raises one of `errors`, over halves of it, down to single rows.
 
@@ -38,10 +38,11 @@ def isolate(
         table: What to run the step over.
         step: Must give the same for rows together and apart; must leave nothing behind when it raises.
         errors: What a bad row makes the step raise. Anything else fails the batch.
-        name: What the step is, for messages.
+        suspect: The name of a step that may itself be at fault; it must have no effects, since rows are tried on it twice. None where only
+            rows can be.
 
     Raises:
-        StepError: The first `SAMPLE` rows that were tried one by one failed, and none passed.
+        StepError: A suspect step fails throughout.
     """
     results: list[Result] = []
     refusals: list[Refusal] = []
@@ -56,12 +57,23 @@ def isolate(
                 waiting += [part.slice(half), part.slice(0, half)]
                 continue
             refusals.append(Refusal(part, one_line(error)))
-            if len(refusals) == SAMPLE and not results:
+            if suspect and len(refusals) == SAMPLE and not results and _fails_throughout(table, step, errors):
                 raise StepError(
-                    f"{name} failed for each of the first {SAMPLE} records: {one_line(error)}",
-                    next_step=f"correct {name} and run the task again; nothing was published",
+                    f"{suspect} failed for each of the first {SAMPLE} records: {one_line(error)}",
+                    next_step=f"correct {suspect} and run the task again; nothing was published",
                 ) from error
     return results, refusals
+
+
+def _fails_throughout(table: pa.Table, step: Callable[[pa.Table], Result], errors: tuple[type[Exception], ...]) -> bool:
+    """Whether rows spread evenly over the table fail as well: a run of bad records at its start is no fault of the step."""
+    for start in range(0, table.num_rows, max(1, table.num_rows // SAMPLE)):
+        try:
+            step(table.slice(start, 1))
+        except errors:
+            continue
+        return False
+    return True
 
 
 def one_line(error: BaseException) -> str:

@@ -79,7 +79,7 @@ class Decoding:
     def _transform(self, table: pa.Table, recorder: Recorder) -> tuple[list[pa.Table], int]:
         if self.records is None:
             return [table], 0
-        passed, refusals = isolate(table, self._given, (Exception,), name="`records` of transform.py")
+        passed, refusals = isolate(table, self._given, (Exception,), suspect="`records` of transform.py")
         for refusal in refusals:
             recorder.reject("transform", refusal.row.column("kafka").combine_chunks(), [refusal.reason])
         return passed, len(refusals)
@@ -112,7 +112,7 @@ class Staging:
                 return self._copy(connection, self._fit(part, task))
 
             for table in tables:
-                staged, refusals = isolate(table, copy, (RefusedError,), name="storing")
+                staged, refusals = isolate(table, copy, (RefusedError,), suspect=None)
                 n_rows += sum(staged)
                 for refusal in refusals:
                     recorder.reject("store", refusal.row.column("kafka").combine_chunks(), [refusal.reason])

@@ -43,3 +43,13 @@ def test_a_bad_record_costs_itself_only(loading):
         3: "decode", 5: "decode", 7: "decode", 9: "decode", 11: "store", 13: "store", 15: "decode",
     }  # fmt: skip
     assert loading.counts() == {"n_read": 20, "n_written": 13, "n_rejected": 7, "n_filtered": 0, "n_gap": 0}
+
+
+def test_a_run_of_records_that_the_table_refuses_costs_only_itself(loading):
+    topic = records.create(loading.bootstrap)
+    refused = [b'{"name": "no id"}'] * 150
+    records.produce(loading.bootstrap, topic, [*refused, *map(records.record, range(250))])
+    loading.declare(topic)
+    loading.run()
+    assert {offset for _, offset in loading.rejects()} == set(range(150))
+    assert {offset for _, offset in loading.output()} == set(range(150, 400))
