@@ -10,14 +10,17 @@ class TidelineError(Exception):
     Args:
         problem: Where it happened, what was expected, what was found.
         next_step: What the reader should do now, as an instruction.
+        entry: The heading in docs/runbook.md under which more is said about it, as in a link.
     """
 
     exit_code = 1
 
-    def __init__(self, problem: str, *, next_step: str) -> None:
-        super().__init__(f"{problem}\n  Next: {next_step}")
+    def __init__(self, problem: str, *, next_step: str, entry: str | None = None) -> None:
+        more = f"\n  More: docs/runbook.md#{entry}" if entry else ""
+        super().__init__(f"{problem}\n  Next: {next_step}{more}")
         self.problem = problem
         self.next_step = next_step
+        self.entry = entry
 
 
 class RetryableError(TidelineError):
