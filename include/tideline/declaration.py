@@ -158,6 +158,10 @@ class Source(Section):
         self._pipeline = str(info.context)
         return self
 
+    def names(self, topic: str) -> bool:
+        """Whether this is one of the topics to read."""
+        return topic in self.topics
+
     def connection(self) -> dict[str, str]:
         """`bootstrap_servers` and the keys of `security` that its protocol uses, looked up; unset ones are left out.
 

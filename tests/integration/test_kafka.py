@@ -9,7 +9,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from tideline.errors import RetryableError
 from tideline.kafka import Broker
-from topics import created, ends, produce, recreate, source, transaction, until
+from topics import created, ends, exists, produce, recreate, source, transaction, until
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -98,6 +98,23 @@ def test_a_topic_that_keeps_being_created_again_is_asked_later(broker, admin, to
     monkeypatch.setattr(asked, "_bounds", recreating(asked, admin, topic, times=2))
     with pytest.raises(RetryableError, match="being deleted and created again"):
         asked.topic_facts()
+
+
+def test_a_topic_that_is_deleted_during_the_question_is_missing(broker, admin, topic, monkeypatch):
+    other = created(admin, f"another_{uuid4().hex[:8]}")
+    asked = Broker(source(broker.bootstrap, topic, other))
+    described = asked._described
+
+    def with_deletion(names):
+        found = described(names)
+        if exists(admin, topic):
+            admin.delete_topics([topic])[topic].result()
+        return found
+
+    monkeypatch.setattr(asked, "_described", with_deletion)
+    found = asked.topic_facts()
+    assert [facts.topic for facts in found] == [other]
+    assert list(asked.missing(found)) == [topic]
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,26 @@ def test_brokers_that_do_not_answer_are_named_within_15_seconds():
     assert time.monotonic() - started < 15
 
 
-def test_a_missing_topic_is_fatal_and_similar_names_are_told(broker, topic):
-    asked = Broker(source(broker.bootstrap, topic, f"{topic}s"))
-    with pytest.raises(FatalError, match=f"topic {topic}s does not exist; topics with a similar name: {topic}"):
-        asked.topic_facts()
+def test_a_missing_topic_is_told_with_similar_names_beside_the_facts_of_the_others(broker, topic):
+    asked = Broker(source(broker.bootstrap, f"{topic}s", topic))
+    found = asked.topic_facts()
+    assert [facts.topic for facts in found] == [topic]
+    [(name, error)] = asked.missing(found).items()
+    assert (name, type(error)) == (f"{topic}s", FatalError)
+    assert f"topic {topic}s does not exist; topics with a similar name: {topic}" in error.problem
     with pytest.raises(FatalError, match=f"topic {topic}s does not exist"):
         asked.offsets_at(f"{topic}s", [0], datetime(2026, 1, 2, tzinfo=UTC))
+
+
+def test_without_a_single_topic_the_cluster_still_says_who_it_is(broker, admin):
+    asked = Broker(source(broker.bootstrap, "nothing_here"))
+    assert asked.topic_facts() == []
+    assert asked.cluster_id() == admin.describe_cluster().result().cluster_id
+
+
+def test_topics_that_the_declaration_no_longer_names_are_not_missing(broker, topic):
+    asked = Broker(source(broker.bootstrap, topic))
+    assert asked.missing(asked.topic_facts(), known=[topic, "named_before"]) == {}
 
 
 @pytest.fixture
@@ -116,18 +130,20 @@ def deny(broker, admin, topic):
     admin.delete_acls([everything])[everything].result()
 
 
-def test_a_topic_that_may_not_be_described_is_fatal(broker, topic, sasl, deny):
+def test_a_topic_that_may_not_be_described_is_fatal_and_not_missing(broker, topic, sasl, deny):
     deny(AclOperation.DESCRIBE)
     asked = Broker(source(broker.sasl_bootstrap, topic, security=sasl))
+    for question in (asked.topic_facts, lambda: asked.missing([])):
+        until(lambda question=question: f"topic {topic}: not permitted" in refusal(question))
 
-    def refused():
-        try:
-            asked.topic_facts()
-        except FatalError as error:
-            return f"topic {topic}: not permitted" in str(error)
-        return False
 
-    until(refused)
+def refusal(question):
+    """What a FatalError says, or nothing."""
+    try:
+        question()
+    except FatalError as error:
+        return str(error)
+    return ""
 
 
 def test_a_topic_whose_settings_may_not_be_read_counts_as_not_compacted(broker, admin, topic, sasl, deny):
