@@ -4,7 +4,7 @@ Owns the questions and the wording of what goes wrong with them. Never reads a r
 anything. `tideline.flow` calls it when it plans and again before it publishes.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -55,7 +55,7 @@ class Broker:
         for _ in range(2):
             described = self._described(names)
             bounds = self._bounds(p for topic in described.values() for p in led_partitions(topic))
-            compacted = self._compacted(described)
+            settings = self._settings(described)
             # Offsets are listed by name: only an id that is the same before and after says whose offsets they are.
             ids = _ids(described)
             if ids == _ids(self._described(names)):
@@ -64,7 +64,8 @@ class Broker:
                         cluster_id=cluster_id,
                         topic=name,
                         topic_id=topic_id,
-                        compacted=compacted[name],
+                        compacted="compact" in _policy(settings.get(name, {})),
+                        retention_ms=_retention_ms(settings.get(name, {})),
                         partitions=_partition_facts(name, bounds),
                     )
                     for name, topic_id in ids.items()
@@ -132,10 +133,6 @@ class Broker:
         )
         return futures
 
-    def _compacted(self, topics: Collection[str]) -> dict[str, bool]:
-        settings = self._settings(topics)
-        return {name: name in settings and "compact" in settings[name]["cleanup.policy"].value for name in topics}
-
     def _settings(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
         """By topic; who may read records may not always read these, and is left without."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
@@ -146,6 +143,16 @@ class Broker:
 
 def _ids(described: Mapping[str, TopicDescription]) -> dict[str, UUID]:
     return {name: topic_uuid(topic) for name, topic in described.items()}
+
+
+def _policy(settings: Mapping[str, ConfigEntry]) -> str:
+    """Nothing where the settings could not be read: then gaps are refused, which is the safe side."""
+    return str(settings["cleanup.policy"].value) if settings else ""
+
+
+def _retention_ms(settings: Mapping[str, ConfigEntry]) -> int | None:
+    milliseconds = int(settings["retention.ms"].value) if "delete" in _policy(settings) else -1
+    return milliseconds if milliseconds >= 0 else None
 
 
 def _partition_facts(topic: str, bounds: Mapping[TopicPartition, tuple[int, int]]) -> tuple[PartitionFacts, ...]:

@@ -62,6 +62,17 @@ def test_all_topics_come_at_once_in_order_with_their_ids(broker, admin, topic):
     assert first.cluster_id == second.cluster_id == admin.describe_cluster().result().cluster_id
 
 
+@pytest.mark.parametrize(
+    ("policy", "milliseconds", "told"),
+    [("delete", 90_000, 90_000), ("compact,delete", 0, 0), ("delete", -1, None), ("compact", 90_000, None)],
+)
+def test_the_retention_is_that_of_topics_whose_records_are_deleted_by_age(broker, admin, policy, milliseconds, told):
+    config = {"cleanup.policy": policy, "retention.ms": str(milliseconds)}
+    topic = created(admin, f"retention_{uuid4().hex[:8]}", **config)
+    [facts] = Broker(source(broker.bootstrap, topic)).topic_facts()
+    assert facts.retention_ms == told
+
+
 def test_a_topic_that_was_created_again_has_another_id(broker, admin, topic):
     asked = Broker(source(broker.bootstrap, topic))
     [before] = asked.topic_facts()

@@ -27,6 +27,8 @@ from tideline.kafka_settings import spark_settings
 from tideline.local.broker import java
 from topics import ends, produce, source, until
 
+WEEK_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default
+
 
 @pytest.fixture
 def sasl(broker, monkeypatch):
@@ -146,11 +148,15 @@ def refusal(question):
     return ""
 
 
-def test_a_topic_whose_settings_may_not_be_read_counts_as_not_compacted(broker, admin, topic, sasl, deny):
-    compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+def test_a_topic_whose_settings_may_not_be_read_counts_as_not_compacted_and_has_no_known_retention(
+    broker, admin, topic, sasl, deny
+):
+    compact = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[compact])
     admin.incremental_alter_configs([resource])[resource].result()
     asked = Broker(source(broker.sasl_bootstrap, topic, security=sasl))
     until(lambda: asked.topic_facts()[0].compacted)
+    assert asked.topic_facts()[0].retention_ms == WEEK_MS
     deny(AclOperation.DESCRIBE_CONFIGS)
     until(lambda: not asked.topic_facts()[0].compacted)
+    assert asked.topic_facts()[0].retention_ms is None

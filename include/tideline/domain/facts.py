@@ -25,5 +25,12 @@ class TopicFacts:
     """Changes when a topic is deleted and created again under its name; the name does not."""
     compacted: bool
     """Whether `cleanup.policy` holds `compact`: then offsets may be missing for good reason."""
+    retention_ms: int | None = None
+    """After this long a record may be deleted; None where time deletes nothing, or where the user may not know. What
+    `retention.bytes` deletes is not in it."""
     partitions: tuple[PartitionFacts, ...]
     """In ascending order of partition number."""
+
+    def partition(self, number: int) -> PartitionFacts:
+        """The facts of one of its partitions."""
+        return next(facts for facts in self.partitions if facts.partition == number)
