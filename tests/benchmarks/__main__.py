@@ -18,10 +18,10 @@ from spark_jobs import write_batches
 from tests.benchmarks import rivals
 from tests.benchmarks.memory import peak_mb
 from tideline import settings
+from tideline.airflow_api import AirflowApi
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.local import surroundings
-from tideline.local.airflow_api import AirflowApi
 from tideline.local.orchestrator import AirflowOptions
 from tideline.local.postgres import programs
 from tideline.local.stack import Stack

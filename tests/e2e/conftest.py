@@ -7,9 +7,9 @@ import pytest
 import declaring
 from loaded import Loaded, load_impressions
 from system import System
+from tideline.airflow_api import AirflowApi
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local.airflow_api import AirflowApi
 from tideline.local.orchestrator import AirflowOptions
 from tideline.local.stack import Stack
 from tideline.settings import PROJECT

@@ -11,7 +11,7 @@ import psycopg2
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 import records
-from tideline.local.airflow_api import AirflowApi
+from tideline.airflow_api import AirflowApi
 
 T = TypeVar("T")
 Place = tuple[int, int]

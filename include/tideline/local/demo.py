@@ -12,11 +12,11 @@ from rich.live import Live
 from rich.table import Table
 
 from tideline import pipelines, settings
+from tideline.airflow_api import AirflowApi
 from tideline.errors import FatalError, TidelineError
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.migrate import migrate
 from tideline.local import impressions
-from tideline.local.airflow_api import AirflowApi
 from tideline.local.supervisor import State, show_step
 
 DAG = "impressions"

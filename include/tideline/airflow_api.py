@@ -1,4 +1,4 @@
-"""Airflow's REST API as the demo and the tests use it: log in, trigger, clear, wait, read logs."""
+"""Airflow's REST API as the command line, the demo and the tests use it: log in, trigger, clear, wait, read logs. Does not import Airflow."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -116,7 +116,8 @@ class AirflowApi:
         while not (found := condition()):
             if time.monotonic() > deadline:
                 raise RetryableError(
-                    f"waited {seconds:.0f} s for {what}", next_step="look at the logs under .local/run"
+                    f"waited {seconds:.0f} s for {what}",
+                    next_step="look at the run in Airflow, and at the logs of its scheduler",
                 )
             time.sleep(0.3)
         return found
