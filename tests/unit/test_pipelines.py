@@ -73,6 +73,30 @@ def test_a_declaration_is_read_as_written(declare):
     assert pipeline.source.security.sasl_username == "loader"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "topic", "named"),
+    [
+        ("^ads_.*$", "ads_clicks", True),
+        ("^ads_.*$", "my_ads_clicks", False),
+        ("^ads|clicks$", "ads", True),
+        ("^ads|clicks$", "ads_old", False),
+        ("^ads|clicks$", "my_clicks", False),
+        ("^.*$", "_schemas", True),
+        ("^.*$", "__consumer_offsets", False),
+        ("^__.*$", "__transaction_state", False),
+    ],
+)
+def test_a_pattern_names_whole_topics_and_never_those_of_kafka_itself(declare, pattern, topic, named):
+    source = pipelines.load(declare("topics: [ad_impressions]", f"topic_pattern: {pattern}")).source
+    assert source.topics is None
+    assert source.names(topic) is named
+
+
+def test_a_list_names_its_topics_and_no_others(declare):
+    source = pipelines.load(declare()).source
+    assert [name for name in ("ad_impressions", "ad_impressions_", "ad") if source.names(name)] == ["ad_impressions"]
+
+
 def test_schedule_null_means_only_by_hand(declare):
     assert pipelines.load(declare(new="schedule: null\n")).schedule is None
 
@@ -101,6 +125,13 @@ def test_a_start_timestamp_keeps_its_zone(declare, text):
         ("[ad_impressions]", "[]", "4: source.topics: expected Kafka topic names, a list of at"),
         ("[ad_impressions]", "\n  - a\n  - b c", "6: source.topics.1: expected Kafka topic names, a list of at"),
         ("[ad_impressions]", "[a, a]", "4: source.topics: expected different Kafka topic names, found a, a"),
+        ("topics: [ad_impressions]", "topic_pattern: ads_.*$", "4: source.topic_pattern: expected a Python regular expr"),
+        ("topics: [ad_impressions]", "topic_pattern: ^ads_.*", "such as ^ads_.*$, found '^ads_.*'"),
+        ("topics: [ad_impressions]", "topic_pattern: ^ads\\$", "4: source.topic_pattern: expected a Python regular exp"),
+        ("topics: [ad_impressions]", "topic_pattern: ^a(ds$", "found '^a(ds$': missing ), unterminated subpattern at"),
+        ("topics: [ad_impressions]", "topic_pattern: [^a$]", "4: source.topic_pattern: expected a Python regular exp"),
+        ("topics: [ad_impressions]", "topics: [a]\n  topic_pattern: ^a$", "2: source: expected either topics or topic_pat"),
+        ("  topics: [ad_impressions]\n", "", "2: source: expected either topics or topic_pattern, found neither"),
         ("[ad_impressions]", "[..]", "4: source.topics: expected different Kafka topic names, found .."),
         ("{env: TEST_KAFKA}", "9092", "3: source.bootstrap_servers: expected host:port[,host:port...] or {env: NAME}"),
         ("{env: TEST_KAFKA}", "{env: TEST_KAFKA, x: 1}", "3: source.bootstrap_servers: expected host:port"),

@@ -2,11 +2,12 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideline.domain.offsets import OffsetRange, subtract
-from tideline.domain.planning import Limits, cut
+from tideline.domain.planning import Limits, cut, newest, records_for
 
 always = settings(deadline=None, derandomize=True)
 PLENTY = 10_000
@@ -111,3 +112,53 @@ def test_the_same_input_in_any_order_gives_the_same_batches(free, limits):
 def test_nothing_new_gives_no_batch():
     assert cut({}, Limits(batch_records=1, run_batches=1)) == []
     assert cut({1: []}, Limits(batch_records=1, run_batches=1)) == []
+
+
+def offsets(ranges):
+    return [offset for piece in ranges for offset in range(piece.start, piece.end)]
+
+
+@always
+@given(free=free_ranges(), count=st.integers(0, 200))
+def test_the_newest_are_the_last_ones_of_each_stream_and_no_more_than_asked_for(free, count):
+    kept = newest(free, count)
+    everything_there = {stream: offsets(pieces) for stream, pieces in free.items()}
+    for stream, pieces in kept.items():
+        assert pieces
+        assert pieces == sorted(pieces)
+        assert offsets(pieces) == everything_there[stream][-len(offsets(pieces)) :]
+    total = sum(map(len, everything_there.values()))
+    assert sum(len(offsets(pieces)) for pieces in kept.values()) == min(count, total)
+
+
+@always
+@given(free=free_ranges(), count=st.integers(0, 200))
+def test_of_the_newest_each_stream_has_all_it_has_or_as_many_as_any_other(free, count):
+    kept = newest(free, count)
+    sizes = {stream: len(offsets(kept.get(stream, []))) for stream in free}
+    for stream, pieces in free.items():
+        if sizes[stream] < len(offsets(pieces)):
+            assert sizes[stream] >= max(sizes.values()) - 1
+
+
+@always
+@given(free=free_ranges(), count=st.integers(0, 200))
+def test_the_newest_do_not_depend_on_the_order_of_streams(free, count):
+    assert list(newest(free, count).items()) == list(newest(dict(reversed(free.items())), count).items())
+
+
+@pytest.mark.parametrize(
+    ("batch_records", "batch_bytes", "average_bytes", "told"),
+    [
+        (1000, None, 500, 1000),
+        (1000, 100_000, 500, 200),
+        (1000, 100_000, 10, 1000),
+        (1000, 100_000, None, 97),  # 1 KiB each
+        (1000, 100, 500, 1),
+        (1000, 100_000, 333.3, 300),
+        (1000, 500, 0, 500),
+        (1000, 500, 0.25, 500),
+    ],
+)
+def test_a_batch_keeps_to_its_bytes_by_what_records_took_before(batch_records, batch_bytes, average_bytes, told):
+    assert records_for(batch_records, batch_bytes, average_bytes) == told

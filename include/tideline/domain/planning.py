@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from tideline.domain.offsets import OffsetRange
 
+_FIRST_GUESS_BYTES = 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -38,6 +40,41 @@ def cut(free: Mapping[int, Sequence[OffsetRange]], limits: Limits) -> list[dict[
     return batches
 
 
+def records_for(batch_records: int, batch_bytes: int | None, average_bytes: float | None) -> int:
+    """How many offsets a batch may take so that it also keeps to `batch_bytes`, as far as the past tells: at least one.
+
+    Args:
+        batch_records: The declared limit.
+        batch_bytes: The declared target, above 0, or None where there is none.
+        average_bytes: Of the records loaded before, or None where there were none: then 1 KiB is assumed.
+    """
+    if batch_bytes is None:
+        return batch_records
+    average = _FIRST_GUESS_BYTES if average_bytes is None else average_bytes
+    # An average below one byte comes from tombstones and empty records.
+    return min(batch_records, max(1, int(batch_bytes / max(average, 1))))
+
+
+def newest(free: Mapping[int, Sequence[OffsetRange]], count: int) -> dict[int, list[OffsetRange]]:
+    """Of the free ranges of each stream the last ones, `count` offsets in all; streams that get none are left out.
+
+    Short streams stay whole, the others get an equal share: one that grows fast does not push the others out.
+    """
+    sizes = {stream_id: sum(map(len, ranges)) for stream_id, ranges in free.items()}
+    shares = _shares({stream_id: size for stream_id, size in sizes.items() if size}, count)
+    return {stream_id: _last(free[stream_id], share) for stream_id, share in shares.items() if share}
+
+
+def _last(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
+    """The last `count` offsets of ascending ranges."""
+    found: list[OffsetRange] = []
+    for piece in reversed(ranges):
+        if count > 0:
+            found.append(OffsetRange(max(piece.start, piece.end - count), piece.end))
+            count -= len(piece)
+    return found[::-1]
+
+
 def _take(rest: dict[int, list[OffsetRange]], stream_id: int, taken: OffsetRange) -> None:
     """Remove `taken` from the stream's first range, and put the stream behind those that still wait for their turn."""
     whole, *others = rest.pop(stream_id)
@@ -47,7 +84,7 @@ def _take(rest: dict[int, list[OffsetRange]], stream_id: int, taken: OffsetRange
 
 
 def _shares(sizes: Mapping[int, int], limit: int) -> dict[int, int]:
-    """How much of each size fits into `limit`, which is at least one for each: small ones whole, the others equally."""
+    """How much of each size fits into `limit`: small ones whole, the others equally. Some get nothing where `limit` is below their number."""
     shares: dict[int, int] = {}
     budget = limit
     by_size = sorted(sizes.items(), key=lambda item: (item[1], item[0]))
