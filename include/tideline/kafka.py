@@ -1,22 +1,25 @@
 """What the brokers say about a pipeline's topics: identity, oldest offset, end, offset at a time.
 
-Owns the questions and the wording of what goes wrong with them. Never reads a record, commits an offset or decides
-anything. `tideline.flow` calls it when it plans and again before it publishes.
+Never reads a record, joins a group or decides anything. `tideline.flow` calls it when it plans and again before it
+publishes; after that it shows the heads to those who watch consumer groups.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigEntry, ConfigResource, OffsetSpec, TopicDescription
 
 from tideline.declaration import Source
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka_connection import TIMEOUT_S, Connection
+
+log = logging.getLogger(__name__)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -45,13 +48,15 @@ class Broker:
     def topic_facts(self) -> list[TopicFacts]:
         """The declared topics that exist, in the order of the declaration, each with offsets that belong to its topic id.
 
+        Where the declaration has a pattern: those that fit it now, by name. None may fit yet.
+
         `missing` tells about the others.
 
         Raises:
             RetryableError: A partition has no leader, or topics are being deleted and created while they are asked.
         """
         cluster_id = self.cluster_id()
-        names = list(self._source.topics)
+        names = self._names()
         for _ in range(2):
             described = self._described(names)
             bounds = self._bounds(p for topic in described.values() for p in led_partitions(topic))
@@ -78,12 +83,14 @@ class Broker:
     def missing(self, found: Iterable[TopicFacts], known: Iterable[str] = ()) -> dict[str, FatalError]:
         """By name, what to say of each topic that is declared and that the brokers do not have.
 
+        A pattern by itself misses nothing, but what the ledger knows of its topics may be missing.
+
         Args:
             found: What `topic_facts` gave: these are not asked for again.
             known: Topics that the ledger knows. Those that the declaration no longer names are passed over.
         """
         there = {topic.topic for topic in found}
-        declared = [*self._source.topics, *filter(self._source.names, known)]
+        declared = [*(self._source.topics or ()), *filter(self._source.names, known)]
         names = [name for name in dict.fromkeys(declared) if name not in there]
         described = self._described(names)
         gone = [name for name in names if name not in described]
@@ -102,6 +109,34 @@ class Broker:
         milliseconds = max(0, -((_EPOCH - when) // timedelta(milliseconds=1)))
         found = self._listed(asked, OffsetSpec.for_timestamp(milliseconds))
         return {p.partition: end if found[p] < 0 else min(found[p], end) for p, end in ends.items()}
+
+    def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
+        """Show offsets to those who watch consumer groups: `heads` by topic and partition, higher or lower than before.
+
+        Nobody joins the group, and Tideline never reads it.
+
+        Raises:
+            FatalError: A consumer is a member of the group, or a topic does not exist; what could be committed is.
+        """
+        if not heads:
+            return
+        offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(heads.items())]
+        asked = [ConsumerGroupTopicPartitions(group, offsets)]
+        futures = self._admin.alter_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)
+        committed = self._connection.results(futures)[group].topic_partitions
+        self._connection.check_commits(group, committed)
+
+    def _names(self) -> list[str]:
+        if self._source.topics is not None:
+            return list(self._source.topics)
+        names = sorted(filter(self._source.names, self._connection.topic_names()))
+        if not names:
+            log.warning(
+                "brokers %s: no topic fits source.topic_pattern %s yet; there is nothing to load",
+                self._connection.servers,
+                self._source.topic_pattern,
+            )
+        return names
 
     def _described(self, topics: list[str]) -> dict[str, TopicDescription]:
         """Those of the topics that exist, in the same order."""

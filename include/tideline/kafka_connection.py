@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tideline.declaration import Source
@@ -80,6 +80,19 @@ class Connection:
             return list(self.admin.list_topics(timeout=TIMEOUT_S).topics)
         except KafkaException as error:
             raise self._explained(error.args[0], "all") from error
+
+    def check_commits(self, group: str, committed: Iterable[TopicPartition]) -> None:
+        """Raise what went wrong with the first offset that was refused."""
+        for partition in committed:
+            if partition.error is None:
+                continue
+            if partition.error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+                raise FatalError(
+                    f"brokers {self.servers}, group {group}: expected no members, found a consumer that has joined it",
+                    next_step="stop that consumer, or give it another group.id: this group only shows Tideline's heads",
+                    entry="group-in-use",
+                )
+            raise self._explained(partition.error, partition.topic)
 
     def missing(self, topics: Iterable[str]) -> dict[str, FatalError]:
         """What to say of each topic that does not exist."""

@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from tideline.errors import RetryableError
+from tideline.declaration import Source
+from tideline.errors import FatalError, RetryableError
 from tideline.kafka import Broker
 from topics import created, ends, exists, produce, recreate, source, transaction, until
 
@@ -71,6 +72,30 @@ def test_the_retention_is_that_of_topics_whose_records_are_deleted_by_age(broker
     topic = created(admin, f"retention_{uuid4().hex[:8]}", **config)
     [facts] = Broker(source(broker.bootstrap, topic)).topic_facts()
     assert facts.retention_ms == told
+
+
+def test_a_pattern_finds_its_topics_by_name_and_the_new_ones_the_next_time(broker, admin, caplog):
+    mark = uuid4().hex[:8]
+    created(admin, f"x_ads_{mark}_a")
+    asked = Broker(by_pattern(broker, f"^(ads|__ads)_{mark}_.*$"))
+    assert asked.topic_facts() == []
+    assert f"no topic fits source.topic_pattern ^(ads|__ads)_{mark}_.*$ yet" in caplog.text
+    for name in ("ads_{}_b", "__ads_{}_c", "ads_{}_a"):
+        created(admin, name.format(mark))
+    assert [facts.topic for facts in asked.topic_facts()] == [f"ads_{mark}_a", f"ads_{mark}_b"]
+    assert caplog.text.count("no topic fits") == 1
+
+
+def by_pattern(broker, pattern):
+    declared = {"bootstrap_servers": broker.bootstrap, "topic_pattern": pattern, "value": {"format": "bytes"}}
+    return Source.model_validate(declared, context="impressions")
+
+
+def test_a_topic_that_the_ledger_knows_of_a_pattern_may_be_missing(broker, topic):
+    asked = Broker(by_pattern(broker, f"^{topic}.*$"))
+    found = asked.topic_facts()
+    assert asked.missing(found) == {}
+    assert list(asked.missing(found, known=[topic, f"{topic}_gone", "no_longer_declared"])) == [f"{topic}_gone"]
 
 
 def test_a_topic_that_was_created_again_has_another_id(broker, admin, topic):
@@ -175,3 +200,47 @@ def test_records_that_arrive_during_the_question_are_not_skipped(broker, topic, 
     monkeypatch.setattr(asked, "_listed", with_arrivals)
     assert asked.offsets_at(topic, [0], T0 + SECOND) == {0: 10}
     assert asked.offsets_at(topic, [0], T0 + SECOND) == {0: 11}
+
+
+@pytest.fixture
+def group():
+    return f"tideline.{uuid4().hex[:8]}"
+
+
+def shown(admin, group):
+    """What a tool that watches consumer groups sees."""
+    asked = [ConsumerGroupTopicPartitions(group)]
+    found = admin.list_consumer_group_offsets(asked)[group].result().topic_partitions
+    return {(partition.topic, partition.partition): partition.offset for partition in found}
+
+
+def test_heads_are_shown_as_the_offsets_of_a_consumer_group(broker, admin, topic, group):
+    other = created(admin, f"another_{uuid4().hex[:8]}", partitions=2)
+    asked = Broker(source(broker.bootstrap, topic, other))
+    asked.commit_heads(group, {})
+    heads = {(topic, 0): 7, (other, 0): 0, (other, 1): 2**40}
+    asked.commit_heads(group, heads)
+    assert shown(admin, group) == heads
+    asked.commit_heads(group, {(topic, 0): 3})
+    assert shown(admin, group) == heads | {(topic, 0): 3}
+
+
+def test_a_group_with_a_member_is_refused_and_keeps_its_offsets(broker, admin, topic, group):
+    asked = Broker(source(broker.bootstrap, topic))
+    asked.commit_heads(group, {(topic, 0): 3})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "enable.auto.commit": False})
+    try:
+        consumer.subscribe([topic])
+        until(lambda: consumer.poll(0.1) or consumer.assignment())
+        with pytest.raises(FatalError, match=f"group {group}: expected no members, found a consumer that has joined"):
+            asked.commit_heads(group, {(topic, 0): 5})
+    finally:
+        consumer.close()
+    assert shown(admin, group) == {(topic, 0): 3}
+
+
+def test_the_head_of_a_topic_that_is_gone_does_not_keep_the_others_from_being_shown(broker, admin, topic, group):
+    asked = Broker(source(broker.bootstrap, topic))
+    with pytest.raises(FatalError, match="topic gone_before does not exist"):
+        asked.commit_heads(group, {("gone_before", 0): 5, (topic, 0): 5})
+    assert shown(admin, group) == {(topic, 0): 5}

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from tideline import settings
+from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka import Broker
 from tideline.kafka_settings import spark_settings
@@ -117,6 +118,15 @@ def test_topics_that_the_declaration_no_longer_names_are_not_missing(broker, top
     assert asked.missing(asked.topic_facts(), known=[topic, "named_before"]) == {}
 
 
+def test_a_group_that_the_user_may_not_read_is_named(broker, admin, topic, sasl):
+    group = f"tideline.{topic}"
+    kind = (ResourceType.GROUP, group, ResourcePatternType.LITERAL, f"User:{broker.sasl_username}", "*")
+    denied = AclBinding(*kind, AclOperation.READ, AclPermissionType.DENY)
+    admin.create_acls([denied])[denied].result()
+    asked = Broker(source(broker.sasl_bootstrap, topic, security=sasl))
+    until(lambda: f"group {group}: not permitted" in refusal(lambda: asked.commit_heads(group, {(topic, 0): 1})))
+
+
 @pytest.fixture
 def deny(broker, admin, topic):
     """Takes one permission on `topic` from the SASL user; it takes a moment until that holds."""
@@ -137,6 +147,15 @@ def test_a_topic_that_may_not_be_described_is_fatal_and_not_missing(broker, topi
     asked = Broker(source(broker.sasl_bootstrap, topic, security=sasl))
     for question in (asked.topic_facts, lambda: asked.missing([])):
         until(lambda question=question: f"topic {topic}: not permitted" in refusal(question))
+
+
+def test_a_topic_of_a_pattern_that_may_no_longer_be_described_is_fatal_and_not_missing(broker, topic, sasl, deny):
+    deny(AclOperation.DESCRIBE)
+    connection = {"bootstrap_servers": broker.sasl_bootstrap, "security": sasl}
+    declared = {**connection, "topic_pattern": f"^{topic}$", "value": {"format": "bytes"}}
+    asked = Broker(Source.model_validate(declared, context="impressions"))
+    until(lambda: asked.topic_facts() == [])
+    assert f"topic {topic}: not permitted" in refusal(lambda: asked.missing([], known=[topic]))
 
 
 def refusal(question):
