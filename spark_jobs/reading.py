@@ -20,7 +20,7 @@ _FETCHING = {
 }
 
 
-def reader_options(security: Mapping[str, str], ranges: Iterable[Range]) -> dict[str, str]:
+def reader_options(security: Mapping[str, str], ranges: Iterable[Range], *, split_records: int) -> dict[str, str]:
     """The options of Spark's Kafka reader for explicit ranges.
 
     `assign` and not `subscribe`: with the latter a partition added since the plan fails the read. Both ends are numbers, so nothing is
@@ -29,6 +29,8 @@ def reader_options(security: Mapping[str, str], ranges: Iterable[Range]) -> dict
     Args:
         security: Bootstrap servers, login and isolation level, as `tideline.kafka_settings.spark_settings` gives them.
         ranges: At most one per topic and partition.
+        split_records: Most offsets that one task reads. By default a partition is one task, and a long one keeps one core busy while the
+            others wait.
     """
     assigned: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
@@ -43,6 +45,7 @@ def reader_options(security: Mapping[str, str], ranges: Iterable[Range]) -> dict
         "assign": json.dumps(assigned),
         "startingOffsets": json.dumps(starts),
         "endingOffsets": json.dumps(ends),
+        "maxRecordsPerPartition": str(split_records),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
         # A range whose end is not there (yet) makes the reader wait this long before it fails; the default is two minutes.

@@ -56,6 +56,7 @@ class Loading:
         item: str | None = None,
         batch_records: int = 1_000_000,
         fail_above: float = 0.5,
+        limits: Mapping[str, int] | None = None,
         **source: object,
     ) -> None:
         """Write the pipeline's folder; `source` holds more keys of the section, such as `gaps` or `security`."""
@@ -70,7 +71,7 @@ class Loading:
                 **source,
             },
             "sink": {"table": "ads.output", "item": item} if item else {"table": "ads.output"},
-            "limits": {"batch_records": batch_records},
+            "limits": {"batch_records": batch_records, **(limits or {})},
             "rejects": {"fail_above": fail_above},
         }
         self.folder.mkdir(parents=True, exist_ok=True)

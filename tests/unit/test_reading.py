@@ -22,10 +22,12 @@ def piece(topic: str, partition: int, start: int, end: int) -> Range:
     )
 
 
+def options_of(*ranges: Range, security: dict[str, str] = SECURITY, split_records: int = 1000) -> dict[str, str]:
+    return reader_options(security, ranges, split_records=split_records)
+
+
 def test_both_ends_of_each_range_are_numbers_and_nothing_else_is_assigned():
-    options = reader_options(
-        SECURITY, [piece("ads", 0, 5, 9), piece("clicks", 0, 0, 1), piece("ads", 12, 2**62, 2**62 + 1)]
-    )
+    options = options_of(piece("ads", 0, 5, 9), piece("clicks", 0, 0, 1), piece("ads", 12, 2**62, 2**62 + 1))
     assert json.loads(options["assign"]) == {"ads": [0, 12], "clicks": [0]}
     assert json.loads(options["startingOffsets"]) == {"ads": {"0": 5, "12": 2**62}, "clicks": {"0": 0}}
     assert json.loads(options["endingOffsets"]) == {"ads": {"0": 9, "12": 2**62 + 1}, "clicks": {"0": 1}}
@@ -33,9 +35,10 @@ def test_both_ends_of_each_range_are_numbers_and_nothing_else_is_assigned():
 
 def test_everything_else_is_fixed():
     ranges = {"assign", "startingOffsets", "endingOffsets"}
-    options = reader_options(SECURITY, [piece("ads", 0, 0, 1)])
+    options = options_of(piece("ads", 0, 0, 1), split_records=77)
     assert {name: value for name, value in options.items() if name not in ranges} == {
         **SECURITY,
+        "maxRecordsPerPartition": "77",
         "failOnDataLoss": "true",
         "includeHeaders": "true",
         "kafkaConsumer.pollTimeoutMs": "30000",
@@ -48,9 +51,9 @@ def test_everything_else_is_fixed():
 
 
 def test_what_the_declaration_says_of_the_connection_is_not_overridden():
-    options = reader_options({"kafka.fetch.max.bytes": "7"}, [piece("ads", 0, 0, 1)])
+    options = options_of(piece("ads", 0, 0, 1), security={"kafka.fetch.max.bytes": "7"})
     assert options["kafka.fetch.max.bytes"] == "7"
 
 
 def test_equal_ranges_give_equal_options():
-    assert reader_options(SECURITY, [piece("ads", 0, 0, 1)]) == reader_options(SECURITY, [piece("ads", 0, 0, 1)])
+    assert options_of(piece("ads", 0, 0, 1)) == options_of(piece("ads", 0, 0, 1))
