@@ -2,9 +2,9 @@
 
 from airflow.sdk import DAG  # noqa: F401 - Airflow only parses files that name it and DAG
 
-from tideline import pipelines
-from tideline.airflow_tasks import advance, ingest_dag, plan, write
+from tideline import airflow_tasks, pipelines
+from tideline.airflow_dags import ingest_dag
 
 for declared in pipelines.declared():
     with ingest_dag(declared):
-        plan(declared.name) >> write(declared.name) >> advance(declared.name)
+        airflow_tasks.ingest(declared)

@@ -1,80 +1,79 @@
-"""The only module that imports Airflow: what a DAG run says becomes arguments of a verb, and an error becomes retry or failure.
+"""The tasks of the DAGs: what a DAG run says becomes arguments of a verb, and an error becomes retry or failure.
 
 Only ids travel by XCom. No secret is on a command line or in a rendered template: tasks and the Spark driver read them from the environment.
 """
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task
+from airflow.sdk import AssetAlias, get_current_context, task
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from tideline import flow, pipelines, settings
+from tideline import airflow_assets, flow, pipelines, settings, trigger_form
+from tideline.airflow_dags import name_of
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.kafka import Broker
-from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.pipelines import Broken, Pipeline
+from tideline.trigger_form import Asked, Triggered
 
 log = logging.getLogger(__name__)
 
-PARAMS = {
-    "until": Param(
-        None,
-        type=["null", "string"],
-        format="date-time",
-        title="Load records up to",
-        description_md="Records with this timestamp or a later one stay for the next run. Empty: all that is there now.",
-    )
-}
 _LASTING = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
-_HOURLY: str | None = "0 * * * *"
+# Rendered by Airflow when a task of the DAG `replay` begins.
+_CHOSEN = "{{ params.pipeline }}"
 
 
-def ingest_dag(declared: Pipeline | Broken) -> DAG:
-    """The DAG of one pipeline, without its tasks. A broken declaration keeps an hourly schedule, so that its `plan` fails where people look."""
-    if isinstance(declared, Broken):
-        schedule, retries, delay = _HOURLY, 0, 0
-        description, tags = "The declaration has mistakes: see the log of `plan`", ["tideline", "broken declaration"]
-    else:
-        schedule, retries, delay = declared.schedule, declared.retries, declared.retry_delay_seconds
-        description, tags = declared.description, ["tideline"]
-    return DAG(
-        dag_id=declared.name,
-        description=description,
-        schedule=CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None,
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
-        catchup=False,
-        params=PARAMS,
-        tags=tags,
-        default_args={"retries": retries, "retry_delay": timedelta(seconds=delay)},
-    )
+def ingest(declared: Pipeline | Broken) -> None:
+    """The tasks of a pipeline's own DAG."""
+    outlet = airflow_assets.batches(f"{declared.name} batches")
+    plan(declared.name) >> write(declared.name) >> _advancing(outlet)(declared.name)
+
+
+def replay() -> None:
+    """The same three for the pipeline that the form names."""
+    outlet = airflow_assets.batches(airflow_assets.REPLAYED)
+    plan_replay(_CHOSEN) >> write(_CHOSEN) >> _advancing(outlet)(_CHOSEN)
+
+
+def upkeep(declared: Pipeline | Broken) -> None:
+    """The one task in which a pipeline is tidied up; that of a broken declaration fails, and the others run."""
+    keep_up.override(task_id=name_of(declared))(declared.name)
 
 
 @task(task_id="plan")
 def plan(pipeline_name: str) -> list[int]:
-    """Reserve this run's batches and return their ids; skips the run when there is nothing to do."""
+    """Reserve what the run asks for and return the batches; skips the run when there is nothing to do."""
+    return _plan(pipeline_name, trigger_form.ingest)
+
+
+@task(task_id="plan")
+def plan_replay(pipeline_name: str) -> list[int]:
+    """Reserve what is to be replayed and return the batches."""
+    return _plan(pipeline_name, trigger_form.replay)
+
+
+def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[int]:
     context = get_current_context()
-    with _failing_for_people(), _ledger(context) as ledger:
+    with _failing_for_people():
+        asked = read_form(_triggered(context))
         pipeline = pipelines.load_named(pipeline_name)
-        until = _until(context)
-        batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, _run(context), until=until)
-        with ledger.transaction():
-            for batch_id in batch_ids:
-                log.info(
-                    "%s batch %s: %s", pipeline_name, batch_id, ", ".join(map(str, attempts.ranges(ledger, batch_id)))
-                )
-    if not batch_ids:
-        nothing = f"{pipeline_name}: nothing to load" + (f" before {until:%Y-%m-%d %H:%M:%S %Z}" if until else "")
+        broker = Broker(pipeline.source)
+        with _ledger(context) as ledger:
+            planned = flow.plan(ledger, broker, pipeline, _run(context), asked.request, reason=asked.reason)
+            for line in [*flow.describe(ledger, planned.batch_ids), *planned.notes]:
+                log.info("%s: %s", pipeline_name, line)
+    if not planned.batch_ids:
+        nothing = "; ".join([f"{pipeline_name}: nothing to load", *planned.notes])
         log.info(nothing)  # Airflow's own line does not say why
         raise AirflowSkipException(nothing)
-    return batch_ids
+    return planned.batch_ids
 
 
 class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not followed: the class has no type here
@@ -110,17 +109,57 @@ def write(pipeline_name: str) -> WriteBatches:
     )
 
 
+def _advancing(outlet: AssetAlias) -> Any:
+    """The task `advance` of one DAG. The alias is an inlet as well: that is how a task may see which events there are."""
+    return advance.override(inlets=[outlet], outlets=[outlet])
+
+
 @task(task_id="advance")
 def advance(pipeline_name: str) -> None:
-    """Move the heads over what is published, and fail unless every batch of this run is through."""
+    """Move the heads over what is published, fail unless every batch of this run is through, and tell who waits for the pipeline's asset."""
     context = get_current_context()
     with _failing_for_people(), _ledger(context) as ledger:
-        advanced = flow.advance(ledger, pipeline_name, _run(context))
+        pipeline = pipelines.load_named(pipeline_name)
+        try:
+            advanced = flow.advance(ledger, pipeline_name, _run(context))
+        finally:  # also where a stopped stream fails the run: the others have moved
+            _show_heads(ledger, pipeline)
         log.info(
             "%s: heads moved over batches %s",
             pipeline_name,
             ", ".join(map(str, advanced)) or "none: they had moved before",
         )
+        published = flow.published_by(ledger, pipeline_name, _run(context))
+        told = airflow_assets.announce(context, pipeline_name, published)
+    log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, told)) or "none")
+
+
+@task
+def keep_up(pipeline_name: str) -> None:
+    """Tidy up after one pipeline, and log each thing that was done."""
+    with _failing_for_people(), _ledger(get_current_context()) as ledger:
+        done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
+        for line in done or ["nothing to do"]:
+            log.info("%s: %s", pipeline_name, line)
+
+
+def _show_heads(ledger: Ledger, pipeline: Pipeline) -> None:
+    try:
+        flow.show_heads(ledger, Broker(pipeline.source), pipeline.name)
+    except Exception:  # a courtesy to tools that nobody depends on must never fail a load that is through
+        log.warning("%s: the heads are not in its consumer group", pipeline.name, exc_info=True)
+
+
+def _triggered(context: Any) -> Triggered:
+    """The run in plain values. Airflow's moments are pendulum's, which refuse to be divided by a timedelta."""
+    run = context["dag_run"]
+    interval = None
+    if context.get("data_interval_start") and context.get("data_interval_end"):
+        start, end = (datetime.fromisoformat(context[f"data_interval_{edge}"].isoformat()) for edge in ("start", "end"))
+        interval = (start, end)
+    return Triggered(
+        run_type=str(run.run_type), params=dict(context["params"]), conf_keys=run.conf or {}, interval=interval
+    )
 
 
 def _run(context: Any) -> Run:
@@ -132,36 +171,6 @@ def _ledger(context: Any) -> Iterator[Ledger]:
     ti = context["ti"]
     with Ledger(settings.ledger_url(), actor=f"{ti.dag_id} {ti.run_id} {ti.task_id} try {ti.try_number}") as ledger:
         yield ledger
-
-
-def _until(context: Any) -> datetime | None:
-    """Scheduled runs and backfills end with their interval; others where the trigger says, or now.
-
-    Raises:
-        FatalError: The run's conf has a key that nobody reads, which may be a misspelt wish.
-    """
-    run = context["dag_run"]
-    conf = run.conf or {}
-    if unknown := set(conf) - set(PARAMS):
-        raise FatalError(
-            f"unknown conf {', '.join(sorted(unknown))}; known: {', '.join(PARAMS)}",
-            next_step="correct the conf and trigger the run again",
-        )
-    if run.run_type in {"scheduled", "backfill"}:
-        if conf.get("until"):
-            raise FatalError(
-                "`until` is for runs that are triggered by hand: this one ends with its data interval",
-                next_step="trigger it without `until`",
-            )
-        # Airflow's is a pendulum.DateTime: the difference of two of them refuses to be divided by a timedelta.
-        return datetime.fromisoformat(context["data_interval_end"].isoformat())
-    until = context["params"]["until"]
-    moment = datetime.fromisoformat(until) if until else None
-    if moment is not None and moment.tzinfo is None:
-        raise FatalError(
-            f"`until` has no zone: {until}", next_step=f"say which moment it means, such as {until}Z for UTC"
-        )
-    return moment
 
 
 @contextmanager

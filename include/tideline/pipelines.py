@@ -23,6 +23,8 @@ from tideline.errors import FatalError
 __all__ = ["Broken", "Pipeline", "declared", "load", "load_named"]
 
 _LEGAL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+# DAGs of Tideline's own, and names that Airflow refuses for an asset.
+_TAKEN = ("context", "replay", "self", "upkeep")
 _NEXT_STEP = "correct the declaration; docs/pipelines.md explains every key"
 _NOTHING = object()
 
@@ -66,6 +68,8 @@ def load(folder: Path) -> Pipeline:
     mistakes = []
     if not _LEGAL_NAME.fullmatch(folder.name):
         mistakes.append(f"{_shown(folder)}: expected a folder name like {_LEGAL_NAME.pattern}, found {folder.name!r}")
+    if folder.name in _TAKEN:
+        mistakes.append(f"{_shown(folder)}: expected another folder name than {', '.join(_TAKEN)}: these are taken")
     if not (folder / "target.sql").is_file():
         mistakes.append(f"{_shown(folder)}: expected a file target.sql with the table's definition, found none")
     try:

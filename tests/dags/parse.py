@@ -9,7 +9,9 @@ from typing import Any, NoReturn
 import confluent_kafka.admin
 import psycopg2
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import CronDataIntervalTimetable
+from airflow.sdk import AssetOrTimeSchedule, CronDataIntervalTimetable
+from airflow.sdk.definitions._internal.types import is_arg_set
+from airflow.serialization.serialized_objects import DagSerialization
 
 
 def refuse(*_: object, **__: object) -> NoReturn:
@@ -17,24 +19,46 @@ def refuse(*_: object, **__: object) -> NoReturn:
 
 
 def described(dag: Any) -> dict[str, Any]:
-    is_cron = isinstance(dag.timetable, CronDataIntervalTimetable)
+    timetable = dag.timetable.timetable if isinstance(dag.timetable, AssetOrTimeSchedule) else dag.timetable
+    is_cron = isinstance(timetable, CronDataIntervalTimetable)
+    condition = getattr(dag.timetable, "asset_condition", None)
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))  # as the scheduler gets it
     return {
-        "schedule": dag.timetable.expression if is_cron else dag.schedule,
+        "backfillable": stored.timetable.periodic,
+        "schedule": timetable.expression if is_cron else None,
         "with_interval": is_cron,
+        "assets": [watched(asset) for asset in condition.objects] if condition else [],
         "description": dag.description,
+        "doc": dag.doc_md,
         "tags": sorted(dag.tags),
         "catchup": dag.catchup,
-        "params": sorted(dag.params),
+        "runs_at_once": dag.max_active_runs,
+        "params": {name: field(dag.params.get_param(name)) for name in dag.params},
         "tasks": {
             task.task_id: {
                 "then": sorted(task.downstream_task_ids),
                 "retries": task.retries,
                 "retry_delay_seconds": task.retry_delay.total_seconds(),
                 "at_once": task.max_active_tis_per_dag,
+                "outlets": [type(outlet).__name__ for outlet in task.outlets],
+                "arguments": getattr(task, "application_args", None) or list(task.op_args),
             }
             for task in dag.tasks
         },
     }
+
+
+def watched(asset: Any) -> dict[str, Any]:
+    return {
+        "name": asset.name,
+        "uri": asset.uri,
+        "triggers": [watcher.trigger.serialize() for watcher in asset.watchers],
+    }
+
+
+def field(param: Any) -> dict[str, Any]:
+    """One field of the trigger form, with a default unless there is none."""
+    return ({"default": param.value} if is_arg_set(param.value) else {}) | param.schema
 
 
 def main(folder: Path) -> None:

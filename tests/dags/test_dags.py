@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tideline import pipelines
 from tideline.settings import PROJECT
+from tideline.trigger_form import INGEST_FIELDS, REPLAY_FIELDS, Triggered, ingest
 
 BY_HAND = {
     "description": "Only by hand",
@@ -20,18 +22,34 @@ BY_HAND = {
     "sink": {"table": "s.t"},
 }
 BROKEN = {"description": "Neither source nor sink"}
+DECLARED = {
+    "by_hand": BY_HAND,
+    "broken": BROKEN,
+    "waking": BY_HAND | {"schedule": "5 * * * *", "wake_on_records": True},
+    "waking_only": BY_HAND | {"wake_on_records": True},
+    # Names that no pipeline may have: each must spoil only its own DAG.
+    "replay": BY_HAND,
+    "self": BY_HAND,
+    "two words": BY_HAND,
+}
+INGEST = {"impressions", "by_hand", "broken", "waking", "waking_only", "replay_declaration", "self", "two_words"}
+WRONG = {"broken", "replay_declaration", "self", "two_words"}
 
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory) -> dict:
-    """What comes out for the shipped pipelines, one without a schedule, and one with mistakes."""
+    """What comes out for the shipped pipelines, some that do other things, and some with mistakes."""
     folder = tmp_path_factory.mktemp("pipelines")
     for shipped in pipelines.declared():
         (folder / shipped.name).symlink_to(shipped.folder)
-    declare(folder / "by_hand", BY_HAND)
-    declare(folder / "broken", BROKEN)
+    for name, declaration in DECLARED.items():
+        declare(folder / name, declaration)
+    return parse(folder, tmp_path_factory.mktemp("airflow"))
+
+
+def parse(folder: Path, home: Path) -> dict:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "TIDELINE_"))}
-    places = {"AIRFLOW_HOME": str(tmp_path_factory.mktemp("airflow")), "TIDELINE_PIPELINES": str(folder)}
+    places = {"AIRFLOW_HOME": str(home), "TIDELINE_PIPELINES": str(folder)}
     command = [sys.executable, str(Path(__file__).with_name("parse.py")), str(PROJECT / "dags")]
     done = subprocess.run(command, check=False, env=inherited | places, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -46,17 +64,23 @@ def declare(folder: Path, declaration: dict) -> None:
     (folder / "target.sql").write_text("SELECT 1")
 
 
+@pytest.fixture(scope="module")
+def ingesting(parsed) -> dict:
+    """The DAGs of the pipelines."""
+    return {name: dag for name, dag in parsed["dags"].items() if name not in {"replay", "upkeep"}}
+
+
 def test_dag_files_parse_without_errors_warnings_or_connections(parsed):
     """A warning here is one about imports that the next Airflow will not have."""
     assert (parsed["errors"], parsed["warnings"]) == ({}, {})
 
 
-def test_every_declared_pipeline_has_one_dag(parsed):
-    assert set(parsed["dags"]) == {*(shipped.name for shipped in pipelines.declared()), "by_hand", "broken"}
+def test_every_declared_pipeline_has_one_dag_beside_those_for_all(parsed):
+    assert set(parsed["dags"]) == INGEST | {"replay", "upkeep"}
 
 
-def test_every_dag_plans_then_writes_then_advances(parsed):
-    for dag in parsed["dags"].values():
+def test_dags_that_load_plan_then_write_then_advance(parsed, ingesting):
+    for dag in [*ingesting.values(), parsed["dags"]["replay"]]:
         assert {name: task["then"] for name, task in dag["tasks"].items()} == {
             "plan": ["write"],
             "write": ["advance"],
@@ -67,11 +91,43 @@ def test_every_dag_plans_then_writes_then_advances(parsed):
 def test_a_schedule_gives_runs_an_interval_and_never_catches_up_by_itself(parsed):
     dag = parsed["dags"]["impressions"]
     assert (dag["schedule"], dag["with_interval"], dag["catchup"]) == ("0 * * * *", True, False)
+    assert dag["assets"] == []
 
 
 def test_a_pipeline_without_a_schedule_runs_only_by_hand(parsed):
     dag = parsed["dags"]["by_hand"]
-    assert (dag["schedule"], dag["with_interval"]) == (None, False)
+    assert (dag["schedule"], dag["with_interval"], dag["assets"]) == (None, False, [])
+
+
+def test_new_records_wake_a_pipeline_that_asks_for_it_beside_its_schedule_or_alone(parsed):
+    for name, schedule in [("waking", "5 * * * *"), ("waking_only", None)]:
+        dag = parsed["dags"][name]
+        assert (dag["schedule"], dag["with_interval"], dag["catchup"]) == (schedule, schedule is not None, False)
+        [asset] = dag["assets"]
+        assert (asset["name"], asset["uri"]) == (f"{name} records", f"tideline://{name}/records")
+
+
+def test_hours_of_every_scheduled_pipeline_can_be_backfilled(parsed):
+    names = ("impressions", "waking", "by_hand", "waking_only", "replay")
+    assert {name for name in names if parsed["dags"][name]["backfillable"]} == {"impressions", "waking"}
+
+
+def test_a_watcher_is_known_by_the_pipelines_name_and_holds_nothing_else(parsed):
+    """Airflow stores class and arguments, and takes two triggers for one where they are the same."""
+    triggers = {
+        name: trigger for name in ("waking", "waking_only") for trigger in parsed["dags"][name]["assets"][0]["triggers"]
+    }
+    assert triggers == {
+        name: ["tideline.airflow_trigger.NewRecordsTrigger", {"pipeline": name}] for name in ("waking", "waking_only")
+    }
+
+
+def test_runs_of_a_pipeline_that_is_woken_do_not_pile_up(parsed):
+    assert {name: parsed["dags"][name]["runs_at_once"] for name in ("waking", "waking_only", "by_hand")} == {
+        "waking": 2,
+        "waking_only": 2,
+        "by_hand": 16,
+    }
 
 
 def test_retries_are_those_of_the_declaration(parsed):
@@ -79,17 +135,82 @@ def test_retries_are_those_of_the_declaration(parsed):
     assert {(task["retries"], task["retry_delay_seconds"]) for task in tasks} == {(5, 7.0)}
 
 
-def test_two_runs_write_in_turns(parsed):
-    assert {dag["tasks"]["write"]["at_once"] for dag in parsed["dags"].values()} == {1}
+def test_two_runs_write_in_turns(parsed, ingesting):
+    assert {dag["tasks"]["write"]["at_once"] for dag in [*ingesting.values(), parsed["dags"]["replay"]]} == {1}
 
 
-def test_dags_are_described_tagged_and_take_until(parsed):
-    dag = parsed["dags"]["by_hand"]
-    assert (dag["description"], dag["tags"], dag["params"]) == ("Only by hand", ["tideline"], ["until"])
+def test_dags_are_described_and_tagged(parsed):
+    assert (parsed["dags"]["by_hand"]["description"], parsed["dags"]["by_hand"]["tags"]) == (
+        "Only by hand",
+        ["tideline"],
+    )
+    assert {name for name, dag in parsed["dags"].items() if not dag["description"] or not dag["doc"]} == set()
 
 
-def test_a_broken_declaration_keeps_a_dag_that_says_so_and_is_not_retried(parsed):
-    dag = parsed["dags"]["broken"]
-    assert dag["tags"] == ["broken declaration", "tideline"]
-    assert "mistakes" in dag["description"]
-    assert {task["retries"] for task in dag["tasks"].values()} == {0}
+def test_a_broken_declaration_keeps_a_dag_that_says_so_and_is_not_retried(parsed, ingesting):
+    assert {name for name, dag in ingesting.items() if "broken declaration" in dag["tags"]} == WRONG
+    for name in WRONG:
+        assert "mistakes" in ingesting[name]["description"]
+        assert {task["retries"] for task in ingesting[name]["tasks"].values()} == {0}
+
+
+def test_advance_tells_through_an_alias_so_that_there_may_be_any_number_of_events(parsed, ingesting):
+    for dag in [*ingesting.values(), parsed["dags"]["replay"]]:
+        outlets = {name: task["outlets"] for name, task in dag["tasks"].items()}
+        assert outlets == {"plan": [], "write": [], "advance": ["AssetAlias"]}
+
+
+# Forms ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_forms_have_the_fields_that_are_read_in_the_order_in_which_they_are_shown(parsed, ingesting):
+    """Airflow groups fields by section, and keeps their order within one."""
+    forms = {name: list(dag["params"]) for name, dag in ingesting.items()}
+    assert forms == {name: list(INGEST_FIELDS) for name in INGEST}
+    assert list(parsed["dags"]["replay"]["params"]) == list(REPLAY_FIELDS)
+    assert parsed["dags"]["upkeep"]["params"] == {}
+
+
+def test_every_field_has_a_title_and_a_text(parsed):
+    for dag in parsed["dags"].values():
+        for name, field in dag["params"].items():
+            assert field["title"], name
+            assert field["description_md"].endswith("."), name
+
+
+def test_the_form_that_a_schedule_fills_in_is_valid_and_asks_for_new_records(parsed):
+    fields = parsed["dags"]["impressions"]["params"]
+    values = {name: field["default"] for name, field in fields.items()}
+    for name, value in values.items():
+        jsonschema.validate(value, fields[name])
+    asked = ingest(Triggered(run_type="asset_triggered", params=values))
+    assert (type(asked.request).__name__, asked.reason) == ("NewRecords", None)
+
+
+def test_a_replay_names_one_of_the_pipelines_and_a_reason_before_it_can_be_triggered(parsed):
+    fields = parsed["dags"]["replay"]["params"]
+    assert {name for name, field in fields.items() if "default" not in field} == {"pipeline", "reason"}
+    assert set(fields["pipeline"]["enum"]) == {"impressions", *DECLARED}
+
+
+def test_a_replay_runs_for_the_pipeline_that_the_form_names(parsed):
+    tasks = parsed["dags"]["replay"]["tasks"]
+    assert tasks["plan"]["arguments"] == tasks["advance"]["arguments"] == ["{{ params.pipeline }}"]
+    assert "--pipeline={{ params.pipeline }}" in tasks["write"]["arguments"]
+
+
+# For all -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_upkeep_has_a_task_for_each_pipeline_that_waits_for_no_other(parsed):
+    dag = parsed["dags"]["upkeep"]
+    assert {name: task["then"] for name, task in dag["tasks"].items()} == {name: [] for name in INGEST}
+    assert dag["tasks"]["two_words"]["arguments"] == ["two words"]
+    assert (dag["schedule"], dag["catchup"]) == ("17 3 * * *", False)
+
+
+def test_replay_and_upkeep_parse_where_no_pipeline_is_declared(tmp_path):
+    (tmp_path / "pipelines").mkdir()
+    found = parse(tmp_path / "pipelines", tmp_path / "airflow")
+    assert (found["errors"], found["warnings"]) == ({}, {})
+    assert set(found["dags"]) == {"replay", "upkeep"}

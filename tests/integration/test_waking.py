@@ -1,0 +1,142 @@
+"""When the trigger that wakes a pipeline fires, on a real broker: once when it starts, and when its topics have grown."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import pytest
+from airflow.triggers.base import BaseEventTrigger
+
+from tideline import airflow_trigger
+from tideline.airflow_trigger import NewRecordsTrigger
+from topics import created, produce, recreate, transaction
+
+NAME = "woken"
+
+
+@pytest.fixture
+def declare(tmp_path, monkeypatch, broker):
+    """Declare the pipeline, once more with other topics if called again."""
+    monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
+    monkeypatch.setattr(airflow_trigger, "LOOK_EVERY_SECONDS", 0.05)
+
+    def write(*topics, servers=broker.bootstrap):
+        source = {"bootstrap_servers": servers, "topics": topics, "value": {"format": "bytes"}}
+        folder = tmp_path / NAME
+        folder.mkdir(exist_ok=True)
+        (folder / "pipeline.yaml").write_text(
+            json.dumps({"description": "A test", "source": source, "sink": {"table": "s.t"}})
+        )
+        (folder / "target.sql").touch()
+
+    return write
+
+
+class Watching:
+    """A trigger that runs, as the triggerer runs it."""
+
+    def __init__(self, events):
+        self._events = events
+        self._next = None
+
+    async def fired(self, *, within=30):
+        """Whether an event comes in time."""
+        self._next = self._next or asyncio.ensure_future(anext(self._events))
+        done, _ = await asyncio.wait([self._next], timeout=within)
+        if not done:
+            return False
+        event, self._next = self._next.result(), None
+        return event.payload == {"pipeline": NAME}
+
+    async def end(self):
+        if self._next:
+            self._next.cancel()
+            await asyncio.wait([self._next])
+        await self._events.aclose()
+
+
+@asynccontextmanager
+async def watching():
+    classpath, kwargs = NewRecordsTrigger(pipeline=NAME).serialize()
+    assert classpath == "tideline.airflow_trigger.NewRecordsTrigger"
+    watch = Watching(NewRecordsTrigger(**kwargs).run())
+    yield watch
+    await watch.end()
+
+
+def test_it_fires_once_when_it_starts_and_then_when_records_come(broker, topic, declare):
+    """What came while nobody looked counts as well; an event that got lost with the triggerer is made up for."""
+    declare(topic)
+    produce(broker, topic, 3)
+
+    async def look():
+        async with watching() as watch:
+            assert await watch.fired()
+            assert not await watch.fired(within=1)
+            produce(broker, topic, 1)
+            assert await watch.fired()
+            assert not await watch.fired(within=1)
+
+    asyncio.run(look())
+
+
+def test_it_fires_for_each_partition_and_topic(broker, admin, topic, declare):
+    other = created(admin, f"another_{uuid4().hex[:8]}", partitions=3)
+    declare(topic, other)
+
+    async def look():
+        async with watching() as watch:
+            assert await watch.fired()
+            produce(broker, other, 1, partition=2)
+            assert await watch.fired()
+
+    asyncio.run(look())
+
+
+def test_records_of_an_open_transaction_wake_nobody_until_it_ends(broker, topic, declare):
+    declare(topic)
+
+    async def look():
+        async with watching() as watch:
+            assert await watch.fired()
+            producer = transaction(broker, topic, [0], count=5)
+            assert not await watch.fired(within=1)
+            producer.commit_transaction(20)
+            assert await watch.fired()
+
+    asyncio.run(look())
+
+
+def test_a_topic_that_was_created_again_wakes_as_well(broker, admin, topic, declare):
+    """The run that it starts stops the streams and says so."""
+    declare(topic)
+
+    async def look():
+        async with watching() as watch:
+            assert await watch.fired()
+            recreate(admin, topic)
+            assert await watch.fired()
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize("mistake", ["a broker that is down", "a broken declaration"])
+def test_what_keeps_it_from_looking_is_waited_out_and_logged(topic, declare, tmp_path, caplog, mistake):
+    declare(topic, servers="127.0.0.1:1")
+    if mistake == "a broken declaration":
+        (tmp_path / NAME / "pipeline.yaml").write_text("description: nothing else")
+
+    async def look():
+        async with watching() as watch:
+            assert not await watch.fired(within=1)
+            declare(topic)
+            assert await watch.fired()
+
+    asyncio.run(look())
+    assert f"{NAME}: cannot see whether there are new records: " in caplog.text
+
+
+def test_two_triggers_of_a_pipeline_are_one_to_airflow_and_those_of_two_are_two():
+    hashes = [BaseEventTrigger.hash(*NewRecordsTrigger(pipeline=name).serialize()) for name in ("a", "a", "b")]
+    assert hashes[0] == hashes[1] != hashes[2]
