@@ -1,19 +1,20 @@
 """What Spark raises, as an error for people. The stack traces stay in the log of the task, where Spark has written them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import PySparkException, PythonException
 
-from spark_jobs.checking import check_source
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, TidelineError
-from tideline.kafka import Broker
 from tideline.ledger.attempts import Attempt
 
 # The last lines of an executor's traceback, when what it raised was one of our errors.
-_OURS = re.compile(r"^(?:tideline|spark_jobs)\.[\w.]+\.(\w+): (.+?)\n  Next: (.+?)$", re.MULTILINE | re.DOTALL)
+_OURS = re.compile(
+    r"^(?:tideline|spark_jobs)\.[\w.]+\.(\w+): (.+?)\n  Next: (.+?)(?:\n  More: docs/runbook\.md#([\w-]+))?$",
+    re.MULTILINE | re.DOTALL,
+)
 _CLASSES: dict[str, type[TidelineError]] = {
     "FatalError": FatalError,
     "StepError": FatalError,
@@ -25,8 +26,12 @@ _MAX_LENGTH = 600  # characters
 
 
 @contextmanager
-def explained(broker: Broker, attempt: Attempt) -> Iterator[None]:
+def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[None]:
     """Turn what Spark raises inside into one short error of Tideline's.
+
+    Args:
+        attempt: Who reads.
+        check_source: Raises if the broker no longer holds what was to be read: Spark does not say which offsets are gone.
 
     Raises:
         NeedsOperatorError: The broker no longer holds what was to be read, or Spark cannot read it.
@@ -37,15 +42,18 @@ def explained(broker: Broker, attempt: Attempt) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         text = str(error)
         if ours := list(_OURS.finditer(text)):
-            name, problem, next_step = ours[-1].groups()
-            raise _CLASSES.get(name, RetryableError)(f"{attempt}: {problem}", next_step=next_step) from error
-        check_source(broker, attempt)
+            name, problem, next_step, entry = ours[-1].groups()
+            raise _CLASSES.get(name, RetryableError)(
+                f"{attempt}: {problem}", next_step=next_step, entry=entry
+            ) from error
+        check_source()
         gist = _gist(error, text)
         if _UNREADABLE in gist:
             raise NeedsOperatorError(
                 f"{attempt}: Spark refuses to read {', '.join(map(str, attempt.ranges))}: {gist}",
-                next_step="run the task again; if it says the same, decide what becomes of these offsets: "
-                "docs/guarantees.md, section 'When a stream stops'",
+                next_step="run the task again; if it says the same, leave out the records that it cannot read: "
+                f"tideline skip {attempt.pipeline} 'topic/partition [start, end)' --reason ...",
+                entry="unreadable-records",
             ) from error
         raise RetryableError(
             f"{attempt}: Spark could not do it: {gist}",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tideline.ledger.connection import Ledger
 
@@ -45,9 +46,10 @@ class Recorder:
         offsets = raw.field("offset")
         first, last = offsets[0].as_py(), offsets[-1].as_py()
         stream_id = self._streams[raw.field("topic")[0].as_py(), raw.field("partition")[0].as_py()]
-        count = self._counts.setdefault(stream_id, {"first_read": first, "n_read": 0, "n_filtered": 0})
+        count = self._counts.setdefault(stream_id, {"first_read": first, "n_read": 0, "n_filtered": 0, "n_bytes": 0})
         count["last_read"] = last
         count["n_read"] += len(raw)
+        count["n_bytes"] += sum(pc.sum(pc.binary_length(raw.field(name))).as_py() or 0 for name in ("key", "value"))
         count["n_filtered"] += len(raw) - n_rejected - sum(_distinct_offsets(table) for table in passed)
 
     def reject(self, step: str, records: pa.StructArray, reasons: Iterable[str]) -> None:

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs import reading, transforms
-from spark_jobs.checking import check_source
 from spark_jobs.failures import explained
 from spark_jobs.heartbeat import Heartbeat
 from spark_jobs.sinks import postgres
@@ -77,8 +76,8 @@ def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
     print(f"{attempt}: {', '.join(map(str, attempt.ranges))}", flush=True)
     with attempts.failing(ledger, attempt):
         broker = Broker(pipeline.source)
-        check_source(broker, attempt)
-        with explained(broker, attempt):
+        flow.check_source(ledger, broker, attempt)
+        with explained(attempt, lambda: flow.check_source(ledger, broker, attempt)):
             _write(ledger, broker, pipeline, attempt)
 
 

@@ -19,6 +19,7 @@ from spark_jobs.sinks.postgres_types import Column, misfit
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.publishing import Written
 from tideline.pipelines import Pipeline
 
 COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
@@ -157,9 +158,7 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
     return name
 
 
-def insert_output(
-    ledger: Ledger, target: Target, attempt: Attempt, staging: str, tasks: Mapping[int, int]
-) -> dict[int, int]:
+def insert_output(ledger: Ledger, target: Target, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> Written:
     """Insert the staged rows of the winning tasks into the target; part of the publishing transaction.
 
     A record of which any row was rejected is wholly a reject: none of its rows is inserted.
@@ -172,7 +171,7 @@ def insert_output(
         tasks: Rows that each winning Spark task says it staged, by task attempt id.
 
     Returns:
-        How many offsets of each stream were written.
+        What was written.
 
     Raises:
         RetryableError: Rows are missing in staging: it is not logged, and a crash of the server empties it.
@@ -202,7 +201,7 @@ def insert_output(
             f"{attempt}: the transform returned rows whose `kafka` is not a record of the batch",
             next_step="let transform.py give the column `kafka` on as it came",
         )
-    return {row["stream_id"]: row["n_written"] for row in counted}
+    return Written(n_written={row["stream_id"]: row["n_written"] for row in counted})
 
 
 def _refused(attempt: Attempt, target: Target, error: psycopg2.errors.IntegrityError) -> FatalError:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import psutil
 
 from tideline import flow, settings
+from tideline.domain.requests import NewRecords
 from tideline.kafka import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
@@ -18,9 +19,8 @@ from tideline.pipelines import Pipeline
 def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dict[str, float]:
     """Write all that is new as `spark-submit` does it, and return the peak of each kind of process in MB, and of their sum."""
     with Ledger(url, actor="bench") as ledger:
-        batches = flow.plan(
-            ledger, Broker(pipeline.source), pipeline, Run(dag_id=pipeline.name, run_id="bench"), until=None
-        )
+        run = Run(dag_id=pipeline.name, run_id="bench")
+        batches = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
     properties = environment["TIDELINE_SPARK_PROPERTIES"]
     command = [
         str(surroundings.BIN / "spark-submit"), "--master", "local[2]", "--properties-file", properties,

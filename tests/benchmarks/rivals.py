@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_jobs import write_batches
 from tideline import flow, pipelines
+from tideline.domain.requests import NewRecords
 from tideline.kafka import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
@@ -110,7 +111,7 @@ class Rivals:
                 connection.cursor().execute(
                     SQL("DROP TABLE IF EXISTS {}").format(Identifier(*pipeline.sink.table.split(".")))
                 )
-            batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, run, until=None)
+            batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
             begin = time.monotonic()
             for batch_id in batch_ids:
                 write_batches.write(

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchState
+from tideline.errors import FatalError
 from tideline.ledger.attempts import Writer
 
 PARTITIONS = 3
@@ -36,6 +37,12 @@ class Log:
 
     def __init__(self) -> None:
         self.ends = [0] * PARTITIONS
+
+    def cluster_id(self) -> str:
+        return "c"
+
+    def missing(self, found, known=()) -> dict[str, FatalError]:
+        return {}
 
     def topic_facts(self) -> list[TopicFacts]:
         facts = (PartitionFacts(partition=n, log_start=0, end=end) for n, end in enumerate(self.ends))

@@ -14,6 +14,7 @@ from tideline.ledger import attempts, publishing, reservations
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
+from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Reservation, Run
 from tideline.local.postgres import Postgres
 
@@ -112,7 +113,7 @@ def publish(
     publishing.publish(
         ledger,
         attempt,
-        lambda _: all_written if written is None else written,
+        lambda _: Written(n_written=all_written if written is None else written),
         facts={
             piece.stream_id: PartitionFacts(partition=piece.partition, log_start=log_start, end=piece.offsets.end - cut)
             for piece in attempt.ranges

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import write_batches
 from tideline import flow, pipelines
+from tideline.domain.requests import NewRecords, Request
 from tideline.errors import TidelineError
 from tideline.kafka import Broker
 from tideline.ledger.attempts import Writer
@@ -94,11 +95,13 @@ class Loading:
         with Ledger(self.url, actor="test") as ledger:
             yield ledger
 
-    def plan(self, run_id: str) -> list[int]:
+    def plan(self, run_id: str, request: Request | None = None, *, reason: str | None = None) -> list[int]:
+        """The batches of a run that asks for something, or for new records."""
+        run = Run(dag_id="test", run_id=run_id)
         with self.ledger() as ledger:
             return flow.plan(
-                ledger, Broker(self.pipeline.source), self.pipeline, Run(dag_id="test", run_id=run_id), until=None
-            )
+                ledger, Broker(self.pipeline.source), self.pipeline, run, request or NewRecords(), reason=reason
+            ).batch_ids
 
     def write(self, run_id: str, batch_ids: list[int], *, try_number: int = 1) -> None:
         writer = Writer(dag_id="test", run_id=run_id, task_id="write", try_number=try_number)
@@ -110,10 +113,10 @@ class Loading:
         with self.ledger() as ledger:
             return flow.advance(ledger, self.pipeline.name, Run(dag_id="test", run_id=run_id))
 
-    def run(self) -> list[int]:
+    def run(self, request: Request | None = None, *, reason: str | None = None) -> list[int]:
         """Plan, write and advance; the batches."""
         run_id = f"manual__{uuid4().hex[:8]}"
-        batch_ids = self.plan(run_id)
+        batch_ids = self.plan(run_id, request, reason=reason)
         self.write(run_id, batch_ids)
         self.advance(run_id)
         return batch_ids

@@ -1,9 +1,12 @@
 """Planning as DAG runs do it: a declared pipeline on real topics, and a session of its own for each planner."""
 
+from datetime import datetime
 from pathlib import Path
 
 import ledgers
 from tideline import flow
+from tideline.domain.requests import NewRecords, Request
+from tideline.flow import Plan
 from tideline.kafka import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
@@ -34,10 +37,15 @@ def run(name: str) -> Run:
     return Run(dag_id=NAME, run_id=name)
 
 
-def plan(url: str, pipeline: Pipeline, name: str, **options) -> list[int]:
-    """Plan in a session of its own, as a task does."""
+def plan(url: str, pipeline: Pipeline, name: str, *, until: datetime | None = None) -> list[int]:
+    """Plan new records in a session of its own, as a task does; the batches."""
+    return ask(url, pipeline, name, NewRecords(until=until)).batch_ids
+
+
+def ask(url: str, pipeline: Pipeline, name: str, request: Request, *, reason: str | None = None) -> Plan:
+    """Plan what is asked for in a session of its own."""
     with Ledger(url, actor=name) as ledger:
-        return flow.plan(ledger, Broker(pipeline.source), pipeline, run(name), **{"until": None, **options})
+        return flow.plan(ledger, Broker(pipeline.source), pipeline, run(name), request, reason=reason)
 
 
 def finish(ledger: Ledger, batch_ids: list[int]) -> None:

@@ -44,8 +44,25 @@ def test_an_offset_has_one_planned_owner(ledger):
 def test_an_offset_has_one_owner_in_the_output(ledger):
     (stream,) = start_streams(ledger, 1)
     published(ledger, {stream: (0, 10)})
+    old_hole = (
+        "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by, recorded_at)"
+        " VALUES (%s, %s, 'skipped', 'x', 'me', '2020-01-01')"
+    )
+    assert "one_owner_in_output" in refused(ledger, old_hole, stream, "[9,12)")
+
+
+def test_no_hole_is_decided_over_offsets_that_a_batch_has_reserved(ledger):
+    (stream,) = start_streams(ledger, 1)
+    plan(ledger, {stream: (0, 10)})
     hole = "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by) VALUES (%s, %s, 'skipped', 'x', 'me')"
-    assert "one_owner_in_output" in refused(ledger, hole, stream, "[9,12)")
+    assert "are reserved by a batch" in refused(ledger, hole, stream, "[9,12)")
+
+
+def test_what_is_accounted_for_stays_so(ledger):
+    (stream,) = start_streams(ledger, 1)
+    published(ledger, {stream: (0, 10)})
+    assert "would no longer be accounted for" in refused(ledger, "DELETE FROM tideline.coverage")
+    assert "would no longer be accounted for" in refused(ledger, "UPDATE tideline.coverage SET offsets = '[0, 9)'")
 
 
 def test_coverage_names_published_batches_only(ledger):

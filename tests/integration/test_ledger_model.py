@@ -20,6 +20,7 @@ from ledger_model import PARTITIONS, Batch, Log
 from ledgers import stage
 from planners import declared
 from tideline import flow
+from tideline.domain.requests import NewRecords
 from tideline.domain.states import BatchState
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger import attempts, heads, publishing
@@ -72,11 +73,11 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(name=any_run)
     def plan(self, name):
         run = Run(dag_id="model", run_id=name)
-        given = flow.plan(self.ledger, self.log, self.pipeline, run, until=None)
+        given = flow.plan(self.ledger, self.log, self.pipeline, run, NewRecords()).batch_ids
+        self.model_advance()
         if name in self.runs:
             assert given == self.runs[name]
             return
-        self.model_advance()
         left_behind = [batch_id for batch_id, batch in self.batches.items() if batch.is_open]
         assert given[: len(left_behind)] == left_behind
         self.model_plan(given[len(left_behind) :])
@@ -172,7 +173,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 for p in attempt.ranges:
                     row = (self.pipeline.name, p.partition, p.offsets.start, p.offsets.end - 1)
                     cursor.execute("INSERT INTO output SELECT %s, %s, generate_series(%s, %s)", row)
-            return {p.stream_id: len(p.offsets) for p in attempt.ranges}
+            return publishing.Written(n_written={p.stream_id: len(p.offsets) for p in attempt.ranges})
 
         [topic] = self.log.topic_facts()
         facts = {p.stream_id: topic.partitions[p.partition] for p in attempt.ranges}

@@ -12,6 +12,7 @@ import ledgers
 from planners import NAME, declared, finish, plan, ranges, run
 from racing import together
 from tideline import flow
+from tideline.domain.requests import NewRecords
 from tideline.errors import RetryableError
 from tideline.kafka import Broker
 from tideline.ledger import publishing, reservations
@@ -105,8 +106,8 @@ def test_a_plan_does_not_wait_for_a_publish(broker, topic, ledger, ledger_url):
 
     def insert_output(_):
         with impatient(ledger_url) as other:
-            given.extend(flow.plan(other, Broker(pipeline.source), pipeline, run("second"), until=None))
-        return {piece.stream_id: 3 for piece in attempt.ranges}
+            given.extend(flow.plan(other, Broker(pipeline.source), pipeline, run("second"), NewRecords()).batch_ids)
+        return publishing.Written(n_written={piece.stream_id: 3 for piece in attempt.ranges})
 
     facts = {piece.stream_id: Broker(pipeline.source).topic_facts()[0].partitions[0] for piece in attempt.ranges}
     publishing.publish(ledger, attempt, insert_output, facts=facts, filtered_by_difference=False)
@@ -130,4 +131,4 @@ def test_a_plan_that_cannot_have_its_turn_is_to_be_tried_again(broker, topic, le
     with ledger.transaction(), impatient(ledger_url) as other:
         reservations.lock_pipeline(ledger, NAME)
         with pytest.raises(RetryableError, match="lock timeout"):
-            flow.plan(other, Broker(pipeline.source), pipeline, run("second"), until=None)
+            flow.plan(other, Broker(pipeline.source), pipeline, run("second"), NewRecords())

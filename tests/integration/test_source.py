@@ -136,7 +136,7 @@ def test_a_topic_that_is_created_again_during_the_read_is_not_published(loading,
         return prepared(*arguments)
 
     monkeypatch.setattr(write_batches.postgres, "prepare", meanwhile)
-    with pytest.raises(NeedsOperatorError, match="expected topic id"):
+    with pytest.raises(NeedsOperatorError, match="was deleted and created again"):
         loading.write("late", batch_ids)
     assert (loading.states(), loading.published()) == (["failed"], 0)
 

@@ -55,3 +55,14 @@ def subtract(whole: OffsetRange, taken: Iterable[OffsetRange]) -> Iterator[Offse
         start = piece.end
     if start < whole.end:
         yield OffsetRange(start, whole.end)
+
+
+def union(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """The same offsets in ascending order, as few ranges as possible."""
+    merged: list[OffsetRange] = []
+    for piece in sorted(ranges):
+        if merged and piece.start <= merged[-1].end:
+            merged[-1] = OffsetRange(merged[-1].start, max(merged[-1].end, piece.end))
+        else:
+            merged.append(piece)
+    return merged

@@ -28,9 +28,11 @@ class BatchKind(StrEnum):
     LIVE = "live"
     """Continues at the heads."""
     BACKFILL = "backfill"
-    """Fills holes of a past window."""
+    """Loads offsets that nobody has loaded, away from the heads: holes, or what lies before a stream's start."""
     REPLAY = "replay"
-    """Replaces what is there."""
+    """Loads offsets again and replaces what is there."""
+    REDRIVE = "redrive"
+    """Decodes rejects once more, from the bytes that were kept."""
 
 
 TRANSITIONS: frozenset[tuple[BatchState, BatchState]] = frozenset(

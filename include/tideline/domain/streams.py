@@ -1,6 +1,6 @@
 """Compare what the ledger knows of a stream with what the broker says now. Pure: decides nothing but what is wrong."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,11 +17,17 @@ class Stream:
     topic: str
     topic_id: UUID
     partition: int
+    start_offset: int
+    """Where it began; what lies before was never planned, unless by a backfill."""
     next_offset: int
-    """The head: everything before it is accounted for."""
+    """The head: everything from its start to here is accounted for."""
     reserved: tuple[OffsetRange, ...]
-    """What batches own at or after the head; whoever plans must leave it alone."""
+    """What batches have reserved or people have skipped at or after the head; whoever plans must leave it alone."""
     stopped_because: str | None
+    accepted_end: int | None = None
+    """Where the log ended when a person accepted that it had been cut; until it has passed the head again it may end this low."""
+    retired: bool = False
+    """Its topic or partition is gone, and a person has said so."""
 
     @property
     def label(self) -> str:
@@ -31,7 +37,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A pipeline's streams against its topics, each in exactly one list."""
+    """A pipeline's streams against its topics, each in at most one list."""
 
     ready: tuple[tuple[Stream, TopicFacts, PartitionFacts], ...]
     """May be planned."""
@@ -43,54 +49,90 @@ class Comparison:
     """Partitions that the ledger does not know: streams that begin now."""
 
 
-def compare(streams: Iterable[Stream], topics: Iterable[TopicFacts]) -> Comparison:
+def compare(streams: Iterable[Stream], topics: Iterable[TopicFacts], gone: Iterable[str] = ()) -> Comparison:
     """Sort a pipeline's streams by whether they may go on, and find the partitions that are new.
 
-    A topic that was created again under its name is not new: its old streams stop, and a person decides about them.
+    A topic that was created again under its name is not new: its old streams stop, and a person decides about them. Streams of a topic that the
+    declaration no longer names rest where they are.
+
+    Args:
+        streams: All that the ledger knows of the pipeline.
+        topics: The declared topics that exist.
+        gone: The declared topics that do not.
     """
-    by_name = {topic.topic: topic for topic in topics}
+    by_name: dict[str, TopicFacts | None] = {**dict.fromkeys(gone), **{topic.topic: topic for topic in topics}}
     known = list(streams)
     ready, sick, stopped = [], [], []
     for stream in known:
-        topic = by_name.get(stream.topic)
-        partitions = {facts.partition: facts for facts in topic.partitions} if topic else {}
+        if stream.retired or stream.topic not in by_name:
+            continue
+        topic = by_name[stream.topic]
         if stream.stopped_because is not None:
             stopped.append(stream)
+        elif (problem := _problem(stream, topic)) is not None:
+            sick.append((stream, problem))
         elif topic is not None:
-            problem = _problem(stream, topic, partitions)
-            if problem is None:
-                ready.append((stream, topic, partitions[stream.partition]))
-            else:
-                sick.append((stream, problem))
-        # A topic that the declaration no longer names: its streams rest where they are.
+            ready.append((stream, topic, topic.partition(stream.partition)))
     unseen = tuple(
-        (topic, facts) for topic in by_name.values() for facts in topic.partitions if _is_unseen(topic, facts, known)
+        (topic, facts)
+        for topic in by_name.values()
+        if topic is not None
+        for facts in topic.partitions
+        if _is_unseen(topic, facts, known)
     )
     return Comparison(ready=tuple(ready), sick=tuple(sick), stopped=tuple(stopped), unseen=unseen)
 
 
-def _problem(stream: Stream, topic: TopicFacts, partitions: Mapping[int, PartitionFacts]) -> str | None:
-    if topic.topic_id != stream.topic_id:
-        return (
-            "the topic was deleted and created again: "
-            f"the ledger follows topic id {stream.topic_id}, the broker has {topic.topic_id}"
-        )
-    facts = partitions.get(stream.partition)
-    if facts is None:
-        return f"the partition is gone: the topic has {len(partitions)} partitions now"
-    if facts.log_start > stream.next_offset:
-        lost = next(subtract(OffsetRange(stream.next_offset, facts.log_start), stream.reserved), None)
-        if lost is not None:
-            return f"offsets {lost} are gone unread: retention has deleted everything before {facts.log_start}"
-    frontier = max([stream.next_offset, *(piece.end for piece in stream.reserved)])
-    if facts.end < frontier:
-        return (
-            f"the log ends at {facts.end}, before offset {frontier} that was planned or read: "
-            "it was cut, or restored from a copy"
-        )
+def identity_problem(topic: TopicFacts | None, *, cluster_id: str, topic_id: UUID, partition: int) -> str | None:
+    """Why the broker's topic is not the one that the ledger follows, or None."""
+    if topic is None:
+        return "the topic is gone"
+    if topic.cluster_id != cluster_id:
+        return f"another cluster answers: the ledger follows cluster {cluster_id}, the broker's is {topic.cluster_id}"
+    if topic.topic_id != topic_id:
+        return f"the topic was deleted and created again: the ledger follows topic id {topic_id}, the broker has {topic.topic_id}"
+    if all(facts.partition != partition for facts in topic.partitions):
+        return f"the partition is gone: the topic has {len(topic.partitions)} partitions now"
+    return None
+
+
+def range_problem(offsets: OffsetRange, facts: PartitionFacts) -> str | None:
+    """Why a range cannot be read as a whole from the right topic, or None."""
+    if facts.log_start > offsets.start:
+        gone = offsets.first(facts.log_start - offsets.start)
+        return f"offsets {gone} are gone unread: retention has deleted everything before {facts.log_start}"
+    if facts.end < offsets.end:
+        return f"the log ends at {facts.end}, before offset {offsets.end} that was planned or read: it was cut, or restored from a copy"
+    return None
+
+
+def lost(stream: Stream, facts: PartitionFacts) -> list[OffsetRange]:
+    """The offsets that retention has deleted before anybody read or reserved them."""
+    if facts.log_start <= stream.next_offset:
+        return []
+    return list(subtract(OffsetRange(stream.next_offset, facts.log_start), stream.reserved))
+
+
+def frontier(stream: Stream) -> int:
+    """The first offset that nobody has planned, read or skipped."""
+    return max([stream.next_offset, *(piece.end for piece in stream.reserved)])
+
+
+def _problem(stream: Stream, topic: TopicFacts | None) -> str | None:
+    other = identity_problem(topic, cluster_id=stream.cluster_id, topic_id=stream.topic_id, partition=stream.partition)
+    if other is not None or topic is None:
+        return other
+    facts = topic.partition(stream.partition)
+    if gone := lost(stream, facts):
+        return range_problem(OffsetRange(gone[0].start, facts.log_start), facts)
+    planned = frontier(stream)
+    accepted = planned if stream.accepted_end is None else min(planned, stream.accepted_end)
+    if facts.end < accepted:
+        return range_problem(OffsetRange(facts.end, planned), facts)
     return None
 
 
 def _is_unseen(topic: TopicFacts, facts: PartitionFacts, known: Iterable[Stream]) -> bool:
     same_name = [stream for stream in known if stream.topic == topic.topic]
-    return all(stream.topic_id == topic.topic_id and stream.partition != facts.partition for stream in same_name)
+    followed = all(stream.topic_id == topic.topic_id for stream in same_name if not stream.retired)
+    return followed and (topic.topic_id, facts.partition) not in {(s.topic_id, s.partition) for s in same_name}

@@ -3,8 +3,28 @@
 Each verb is safe to call again at any time, after any crash, by any number of processes at once: the ledger decides, in one transaction per verb.
 """
 
-from tideline.flow.advancing import advance
-from tideline.flow.planning import plan
-from tideline.flow.writing import claim, publish
+from tideline.flow.advancing import advance, show_heads
+from tideline.flow.deciding import abandon, accept_loss, adopt_topic, skip
+from tideline.flow.planning import Draft, Plan, dry_run, plan
+from tideline.flow.retrying import retry
+from tideline.flow.telling import describe, published_by
+from tideline.flow.writing import check_source, claim, publish
 
-__all__ = ["advance", "claim", "plan", "publish"]
+__all__ = [
+    "Draft",
+    "Plan",
+    "abandon",
+    "accept_loss",
+    "adopt_topic",
+    "advance",
+    "check_source",
+    "claim",
+    "describe",
+    "dry_run",
+    "plan",
+    "publish",
+    "published_by",
+    "retry",
+    "show_heads",
+    "skip",
+]

@@ -1,11 +1,15 @@
-"""advance: move the heads over what is published."""
+"""advance: move the heads over what is published. show_heads: let the tools of Kafka see them."""
 
+import logging
 from collections.abc import Iterable
 
-from tideline.errors import NeedsOperatorError
+from tideline.errors import NeedsOperatorError, TidelineError
+from tideline.kafka import Broker
 from tideline.ledger import heads
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
+
+log = logging.getLogger(__name__)
 
 
 def advance(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
@@ -23,6 +27,7 @@ def advance(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
         raise NeedsOperatorError(
             f"{pipeline}: the run is not through:\n    " + "\n    ".join(blocked),
             next_step="clear the task `write` of this run with its downstream tasks, or let the next run finish it",
+            entry="run-not-through",
         )
     waiting = heads.stopped_streams(ledger, pipeline)
     if waiting:
@@ -30,9 +35,38 @@ def advance(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
     return advanced
 
 
-def stopped(pipeline: str, lines: Iterable[str]) -> NeedsOperatorError:
-    """The error that names a pipeline's stopped streams."""
+def show_heads(ledger: Ledger, broker: Broker, pipeline: str) -> None:
+    """Commit the heads to the consumer group `tideline.<pipeline>`, so that lag tools see them. Nothing reads them back.
+
+    Best effort: whatever goes wrong is a warning, because the load is through.
+    """
+    try:
+        with ledger.transaction():
+            found = ledger.rows("list_heads", pipeline=pipeline)
+        if found:
+            broker.commit_heads(
+                f"tideline.{pipeline}", {(row["topic"], row["partition"]): row["next_offset"] for row in found}
+            )
+    except TidelineError as error:
+        log.warning("%s: the heads are not in its consumer group: %s", pipeline, error.problem)
+
+
+def resolving(pipeline: str, label: str, problem: str) -> str:
+    """The command with which a person decides about a stream that has stopped."""
+    topic = label.rpartition("/")[0]
+    if "offsets" in problem.partition(" ")[0] or problem.startswith("the log ends"):
+        return f"tideline accept-loss {pipeline} {label} --reason ..."
+    return f"tideline adopt-topic {pipeline} {topic} --reason ..."
+
+
+def stopped(pipeline: str, streams: Iterable[tuple[str, int, str]]) -> NeedsOperatorError:
+    """The error that names a pipeline's stopped streams: label, head and problem of each."""
+    listed = list(streams)
+    lines = [f"{label} at offset {head}: {problem}" for label, head, problem in listed]
+    commands = sorted({resolving(pipeline, label, problem) for label, _, problem in listed})
     return NeedsOperatorError(
         f"{pipeline}: streams are stopped, the others go on:\n    " + "\n    ".join(lines),
-        next_step="decide what becomes of their offsets: docs/guarantees.md, section 'When a stream stops'. Nothing is reset or skipped by itself",
+        next_step="find out why, then decide what becomes of their offsets; nothing is reset or skipped by itself:\n    "
+        + "\n    ".join(commands),
+        entry="stream-stopped",
     )

@@ -1,108 +1,172 @@
-"""What a plan may reserve: streams compared with the broker, new ones begun, and what is free cut into batches.
+"""What a plan may reserve behind the heads: streams compared with the broker, new ones begun, and what is free cut into batches.
 
-Called by `flow.plan` alone, inside its transaction and under the pipeline's lock: facts from before the lock could be
-older than what another planner has reserved since, and then a healthy log would seem to have been cut.
+Called within the plan's transaction and under the pipeline's lock: facts from before the lock could be older than what another planner has
+reserved since, and then a healthy log would seem to have been cut.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
-from tideline.domain.planning import Limits, cut
+from tideline.domain.planning import Limits, cut, newest, records_for
 from tideline.domain.streams import Comparison, Stream, compare
 from tideline.errors import NeedsOperatorError
 from tideline.kafka import Broker
-from tideline.ledger import reservations
+from tideline.ledger import decisions, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation
 from tideline.pipelines import Pipeline
 
+Ends = Mapping[tuple[str, int], int]
+"""By topic and partition, the offset before which it may be planned."""
+Free = Mapping[int, list[OffsetRange]]
+"""By stream id, what nobody has."""
 
-def find(
-    ledger: Ledger, broker: Broker, pipeline: Pipeline, until: datetime | None
-) -> tuple[Comparison, list[dict[int, Reservation]]]:
-    """Stop what is sick, begin what is new, and return the comparison with new batches, each with ranges by stream id.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """A pipeline's streams and topics at one moment; what is sick has been stopped, and what is new has begun."""
+
+    topics: tuple[TopicFacts, ...]
+    comparison: Comparison
+    ready: Mapping[int, tuple[Stream, TopicFacts, PartitionFacts]]
+    """By stream id: what may be read."""
+
+    def reservation(self, pipeline: Pipeline, stream_id: int, offsets: OffsetRange) -> Reservation:
+        """What the ledger needs to know of a range of a ready stream."""
+        _, topic, facts = self.ready[stream_id]
+        return Reservation(
+            offsets=offsets, gaps_allowed=topic.compacted or pipeline.source.gaps == "allowed", facts=facts
+        )
+
+
+def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline) -> Survey:
+    """Stop what is sick and begin what is new.
 
     Raises:
         RetryableError: The broker did not answer.
-        FatalError: The declaration does not fit the cluster: a topic is missing, a login is refused.
+        FatalError: The declaration does not fit the cluster: a topic has never been there, a login is refused.
         NeedsOperatorError: Another cluster answers.
     """
-    topics = broker.topic_facts()
-    ends = _ends(broker, topics, until)
-    comparison = _compare(ledger, pipeline, topics)
-    ready = [*comparison.ready, *_start_streams(ledger, broker, pipeline, comparison)]
-    return comparison, _new_batches(pipeline, ready, ends)
-
-
-def _ends(broker: Broker, topics: Sequence[TopicFacts], until: datetime | None) -> dict[tuple[str, int], int]:
-    """The offset before which each partition may be planned."""
-    if until is None:
-        return {(topic.topic, facts.partition): facts.end for topic in topics for facts in topic.partitions}
-    return {
-        (topic.topic, partition): offset
-        for topic in topics
-        for partition, offset in broker.offsets_at(
-            topic.topic, [facts.partition for facts in topic.partitions], until
-        ).items()
-    }
-
-
-def _compare(ledger: Ledger, pipeline: Pipeline, topics: Sequence[TopicFacts]) -> Comparison:
     known = reservations.streams(ledger, pipeline.name)
-    clusters = {stream.cluster_id for stream in known}
-    for topic in topics:
-        if clusters and topic.cluster_id not in clusters:
-            raise NeedsOperatorError(
-                f"{pipeline.name}: expected cluster {', '.join(sorted(clusters))} at the declared address, "
-                f"found cluster {topic.cluster_id}",
-                next_step="point source.bootstrap_servers at the cluster whose offsets these are; nothing was planned",
-            )
-    comparison = compare(known, topics)
+    check_cluster(broker, pipeline.name, {stream.cluster_id for stream in known if not stream.retired})
+    topics = broker.topic_facts()
+    followed = {stream.topic for stream in known if not stream.retired}
+    missing = broker.missing(topics, followed)
+    for topic, error in missing.items():
+        if topic not in followed:
+            raise error
+    for stream in known:
+        if stream.stopped_because is not None and not stream.retired and not pipeline.source.names(stream.topic):
+            # It rests, and must not fail every run of the others; named again, it is compared again.
+            decisions.resume(ledger, stream, accepted_end=None)
+    comparison = compare(known, topics, missing)
     for stream, problem in comparison.sick:
-        reservations.stop_stream(ledger, stream, problem)
-    return comparison
+        reservations.stop_stream(ledger, stream.stream_id, problem)
+    started = _start_streams(ledger, broker, pipeline, comparison, known)
+    return Survey(
+        topics=tuple(topics),
+        comparison=comparison,
+        ready={part[0].stream_id: part for part in (*comparison.ready, *started)},
+    )
+
+
+def check_cluster(broker: Broker, pipeline: str, expected: set[str]) -> None:
+    """Offsets mean nothing in another cluster: nothing may be planned from it, stopped because of it, or published.
+
+    Raises:
+        NeedsOperatorError: Another cluster answers than the ones whose offsets the ledger keeps.
+    """
+    if expected and (found := broker.cluster_id()) not in expected:
+        raise NeedsOperatorError(
+            f"{pipeline}: expected cluster {', '.join(sorted(expected))} at the declared address, found cluster {found}",
+            next_step="point source.bootstrap_servers at the cluster whose offsets these are; nothing was changed",
+            entry="another-cluster",
+        )
 
 
 def _start_streams(
-    ledger: Ledger, broker: Broker, pipeline: Pipeline, comparison: Comparison
+    ledger: Ledger, broker: Broker, pipeline: Pipeline, comparison: Comparison, known: Iterable[Stream]
 ) -> list[tuple[Stream, TopicFacts, PartitionFacts]]:
-    """New partitions: at the declared start, or at their first offset where the topic was known and has grown."""
-    grown = {topic.topic for _, topic, _ in comparison.ready} | {stream.topic for stream, _ in comparison.sick}
-    grown |= {stream.topic for stream in comparison.stopped}
+    """New partitions: at the declared start, or at their first offset where the topic, or a pattern's set of topics, has grown."""
+    source = pipeline.source
+    seen = {stream.topic for stream in known}
     started = []
     for topic, facts in comparison.unseen:
+        grown = topic.topic in seen or (bool(seen) and source.topic_pattern is not None)
         start = facts.log_start
-        if topic.topic not in grown and pipeline.source.start == "latest":
+        if not grown and source.start == "latest":
             start = facts.end
-        elif topic.topic not in grown and isinstance(pipeline.source.start, datetime):
-            start = broker.offsets_at(topic.topic, [facts.partition], pipeline.source.start)[facts.partition]
+        elif not grown and isinstance(source.start, datetime):
+            start = broker.offsets_at(topic.topic, [facts.partition], source.start)[facts.partition]
         stream = reservations.start_stream(ledger, pipeline.name, topic, facts.partition, start)
         started.append((stream, topic, facts))
     return started
 
 
-def _new_batches(
-    pipeline: Pipeline,
-    ready: Iterable[tuple[Stream, TopicFacts, PartitionFacts]],
-    ends: Mapping[tuple[str, int], int],
-) -> list[dict[int, Reservation]]:
-    streams = {stream.stream_id: (stream, topic, facts) for stream, topic, facts in ready}
+def offsets_at(broker: Broker, found: Survey, when: datetime) -> dict[tuple[str, int], int]:
+    """The first offset of each ready partition whose record is as late as `when`, at most its end."""
+    partitions: dict[str, list[int]] = {}
+    ends = {}
+    for _, topic, facts in found.ready.values():
+        partitions.setdefault(topic.topic, []).append(facts.partition)
+        ends[topic.topic, facts.partition] = facts.end
+    return {
+        (topic, partition): min(offset, ends[topic, partition])
+        for topic, numbers in partitions.items()
+        for partition, offset in broker.offsets_at(topic, numbers, when).items()
+    }
+
+
+def free_behind_heads(found: Survey, ends: Ends | None) -> dict[int, list[OffsetRange]]:
+    """What lies between each head and its end and is not taken; None for `ends` means all that may be read now."""
     free = {}
-    for stream_id, (stream, topic, facts) in streams.items():
-        end = min(ends[topic.topic, facts.partition], facts.end)
+    for stream_id, (stream, topic, facts) in found.ready.items():
+        end = facts.end if ends is None else ends[topic.topic, facts.partition]
         if end > stream.next_offset:
             free[stream_id] = list(subtract(OffsetRange(stream.next_offset, end), stream.reserved))
-    limits = Limits(batch_records=pipeline.limits.batch_records, run_batches=pipeline.limits.run_batches)
+    return free
+
+
+def batches(
+    ledger: Ledger, pipeline: Pipeline, found: Survey, free: Free, *, run_batches: int | None = None
+) -> list[dict[int, Reservation]]:
+    """Free ranges as batches within the pipeline's limits; `run_batches` None where all of them are wanted."""
+    total = sum(len(piece) for ranges in free.values() for piece in ranges)
+    limits = Limits(batch_records=_batch_records(ledger, pipeline), run_batches=run_batches or max(1, total))
     return [
-        {
-            stream_id: Reservation(
-                offsets=offsets,
-                gaps_allowed=streams[stream_id][1].compacted or pipeline.source.gaps == "allowed",
-                facts=streams[stream_id][2],
-            )
-            for stream_id, offsets in batch.items()
-        }
+        {stream_id: found.reservation(pipeline, stream_id, offsets) for stream_id, offsets in batch.items()}
         for batch in cut(free, limits)
     ]
+
+
+def _batch_records(ledger: Ledger, pipeline: Pipeline) -> int:
+    limits = pipeline.limits
+    return records_for(limits.batch_records, limits.batch_bytes, reservations.average_bytes(ledger, pipeline.name))
+
+
+def skip_to_latest(
+    ledger: Ledger, pipeline: Pipeline, found: Survey, free: Free, starts: Ends
+) -> dict[int, list[OffsetRange]]:
+    """Of the free ranges, the newest that fit into one run and none before `starts`; what is older becomes a hole in the policy's name."""
+    recent: dict[int, list[OffsetRange]] = {}
+    for stream_id, ranges in free.items():
+        _, topic, facts = found.ready[stream_id]
+        start = starts.get((topic.topic, facts.partition), 0)
+        pieces = [OffsetRange(max(piece.start, start), piece.end) for piece in ranges if piece.end > start]
+        recent[stream_id] = pieces
+    kept = newest(recent, _batch_records(ledger, pipeline) * pipeline.limits.run_batches)
+    for stream_id, ranges in free.items():
+        for piece in ranges:
+            for older in subtract(piece, kept.get(stream_id, [])):
+                decisions.leave_hole(
+                    ledger,
+                    found.ready[stream_id][0],
+                    older,
+                    "skipped",
+                    reason="latest wins",
+                    decided_by="policy latest_wins",
+                )
+    return kept

@@ -1,23 +1,25 @@
-"""claim, publish: the Spark job calls these around its reading and staging."""
+"""claim, check_source, publish: the Spark job calls these around its reading and staging."""
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from tideline.domain.facts import PartitionFacts
-from tideline.domain.states import BatchState
+from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.states import BatchKind, BatchState
+from tideline.domain.streams import identity_problem, range_problem
 from tideline.errors import NeedsOperatorError
+from tideline.flow.advancing import resolving
+from tideline.flow.candidates import check_cluster
 from tideline.kafka import Broker
-from tideline.ledger import attempts, publishing
-from tideline.ledger.attempts import Attempt, Held, Writer
+from tideline.ledger import attempts, publishing, reservations
+from tideline.ledger.attempts import Attempt, Held, Range, Writer
 from tideline.ledger.connection import Ledger
-from tideline.ledger.publishing import Counts
+from tideline.ledger.decisions import STALE_AFTER_SECONDS
+from tideline.ledger.publishing import Counts, InsertOutput
 from tideline.pipelines import Pipeline
 
 log = logging.getLogger(__name__)
 
-STALE_AFTER_SECONDS = 60.0
-"""After this long without a heartbeat another run takes a batch over. Only saves work: an attempt that was only slow is refused at publish."""
 REJECTS_THAT_COUNT = 100
 """Fewer rejects than this never fail a batch, whatever share of it they are: a bad record must not stop a quiet topic."""
 
@@ -47,12 +49,69 @@ def claim(
     return claimed
 
 
+def check_source(ledger: Ledger, broker: Broker, attempt: Attempt) -> None:
+    """Make sure that every range of the attempt can be read from its first offset to its last: before the read, and after one that failed.
+
+    Spark does not notice a topic that was created again, waits half a minute for offsets that will never come, and does not say which are gone.
+    Streams that are found sick stop here, so that the next plan goes on with the others. A re-drive does not read Kafka.
+
+    Raises:
+        NeedsOperatorError: Offsets are gone, or the topic is another one by now; names each range.
+        RetryableError: The broker did not answer.
+    """
+    if attempt.kind is not BatchKind.REDRIVE:
+        _check(ledger, broker, attempt, whole=True)
+
+
+def _check(ledger: Ledger, broker: Broker, attempt: Attempt, *, whole: bool) -> dict[int, PartitionFacts]:
+    check_cluster(broker, attempt.pipeline, {piece.cluster_id for piece in attempt.ranges})
+    topics = {topic.topic: topic for topic in broker.topic_facts()}
+    problems = {}
+    for piece in attempt.ranges:
+        problem = _problem(piece, topics.get(piece.topic), whole=whole)
+        if problem is not None:
+            problems[piece] = problem
+    if problems:
+        raise _unreadable(ledger, attempt, problems)
+    return {piece.stream_id: topics[piece.topic].partition(piece.partition) for piece in attempt.ranges}
+
+
+def _problem(piece: Range, topic: TopicFacts | None, *, whole: bool) -> str | None:
+    other = identity_problem(topic, cluster_id=piece.cluster_id, topic_id=piece.topic_id, partition=piece.partition)
+    if other is not None or topic is None or not whole:
+        return other
+    return range_problem(piece.offsets, topic.partition(piece.partition))
+
+
+def _unreadable(ledger: Ledger, attempt: Attempt, problems: Mapping[Range, str]) -> NeedsOperatorError:
+    if attempt.kind is BatchKind.LIVE:
+        with ledger.transaction():
+            for piece, problem in problems.items():
+                reservations.stop_stream(ledger, piece.stream_id, problem)
+        step = "the next run loads the other streams; decide about these: " + "; ".join(
+            sorted(
+                {
+                    resolving(attempt.pipeline, f"{piece.topic}/{piece.partition}", problem)
+                    for piece, problem in problems.items()
+                }
+            )
+        )
+    else:
+        step = f"give it up: tideline abandon {attempt.batch_id} --reason ...; then ask for what Kafka still holds"
+    return NeedsOperatorError(
+        f"{attempt} cannot be read as it was planned:\n    "
+        + "\n    ".join(f"{piece}: {problem}" for piece, problem in problems.items()),
+        next_step=step,
+        entry="stream-stopped" if attempt.kind is BatchKind.LIVE else "offsets-gone-under-a-batch",
+    )
+
+
 def publish(
     ledger: Ledger,
     broker: Broker,
     pipeline: Pipeline,
     attempt: Attempt,
-    insert_output: Callable[[Ledger], Mapping[int, int]],
+    insert_output: InsertOutput,
     *,
     filtered_by_difference: bool,
 ) -> list[Counts]:
@@ -63,8 +122,17 @@ def publish(
         NeedsOperatorError: The topic was created again since the plan, offsets are missing, or too many records were rejected.
         RetryableError: Broker or ledger did not answer, and the batch is not published.
     """
-    _check_rejects(ledger, pipeline, attempt)
-    facts = _facts_after(broker, attempt)
+    if attempt.kind is BatchKind.REDRIVE:
+        facts = {
+            piece.stream_id: PartitionFacts(
+                partition=piece.partition, log_start=piece.offsets.start, end=piece.offsets.end
+            )
+            for piece in attempt.ranges
+        }
+    else:
+        _check_rejects(ledger, pipeline, attempt)
+        # A topic created again since the plan may have given other records. Retention may pass what was read whole.
+        facts = _check(ledger, broker, attempt, whole=False)
     return publishing.publish(
         ledger, attempt, insert_output, facts=facts, filtered_by_difference=filtered_by_difference
     )
@@ -80,20 +148,5 @@ def _check_rejects(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> None
             f"{attempt}: {rejected} of {read} records were rejected, more than the declared share of {pipeline.rejects.fail_above:g}; "
             f"most often: {found['reason']}",
             next_step="correct columns or transform.py and run the task again; or, if the records are at fault, raise rejects.fail_above",
+            entry="too-many-rejects",
         )
-
-
-def _facts_after(broker: Broker, attempt: Attempt) -> dict[int, PartitionFacts]:
-    """What the broker says of each range's stream now; a topic created again since the plan may have given other records."""
-    topics = {topic.topic: topic for topic in broker.topic_facts()}
-    facts = {}
-    for piece in attempt.ranges:
-        topic = topics.get(piece.topic)
-        found = (topic.cluster_id, topic.topic_id) if topic else None
-        if topic is None or found != (piece.cluster_id, piece.topic_id):
-            raise NeedsOperatorError(
-                f"{attempt} {piece}: expected topic id {piece.topic_id} in cluster {piece.cluster_id}, found {found}",
-                next_step="the topic was deleted or created again while the batch was written; docs/guarantees.md, section 'When a stream stops'",
-            )
-        facts[piece.stream_id] = next(facts for facts in topic.partitions if facts.partition == piece.partition)
-    return facts

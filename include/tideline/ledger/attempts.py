@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.states import BatchState
+from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError, SupersededError, TidelineError
 from tideline.ledger.connection import Ledger, here, json
 
@@ -44,6 +44,7 @@ class Attempt:
 
     pipeline: str
     batch_id: int
+    kind: BatchKind
     fence: int
     attempt: UUID
     attempt_id: int
@@ -112,6 +113,7 @@ def _start(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
     return Attempt(
         pipeline=batch["pipeline"],
         batch_id=batch_id,
+        kind=BatchKind(batch["kind"]),
         fence=new["fence"],
         attempt=new["attempt"],
         attempt_id=new["attempt_id"],

@@ -5,17 +5,29 @@ from tideline.ledger.reservations import Run
 
 
 def advance_published(ledger: Ledger, pipeline: str) -> list[int]:
-    """Walk the pipeline's published batches in order, move the heads over each whose turn it is, and return those batches.
+    """Move the heads over what is published and over holes, as far as they go, and return the batches that are through by that.
 
     A live batch whose offsets do not begin at the heads stays published: one before it is not published yet. Two walks at once take turns.
     """
-    advanced = []
     with ledger.transaction():
-        for batch in ledger.rows("list_published_batches", pipeline=pipeline):
+        return walk(ledger, pipeline)
+
+
+def walk(ledger: Ledger, pipeline: str) -> list[int]:
+    """The same, within a transaction that has more to do."""
+    waiting = ledger.rows("list_published_batches", pipeline=pipeline)
+    advanced: list[int] = []
+    moved = True
+    # Once is not enough: a batch planned late for offsets that somebody gave up has a higher id than those that wait behind it.
+    while moved:
+        moved = bool(ledger.rows("pass_coverage", pipeline=pipeline))
+        for batch in list(waiting):
             if batch["kind"] == "live" and not _move_heads(ledger, batch["batch_id"]):
                 continue
             ledger.rows("advance_batch", batch_id=batch["batch_id"])
             advanced.append(batch["batch_id"])
+            waiting.remove(batch)
+            moved = True
     return advanced
 
 
@@ -46,10 +58,8 @@ def in_the_way(ledger: Ledger, pipeline: str, run: Run) -> list[str]:
     ]
 
 
-def stopped_streams(ledger: Ledger, pipeline: str) -> list[str]:
-    """One line for each stream of the pipeline that waits for a person."""
+def stopped_streams(ledger: Ledger, pipeline: str) -> list[tuple[str, int, str]]:
+    """Each stream of the pipeline that waits for a person: label, head, and what was found."""
     with ledger.transaction():
         rows = ledger.rows("list_stopped_streams", pipeline=pipeline)
-    return [
-        f"{row['topic']}/{row['partition']} at offset {row['next_offset']}: {row['stopped_because']}" for row in rows
-    ]
+    return [(f"{row['topic']}/{row['partition']}", row["next_offset"], row["stopped_because"]) for row in rows]

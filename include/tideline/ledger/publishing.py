@@ -4,12 +4,13 @@ The law: a batch is either wholly visible and `published`, or not at all; and on
 it is one between two commits, so there is only one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg2.errors
 
 from tideline.domain.facts import PartitionFacts
+from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError, RetryableError
 from tideline.ledger.attempts import Attempt, refuse
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
@@ -28,10 +29,25 @@ class Counts:
     n_gap: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a sink has inserted."""
+
+    n_written: Mapping[int, int]
+    """Offsets by stream id."""
+    offsets: Sequence[tuple[int, int]] = ()
+    """Of a re-drive: stream id and offset of each, because each may be another batch's."""
+
+
+InsertOutput = Callable[[Ledger], Written]
+"""Puts staged rows into the output, within the publishing transaction. For a replay it first deletes what the output holds of the ranges; the rows of
+a re-drive carry the batch that had rejected them."""
+
+
 def publish(
     ledger: Ledger,
     attempt: Attempt,
-    insert_output: Callable[[Ledger], Mapping[int, int]],
+    insert_output: InsertOutput,
     *,
     facts: Mapping[int, PartitionFacts],
     filtered_by_difference: bool,
@@ -41,7 +57,7 @@ def publish(
     Args:
         ledger: The ledger's session; the output table is in the same database.
         attempt: The claim under which the rows were staged.
-        insert_output: Inserts the staged rows and returns how many offsets of each stream it wrote.
+        insert_output: Inserts the staged rows and says what it wrote.
         facts: What the broker said of each stream after the read.
         filtered_by_difference: Whether records that are neither written nor rejected were filtered by a transform of the whole batch.
 
@@ -77,26 +93,88 @@ def _holder(ledger: Ledger, attempt: Attempt) -> str | None:
 def _publish(
     ledger: Ledger,
     attempt: Attempt,
-    insert_output: Callable[[Ledger], Mapping[int, int]],
+    insert_output: InsertOutput,
     facts: Mapping[int, PartitionFacts],
     *,
     filtered_by_difference: bool,
 ) -> None:
+    owners = _make_room(ledger, attempt)
     written = insert_output(ledger)
-    ledger.run("move_rejects", batch_id=attempt.batch_id, attempt_id=attempt.attempt_id)
+    if attempt.kind is BatchKind.REDRIVE:
+        _settle_rejects(ledger, attempt, written)
+    else:
+        ledger.run("move_rejects", batch_id=attempt.batch_id, attempt_id=attempt.attempt_id)
     ledger.rows(
         "record_counts",
         batch_id=attempt.batch_id,
         attempt_id=attempt.attempt_id,
         filtered_by_difference=filtered_by_difference,
-        written=json([{"stream_id": stream_id, "n_written": n} for stream_id, n in written.items()]),
+        written=json([{"stream_id": stream_id, "n_written": n} for stream_id, n in written.n_written.items()]),
         facts=json({str(stream_id): {"log_start": f.log_start, "end": f.end} for stream_id, f in facts.items()}),
     )
     if not ledger.rows("publish_batch", batch_id=attempt.batch_id, attempt=attempt.attempt):
         raise RuntimeError(f"{attempt}: the batch changed under its own lock")
-    ledger.run("cover_batch", batch_id=attempt.batch_id)
+    if attempt.kind is not BatchKind.REDRIVE:
+        ledger.run("cover_batch", batch_id=attempt.batch_id)
+    _supersede(ledger, attempt, owners)
     ledger.run("end_attempt", attempt=attempt.attempt, outcome="published", problem=None)
     ledger.run("clear_staging", batch_id=attempt.batch_id)
+
+
+def _make_room(ledger: Ledger, attempt: Attempt) -> list[int]:
+    """Take the ranges away from whoever owns them: holes of a backfill, batches of a replay. Returns those batches.
+
+    Two replays of the same offsets take turns on the batches that own them; the second one finds the first as owner.
+    """
+    if attempt.kind not in {BatchKind.BACKFILL, BatchKind.REPLAY}:
+        return []
+    locked: list[int] | None = None
+    while locked != (owners := [row["batch_id"] for row in ledger.rows("lock_owners", batch_id=attempt.batch_id)]):
+        locked = owners
+    ledger.run("uncover_ranges", batch_id=attempt.batch_id)
+    if attempt.kind is BatchKind.REPLAY:
+        ledger.run("replace_rejects", batch_id=attempt.batch_id)
+    return owners
+
+
+def _supersede(ledger: Ledger, attempt: Attempt, owners: Sequence[int]) -> None:
+    """Batches that own nothing any more are superseded; those that keep a part say so in their history."""
+    if not owners:
+        return
+    wholly = {row["batch_id"] for row in ledger.rows("supersede_batches", batch_ids=list(owners))}
+    for owner in sorted(set(owners) - wholly):
+        ledger.run(
+            "record_event",
+            action="supersede partly",
+            pipeline=attempt.pipeline,
+            batch_id=owner,
+            stream_id=None,
+            attempt=None,
+            detail=json({"by": attempt.batch_id}),
+        )
+
+
+def _settle_rejects(ledger: Ledger, attempt: Attempt, written: Written) -> None:
+    """Rejects that were written or filtered this time go, those that were rejected again stay with their new reason.
+
+    Raises:
+        RetryableError: Rejects have gone since they were staged: a replay has read their records again, and to write them as well would double them.
+    """
+    left = ledger.rows("lock_redriven", batch_id=attempt.batch_id)[0]["n_rejects"]
+    staged = ledger.rows("count_rejects", attempt_id=attempt.attempt_id)[0]["n_read"]
+    if left != staged:
+        raise RetryableError(
+            f"{attempt}: {staged} rejects were decoded again, {left} of them are still there",
+            next_step="run the task again",
+        )
+    ledger.run("keep_rejects", attempt_id=attempt.attempt_id)
+    ledger.rows(
+        "settle_rejects",
+        batch_id=attempt.batch_id,
+        attempt_id=attempt.attempt_id,
+        stream_ids=[stream_id for stream_id, _ in written.offsets],
+        offsets=[offset for _, offset in written.offsets],
+    )
 
 
 def was_published(ledger: Ledger, attempt: Attempt) -> bool:

@@ -13,7 +13,8 @@ CREATE TYPE tideline.attempt_outcome AS ENUM (
 CREATE TYPE tideline.batch_kind AS ENUM (
     'live',
     'backfill',
-    'replay'
+    'replay',
+    'redrive'
 );
 
 CREATE TYPE tideline.batch_state AS ENUM (
@@ -39,6 +40,16 @@ CREATE TYPE tideline.stream_state AS ENUM (
     'stopped',
     'retired'
 );
+
+CREATE FUNCTION tideline.carry_reason() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF coalesce(current_setting('tideline.reason', true), '') <> '' THEN
+        NEW.detail := NEW.detail || jsonb_build_object('reason', current_setting('tideline.reason'));
+    END IF;
+    RETURN NEW;
+END $$;
 
 CREATE FUNCTION tideline.check_batch() RETURNS trigger
     LANGUAGE plpgsql
@@ -80,6 +91,9 @@ BEGIN
         WHERE batch_id = NEW.batch_id AND r.stream_id = NEW.stream_id AND r.offsets @> NEW.offsets AND state IN ('published', 'advanced', 'superseded')) THEN
         RAISE EXCEPTION 'batch % has not published % of stream %', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
     END IF;
+    IF NEW.hole IS NOT NULL AND NEW.recorded_at >= now() AND EXISTS (SELECT FROM tideline.reserving(NEW.stream_id, NEW.offsets)) THEN
+        RAISE EXCEPTION 'offsets % of stream % are reserved by a batch: no hole', NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
+    END IF;
     RETURN NEW;
 END $$;
 
@@ -93,17 +107,36 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION tideline.check_prune() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF OLD.at < nullif(current_setting('tideline.prune_before', true), '')::timestamptz AND NOT EXISTS (
+        SELECT FROM tideline.batch WHERE batch_id = OLD.batch_id AND state IN ('planned', 'writing', 'failed', 'published')) THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'DELETE of tideline.event is refused: its rows are history' USING ERRCODE = 'restrict_violation';
+END $$;
+
 CREATE FUNCTION tideline.check_range() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 DECLARE
     owner tideline.batch;
+    head bigint;
 BEGIN
     SELECT * INTO owner FROM tideline.batch WHERE batch_id = NEW.batch_id;
     IF TG_OP = 'INSERT' THEN
-        IF owner.state <> 'planned' OR NEW.n_read IS NOT NULL OR NEW.reserves <> (owner.kind <> 'replay')
-           OR owner.pipeline <> (SELECT pipeline FROM tideline.stream WHERE stream_id = NEW.stream_id) THEN
+        SELECT next_offset INTO head FROM tideline.stream WHERE stream_id = NEW.stream_id AND pipeline = owner.pipeline;
+        IF owner.state <> 'planned' OR NEW.n_read IS NOT NULL OR NEW.reserves <> (owner.kind IN ('live', 'backfill')) OR head IS NULL THEN
             RAISE EXCEPTION 'batch %: a range belongs to a planned batch of its stream''s pipeline', NEW.batch_id USING ERRCODE = 'restrict_violation';
+        END IF;
+        IF owner.kind = 'live' AND (lower(NEW.offsets) < head OR EXISTS (SELECT FROM tideline.covering(NEW.stream_id, NEW.offsets))) THEN
+            RAISE EXCEPTION 'batch %: live offsets % of stream % are accounted for', NEW.batch_id, NEW.offsets, NEW.stream_id
+                USING ERRCODE = 'restrict_violation';
+        END IF;
+        IF owner.kind = 'backfill' AND EXISTS (SELECT FROM tideline.covering(NEW.stream_id, NEW.offsets) c WHERE c.batch_id IS NOT NULL) THEN
+            RAISE EXCEPTION 'batch %: offsets % of stream % are loaded', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'restrict_violation';
         END IF;
         RETURN NEW;
     END IF;
@@ -112,10 +145,32 @@ BEGIN
        OR (NEW.reserves <> OLD.reserves AND owner.state <> 'abandoned') THEN
         RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
     END IF;
-    IF NEW.reserves = OLD.reserves AND owner.state <> 'writing' THEN
+    IF NEW.reserves = OLD.reserves AND owner.state <> 'writing' AND NOT (
+        owner.state IN ('published', 'advanced', 'superseded') AND NEW.n_rejected < OLD.n_rejected
+        AND NEW.n_written >= OLD.n_written AND NEW.n_filtered >= OLD.n_filtered
+        AND (NEW.n_read, NEW.n_gap, NEW.first_read, NEW.last_read, NEW.published_log_start, NEW.published_end, NEW.n_bytes) IS NOT DISTINCT FROM
+            (OLD.n_read, OLD.n_gap, OLD.first_read, OLD.last_read, OLD.published_log_start, OLD.published_end, OLD.n_bytes)) THEN
         RAISE EXCEPTION 'batch % is %: its counts never change', OLD.batch_id, owner.state USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_reason() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+END $$;
+
+CREATE FUNCTION tideline.check_still_covered() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT coalesce(OLD.offsets::int8range <@ (
+        SELECT range_agg(offsets::int8range) FROM tideline.covering(OLD.stream_id, OLD.offsets)), false) THEN
+        RAISE EXCEPTION 'offsets of % of stream % would no longer be accounted for', OLD.offsets, OLD.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
 END $$;
 
 CREATE FUNCTION tideline.check_stream() RETURNS trigger
@@ -132,19 +187,45 @@ BEGIN
        (OLD.stream_id, OLD.pipeline, OLD.cluster_id, OLD.topic, OLD.topic_id, OLD.partition, OLD.start_offset) THEN
         RAISE EXCEPTION 'stream %: identity and start never change', OLD.stream_id USING ERRCODE = 'restrict_violation';
     END IF;
+    IF OLD.state = 'retired' THEN
+        RAISE EXCEPTION 'stream % is retired: it never changes', OLD.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
     IF NEW.next_offset < OLD.next_offset THEN
         RAISE EXCEPTION 'stream %: the head never goes back (from % to %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
             USING ERRCODE = 'restrict_violation';
     END IF;
-    IF NEW.next_offset > OLD.next_offset AND NOT coalesce(
-        int8range(OLD.next_offset, NEW.next_offset) <@ (
-            SELECT range_agg(offsets::int8range) FROM tideline.coverage
-            WHERE stream_id = NEW.stream_id AND offsets && int8range(OLD.next_offset, NEW.next_offset)), false) THEN
-        RAISE EXCEPTION 'stream %: the head cannot pass unpublished offsets of [%, %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
-            USING ERRCODE = 'check_violation';
+    IF NEW.next_offset > OLD.next_offset THEN
+        IF NOT coalesce(int8range(OLD.next_offset, NEW.next_offset) <@ (
+            SELECT range_agg(offsets::int8range) FROM tideline.covering(NEW.stream_id, int8range(OLD.next_offset, NEW.next_offset))), false) THEN
+            RAISE EXCEPTION 'stream %: the head cannot pass unpublished offsets of [%, %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
+                USING ERRCODE = 'check_violation';
+        END IF;
+        NEW.accepted_end := NULL;
     END IF;
     RETURN NEW;
 END $$;
+
+CREATE TABLE tideline.coverage (
+    coverage_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    offsets tideline.offsets NOT NULL,
+    batch_id bigint,
+    hole tideline.hole,
+    reason text,
+    decided_by text,
+    recorded_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT batch_or_hole CHECK (((batch_id IS NULL) = (hole IS NOT NULL))),
+    CONSTRAINT coverage_decided_by_check CHECK ((decided_by <> ''::text)),
+    CONSTRAINT coverage_reason_check CHECK ((reason <> ''::text)),
+    CONSTRAINT holes_have_a_name CHECK (((hole IS NULL) OR ((reason IS NOT NULL) AND (decided_by IS NOT NULL))))
+);
+
+CREATE FUNCTION tideline.covering(stream bigint, wanted int8range) RETURNS SETOF tideline.coverage
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT * FROM tideline.coverage
+    WHERE int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
+$$;
 
 CREATE FUNCTION tideline.record_batch() RETURNS trigger
     LANGUAGE plpgsql
@@ -162,6 +243,17 @@ BEGIN
     IF NEW.state = 'abandoned' THEN
         UPDATE tideline.batch_range SET reserves = false WHERE batch_id = NEW.batch_id;
     END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.record_hole() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tideline.event (action, pipeline, stream_id, detail)
+    SELECT CASE NEW.hole WHEN 'skipped' THEN 'skip' ELSE 'accept loss' END, pipeline, stream_id,
+           jsonb_build_object('from', lower(NEW.offsets), 'to', upper(NEW.offsets), 'reason', NEW.reason, 'decided_by', NEW.decided_by)
+    FROM tideline.stream WHERE stream_id = NEW.stream_id;
     RETURN NULL;
 END $$;
 
@@ -189,6 +281,49 @@ CREATE FUNCTION tideline.refuse() RETURNS trigger
 BEGIN
     RAISE EXCEPTION '% of tideline.% is refused: its rows are history', TG_OP, TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
 END $$;
+
+CREATE TABLE tideline.batch_range (
+    batch_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    offsets tideline.offsets NOT NULL,
+    gaps_allowed boolean NOT NULL,
+    reserves boolean DEFAULT true NOT NULL,
+    planned_log_start bigint NOT NULL,
+    planned_end bigint NOT NULL,
+    n_read bigint,
+    n_written bigint,
+    n_rejected bigint,
+    n_filtered bigint,
+    n_gap bigint,
+    first_read bigint,
+    last_read bigint,
+    published_log_start bigint,
+    published_end bigint,
+    n_bytes bigint,
+    CONSTRAINT batch_range_n_bytes_check CHECK ((n_bytes >= 0)),
+    CONSTRAINT batch_range_n_filtered_check CHECK ((n_filtered >= 0)),
+    CONSTRAINT batch_range_n_gap_check CHECK ((n_gap >= 0)),
+    CONSTRAINT batch_range_n_read_check CHECK ((n_read >= 0)),
+    CONSTRAINT batch_range_n_rejected_check CHECK ((n_rejected >= 0)),
+    CONSTRAINT batch_range_n_written_check CHECK ((n_written >= 0)),
+    CONSTRAINT counts_add_up CHECK ((n_read = ((n_written + n_rejected) + n_filtered))),
+    CONSTRAINT counts_together CHECK ((num_nulls(n_read, n_written, n_rejected, n_filtered, n_gap, published_log_start, published_end) = ANY (ARRAY[0, 7]))),
+    CONSTRAINT end_not_behind CHECK ((published_end >= upper((offsets)::int8range))),
+    CONSTRAINT gaps_are_allowed CHECK (((n_gap = 0) OR gaps_allowed)),
+    CONSTRAINT offsets_add_up CHECK (((n_read + n_gap) = (upper((offsets)::int8range) - lower((offsets)::int8range)))),
+    CONSTRAINT planned_within_log CHECK (((planned_log_start <= lower((offsets)::int8range)) AND (planned_end >= upper((offsets)::int8range)))),
+    CONSTRAINT read_within_range CHECK (((first_read >= lower((offsets)::int8range)) AND (last_read < upper((offsets)::int8range)) AND (first_read <= last_read))),
+    CONSTRAINT retention_not_ahead CHECK (((published_log_start <= lower((offsets)::int8range)) OR (n_gap = 0)))
+);
+
+COMMENT ON COLUMN tideline.batch_range.n_bytes IS 'keys and values of the records read; what limits.batch_bytes goes by';
+
+CREATE FUNCTION tideline.reserving(stream bigint, wanted int8range) RETURNS SETOF tideline.batch_range
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT * FROM tideline.batch_range
+    WHERE reserves AND int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
+$$;
 
 CREATE TABLE tideline.attempt (
     attempt_id bigint NOT NULL,
@@ -231,11 +366,15 @@ CREATE TABLE tideline.batch (
     seq integer NOT NULL,
     supersedes bigint,
     planned_at timestamp with time zone DEFAULT now() NOT NULL,
+    reason text,
     CONSTRAINT batch_check CHECK (((attempt IS NULL) = (fence = 0))),
     CONSTRAINT batch_check1 CHECK (((attempt IS NOT NULL) OR (state = ANY (ARRAY['planned'::tideline.batch_state, 'abandoned'::tideline.batch_state])))),
     CONSTRAINT batch_fence_check CHECK ((fence >= 0)),
+    CONSTRAINT batch_reason_check CHECK ((reason <> ''::text)),
     CONSTRAINT batch_seq_check CHECK ((seq >= 0))
 );
+
+COMMENT ON COLUMN tideline.batch.reason IS 'why somebody asked for it; null for what a schedule planned';
 
 ALTER TABLE tideline.batch ALTER COLUMN batch_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.batch_batch_id_seq
@@ -244,53 +383,6 @@ ALTER TABLE tideline.batch ALTER COLUMN batch_id ADD GENERATED ALWAYS AS IDENTIT
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
-);
-
-CREATE TABLE tideline.batch_range (
-    batch_id bigint NOT NULL,
-    stream_id bigint NOT NULL,
-    offsets tideline.offsets NOT NULL,
-    gaps_allowed boolean NOT NULL,
-    reserves boolean DEFAULT true NOT NULL,
-    planned_log_start bigint NOT NULL,
-    planned_end bigint NOT NULL,
-    n_read bigint,
-    n_written bigint,
-    n_rejected bigint,
-    n_filtered bigint,
-    n_gap bigint,
-    first_read bigint,
-    last_read bigint,
-    published_log_start bigint,
-    published_end bigint,
-    CONSTRAINT batch_range_n_filtered_check CHECK ((n_filtered >= 0)),
-    CONSTRAINT batch_range_n_gap_check CHECK ((n_gap >= 0)),
-    CONSTRAINT batch_range_n_read_check CHECK ((n_read >= 0)),
-    CONSTRAINT batch_range_n_rejected_check CHECK ((n_rejected >= 0)),
-    CONSTRAINT batch_range_n_written_check CHECK ((n_written >= 0)),
-    CONSTRAINT counts_add_up CHECK ((n_read = ((n_written + n_rejected) + n_filtered))),
-    CONSTRAINT counts_together CHECK ((num_nulls(n_read, n_written, n_rejected, n_filtered, n_gap, published_log_start, published_end) = ANY (ARRAY[0, 7]))),
-    CONSTRAINT end_not_behind CHECK ((published_end >= upper((offsets)::int8range))),
-    CONSTRAINT gaps_are_allowed CHECK (((n_gap = 0) OR gaps_allowed)),
-    CONSTRAINT offsets_add_up CHECK (((n_read + n_gap) = (upper((offsets)::int8range) - lower((offsets)::int8range)))),
-    CONSTRAINT planned_within_log CHECK (((planned_log_start <= lower((offsets)::int8range)) AND (planned_end >= upper((offsets)::int8range)))),
-    CONSTRAINT read_within_range CHECK (((first_read >= lower((offsets)::int8range)) AND (last_read < upper((offsets)::int8range)) AND (first_read <= last_read))),
-    CONSTRAINT retention_not_ahead CHECK (((published_log_start <= lower((offsets)::int8range)) OR (n_gap = 0)))
-);
-
-CREATE TABLE tideline.coverage (
-    coverage_id bigint NOT NULL,
-    stream_id bigint NOT NULL,
-    offsets tideline.offsets NOT NULL,
-    batch_id bigint,
-    hole tideline.hole,
-    reason text,
-    decided_by text,
-    recorded_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT batch_or_hole CHECK (((batch_id IS NULL) = (hole IS NOT NULL))),
-    CONSTRAINT coverage_decided_by_check CHECK ((decided_by <> ''::text)),
-    CONSTRAINT coverage_reason_check CHECK ((reason <> ''::text)),
-    CONSTRAINT holes_have_a_name CHECK (((hole IS NULL) OR ((reason IS NOT NULL) AND (decided_by IS NOT NULL))))
 );
 
 ALTER TABLE tideline.coverage ALTER COLUMN coverage_id ADD GENERATED ALWAYS AS IDENTITY (
@@ -338,6 +430,12 @@ CREATE TABLE tideline.pipeline (
     CONSTRAINT pipeline_pipeline_check CHECK ((pipeline ~ '^[a-z][a-z0-9_]{0,62}$'::text))
 );
 
+CREATE TABLE tideline.redrive (
+    batch_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    kafka_offset bigint NOT NULL
+);
+
 CREATE TABLE tideline.reject (
     stream_id bigint NOT NULL,
     kafka_offset bigint NOT NULL,
@@ -369,6 +467,7 @@ CREATE TABLE tideline.staged_count (
     last_read bigint NOT NULL,
     n_read bigint NOT NULL,
     n_filtered bigint NOT NULL,
+    n_bytes bigint DEFAULT 0 NOT NULL,
     CONSTRAINT staged_count_check CHECK ((last_read >= first_read))
 );
 
@@ -396,6 +495,8 @@ CREATE TABLE tideline.stream (
     state tideline.stream_state DEFAULT 'active'::tideline.stream_state NOT NULL,
     stopped_because text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    accepted_end bigint,
+    CONSTRAINT stream_accepted_end_check CHECK ((accepted_end >= 0)),
     CONSTRAINT stream_check CHECK ((next_offset >= start_offset)),
     CONSTRAINT stream_check1 CHECK (((state = 'stopped'::tideline.stream_state) = (stopped_because IS NOT NULL))),
     CONSTRAINT stream_partition_check CHECK ((partition >= 0)),
@@ -450,6 +551,9 @@ ALTER TABLE ONLY tideline.batch_range
 ALTER TABLE ONLY tideline.pipeline
     ADD CONSTRAINT pipeline_pkey PRIMARY KEY (pipeline);
 
+ALTER TABLE ONLY tideline.redrive
+    ADD CONSTRAINT redrive_pkey PRIMARY KEY (batch_id, stream_id, kafka_offset);
+
 ALTER TABLE ONLY tideline.reject
     ADD CONSTRAINT reject_pkey PRIMARY KEY (stream_id, kafka_offset);
 
@@ -473,23 +577,43 @@ ALTER TABLE ONLY tideline.stream
 
 CREATE INDEX batch_open ON tideline.batch USING btree (pipeline, batch_id) WHERE (state = ANY (ARRAY['planned'::tideline.batch_state, 'writing'::tideline.batch_state, 'failed'::tideline.batch_state, 'published'::tideline.batch_state]));
 
+CREATE INDEX batch_pipeline ON tideline.batch USING btree (pipeline, batch_id);
+
+CREATE INDEX coverage_batch ON tideline.coverage USING btree (batch_id);
+
 CREATE INDEX event_batch ON tideline.event USING btree (batch_id, event_id);
+
+CREATE INDEX event_pipeline ON tideline.event USING btree (pipeline, event_id);
+
+CREATE INDEX reject_batch ON tideline.reject USING btree (batch_id);
 
 CREATE TRIGGER batch_begins_planned BEFORE INSERT ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.check_new_batch();
 
 CREATE TRIGGER batch_is_never_deleted BEFORE DELETE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
+CREATE TRIGGER batch_keeps_its_reason BEFORE UPDATE ON tideline.batch FOR EACH ROW WHEN ((new.reason IS DISTINCT FROM old.reason)) EXECUTE FUNCTION tideline.check_reason();
+
 CREATE TRIGGER batch_keeps_its_states BEFORE UPDATE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.check_batch();
 
 CREATE TRIGGER batch_writes_its_history AFTER INSERT OR UPDATE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.record_batch();
 
+CREATE TRIGGER coverage_is_never_truncated BEFORE TRUNCATE ON tideline.coverage FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
+
 CREATE TRIGGER coverage_is_published BEFORE INSERT OR UPDATE ON tideline.coverage FOR EACH ROW EXECUTE FUNCTION tideline.check_coverage();
 
-CREATE TRIGGER event_is_append_only BEFORE DELETE OR UPDATE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+CREATE CONSTRAINT TRIGGER coverage_never_shrinks AFTER DELETE OR UPDATE ON tideline.coverage DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tideline.check_still_covered();
+
+CREATE TRIGGER event_carries_the_reason BEFORE INSERT ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.carry_reason();
+
+CREATE TRIGGER event_is_append_only BEFORE UPDATE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER event_is_never_truncated BEFORE TRUNCATE ON tideline.event FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
+CREATE TRIGGER event_is_only_pruned BEFORE DELETE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.check_prune();
+
 CREATE TRIGGER head_only_moves_over_coverage BEFORE INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.check_stream();
+
+CREATE TRIGGER hole_writes_its_history AFTER INSERT ON tideline.coverage FOR EACH ROW WHEN (((new.hole IS NOT NULL) AND (new.recorded_at >= now()))) EXECUTE FUNCTION tideline.record_hole();
 
 CREATE TRIGGER range_is_never_deleted BEFORE DELETE ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
@@ -531,6 +655,9 @@ ALTER TABLE ONLY tideline.event
 
 ALTER TABLE ONLY tideline.event
     ADD CONSTRAINT event_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.redrive
+    ADD CONSTRAINT redrive_batch_id_stream_id_fkey FOREIGN KEY (batch_id, stream_id) REFERENCES tideline.batch_range(batch_id, stream_id);
 
 ALTER TABLE ONLY tideline.reject
     ADD CONSTRAINT reject_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);

@@ -1,4 +1,4 @@
--- The batches that a DAG run works on, in order; none before its first plan.
-SELECT batch_id FROM tideline.run_batch
-WHERE pipeline = %(pipeline)s AND dag_id = %(dag_id)s AND run_id = %(run_id)s
+-- The batches that a DAG run works on, in order; none before its first plan. What was abandoned since is nobody's work any more.
+SELECT batch_id FROM tideline.run_batch JOIN tideline.batch USING (batch_id)
+WHERE run_batch.pipeline = %(pipeline)s AND run_batch.dag_id = %(dag_id)s AND run_batch.run_id = %(run_id)s AND batch.state <> 'abandoned'
 ORDER BY position;

@@ -8,6 +8,7 @@ SET n_read = coalesce(c.n_read, 0),
     n_filtered = CASE WHEN %(filtered_by_difference)s THEN coalesce(c.n_read, 0) - coalesce(w.n_written, 0) - coalesce(j.n_rejected, 0)
                       ELSE coalesce(c.n_filtered, 0) END,
     n_gap = upper(r.offsets) - lower(r.offsets) - coalesce(c.n_read, 0),
+    n_bytes = coalesce(c.n_bytes, 0),
     first_read = c.first_read,
     last_read = c.last_read,
     published_log_start = (f.facts ->> 'log_start')::bigint,
@@ -15,7 +16,7 @@ SET n_read = coalesce(c.n_read, 0),
 FROM tideline.batch_range this
 LEFT JOIN jsonb_each(%(facts)s) AS f (stream, facts) ON f.stream = this.stream_id::text
 LEFT JOIN (
-    SELECT stream_id, sum(n_read) AS n_read, sum(n_filtered) AS n_filtered, min(first_read) AS first_read, max(last_read) AS last_read
+    SELECT stream_id, sum(n_read) AS n_read, sum(n_filtered) AS n_filtered, sum(n_bytes) AS n_bytes, min(first_read) AS first_read, max(last_read) AS last_read
     FROM tideline.staged_count WHERE attempt_id = %(attempt_id)s GROUP BY stream_id
 ) c ON c.stream_id = this.stream_id
 LEFT JOIN (

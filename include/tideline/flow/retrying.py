@@ -1,0 +1,47 @@
+"""retry: a person wants an open batch to be written now, and not by the next run."""
+
+from tideline.domain.states import BatchState
+from tideline.errors import FatalError
+from tideline.ledger.connection import Ledger, json
+
+_OPEN = {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
+
+
+def retry(ledger: Ledger, batch_id: int, *, reason: str) -> str:
+    """Record that a person wants a batch to be written, and return its pipeline, whose DAG can do it: a run that loads `a batch`.
+
+    Changes nothing but the history: whoever claims the batch next writes the ranges that it has.
+
+    Raises:
+        FatalError: There is no such batch, it is not open, or the reason is blank.
+    """
+    if not reason.strip():
+        raise FatalError(
+            "a retry needs a reason, found none: it will stand in the history",
+            next_step="say why: --reason '...'",
+            entry="no-reason",
+        )
+    with ledger.transaction():
+        batch = ledger.row("find_batch", batch_id=batch_id)
+        if batch is None:
+            raise FatalError(
+                f"batch {batch_id} is not in the ledger",
+                next_step="look its number up: tideline batches PIPELINE",
+                entry="no-such-batch",
+            )
+        if batch["state"] not in _OPEN:
+            raise FatalError(
+                f"batch {batch_id} is {batch['state']}: there is nothing left to write",
+                next_step=f"to load its offsets again: tideline replay {batch['pipeline']} --batch {batch_id} --reason ...",
+                entry="batch-is-published",
+            )
+        ledger.run(
+            "record_event",
+            action="retry",
+            pipeline=batch["pipeline"],
+            batch_id=batch_id,
+            stream_id=None,
+            attempt=None,
+            detail=json({"reason": reason}),
+        )
+    return str(batch["pipeline"])

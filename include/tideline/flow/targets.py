@@ -1,0 +1,156 @@
+"""What a plan may reserve for a wish: a window of time, explicit ranges, a batch, rejects. Called within the plan's transaction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tideline.domain.facts import PartitionFacts
+from tideline.domain.offsets import OffsetRange, subtract, union
+from tideline.domain.requests import OneBatch, Ranges, Rejects
+from tideline.domain.states import BatchKind, BatchState
+from tideline.errors import FatalError
+from tideline.flow.candidates import Survey
+from tideline.ledger import attempts, decisions
+from tideline.ledger.connection import Ledger
+from tideline.ledger.decisions import Owner
+from tideline.ledger.reservations import Reservation
+from tideline.pipelines import Pipeline
+
+Wanted = Sequence[tuple[int, OffsetRange]]
+"""Stream ids with ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What was wanted, by what must be done with it."""
+
+    missing: dict[int, list[OffsetRange]] = field(default_factory=dict)
+    """Nobody has loaded it: for a backfill."""
+    loaded: dict[int, list[OffsetRange]] = field(default_factory=dict)
+    """A batch has: for a replay."""
+    notes: list[str] = field(default_factory=list)
+    """Why some of it is left alone."""
+
+
+def share(ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool) -> Shares:
+    """Sort wanted ranges of ready streams by who has them now."""
+    shares = Shares()
+    owned: dict[int, list[Owner]] = {}
+    for owner in decisions.owners(ledger, wanted):
+        owned.setdefault(owner.stream_id, []).append(owner)
+    for stream_id, piece in wanted:
+        label = found.ready[stream_id][0].label
+        owners = [
+            owner for owner in owned.get(stream_id, []) if owner.batch_id is not None and owner.offsets.overlaps(piece)
+        ]
+        free = list(subtract(piece, (owner.offsets for owner in owners)))
+        if free:
+            shares.missing.setdefault(stream_id, []).extend(free)
+        replaced = [owner.offsets for owner in owners if replace and _why_not(owner) is None]
+        if replaced:
+            shares.loaded.setdefault(stream_id, []).extend(union(replaced))
+        for owner in owners:
+            if not replace or _why_not(owner) is not None:
+                why = _why_not(owner) or f"loaded by batch {owner.batch_id}; say `replace` to load it again"
+                shares.notes.append(f"{label} {owner.offsets}: {why}")
+    return shares
+
+
+def _why_not(owner: Owner) -> str | None:
+    """Why an owner's offsets cannot be replaced."""
+    if owner.is_open:
+        return f"batch {owner.batch_id} is {owner.state} and will load it"
+    if owner.kind is BatchKind.LIVE and owner.state is BatchState.PUBLISHED:
+        return f"batch {owner.batch_id} is published, and the heads have not passed it; let its run advance first"
+    return None
+
+
+def named(found: Survey, request: Ranges) -> list[tuple[int, OffsetRange]]:
+    """Explicit ranges with the streams that they mean.
+
+    Raises:
+        FatalError: A range names a partition that cannot be read, or offsets that Kafka does not hold; all of them are named.
+    """
+    streams = {(stream.topic, stream.partition): stream.stream_id for stream, _, _ in found.ready.values()}
+    stopped = {stream.label: problem for stream, problem in found.comparison.sick}
+    stopped |= {stream.label: str(stream.stopped_because) for stream in found.comparison.stopped}
+    problems = []
+    wanted = []
+    for piece in request.ranges:
+        stream_id = streams.get((piece.topic, piece.partition))
+        label = f"{piece.topic}/{piece.partition}"
+        if stream_id is not None:
+            wanted.append((stream_id, piece.offsets))
+        elif label in stopped:
+            problems.append(f"{piece}: the stream is stopped: {stopped[label]}")
+        else:
+            known = ", ".join(sorted(f"{topic}/{partition}" for topic, partition in streams)) or "none"
+            problems.append(f"{piece}: no such partition; the pipeline reads {known[:500]}")
+    return held(found, wanted, problems)
+
+
+def held(found: Survey, wanted: Wanted, problems: Iterable[str] = ()) -> list[tuple[int, OffsetRange]]:
+    """The wanted ranges, if Kafka holds them all.
+
+    Raises:
+        FatalError: It does not, or there were problems before; says what is still there.
+    """
+    listed = list(problems)
+    for stream_id, piece in wanted:
+        stream, _, facts = found.ready[stream_id]
+        if piece.start < facts.log_start or piece.end > facts.end:
+            holds = f"[{facts.log_start}, {facts.end})" if facts.end > facts.log_start else "nothing"
+            listed.append(f"{stream.label} {piece}: Kafka holds {holds} of this partition")
+    if listed:
+        raise FatalError(
+            "what was asked for cannot be read:\n    " + "\n    ".join(listed),
+            next_step="ask for ranges that are still there; nothing was planned",
+            entry="offsets-not-in-kafka",
+        )
+    return list(wanted)
+
+
+def of_batch(ledger: Ledger, found: Survey, request: OneBatch) -> list[tuple[int, OffsetRange]]:
+    """The ranges of a batch that is not open any more.
+
+    Raises:
+        FatalError: It was a re-drive, or a stream of it cannot be read any more.
+    """
+    problems = []
+    wanted = []
+    for piece in attempts.ranges(ledger, request.batch_id):
+        if piece.stream_id in found.ready:
+            wanted.append((piece.stream_id, piece.offsets))
+        else:
+            problems.append(
+                f"{piece}: the ledger follows topic id {piece.topic_id}, which the brokers do not have, or the stream is stopped"
+            )
+    return held(found, wanted, problems)
+
+
+def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[list[tuple[int, int]]]:
+    """The rejects to decode once more, as stream id and offset, in batches."""
+    rows = ledger.rows(
+        "list_rejects_to_redrive",
+        pipeline=pipeline.name,
+        of_batch=request.batch_id,
+        reason_like=request.reason_like,
+    )
+    chosen = [(row["stream_id"], row["kafka_offset"]) for row in rows]
+    size = pipeline.limits.batch_records
+    return [chosen[start : start + size] for start in range(0, len(chosen), size)]
+
+
+def redriven(chosen: Sequence[tuple[int, int]]) -> Mapping[int, Reservation]:
+    """Rejects as ranges: from the first to the last of each stream, most of which are gaps. Kafka is not asked."""
+    ranges: dict[int, OffsetRange] = {}
+    for stream_id, offset in chosen:
+        known = ranges.get(stream_id)
+        ranges[stream_id] = OffsetRange(known.start if known else offset, offset + 1)
+    return {
+        stream_id: Reservation(
+            offsets=offsets,
+            gaps_allowed=True,
+            facts=PartitionFacts(partition=0, log_start=offsets.start, end=offsets.end),
+        )
+        for stream_id, offsets in ranges.items()
+    }

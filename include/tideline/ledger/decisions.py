@@ -1,0 +1,151 @@
+"""What people decide: abandon a batch, leave a hole, resume or retire a stream. Called by `flow`, under the pipeline's lock.
+
+The law: each decision says who and why, and stands in the history. No batch that could still publish is abandoned, and no hole lies over offsets
+that a batch has reserved; the ledger's triggers see to both.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.states import BatchKind, BatchState
+from tideline.domain.streams import Stream
+from tideline.errors import FatalError
+from tideline.ledger.connection import Ledger
+
+STALE_AFTER_SECONDS = 60.0
+"""An attempt that has been silent for this long is taken for dead by whoever wants its batch. It can never publish after that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who has a piece of a stream's offsets: a batch that has loaded or reserved it, or a hole."""
+
+    stream_id: int
+    offsets: OffsetRange
+    batch_id: int | None
+    """None for a hole."""
+    kind: BatchKind | None
+    state: BatchState | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a batch has reserved it and has not loaded it yet."""
+        return self.state in {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
+
+
+def set_reason(ledger: Ledger, reason: str) -> None:
+    """Why: for every event that the rest of this transaction causes."""
+    ledger.rows("set_reason", reason=reason)
+
+
+def owners(ledger: Ledger, wanted: Iterable[tuple[int, OffsetRange]]) -> list[Owner]:
+    """Who has what of the wanted offsets (each with its stream id), in order; nobody has the rest."""
+    pieces = list(wanted)
+    rows = ledger.rows(
+        "list_owners",
+        stream_ids=[stream_id for stream_id, _ in pieces],
+        starts=[offsets.start for _, offsets in pieces],
+        ends=[offsets.end for _, offsets in pieces],
+    )
+    return [
+        Owner(
+            stream_id=row["stream_id"],
+            offsets=OffsetRange(row["start_offset"], row["end_offset"]),
+            batch_id=row["batch_id"],
+            kind=BatchKind(row["kind"]) if row["kind"] else None,
+            state=BatchState(row["state"]) if row["state"] else None,
+        )
+        for row in rows
+    ]
+
+
+def abandon(ledger: Ledger, batch_id: int) -> None:
+    """Give a batch up: its offsets are free again, and no attempt at it can publish any more.
+
+    Raises:
+        FatalError: It is published, or somebody is writing it.
+    """
+    batch = ledger.row("lock_batch", batch_id=batch_id)
+    if batch is None:
+        raise FatalError(
+            f"batch {batch_id} is not in the ledger", next_step="check the id: tideline batches", entry="no-such-batch"
+        )
+    state = BatchState(batch["state"])
+    if state is BatchState.WRITING:
+        if batch["silent_seconds"] <= STALE_AFTER_SECONDS:
+            raise FatalError(
+                f"batch {batch_id} is being written by {batch['task_id']} try {batch['try_number']} of {batch['dag_id']} "
+                f"{batch['run_id']} (pid {batch['pid']} on {batch['host']}, last sign {batch['silent_seconds']:.0f} s ago)",
+                next_step=f"stop that task, or wait until it has been silent for {STALE_AFTER_SECONDS:.0f} s; then decide again",
+                entry="batch-is-being-written",
+            )
+        ledger.rows("fail_batch", batch_id=batch_id, attempt=batch["attempt"])
+        ledger.run("end_attempt", attempt=batch["attempt"], outcome="failed", problem="fell silent, and was given up")
+    elif state in {BatchState.PUBLISHED, BatchState.ADVANCED, BatchState.SUPERSEDED}:
+        raise FatalError(
+            f"batch {batch_id} is {state}: what is in the output cannot be abandoned",
+            next_step=f"to load its offsets again: tideline replay {batch['pipeline']} --batch {batch_id} --reason ...",
+            entry="batch-is-published",
+        )
+    if state is not BatchState.ABANDONED:
+        ledger.rows("abandon_batch", batch_id=batch_id)
+
+
+def open_on(ledger: Ledger, stream: Stream, offsets: OffsetRange) -> list[int]:
+    """Open batches that have reserved some of the offsets, oldest first."""
+    rows = ledger.rows("list_open_on_stream", stream_id=stream.stream_id, start=offsets.start, end=offsets.end)
+    return [row["batch_id"] for row in rows]
+
+
+def leave_hole(
+    ledger: Ledger, stream: Stream, offsets: OffsetRange, hole: str, *, reason: str, decided_by: str | None = None
+) -> None:
+    """Record that offsets are accounted for although nobody loads them: `skipped`, or `lost`. By the session's actor unless said otherwise."""
+    ledger.run(
+        "record_hole",
+        stream_id=stream.stream_id,
+        start=offsets.start,
+        end=offsets.end,
+        hole=hole,
+        reason=reason,
+        decided_by=decided_by,
+    )
+
+
+def resume(ledger: Ledger, stream: Stream, *, accepted_end: int | None) -> None:
+    """Let a stopped stream go on; while its log has not passed the head it may end at `accepted_end`."""
+    ledger.run("resume_stream", stream_id=stream.stream_id, accepted_end=accepted_end)
+
+
+def retire(ledger: Ledger, stream: Stream) -> None:
+    """End a stream for good; its history stays."""
+    ledger.run("retire_stream", stream_id=stream.stream_id)
+
+
+def abandon_unreadable(ledger: Ledger, pipeline: str) -> None:
+    """Abandon open batches that hold a stopped stream, so that the offsets of the others can be planned again.
+
+    Without this a batch over all partitions fails for ever because of one of them.
+    """
+    rows = ledger.rows("list_batches_of_stopped", pipeline=pipeline)
+    _abandon_unwritten(
+        ledger, (row["batch_id"] for row in rows), "a stream of it has stopped; the others are planned again"
+    )
+
+
+def abandon_unwritten(ledger: Ledger, pipeline: str, reason: str) -> None:
+    """Abandon the open live batches of a pipeline."""
+    rows = ledger.rows("list_open_batches", pipeline=pipeline)
+    _abandon_unwritten(ledger, (row["batch_id"] for row in rows if row["kind"] == BatchKind.LIVE), reason)
+
+
+def _abandon_unwritten(ledger: Ledger, batch_ids: Iterable[int], reason: str) -> None:
+    """Abandon batches, except those that somebody is writing: they will publish or fail by themselves."""
+    set_reason(ledger, reason)
+    for batch_id in batch_ids:
+        try:
+            abandon(ledger, batch_id)
+        except FatalError:
+            continue
+    set_reason(ledger, "")

@@ -1,0 +1,178 @@
+-- What people do to a pipeline: backfill, replay, re-drive, skip, accept a loss, adopt a topic. The laws of 0002 stay; this adds those that the
+-- new moves must keep, and lets through what they need.
+
+ALTER TYPE tideline.batch_kind ADD VALUE 'redrive';
+
+ALTER TABLE tideline.batch ADD COLUMN reason text CHECK (reason <> '');
+COMMENT ON COLUMN tideline.batch.reason IS 'why somebody asked for it; null for what a schedule planned';
+
+-- Set when a person accepts that the log was cut: until the log has passed the head again its end may lie this low.
+ALTER TABLE tideline.stream ADD COLUMN accepted_end bigint CHECK (accepted_end >= 0);
+
+ALTER TABLE tideline.staged_count ADD COLUMN n_bytes bigint NOT NULL DEFAULT 0;
+ALTER TABLE tideline.batch_range ADD COLUMN n_bytes bigint CHECK (n_bytes >= 0);
+COMMENT ON COLUMN tideline.batch_range.n_bytes IS 'keys and values of the records read; what limits.batch_bytes goes by';
+
+-- Which rejects a re-drive takes: as explicit as the ranges of other batches, so that a retry takes the same.
+CREATE TABLE tideline.redrive (
+    batch_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    kafka_offset bigint NOT NULL,
+    PRIMARY KEY (batch_id, stream_id, kafka_offset),
+    FOREIGN KEY (batch_id, stream_id) REFERENCES tideline.batch_range (batch_id, stream_id)
+);
+
+CREATE INDEX coverage_batch ON tideline.coverage (batch_id);
+CREATE INDEX reject_batch ON tideline.reject (batch_id);
+CREATE INDEX batch_pipeline ON tideline.batch (pipeline, batch_id);
+CREATE INDEX event_pipeline ON tideline.event (pipeline, event_id);
+
+-- Coverage of a stream that overlaps a range, by the index of the exclusion constraint: a comparison of plain ids would read the whole table.
+CREATE FUNCTION tideline.covering(stream bigint, wanted int8range) RETURNS SETOF tideline.coverage LANGUAGE sql STABLE AS $$
+    SELECT * FROM tideline.coverage
+    WHERE int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
+$$;
+
+-- The same for reserved ranges.
+CREATE FUNCTION tideline.reserving(stream bigint, wanted int8range) RETURNS SETOF tideline.batch_range LANGUAGE sql STABLE AS $$
+    SELECT * FROM tideline.batch_range
+    WHERE reserves AND int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
+$$;
+
+-- Events: who decided what, and why. The reason is set once, for the transaction, and stands in every event that it causes.
+CREATE FUNCTION tideline.carry_reason() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF coalesce(current_setting('tideline.reason', true), '') <> '' THEN
+        NEW.detail := NEW.detail || jsonb_build_object('reason', current_setting('tideline.reason'));
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER event_carries_the_reason BEFORE INSERT ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.carry_reason();
+
+-- Old events may go, if somebody says in the same transaction up to when; never those of a batch that is open, and no event ever changes.
+CREATE FUNCTION tideline.check_prune() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.at < nullif(current_setting('tideline.prune_before', true), '')::timestamptz AND NOT EXISTS (
+        SELECT FROM tideline.batch WHERE batch_id = OLD.batch_id AND state IN ('planned', 'writing', 'failed', 'published')) THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'DELETE of tideline.event is refused: its rows are history' USING ERRCODE = 'restrict_violation';
+END $$;
+DROP TRIGGER event_is_append_only ON tideline.event;
+CREATE TRIGGER event_is_append_only BEFORE UPDATE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+CREATE TRIGGER event_is_only_pruned BEFORE DELETE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.check_prune();
+
+-- Batches: as in 0002, and the reason never changes either.
+CREATE FUNCTION tideline.check_reason() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+END $$;
+CREATE TRIGGER batch_keeps_its_reason BEFORE UPDATE ON tideline.batch FOR EACH ROW
+    WHEN (NEW.reason IS DISTINCT FROM OLD.reason) EXECUTE FUNCTION tideline.check_reason();
+
+-- Ranges: live ones begin at or behind the head, over offsets that nobody accounts for; backfills never take what a batch has loaded. Counts of a
+-- published batch change in one way only: rejects that were re-driven become written or filtered.
+CREATE OR REPLACE FUNCTION tideline.check_range() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    owner tideline.batch;
+    head bigint;
+BEGIN
+    SELECT * INTO owner FROM tideline.batch WHERE batch_id = NEW.batch_id;
+    IF TG_OP = 'INSERT' THEN
+        SELECT next_offset INTO head FROM tideline.stream WHERE stream_id = NEW.stream_id AND pipeline = owner.pipeline;
+        IF owner.state <> 'planned' OR NEW.n_read IS NOT NULL OR NEW.reserves <> (owner.kind IN ('live', 'backfill')) OR head IS NULL THEN
+            RAISE EXCEPTION 'batch %: a range belongs to a planned batch of its stream''s pipeline', NEW.batch_id USING ERRCODE = 'restrict_violation';
+        END IF;
+        IF owner.kind = 'live' AND (lower(NEW.offsets) < head OR EXISTS (SELECT FROM tideline.covering(NEW.stream_id, NEW.offsets))) THEN
+            RAISE EXCEPTION 'batch %: live offsets % of stream % are accounted for', NEW.batch_id, NEW.offsets, NEW.stream_id
+                USING ERRCODE = 'restrict_violation';
+        END IF;
+        IF owner.kind = 'backfill' AND EXISTS (SELECT FROM tideline.covering(NEW.stream_id, NEW.offsets) c WHERE c.batch_id IS NOT NULL) THEN
+            RAISE EXCEPTION 'batch %: offsets % of stream % are loaded', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF (NEW.batch_id, NEW.stream_id, NEW.offsets, NEW.gaps_allowed, NEW.planned_log_start, NEW.planned_end) IS DISTINCT FROM
+       (OLD.batch_id, OLD.stream_id, OLD.offsets, OLD.gaps_allowed, OLD.planned_log_start, OLD.planned_end)
+       OR (NEW.reserves <> OLD.reserves AND owner.state <> 'abandoned') THEN
+        RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.reserves = OLD.reserves AND owner.state <> 'writing' AND NOT (
+        owner.state IN ('published', 'advanced', 'superseded') AND NEW.n_rejected < OLD.n_rejected
+        AND NEW.n_written >= OLD.n_written AND NEW.n_filtered >= OLD.n_filtered
+        AND (NEW.n_read, NEW.n_gap, NEW.first_read, NEW.last_read, NEW.published_log_start, NEW.published_end, NEW.n_bytes) IS NOT DISTINCT FROM
+            (OLD.n_read, OLD.n_gap, OLD.first_read, OLD.last_read, OLD.published_log_start, OLD.published_end, OLD.n_bytes)) THEN
+        RAISE EXCEPTION 'batch % is %: its counts never change', OLD.batch_id, owner.state USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- Streams: a retired one is history. A log that has passed the head again is whole again.
+CREATE OR REPLACE FUNCTION tideline.check_stream() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.next_offset <> NEW.start_offset THEN
+            RAISE EXCEPTION 'stream of %/%: a new head stands at its start', NEW.topic, NEW.partition USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF (NEW.stream_id, NEW.pipeline, NEW.cluster_id, NEW.topic, NEW.topic_id, NEW.partition, NEW.start_offset) IS DISTINCT FROM
+       (OLD.stream_id, OLD.pipeline, OLD.cluster_id, OLD.topic, OLD.topic_id, OLD.partition, OLD.start_offset) THEN
+        RAISE EXCEPTION 'stream %: identity and start never change', OLD.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF OLD.state = 'retired' THEN
+        RAISE EXCEPTION 'stream % is retired: it never changes', OLD.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.next_offset < OLD.next_offset THEN
+        RAISE EXCEPTION 'stream %: the head never goes back (from % to %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.next_offset > OLD.next_offset THEN
+        IF NOT coalesce(int8range(OLD.next_offset, NEW.next_offset) <@ (
+            SELECT range_agg(offsets::int8range) FROM tideline.covering(NEW.stream_id, int8range(OLD.next_offset, NEW.next_offset))), false) THEN
+            RAISE EXCEPTION 'stream %: the head cannot pass unpublished offsets of [%, %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
+                USING ERRCODE = 'check_violation';
+        END IF;
+        NEW.accepted_end := NULL;
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- Coverage: a hole is decided over offsets that nobody is loading. What is left of one that a backfill has filled in part keeps its date, and with
+-- it its decision.
+CREATE OR REPLACE FUNCTION tideline.check_coverage() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.batch_id IS NOT NULL AND NOT EXISTS (
+        SELECT FROM tideline.batch JOIN tideline.batch_range r USING (batch_id)
+        WHERE batch_id = NEW.batch_id AND r.stream_id = NEW.stream_id AND r.offsets @> NEW.offsets AND state IN ('published', 'advanced', 'superseded')) THEN
+        RAISE EXCEPTION 'batch % has not published % of stream %', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
+    END IF;
+    IF NEW.hole IS NOT NULL AND NEW.recorded_at >= now() AND EXISTS (SELECT FROM tideline.reserving(NEW.stream_id, NEW.offsets)) THEN
+        RAISE EXCEPTION 'offsets % of stream % are reserved by a batch: no hole', NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.record_hole() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO tideline.event (action, pipeline, stream_id, detail)
+    SELECT CASE NEW.hole WHEN 'skipped' THEN 'skip' ELSE 'accept loss' END, pipeline, stream_id,
+           jsonb_build_object('from', lower(NEW.offsets), 'to', upper(NEW.offsets), 'reason', NEW.reason, 'decided_by', NEW.decided_by)
+    FROM tideline.stream WHERE stream_id = NEW.stream_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER hole_writes_its_history AFTER INSERT ON tideline.coverage FOR EACH ROW
+    WHEN (NEW.hole IS NOT NULL AND NEW.recorded_at >= now()) EXECUTE FUNCTION tideline.record_hole();
+
+-- Offsets that are accounted for stay so: their owner may change within a transaction, but at its end each has one.
+CREATE FUNCTION tideline.check_still_covered() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT coalesce(OLD.offsets::int8range <@ (
+        SELECT range_agg(offsets::int8range) FROM tideline.covering(OLD.stream_id, OLD.offsets)), false) THEN
+        RAISE EXCEPTION 'offsets of % of stream % would no longer be accounted for', OLD.offsets, OLD.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER coverage_never_shrinks AFTER UPDATE OR DELETE ON tideline.coverage
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tideline.check_still_covered();
+CREATE TRIGGER coverage_is_never_truncated BEFORE TRUNCATE ON tideline.coverage EXECUTE FUNCTION tideline.refuse();

@@ -1,0 +1,10 @@
+-- Make room in the coverage for a batch's ranges: what others own of them goes, and what they own beside them stays theirs.
+WITH gone AS (
+    DELETE FROM tideline.coverage c USING tideline.batch_range r
+    WHERE r.batch_id = %(batch_id)s
+      AND int8range(c.stream_id, c.stream_id, '[]') && int8range(r.stream_id, r.stream_id, '[]') AND c.offsets::int8range && r.offsets::int8range
+    RETURNING c.*, r.offsets AS taken
+)
+INSERT INTO tideline.coverage (stream_id, offsets, batch_id, hole, reason, decided_by, recorded_at)
+SELECT stream_id, piece, batch_id, hole, reason, decided_by, recorded_at
+FROM gone, LATERAL unnest(int8multirange(offsets::int8range) - int8multirange(taken::int8range)) AS piece;
