@@ -5,6 +5,7 @@ Each verb is safe to call again at any time, after any crash, by any number of p
 
 from tideline.flow.advancing import advance, show_heads
 from tideline.flow.deciding import abandon, accept_loss, adopt_topic, skip
+from tideline.flow.keeping import upkeep
 from tideline.flow.planning import Draft, Plan, dry_run, plan
 from tideline.flow.retrying import retry
 from tideline.flow.telling import describe, published_by
@@ -27,4 +28,5 @@ __all__ = [
     "retry",
     "show_heads",
     "skip",
+    "upkeep",
 ]
