@@ -46,7 +46,9 @@ def _described(ledger: Ledger, query: Composable, table: str) -> tuple[Column, .
             return cursor.description or ()
     except psycopg2.errors.UndefinedTable as error:
         raise FatalError(
-            f"dimension {table}: {error.diag.message_primary}", next_step="create the table, or correct transform.py"
+            f"dimension {table}: {error.diag.message_primary}",
+            next_step="create the table, or correct transform.py",
+            entry="transform",
         ) from error
 
 

@@ -58,6 +58,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
         raise RetryableError(
             f"{attempt}: Spark could not do it: {gist}",
             next_step="run the task again; if that fails as well, look for the first stack trace in the task's log",
+            entry="spark-failed",
         ) from error
 
 

@@ -61,6 +61,7 @@ def isolate(
                 raise StepError(
                     f"{suspect} failed for each of the first {SAMPLE} records: {one_line(error)}",
                     next_step=f"correct {suspect} and run the task again; nothing was published",
+                    entry="transform",
                 ) from error
     return results, refusals
 

@@ -206,6 +206,7 @@ def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) ->
             raise FatalError(
                 f"the transform returned a row of {pair['topic']}/{pair['partition']}, which the batch does not read",
                 next_step="let transform.py give the column `kafka` on as it came",
+                entry="transform",
             )
         if len(pairs) == 1:
             return pa.repeat(pa.scalar(stream_id, pa.int64()), len(kafka))

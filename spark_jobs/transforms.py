@@ -57,14 +57,14 @@ def load(pipeline: Pipeline) -> Transform:
     name = f"tideline_transform_{pipeline.name}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise FatalError(f"{path}: not a Python file", next_step="correct the file's name")
+        raise FatalError(f"{path}: not a Python file", next_step="correct the file's name", entry="transform")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise FatalError(
-            f"{path}: cannot be imported: {type(error).__name__}: {error}", next_step="correct it"
+            f"{path}: cannot be imported: {type(error).__name__}: {error}", next_step="correct it", entry="transform"
         ) from error
     # By value: an executor on another machine has Tideline installed, but not this pipeline's folder.
     cloudpickle.register_pickle_by_value(module)
@@ -77,6 +77,7 @@ def _functions(module: ModuleType) -> Transform:
         raise FatalError(
             f"{module.__file__}: expected a function `records` or `frame`, found neither",
             next_step="define one of them, or delete the file",
+            entry="transform",
         )
     return transform
 
@@ -96,11 +97,13 @@ def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:
         raise FatalError(
             f"transform.py: `records` raised on a table without rows: {type(error).__name__}: {error}",
             next_step="make it work for no rows: that is how its columns are found before anything is read",
+            entry="transform",
         ) from error
     if not isinstance(given, pa.Table) or not _has_kafka(given.schema):
         raise FatalError(
             f"transform.py: `records` must return a pyarrow.Table with the column `kafka` as it came, found {_described(given)}",
             next_step="keep the column `kafka` in what it returns",
+            entry="transform",
         )
     return given.schema
 
@@ -118,11 +121,15 @@ def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataF
         if of_spark or isinstance(error, TidelineError):
             raise  # it read something, and that is what failed
         raise FatalError(
-            f"transform.py: `frame` raised {one_line(error)}", next_step="correct it; nothing was published"
+            f"transform.py: `frame` raised {one_line(error)}",
+            next_step="correct it; nothing was published",
+            entry="transform",
         ) from error
     if not isinstance(given, DataFrame):
         raise FatalError(
-            f"transform.py: `frame` must return a DataFrame, found {type(given).__name__}", next_step="correct it"
+            f"transform.py: `frame` must return a DataFrame, found {type(given).__name__}",
+            next_step="correct it",
+            entry="transform",
         )
     return given
 
@@ -141,6 +148,7 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
             "transform.py: `frame` must return the column `kafka` as it came, once; found columns "
             + ", ".join(schema.names),
             next_step="keep `kafka` through joins; an aggregation may keep max(kafka) of each group",
+            entry="transform",
         )
     return schema
 

@@ -78,6 +78,7 @@ class Broker:
         raise RetryableError(
             f"brokers {self._connection.servers}: a topic of {', '.join(names)} is being deleted and created again",
             next_step="wait until that has ended; the task tries again by itself",
+            entry="kafka-does-not-answer",
         )
 
     def missing(self, found: Iterable[TopicFacts], known: Iterable[str] = ()) -> dict[str, FatalError]:
@@ -206,6 +207,7 @@ def topic_uuid(topic: TopicDescription) -> UUID:
         raise FatalError(
             f"topic {topic.name}: expected a topic id, found none",
             next_step="use brokers that give topics an id: Kafka 2.8 or newer",
+            entry="topic-without-id",
         )
     return UUID(int=(high % 2**64) << 64 | (low % 2**64))
 
@@ -221,5 +223,6 @@ def led_partitions(topic: TopicDescription) -> list[TopicPartition]:
         raise RetryableError(
             f"topic {topic.name}: expected a leader for every partition, found none for {leaderless}",
             next_step="bring the brokers that hold them back; the task tries again by itself",
+            entry="kafka-does-not-answer",
         )
     return [TopicPartition(topic.name, p.id) for p in topic.partitions]

@@ -49,6 +49,7 @@ class Connection:
             raise FatalError(
                 f"brokers {self.servers}: the connection settings do not work: {error.args[0].str()}",
                 next_step="correct source.security in the declaration, or the file that it names",
+                entry="kafka-refuses",
             ) from error
 
     def results(self, futures: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
@@ -130,6 +131,7 @@ class Connection:
             return FatalError(
                 f"brokers {self.servers}, {kind} {name}: not permitted: {error.str()}",
                 next_step=_FORBIDDEN[error.code()],
+                entry="kafka-refuses",
             )
         if refusal := self._errors.get(_UNTRUSTED):
             return self._refused(refusal)
@@ -137,12 +139,14 @@ class Connection:
         return RetryableError(
             f"brokers {self.servers} could not answer: {causes}",
             next_step="check that they run and can be reached from here; the task tries again by itself",
+            entry="kafka-does-not-answer",
         )
 
     def _refused(self, error: KafkaError) -> FatalError:
         return FatalError(
             f"brokers {self.servers} refused the connection: {error.str()}",
             next_step="correct source.security in the declaration, or the variables and files that it names",
+            entry="kafka-refuses",
         )
 
 

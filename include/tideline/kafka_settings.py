@@ -77,4 +77,5 @@ def _pem(key: str, path: str) -> str:
         raise FatalError(
             f"source.security.{key}: expected a readable PEM file at {path}, found: {type(error).__name__}",
             next_step="correct the path, or the file's permissions for the account that runs the task",
+            entry="kafka-refuses",
         ) from error

@@ -55,6 +55,7 @@ def load_named(name: str) -> Pipeline:
     raise FatalError(
         f"{_shown(settings.pipelines_dir())}: expected a folder for pipeline {name!r}, found only: {known}",
         next_step="correct the name, or add the folder",
+        entry="no-such-pipeline",
     )
 
 
@@ -99,6 +100,7 @@ def _folders() -> list[Path]:
         raise FatalError(
             f"{settings.pipelines_dir()}: expected the folder of the pipelines, found {error.strerror}",
             next_step="create it, or point TIDELINE_PIPELINES at it",
+            entry="no-such-pipeline",
         ) from error
 
 
@@ -186,7 +188,7 @@ def _rendered(keys: tuple[Any, ...], found: Any) -> str:
 
 
 def _mistake(problem: str) -> FatalError:
-    return FatalError(problem, next_step=_NEXT_STEP)
+    return FatalError(problem, next_step=_NEXT_STEP, entry="declaration")
 
 
 def _unquoted(problem: str) -> str:

@@ -68,6 +68,7 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
             f"{pipeline.name}: table {pipeline.sink.table} does not fit what the transform produces: "
             + "; ".join(problems),
             next_step=f"alter the table, or correct {pipeline.folder.name}/transform.py and target.sql; nothing was read",
+            entry="table-does-not-fit",
         )
     columns = tuple(found[field.name] for field in produced)
     return Target(schema=schema, table=table, columns=columns, item=pipeline.sink.item)
@@ -104,12 +105,15 @@ def _create(ledger: Ledger, pipeline: Pipeline) -> None:
         raise  # the server's trouble and not the file's
     except psycopg2.Error as error:
         raise FatalError(
-            f"{pipeline.name}: target.sql failed: {str(error).splitlines()[0]}", next_step="correct target.sql"
+            f"{pipeline.name}: target.sql failed: {str(error).splitlines()[0]}",
+            next_step="correct target.sql",
+            entry="table-does-not-fit",
         ) from error
     if not _describe(ledger, schema, table):
         raise FatalError(
             f"{pipeline.name}: target.sql ran, but there is no table {pipeline.sink.table}",
             next_step="make target.sql create the table that sink.table names",
+            entry="table-does-not-fit",
         )
 
 
@@ -191,6 +195,7 @@ def insert_output(ledger: Ledger, target: Target, attempt: Attempt, staging: str
         raise RetryableError(
             f"{attempt}: {sum(tasks.values())} rows were staged, {n_discarded + n_rows} are there: did the server crash in between?",
             next_step="run the task again",
+            entry="staged-rows-are-missing",
         )
     try:
         n_inserted = ledger.run_sql(_sql("insert_staged").format(**names), bound)
@@ -200,6 +205,7 @@ def insert_output(ledger: Ledger, target: Target, attempt: Attempt, staging: str
         raise FatalError(
             f"{attempt}: the transform returned rows whose `kafka` is not a record of the batch",
             next_step="let transform.py give the column `kafka` on as it came",
+            entry="transform",
         )
     return Written(n_written={row["stream_id"]: row["n_written"] for row in counted})
 
@@ -211,8 +217,13 @@ def _refused(attempt: Attempt, target: Target, error: psycopg2.errors.IntegrityE
         return FatalError(
             found,
             next_step="declare sink.item with a column that tells the rows of one record apart, or find out who else writes to this table",
+            entry="table-refuses-rows",
         )
-    return FatalError(found, next_step="drop the constraint, or let transform.py leave out the rows that break it")
+    return FatalError(
+        found,
+        next_step="drop the constraint, or let transform.py leave out the rows that break it",
+        entry="table-refuses-rows",
+    )
 
 
 def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:

@@ -74,7 +74,9 @@ def claim(ledger: Ledger, batch_id: int, writer: Writer, *, stale_after_seconds:
     with ledger.transaction():
         batch = ledger.row("lock_batch", batch_id=batch_id)
         if batch is None:
-            raise FatalError(f"batch {batch_id} is not in the ledger", next_step="check the batch id")
+            raise FatalError(
+                f"batch {batch_id} is not in the ledger", next_step="check the batch id", entry="no-such-batch"
+            )
         state = BatchState(batch["state"])
         if state not in {BatchState.PLANNED, BatchState.FAILED, BatchState.WRITING}:
             return state

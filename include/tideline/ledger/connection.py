@@ -107,6 +107,7 @@ class Ledger:
             raise CommitUnknownError(
                 f"the connection to the ledger was lost during COMMIT: {_first_line(error)}",
                 next_step="run the task again: it looks up what became of the commit",
+                entry="ledger-does-not-answer",
             ) from error
 
     def _rollback(self) -> None:
@@ -169,10 +170,12 @@ def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
         return FatalError(
             f"the ledger's database refused the connection: {text}",
             next_step="check user, password and database name in TIDELINE_LEDGER_URL",
+            entry="ledger-refuses",
         )
     return RetryableError(
         f"the ledger's database cannot be reached: {text}",
         next_step="check that Postgres is up and TIDELINE_LEDGER_URL points to it, then run the task again",
+        entry="ledger-does-not-answer",
     )
 
 
@@ -187,12 +190,15 @@ def _translated(error: psycopg2.Error) -> Exception:
         or code.startswith(("08", "57P", "25P03", "40", "55P03", "53"))
     ):
         return RetryableError(
-            f"the ledger did not carry out a step: {_first_line(error)}", next_step="run the task again"
+            f"the ledger did not carry out a step: {_first_line(error)}",
+            next_step="run the task again",
+            entry="ledger-does-not-answer",
         )
     if code in {"3F000", "42P01"} and "tideline." in str(error):
         return FatalError(
             f"the ledger's tables are missing: {_first_line(error)}",
             next_step="create them with: python -m tideline.ledger.migrate",
+            entry="ledger-not-migrated",
         )
     return error
 

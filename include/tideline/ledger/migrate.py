@@ -30,7 +30,9 @@ def migrations() -> dict[int, tuple[str, str]]:
         number = int(match.group(1)) if match else 0
         if number != len(found) + 1:
             raise FatalError(
-                f"migration {file.name} is not number {len(found) + 1:04}", next_step="number the files 0001, 0002, ..."
+                f"migration {file.name} is not number {len(found) + 1:04}",
+                next_step="number the files 0001, 0002, ...",
+                entry="migration-refused",
             )
         found[number] = (file.name, file.read_text(encoding="utf-8"))
     return found
@@ -52,6 +54,7 @@ def migrate(ledger: Ledger) -> list[str]:
             raise FatalError(
                 f"the ledger has migration {max(applied):04}, this code knows {len(known):04} only",
                 next_step="install the release of Tideline that the ledger was migrated with, or a newer one",
+                entry="migration-refused",
             )
         done = []
         for number, (name, text) in known.items():
@@ -74,6 +77,7 @@ def _apply(ledger: Ledger, name: str, text: str) -> None:
         raise FatalError(
             f"migration {name} failed: {str(error).splitlines()[0]}",
             next_step="remove what stands in its way, and migrate again; nothing was changed",
+            entry="migration-refused",
         ) from error
 
 
@@ -82,6 +86,7 @@ def _check(name: str, checksum: str, applied: str) -> None:
         raise FatalError(
             f"migration {name} has changed since it was applied (sha256 {applied[:12]} then, {checksum[:12]} now)",
             next_step="restore the file as it was released and put the change in a new migration",
+            entry="migration-refused",
         )
 
 

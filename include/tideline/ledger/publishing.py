@@ -213,7 +213,9 @@ def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) ->
     if law == "counts_add_up":
         # Staging is UNLOGGED: a crash of the server empties it, and then staged rows are fewer than records read.
         return RetryableError(
-            f"{attempt}: what was staged is not what was read ({found})", next_step="run the task again"
+            f"{attempt}: what was staged is not what was read ({found})",
+            next_step="run the task again",
+            entry="staged-rows-are-missing",
         )
     step = {
         "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed; else find out what removed the records",
@@ -223,4 +225,5 @@ def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) ->
     return NeedsOperatorError(
         f"{attempt} cannot be published: {law or 'a law of the ledger'} is broken ({found})",
         next_step=step.get(law or "", "look at the counts in tideline.batch_range and the attempts of this batch"),
+        entry="cannot-be-published",
     )
