@@ -39,14 +39,13 @@ def _different(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _anchored(pattern: str) -> str:
-    """Without its ends a pattern would take in more topics than its author sees in it."""
-    if not pattern.startswith("^") or not pattern.endswith("$") or pattern.endswith(r"\$"):
-        raise ValueError(f"expected {_PATTERN}, found {pattern!r}")
+def _regular(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
         raise ValueError(f"expected {_PATTERN}, found {pattern!r}: {error}") from error
+    if pattern.endswith(r"\$"):
+        raise ValueError(f"expected {_PATTERN}, found {pattern!r}: \\$ is a dollar sign and not the end")
     return pattern
 
 
@@ -57,6 +56,8 @@ def _column_type(name: str) -> str:
 
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Topics = Annotated[tuple[Topic, ...], Field(strict=False, min_length=1), AfterValidator(_different)]
+# Without its ends a pattern would take in more topics than its author sees in it.
+TopicPattern = Annotated[str, Field(pattern=r"^\^.*\$$"), AfterValidator(_regular)]
 ColumnType = Annotated[str, AfterValidator(_column_type)]
 
 
@@ -95,7 +96,7 @@ class Source(Section):
         title="What to read; or give topic_pattern",
         description="Kafka topic names, a list of at least one",
     )
-    topic_pattern: Annotated[str, AfterValidator(_anchored)] | None = Field(
+    topic_pattern: TopicPattern | None = Field(
         default=None, title="Read every topic with such a name, also those that are created later", description=_PATTERN
     )
     start: Annotated[Literal["earliest", "latest"] | AwareDatetime, BeforeValidator(_instant)] = Field(
@@ -147,6 +148,7 @@ class Source(Section):
                 f"pipeline {self._pipeline}, key source.security.protocol: "
                 f"expected one of {', '.join(PROTOCOLS)}, found {protocol!r}",
                 next_step="correct the environment variable that the key names",
+                entry="environment",
             )
         values = {
             "bootstrap_servers": self._looked_up("bootstrap_servers", self.bootstrap_servers),
