@@ -71,8 +71,8 @@ def plan(
         ledger: The ledger's session.
         broker: The pipeline's source.
         pipeline: What to plan for.
-        run: Who asks. Once it has batches, it gets the same ones again, whatever it asks for and whatever has happened to them since, unless they
-            were abandoned.
+        run: Who asks. Once it has batches, it gets the same ones again, unless they were abandoned. A run that asks for certain offsets and whose
+            batches are all through is given what is still to be done of them: Airflow reprocesses a past run under its old id.
         request: What to load.
         reason: Why, where a person asks.
 
@@ -126,7 +126,8 @@ def _plan(asked: _Asked, request: Request) -> tuple[Plan, Survey | None]:
     reservations.lock_pipeline(ledger, pipeline.name)
     decisions.abandon_unreadable(ledger, pipeline.name)
     given = reservations.batches_of_run(ledger, pipeline.name, asked.run)
-    if given:
+    # Airflow's backfill clears a past run in place: one that is through may find holes that were left since, or be told to replace.
+    if given and (isinstance(request, NewRecords) or not reservations.are_through(ledger, given)):
         return Plan(given), None
     decisions.set_reason(ledger, asked.reason or "")
     if isinstance(request, OneBatch) and _is_open(asked, request):

@@ -40,6 +40,11 @@ def batches_of_run(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
     ]
 
 
+def are_through(ledger: Ledger, batch_ids: Iterable[int]) -> bool:
+    """Whether nothing is left to do for any of these batches."""
+    return not ledger.rows("list_unfinished", batch_ids=list(batch_ids))
+
+
 def open_batches(ledger: Ledger, pipeline: str, *, kind: BatchKind | None = None) -> list[int]:
     """Batches that somebody still has to write, oldest first; of one kind, or of all."""
     rows = ledger.rows("list_open_batches", pipeline=pipeline)
