@@ -3,7 +3,7 @@
 import json
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -31,6 +31,12 @@ class Sent:
     rejected: set[Place] = field(default_factory=set)
     filtered: set[Place] = field(default_factory=set)
 
+    def add(self, more: "Sent") -> None:
+        """Take in what was sent later."""
+        self.written.update(more.written)
+        self.rejected.update(more.rejected)
+        self.filtered.update(more.filtered)
+
     def compare(self, output: set[Place], rejects: set[Place]) -> list[str]:
         """One line for each way in which what was loaded is not what was sent; none when all is right."""
         found = [
@@ -49,8 +55,10 @@ def create_topic(bootstrap: str, *, partitions: int = PARTITIONS) -> None:
         admin.create_topics([NewTopic(TOPIC, num_partitions=partitions, replication_factor=1)])[TOPIC].result(30)
 
 
-def produce(bootstrap: str, count: int, *, seed: int, malformed_every: int = MALFORMED_EVERY) -> Sent:
-    """Send `count` impressions to the topic, spread over its partitions by user.
+def produce(
+    bootstrap: str, count: int, *, seed: int, malformed_every: int = MALFORMED_EVERY, since: datetime | None = None
+) -> Sent:
+    """Send `count` impressions to the topic, spread over its partitions by user, and in time evenly from `since` to now.
 
     Raises:
         RetryableError: The broker did not acknowledge all of them within two minutes.
@@ -65,7 +73,10 @@ def produce(bootstrap: str, count: int, *, seed: int, malformed_every: int = MAL
         }
     )
     sent = Sent()
-    for number, (user_id, impression_id, kind, value) in enumerate(_impressions(count, seed, malformed_every)):
+    now = datetime.now(UTC)
+    moments = (now - (now - (since or now)) * (count - number) / count for number in range(1, count + 1))
+    impressions = _impressions(moments, seed, malformed_every)
+    for number, (moment, user_id, impression_id, kind, value) in enumerate(impressions):
 
         def acknowledged(
             error: KafkaError | None, message: Message, impression_id: str = impression_id, kind: str = kind
@@ -77,7 +88,8 @@ def produce(bootstrap: str, count: int, *, seed: int, malformed_every: int = MAL
                 else:
                     (sent.rejected if kind == "rejected" else sent.filtered).add(place)
 
-        producer.produce(TOPIC, value, key=user_id, on_delivery=acknowledged)
+        timestamp = int(moment.timestamp() * 1000)
+        producer.produce(TOPIC, value, key=user_id, timestamp=timestamp, on_delivery=acknowledged)
         if number % 1000 == 0:
             producer.poll(0)
     producer.flush(120)
@@ -89,15 +101,16 @@ def produce(bootstrap: str, count: int, *, seed: int, malformed_every: int = MAL
     return sent
 
 
-def _impressions(count: int, seed: int, malformed_every: int) -> Iterator[tuple[str, str, str, bytes]]:
-    """User id, impression id, what should become of it, and the record's value."""
+def _impressions(
+    moments: Iterable[datetime], seed: int, malformed_every: int
+) -> Iterator[tuple[datetime, str, str, str, bytes]]:
+    """For each moment: user id, impression id, what should become of it, and the record's value."""
     chance = random.Random(seed)  # noqa: S311 - repeatable test data
-    now = datetime.now(UTC)
-    for number in range(count):
+    for number, moment in enumerate(moments):
         user_id = f"user-{chance.randrange(50_000)}"
         impression_id = str(uuid.UUID(int=chance.getrandbits(128), version=4))
         if number % malformed_every == malformed_every - 1:
-            yield user_id, impression_id, "rejected", _BROKEN[number // malformed_every % len(_BROKEN)]
+            yield moment, user_id, impression_id, "rejected", _BROKEN[number // malformed_every % len(_BROKEN)]
             continue
         device = chance.choice(
             ["phone", "phone", "desktop", "tablet", "robot"] if number % 10 == 0 else ["phone", "desktop"]
@@ -110,7 +123,10 @@ def _impressions(count: int, seed: int, malformed_every: int) -> Iterator[tuple[
             "country": chance.choice(["DE", "FR", "GB", "JP", "BR", "US"]),
             "device": device,
             "price_micros": chance.randrange(50, 20_000),
-            "shown_at": (now - timedelta(milliseconds=chance.randrange(3_600_000))).isoformat(timespec="milliseconds"),
+            "shown_at": (moment - timedelta(milliseconds=chance.randrange(3_600_000))).isoformat(
+                timespec="milliseconds"
+            ),
             "user_agent": "Mozilla/5.0 (declared by nobody, and so ignored)",
         }
-        yield user_id, impression_id, "filtered" if device == "robot" else "written", json.dumps(value).encode()
+        kind = "filtered" if device == "robot" else "written"
+        yield moment, user_id, impression_id, kind, json.dumps(value).encode()

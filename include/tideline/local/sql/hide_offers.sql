@@ -1,0 +1,2 @@
+-- The mishap of the demo.
+ALTER TABLE ads.offers RENAME TO offers_away;
