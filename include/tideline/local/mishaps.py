@@ -65,8 +65,9 @@ def load_hours_again(ledger: Ledger, airflow: AirflowApi, dag_id: str) -> None:
     start = end - timedelta(hours=HOURS)
     print(f"\n  An Airflow backfill of {HOURS} past hours, {start:%H:%M} to {end:%H:%M} UTC, that says `replace`.")
     with show_step(f"{HOURS} runs"):
-        conf = {"replace": True, "reason": "the demo loads these hours again"}
-        runs = airflow.backfill(dag_id, start, end - timedelta(hours=1), reprocess="completed", **conf)
+        last = end - timedelta(hours=1)
+        why = "the demo loads these hours again"
+        runs = airflow.backfill(dag_id, start, last, reprocess="completed", replace=True, reason=why)
     if failed := [run_id for run_id, state in runs.items() if state != "success"]:
         raise FatalError(f"runs {', '.join(failed)} failed", next_step="look at them in Airflow")
     with ledger.transaction():
