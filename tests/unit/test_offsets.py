@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideline.domain.offsets import OffsetRange, subtract
+from tideline.domain.offsets import OffsetRange, subtract, union
 
 exact = settings(deadline=None, derandomize=True)
 
@@ -27,6 +27,26 @@ def test_subtracting_is_exact_set_arithmetic(whole, taken):
 
 
 @exact
+@given(pieces=st.lists(ranges, max_size=8))
+def test_a_union_is_the_same_offsets_in_as_few_ranges_as_possible(pieces):
+    merged = union(pieces)
+    assert offsets(*merged) == offsets(*pieces)
+    # In order, and between two of them there is always an offset that none has.
+    assert all(left.end < right.start for left, right in pairwise(merged))
+
+
+@exact
+@given(whole=ranges, pieces=st.lists(ranges, max_size=8))
+def test_a_union_takes_away_what_its_ranges_take_away(whole, pieces):
+    assert list(subtract(whole, union(pieces))) == list(subtract(whole, pieces))
+
+
+def test_a_range_within_another_one_adds_nothing_to_a_union():
+    """A shorter range that ends earlier must not cut the longer one before it."""
+    assert union([OffsetRange(5, 6), OffsetRange(0, 10), OffsetRange(10, 12)]) == [OffsetRange(0, 12)]
+
+
+@exact
 @given(left=ranges, right=ranges)
 def test_overlapping_is_sharing_an_offset(left, right):
     assert left.overlaps(right) == right.overlaps(left) == bool(offsets(left) & offsets(right))
@@ -40,8 +60,8 @@ def test_a_range_is_the_set_of_its_offsets(piece, count, offset):
     assert offsets(piece.first(count)) == set(sorted(offsets(piece))[:count])
 
 
-@pytest.mark.parametrize(("start", "end"), [(0, 0), (5, 5), (5, 4), (-1, 4), (-2, -1)])
-def test_a_range_that_is_empty_backward_or_negative_cannot_be_made(start, end):
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (5, 5), (5, 4), (-1, 4), (-2, -1), (0, 2**63)])
+def test_a_range_that_is_empty_backward_negative_or_too_long_cannot_be_made(start, end):
     with pytest.raises(ValueError, match=rf"\[{start}, {end}\)"):
         OffsetRange(start, end)
 

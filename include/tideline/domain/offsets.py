@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+_LAST = 2**63 - 1
+"""Kafka counts in 64 bits, and so do the ledger's columns."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
@@ -11,7 +14,7 @@ class OffsetRange:
     Never empty, never unbounded: what Kafka calls "earliest", "latest" or -1 cannot be written down here.
 
     Raises:
-        ValueError: `start` is negative, or `end` is not above `start`.
+        ValueError: `start` is negative, `end` is not above `start`, or no offset can be as high.
     """
 
     start: int
@@ -22,6 +25,8 @@ class OffsetRange:
             raise ValueError(f"offset range must start at 0 or later, got [{self.start}, {self.end})")
         if self.end <= self.start:
             raise ValueError(f"offset range must not be empty, got [{self.start}, {self.end})")
+        if self.end > _LAST:
+            raise ValueError(f"offset range must end at {_LAST} or before, got [{self.start}, {self.end})")
 
     def __len__(self) -> int:
         return self.end - self.start
