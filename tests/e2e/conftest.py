@@ -1,6 +1,8 @@
 """One real stack for all tests here: Airflow with the project's DAG files, Kafka, Postgres, and Spark as Airflow starts it."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,13 @@ QUICK_TO_NOTICE = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "1",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
 }
+# Beside the project's DAGs those of somebody else, who waits for a pipeline's asset.
+_LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
+BUNDLES = [
+    {"name": "dags-folder", "classpath": _LOCAL, "kwargs": {}},
+    {"name": "downstream", "classpath": _LOCAL, "kwargs": {"path": str(Path(__file__).with_name("dags"))}},
+]
+MORE_DAGS = {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES)}
 QUICK_TO_COMPACT = {"log.cleaner.backoff.ms": "200"}
 
 
@@ -29,7 +38,7 @@ def system(tmp_path_factory) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("e2e")
     pipelines = folder / "pipelines"
     declaring.declare_all(pipelines)
-    airflow = AirflowOptions(dags=PROJECT / "dags", plugins=PROJECT / "plugins", settings=QUICK_TO_NOTICE)
+    airflow = AirflowOptions(dags=PROJECT / "dags", plugins=PROJECT / "plugins", settings=QUICK_TO_NOTICE | MORE_DAGS)
     with Stack(
         folder / "stack",
         airflow=airflow,

@@ -12,6 +12,7 @@ SHARED = Path(__file__).parent / "pipelines"
 UNREACHABLE = "127.0.0.1:1"
 _DEFAULTS = {
     "schedule": "null",
+    "wake": "false",
     "retries": 2,
     "servers": "{env: TIDELINE_KAFKA}",
     "gaps": "refused",
@@ -37,6 +38,8 @@ def declare_all(folder: Path) -> None:
         "compacted": {},
         "open_transaction": {"gaps": "allowed"},
         "conf": {},
+        "announced": {"batch_records": 40},
+        "woken": {"wake": "true"},
         "no_topic": {"retries": 0},
         "no_broker": {"retries": 0, "servers": UNREACHABLE},
         "no_ledger": {"retries": 0},

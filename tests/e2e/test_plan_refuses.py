@@ -11,7 +11,7 @@ import records
 
 def test_an_unknown_key_in_conf_is_refused(system):
     run_id = system.fail("conf", untill="2026-01-01T00:00:00Z")
-    assert "unknown conf untill; known: until" in system.log("conf", run_id, "plan")
+    assert "unknown conf untill; known: load, reason, replace, until, " in system.log("conf", run_id, "plan")
     assert system.batches("conf") == {}
 
 
@@ -21,7 +21,7 @@ def test_a_broken_declaration_names_file_and_key_and_leaves_the_other_dags_alive
     assert "broken/pipeline.yaml:3: retires: unknown key" in log
     assert 'broken/pipeline.yaml:11: limits.batch_records: expected an integer above 0, found "many"' in log
     dags = system.airflow.call("GET", "dags?limit=200")["dags"]
-    assert {dag["dag_id"] for dag in dags} == {folder.name for folder in (system.folder / "pipelines").iterdir()}
+    assert {dag["dag_id"] for dag in dags} >= {folder.name for folder in (system.folder / "pipelines").iterdir()}
     assert system.airflow.call("GET", "importErrors")["import_errors"] == []
 
 

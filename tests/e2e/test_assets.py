@@ -1,0 +1,153 @@
+"""Assets: what a pipeline tells those who wait for it, and what wakes it."""
+
+from urllib.parse import quote
+
+import pytest
+
+import records
+from system import decoded
+
+BATCHES = [[(0, 20), (0, 20)], [(20, 40), (20, 40)], [(40, 50), (40, 50)]]
+
+
+def events(system, asset):
+    """The events of an asset, oldest first."""
+    path = f"assets/events?asset_id={asset_id(system, asset)}&order_by=timestamp&limit=100"
+    return system.airflow.call("GET", path)["asset_events"]
+
+
+def asset_id(system, asset):
+    return described(system, asset)["id"]
+
+
+def described(system, asset):
+    found = system.airflow.call("GET", f"assets?name_pattern={quote(asset)}&limit=100")["assets"]
+    (exact,) = [each for each in found if each["name"] == asset]
+    return exact
+
+
+def runs(system, name):
+    """The runs of a DAG by id, with type and state."""
+    found = system.airflow.call("GET", f"dags/{name}/dagRuns?limit=100")["dag_runs"]
+    return {run["dag_run_id"]: (run["run_type"], run["state"]) for run in found}
+
+
+# What it tells -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def announced(system) -> str:
+    """A run that has published three batches, with a DAG that waits for them."""
+    system.airflow.unpause("downstream")
+    system.fill("announced", 100, partitions=2)
+    return system.run("announced")
+
+
+def test_each_published_batch_is_one_event_with_its_ranges_and_counts(system, announced):
+    found = events(system, "announced")
+    assert {(event["source_dag_id"], event["source_run_id"]) for event in found} == {("announced", announced)}
+    extras = [event["extra"] for event in found]
+    batch_ids = system.planned("announced", announced)
+    assert extras == [expected(batch_id, ranges) for batch_id, ranges in zip(batch_ids, BATCHES, strict=True)]
+
+
+def expected(batch_id, ranges):
+    count = sum(end - start for start, end in ranges)
+    return {
+        "pipeline": "announced",
+        "batch": batch_id,
+        "kind": "live",
+        "ranges": [
+            {"topic": "announced", "partition": partition, "start": start, "end": end}
+            for partition, (start, end) in enumerate(ranges)
+        ],
+        "read": count,
+        "written": count,
+        "rejected": 0,
+        "filtered": 0,
+        "gap": 0,
+    }
+
+
+def test_a_dag_that_waits_for_the_asset_runs_and_is_told_all_of_it(system, announced):
+    run_id = system.wait(lambda: next(iter(runs(system, "downstream")), None), "the waiting DAG to be started")
+    system.succeed("downstream", run_id)
+    assert runs(system, "downstream") == {run_id: ("asset_triggered", "success")}
+    assert system.airflow.returned("downstream", run_id, "told") == [
+        event["extra"] for event in events(system, "announced")
+    ]
+
+
+def test_a_run_that_is_cleared_tells_nothing_twice(system, announced):
+    before = events(system, "announced")
+    system.airflow.clear("announced", announced)
+    system.succeed("announced", announced)
+    assert "asset events for batches none" in system.log("announced", announced, "advance")
+    assert events(system, "announced") == before
+
+
+# What wakes it -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def woken(system) -> dict:
+    """The records of a pipeline that nobody has triggered, once they are loaded."""
+    sent = system.fill("woken", 30, partitions=2)
+    system.airflow.unpause("woken")
+    loaded(system, sent)
+    return sent
+
+
+def more(system, sent, count):
+    numbers = range(len(sent), len(sent) + count)
+    sent |= records.produce(system.bootstrap, "woken", map(records.record, numbers), partitions=2)
+
+
+def loaded(system, sent):
+    """Wait until nothing is missing, and nothing runs that could still add something."""
+    system.wait(lambda: sum(system.heads("woken")) >= len(sent), "the heads to pass the records", seconds=180)
+    quiet(system)
+    assert system.output("woken") == decoded(sent)
+
+
+def quiet(system):
+    system.wait(
+        lambda: all(state in {"success", "failed"} for _, state in runs(system, "woken").values()),
+        "all runs to end",
+        seconds=180,
+    )
+
+
+def test_new_records_wake_a_pipeline_that_nobody_triggers(system, woken):
+    more(system, woken, 20)
+    loaded(system, woken)
+    assert set(runs(system, "woken").values()) == {("asset_triggered", "success")}
+    assert len(system.batches("woken")) >= 2
+
+
+def test_an_event_that_is_doubled_changes_nothing(system, woken):
+    quiet(system)
+    before = (system.output("woken"), system.batches("woken"), system.heads("woken"))
+    known = set(runs(system, "woken"))
+    for _ in range(2):
+        system.airflow.call("POST", "assets/events", asset_id=asset_id(system, "woken records"), extra={})
+    system.wait(lambda: set(runs(system, "woken")) - known, "the events to start a run")
+    quiet(system)
+    assert (system.output("woken"), system.batches("woken"), system.heads("woken")) == before
+    for run_id in set(runs(system, "woken")) - known:
+        assert set(system.states("woken", run_id).values()) == {"skipped"}
+
+
+def test_an_event_that_is_lost_is_made_up_for_by_the_next(system, woken):
+    """What is told about a DAG that is paused is told to nobody, also not later."""
+    system.airflow.call("PATCH", "dags/woken", is_paused=True)
+    told = len(events(system, "woken records"))
+    more(system, woken, 10)
+    system.wait(
+        lambda: len(events(system, "woken records")) > told or not described(system, "woken records")["watchers"],
+        "the event to be lost, or nobody to be looking any more",
+    )
+    assert len(system.output("woken")) == len(woken) - 10
+    system.airflow.unpause("woken")
+    more(system, woken, 10)
+    loaded(system, woken)
