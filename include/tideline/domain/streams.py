@@ -96,6 +96,12 @@ def identity_problem(topic: TopicFacts | None, *, cluster_id: str, topic_id: UUI
     return None
 
 
+def is_other(stream: Stream, topic: TopicFacts) -> bool:
+    """Whether a topic of the same name is not the one, or no longer has the partition, that the stream follows."""
+    found = identity_problem(topic, cluster_id=stream.cluster_id, topic_id=stream.topic_id, partition=stream.partition)
+    return found is not None
+
+
 def range_problem(offsets: OffsetRange, facts: PartitionFacts) -> str | None:
     """Why a range cannot be read as a whole from the right topic, or None."""
     if facts.log_start > offsets.start:

@@ -11,13 +11,17 @@ from datetime import datetime
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import Limits, cut, newest, records_for
-from tideline.domain.streams import Comparison, Stream, compare
+from tideline.domain.streams import Comparison, Stream, compare, is_other, lost
 from tideline.errors import NeedsOperatorError
 from tideline.kafka import Broker
 from tideline.ledger import decisions, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation
 from tideline.pipelines import Pipeline
+
+LATEST_WINS = "latest wins"
+"""Why a policy gives batches up and leaves holes, as the history says it."""
+_POLICY = "policy latest_wins"
 
 Ends = Mapping[tuple[str, int], int]
 """By topic and partition, the offset before which it may be planned."""
@@ -58,6 +62,8 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline) -> Survey:
     for topic, error in missing.items():
         if topic not in followed:
             raise error
+    if pipeline.source.delivery == "latest_wins" and _let_go(ledger, known, topics):
+        known = reservations.streams(ledger, pipeline.name)
     for stream in known:
         if stream.stopped_because is not None and not stream.retired and not pipeline.source.names(stream.topic):
             # It rests, and must not fail every run of the others; named again, it is compared again.
@@ -71,6 +77,20 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline) -> Survey:
         comparison=comparison,
         ready={part[0].stream_id: part for part in (*comparison.ready, *started)},
     )
+
+
+def _let_go(ledger: Ledger, known: Iterable[Stream], topics: Iterable[TopicFacts]) -> int:
+    """Holes over what retention deleted unread, in the name of a policy that would have skipped it; how many."""
+    by_name = {topic.topic: topic for topic in topics}
+    count = 0
+    for stream in known:
+        topic = by_name.get(stream.topic)
+        if topic is None or stream.retired or stream.stopped_because is not None or is_other(stream, topic):
+            continue
+        for piece in lost(stream, topic.partition(stream.partition)):
+            decisions.leave_hole(ledger, stream, piece, "lost", reason=LATEST_WINS, decided_by=_POLICY)
+            count += 1
+    return count
 
 
 def check_cluster(broker: Broker, pipeline: str, expected: set[str]) -> None:
@@ -166,7 +186,7 @@ def skip_to_latest(
                     found.ready[stream_id][0],
                     older,
                     "skipped",
-                    reason="latest wins",
-                    decided_by="policy latest_wins",
+                    reason=LATEST_WINS,
+                    decided_by=_POLICY,
                 )
     return kept

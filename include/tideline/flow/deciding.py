@@ -7,10 +7,9 @@ effect, it changes nothing and says so.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from tideline.domain.facts import TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.requests import NamedRange
-from tideline.domain.streams import Stream, frontier, identity_problem, lost
+from tideline.domain.streams import Stream, frontier, identity_problem, is_other, lost
 from tideline.errors import FatalError
 from tideline.flow import candidates
 from tideline.kafka import Broker
@@ -192,7 +191,7 @@ def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, 
                 next_step="create it, or correct source.topics in the declaration",
                 entry="topic-missing",
             )
-        old = [stream for stream in known if stream.topic == topic and not stream.retired and _is_other(stream, now)]
+        old = [stream for stream in known if stream.topic == topic and not stream.retired and is_other(stream, now)]
         if not old:
             raise FatalError(
                 f"{pipeline.name}: the ledger follows topic id {now.topic_id} of {topic} already: there is nothing to adopt",
@@ -209,11 +208,6 @@ def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, 
     return [f"{stream.label} of topic id {stream.topic_id}: retired at {stream.next_offset}" for stream in old] + [
         f"{stream.label} of topic id {now.topic_id}: begins at {stream.next_offset}" for stream in begun
     ]
-
-
-def _is_other(stream: Stream, now: TopicFacts) -> bool:
-    problem = identity_problem(now, cluster_id=stream.cluster_id, topic_id=stream.topic_id, partition=stream.partition)
-    return problem is not None
 
 
 def _retire(ledger: Ledger, streams: Iterable[Stream]) -> None:

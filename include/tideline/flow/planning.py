@@ -187,7 +187,7 @@ def _new_records(asked: _Asked, found: Survey, request: NewRecords) -> Plan:
 def _latest(asked: _Asked, request: NewRecords, ends: candidates.Ends | None) -> Plan:
     """Only the newest records: what earlier runs did not get to is given up, as far as nobody is writing it."""
     ledger, name = asked.ledger, asked.pipeline.name
-    decisions.abandon_unwritten(ledger, name, "latest wins")
+    decisions.abandon_unwritten(ledger, name, candidates.LATEST_WINS)
     found = candidates.survey(ledger, asked.broker, asked.pipeline)  # what they had reserved is free again
     free = candidates.free_behind_heads(found, ends)
     starts = candidates.offsets_at(asked.broker, found, request.since) if request.since else {}
@@ -246,20 +246,22 @@ def _warn_of_retention(broker: Broker, found: Survey) -> None:
     """Say in time that the oldest unread record has used more than half of its topic's retention: what is deleted unread is lost."""
     now = datetime.now(UTC)
     for topic in found.topics:
-        behind = {
-            facts.partition: stream
+        # What is planned and gone is another matter, and told elsewhere.
+        unread = {
+            facts.partition: max(stream.next_offset, facts.log_start)
             for stream, of, facts in found.ready.values()
             if of.topic == topic.topic and stream.next_offset < facts.end
         }
-        if topic.retention_ms is None or not behind:
+        if topic.retention_ms is None or not unread:
             continue
         half = timedelta(milliseconds=topic.retention_ms / 2)
-        for partition, offset in broker.offsets_at(topic.topic, behind, now - half).items():
-            if offset > behind[partition].next_offset:
+        for partition, offset in broker.offsets_at(topic.topic, unread, now - half).items():
+            if offset > unread[partition]:
                 log.warning(
-                    "%s: the oldest unread record, offset %s, has used more than half of the topic's retention of %s: "
+                    "%s/%s: the oldest unread record, offset %s, has used more than half of the topic's retention of %s: "
                     "load it soon, or raise retention.ms",
-                    behind[partition].label,
-                    behind[partition].next_offset,
+                    topic.topic,
+                    partition,
+                    unread[partition],
                     timedelta(milliseconds=topic.retention_ms),
                 )
