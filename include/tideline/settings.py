@@ -1,6 +1,8 @@
 """Where this deployment's parts are, from the environment. The only module that reads it."""
 
+import getpass
 import os
+import socket
 from pathlib import Path
 
 from tideline.errors import FatalError
@@ -17,7 +19,9 @@ def required(name: str, why: str) -> str:
     value = os.environ.get(name, "")
     if not value:
         raise FatalError(
-            f"environment variable {name} is not set; it holds {why}", next_step=f"set {name} and run again"
+            f"environment variable {name} is not set; it holds {why}",
+            next_step=f"set {name} and run again",
+            entry="environment",
         )
     return value
 
@@ -35,3 +39,30 @@ def pipelines_dir() -> Path:
 def spark_properties() -> str | None:
     """The properties file with which a Spark driver starts: class path, JVM options. None leaves it to Spark's own spark-defaults.conf."""
     return os.environ.get("TIDELINE_SPARK_PROPERTIES") or None
+
+
+def actor() -> str:
+    """Who acts at the command line, as it stands in the history. Defaults to the user and the machine."""
+    given = os.environ.get("TIDELINE_ACTOR")
+    if given:
+        return given
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # in a container the user may have a number and no name
+        user = f"uid {os.getuid()}"
+    return f"cli {user}@{socket.gethostname()}"
+
+
+def airflow() -> tuple[str, str, str] | None:
+    """Where people's commands start DAG runs: address, user and password; None where nothing is configured.
+
+    Raises:
+        FatalError: Some of it is configured.
+    """
+    if not os.environ.get("TIDELINE_AIRFLOW_URL"):
+        return None
+    return (
+        required("TIDELINE_AIRFLOW_URL", "the address of Airflow"),
+        required("TIDELINE_AIRFLOW_USERNAME", "the user in whose name Airflow is asked"),
+        required("TIDELINE_AIRFLOW_PASSWORD", "that user's password"),
+    )

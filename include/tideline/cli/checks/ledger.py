@@ -1,0 +1,139 @@
+"""The ledger: that it answers, is the right database at the right version, may be written, and keeps its laws."""
+
+from collections.abc import Iterable
+
+from tideline.cli.checks import Check, bad, listed, ok, warn
+from tideline.domain.offsets import OffsetRange
+from tideline.ledger import invariants, views
+from tideline.ledger.connection import Ledger
+from tideline.ledger.views import Row
+from tideline.pipelines import Pipeline
+
+_ABOUT = "ledger"
+_OLDEST_POSTGRES = 150_000
+_SILENT_SECONDS = 600
+"""Ten times as long as another run waits before it takes a batch over."""
+
+
+def database(session: Ledger) -> Iterable[Check]:
+    """What must be right before the ledger itself can be asked."""
+    server = invariants.server(session)
+    where = f"database {server['database_name']} as {server['user_name']}, Postgres {server['version'].split()[0]}"
+    yield ok(_ABOUT, "connection", where)
+    if server["version_number"] < _OLDEST_POSTGRES:
+        yield bad(_ABOUT, "version", f"expected Postgres 15 or newer, found {server['version']}", "upgrade the server")
+    if server["is_airflows"]:
+        yield bad(
+            _ABOUT,
+            "own database",
+            f"Airflow keeps its metadata in {server['database_name']}",
+            "give the ledger a database of its own; another one on the same server is fine",
+        )
+    else:
+        yield ok(_ABOUT, "own database", "Airflow's metadata is elsewhere")
+    yield from _migrations(session, server)
+
+
+def _migrations(session: Ledger, server: Row) -> Iterable[Check]:
+    to_migrate = "run: python -m tideline.ledger.migrate"
+    if not server["has_ledger"]:
+        yield bad(_ABOUT, "migrations", "there is no ledger in this database", to_migrate)
+    elif pending := invariants.pending_migrations(session):
+        yield bad(_ABOUT, "migrations", f"missing, or applied in another form: {listed(pending)}", to_migrate)
+    else:
+        yield ok(_ABOUT, "migrations", "up to date")
+
+
+def rights(session: Ledger) -> Iterable[Check]:
+    """What the ledger's user may do."""
+    found = invariants.privileges(session)
+    if found["closed_tables"]:
+        yield bad(
+            _ABOUT,
+            "rights",
+            f"cannot read and write tideline.{listed(found['closed_tables'])}",
+            "grant the ledger's user SELECT, INSERT, UPDATE and DELETE on the schema's tables",
+        )
+    elif not found["can_stage"]:
+        yield bad(_ABOUT, "rights", "cannot make staging tables", "grant the ledger's user CREATE on tideline_staging")
+    else:
+        yield ok(_ABOUT, "rights", "the ledger and staging can be written")
+
+
+def output(session: Ledger, pipeline: Pipeline) -> Check:
+    """Whether the pipeline's table can be written."""
+    table = pipeline.sink.table
+    found = invariants.output_privileges(session, table)
+    if not found["can_write"]:
+        wanted = "SELECT, INSERT and DELETE on it" if found["exists"] else "CREATE on its schema, or create it"
+        return bad(
+            pipeline.name, "output", f"the ledger's user cannot write {table}", f"grant the ledger's user {wanted}"
+        )
+    there = "can be written" if found["exists"] else "is not there yet; the first batch makes it"
+    return ok(pipeline.name, "output", f"{table} {there}")
+
+
+def staging(session: Ledger) -> Iterable[Check]:
+    """What dead attempts have left behind. It costs room and nothing else."""
+    tables = invariants.orphan_staging(session)
+    rows = invariants.orphan_rows(session)
+    if not tables and not rows["n_counts"] and not rows["n_rejects"]:
+        yield ok(_ABOUT, "staging", "nothing is left over")
+        return
+    megabytes = sum(row["n_bytes"] for row in tables) / 1e6
+    yield warn(
+        _ABOUT,
+        "staging",
+        f"nobody writes to {len(tables)} tables of {megabytes:,.1f} MB: {listed(row['table_name'] for row in tables) or 'none'}; "
+        f"{rows['n_counts']} counts and {rows['n_rejects']} rejects are left over",
+        "the DAG `upkeep` clears what belongs to an attempt; drop other tables by hand",
+    )
+
+
+def laws(session: Ledger, name: str) -> Iterable[Check]:
+    """What must hold of a pipeline's rows."""
+    yield _tiling(session, name)
+    yield _sums(name, "counts", invariants.miscounts(session, name), "counts add up in every published range")
+    rejects = invariants.reject_miscounts(session, name)
+    yield _sums(name, "rejects", rejects, "as many rejects are kept as were counted")
+    silent = invariants.silent_attempts(session, name, seconds=_SILENT_SECONDS)
+    if silent:
+        lines = (f"batch {row['batch_id']} (pid {row['pid']} on {row['host']})" for row in silent)
+        yield warn(
+            name,
+            "attempts",
+            f"silent for more than {_SILENT_SECONDS // 60} minutes: {listed(lines)}",
+            "the next run takes it over; to have it sooner: tideline retry BATCH --reason ...",
+        )
+    else:
+        yield ok(name, "attempts", "none has fallen silent")
+
+
+def _tiling(session: Ledger, name: str) -> Check:
+    rows = views.coverage(session, name)
+    broken = [
+        f"{row['topic']}/{row['partition']} {OffsetRange(start, end)}" for row in rows for start, end in row["missing"]
+    ]
+    if broken:
+        return bad(
+            name,
+            "coverage",
+            f"nobody accounts for {listed(broken)}",
+            "was the database restored, or a trigger switched off? Compare with a backup; tideline coverage lists all",
+        )
+    return ok(name, "coverage", f"tiles [start, head) of {len(rows)} streams")
+
+
+def _sums(name: str, check: str, wrong: list[Row], fine: str) -> Check:
+    if not wrong:
+        return ok(name, check, fine)
+    places = (
+        f"batch {row['batch_id']} {row['topic']}/{row['partition']} {OffsetRange(row['start_offset'], row['end_offset'])}"
+        for row in wrong
+    )
+    return bad(
+        name,
+        check,
+        f"do not add up: {listed(places)}",
+        "somebody has changed rows past the laws. Load it again: tideline replay PIPELINE --batch N --reason ...",
+    )

@@ -1,0 +1,64 @@
+"""How much time is left until retention deletes records that nobody has read.
+
+By asking for offsets at a few moments instead of reading records: the answer is a bound, and costs three questions a topic.
+What `retention.bytes` deletes is not in it.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from tideline.cli.reaching import Answer
+from tideline.errors import TidelineError
+from tideline.ledger.views import Row
+
+_QUARTERS = (1, 2, 3)
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def left(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
+    """By stream id, how many quarters of the retention are left at least: 3 is healthy, 0 may be the last hour.
+
+    Streams without unread records, or of topics that keep theirs for ever, have no entry.
+    """
+    unread = [row for row in streams if row["state"] != "retired" and _is_unread(row, answer)]
+    found: dict[int, int] = {}
+    for topic in answer.topics:
+        heads = {row["partition"]: row for row in unread if row["topic_id"] == topic.topic_id}
+        if heads and topic.retention_ms:
+            passed = _passed(answer, topic.topic, heads, timedelta(milliseconds=topic.retention_ms))
+            found |= {heads[partition]["stream_id"]: 3 - quarters for partition, quarters in passed.items()}
+    return found
+
+
+def worded(quarters: int, retention_ms: int) -> str:
+    """As it stands in a table: `> 75% of 7 d`."""
+    bound = f"> {quarters * 25}%" if quarters else "< 25%"
+    return f"{bound} of {duration(retention_ms // 1000)}"
+
+
+def duration(seconds: int) -> str:
+    """In the largest unit that divides it."""
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
+    return f"{seconds // size} {unit}"
+
+
+def _is_unread(row: Row, answer: Answer) -> bool:
+    facts = answer.facts(row["topic_id"], row["partition"])
+    return facts is not None and facts.end > row["next_offset"]
+
+
+def _passed(answer: Answer, topic: str, heads: Mapping[int, Row], retention: timedelta) -> dict[int, int]:
+    """By partition, how many quarters of the retention its oldest unread record has lived through."""
+    now = datetime.now(UTC)
+    passed = dict.fromkeys(heads, 0)
+    for quarter in _QUARTERS:
+        when = now - retention * quarter / 4
+        try:
+            offsets = answer.broker.offsets_at(topic, heads, when) if answer.broker else {}
+        except TidelineError:  # it answered a moment ago; what is not known is left out
+            return {}
+        for partition, offset in offsets.items():
+            # The first record of `when` or later lies behind the head: the one at the head is older.
+            if offset > heads[partition]["next_offset"]:
+                passed[partition] = quarter
+    return passed

@@ -1,0 +1,62 @@
+"""What should hold of the ledger and its database whatever happens, as questions that a person may ask again. Called by `tideline doctor`.
+
+The laws are kept by constraints and triggers; these look at the rows themselves, as they would have to after a restore, or after somebody with
+the right to do so has switched a trigger off. Only looks.
+"""
+
+import hashlib
+
+from tideline.ledger.connection import Ledger
+from tideline.ledger.migrate import migrations
+from tideline.ledger.views import Row
+
+
+def server(ledger: Ledger) -> Row:
+    """The database that the ledger's URL leads to, whether or not there is a ledger in it."""
+    return dict(ledger.rows("view_server")[0])
+
+
+def pending_migrations(ledger: Ledger) -> list[str]:
+    """Names of the migrations that are missing, or that were applied with another text."""
+    applied = {row["number"]: row["checksum"] for row in ledger.rows("list_migrations")}
+    return [
+        name
+        for number, (name, text) in migrations().items()
+        if applied.get(number) != hashlib.sha256(text.encode()).hexdigest()
+    ]
+
+
+def privileges(ledger: Ledger) -> Row:
+    """`can_stage`, and `closed_tables` of the ledger that its user cannot read or write."""
+    return dict(ledger.rows("view_privileges")[0])
+
+
+def output_privileges(ledger: Ledger, table: str) -> Row:
+    """`exists` and `can_write` of an output table, given as schema.table."""
+    schema, name = table.split(".")
+    return dict(ledger.rows("view_output_privileges", schema=schema, table=name)[0])
+
+
+def miscounts(ledger: Ledger, pipeline: str | None) -> list[Row]:
+    """Published ranges whose counts do not add up."""
+    return [dict(row) for row in ledger.rows("view_miscounts", pipeline=pipeline)]
+
+
+def reject_miscounts(ledger: Ledger, pipeline: str | None) -> list[Row]:
+    """Ranges that count other rejects than are kept."""
+    return [dict(row) for row in ledger.rows("view_reject_miscounts", pipeline=pipeline)]
+
+
+def orphan_staging(ledger: Ledger) -> list[Row]:
+    """Staging tables that nobody writes to any more, with their size."""
+    return [dict(row) for row in ledger.rows("view_orphan_staging")]
+
+
+def orphan_rows(ledger: Ledger) -> Row:
+    """`n_counts` and `n_rejects` that attempts have left in the ledger's own staging tables."""
+    return dict(ledger.rows("view_orphan_rows")[0])
+
+
+def silent_attempts(ledger: Ledger, pipeline: str | None, *, seconds: int) -> list[Row]:
+    """Attempts that have been silent for longer than `seconds` and hold a batch as writing."""
+    return [dict(row) for row in ledger.rows("view_silent_attempts", pipeline=pipeline, seconds=seconds)]

@@ -1,0 +1,6 @@
+-- Staging tables of attempts that do not write any more: superseded, failed, or of nobody that the ledger knows.
+SELECT c.relname::text AS table_name, pg_total_relation_size(c.oid) AS n_bytes
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'tideline_staging' AND c.relkind = 'r'
+  AND NOT EXISTS (SELECT FROM tideline.batch WHERE state = 'writing' AND c.relname = 'batch_' || batch_id || '_attempt_' || fence)
+ORDER BY c.relname;

@@ -1,0 +1,9 @@
+-- Whether the ledger's user can write an output table, or make it where there is none. A replay deletes rows.
+SELECT c.oid IS NOT NULL AS exists,
+       CASE WHEN c.oid IS NOT NULL
+            THEN has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'DELETE')
+            WHEN n.oid IS NOT NULL THEN has_schema_privilege(n.oid, 'CREATE')
+            ELSE has_database_privilege(current_database(), 'CREATE') END AS can_write
+FROM (VALUES (1)) AS one
+LEFT JOIN pg_namespace n ON n.nspname = %(schema)s
+LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = %(table)s AND c.relkind IN ('r', 'p');

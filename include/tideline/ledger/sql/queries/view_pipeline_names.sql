@@ -1,0 +1,2 @@
+-- The names of all pipelines that the ledger knows.
+SELECT pipeline FROM tideline.pipeline ORDER BY pipeline;
