@@ -7,6 +7,7 @@ import contextlib
 import difflib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -42,7 +43,7 @@ class Connection:
         self.servers = settings["bootstrap.servers"]
         self._errors: dict[int, KafkaError] = {}
         # Its own log is off: it repeats each failed connection many times a second, and what matters arrives here.
-        own = {"log_level": 0, "error_cb": self._remember}
+        own = {"log_level": 0, "error_cb": partial(_remember, self._errors)}
         try:
             self.admin = AdminClient({**settings, **own})
         except KafkaException as error:  # such as a CA file that is not there
@@ -118,9 +119,6 @@ class Connection:
             if refusal := self._errors.get(_UNAUTHENTICATED):
                 raise self._refused(refusal)
 
-    def _remember(self, error: KafkaError) -> None:
-        self._errors[error.code()] = error
-
     def _explained(self, error: KafkaError, name: str) -> TidelineError:
         """What a client's error means for people; `name` is the topic or group that was asked about."""
         # A partition of a topic that was made just now may be unknown as well, for a moment.
@@ -148,6 +146,11 @@ class Connection:
             next_step="correct source.security in the declaration, or the variables and files that it names",
             entry="kafka-refuses",
         )
+
+
+def _remember(errors: dict[int, KafkaError], error: KafkaError) -> None:
+    """Not a method: client and connection would hold each other, and its threads would live on until the next full garbage collection."""
+    errors[error.code()] = error
 
 
 def _code(future: Future[Any]) -> int | None:

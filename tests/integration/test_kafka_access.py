@@ -1,9 +1,11 @@
 """The laws of getting through to a broker, and of saying why not."""
 
+import gc
 import subprocess
 import time
 from datetime import UTC, datetime
 
+import psutil
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
@@ -94,6 +96,19 @@ def test_brokers_that_do_not_answer_are_named_within_15_seconds():
     with pytest.raises(RetryableError, match=r"brokers 127\.0\.0\.1:1 could not answer"):
         Broker(source("127.0.0.1:1", "events")).topic_facts()
     assert time.monotonic() - started < 15
+
+
+def test_a_broker_that_is_let_go_takes_its_threads_with_it(broker, topic):
+    """Airflow's triggerer makes one every ten seconds, for weeks."""
+    Broker(source(broker.bootstrap, topic)).topic_facts()
+    threads = psutil.Process().num_threads()
+    gc.disable()
+    try:
+        for _ in range(5):
+            Broker(source(broker.bootstrap, topic)).topic_facts()
+        until(lambda: psutil.Process().num_threads() <= threads)
+    finally:
+        gc.enable()
 
 
 def test_a_missing_topic_is_told_with_similar_names_beside_the_facts_of_the_others(broker, topic):
