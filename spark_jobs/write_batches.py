@@ -13,15 +13,16 @@ from psycopg2.sql import SQL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs import reading, transforms
+from spark_jobs import reading, stored, transforms
 from spark_jobs.failures import explained
 from spark_jobs.heartbeat import Heartbeat
-from spark_jobs.sinks import postgres
+from spark_jobs.sinks import postgres, postgres_output
 from spark_jobs.staging import WINNER, Decoding, OnePass, Place, Staging, decoded_schema
 from spark_jobs.transforms import Transform
 from tideline import flow, settings
 from tideline.domain.columns import parse_type
-from tideline.errors import RetryableError, SupersededError, TidelineError
+from tideline.domain.states import BatchKind
+from tideline.errors import NeedsOperatorError, RetryableError, SupersededError, TidelineError
 from tideline.kafka import Broker
 from tideline.kafka_settings import spark_settings
 from tideline.ledger import attempts
@@ -44,8 +45,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with Ledger(settings.ledger_url(), actor=actor) as ledger:
             pipeline = load_named(arguments.pipeline)
-            for batch_id in arguments.batches:
-                write(ledger, pipeline, batch_id, writer)
+            write_all(ledger, pipeline, arguments.batches, writer)
     except TidelineError as error:
         print(f"tideline: {type(error).__name__}: {error}", flush=True)
         return error.exit_code
@@ -61,6 +61,31 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--task-id", required=True)
     parser.add_argument("--try-number", required=True, type=int)
     return parser.parse_args(argv)
+
+
+def write_all(ledger: Ledger, pipeline: Pipeline, batch_ids: Sequence[int], writer: Writer) -> None:
+    """Write batches, one after the other. One that needs a person does not keep the others from being written.
+
+    Raises:
+        NeedsOperatorError: Batches need a person; the others are written.
+        TidelineError: Something that each of the others would meet as well; they are left as they are.
+    """
+    waiting: list[NeedsOperatorError] = []
+    for batch_id in batch_ids:
+        try:
+            write(ledger, pipeline, batch_id, writer)
+        except NeedsOperatorError as error:
+            print(f"{pipeline.name} batch {batch_id} needs a person: {error.problem}", flush=True)
+            waiting.append(error)
+    if len(waiting) == 1:
+        raise waiting[0]
+    if waiting:
+        raise NeedsOperatorError(
+            f"{pipeline.name}: {len(waiting)} of {len(batch_ids)} batches need a person, the others are written:\n    "
+            + "\n    ".join(error.problem for error in waiting),
+            next_step="\n    ".join(dict.fromkeys(error.next_step for error in waiting)),
+            entry="batches-need-a-person",
+        )
 
 
 def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> None:
@@ -93,9 +118,7 @@ def _write(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt)
     )
     decoding = Decoding(place=place, value_format=value.format, columns=columns, records=transform.records, rows=rows)
     spark = session(pipeline.name)
-    split_records = pipeline.limits.split_records
-    options = reading.reader_options(spark_settings(pipeline.source), attempt.ranges, split_records=split_records)
-    raw = reading.read(spark, options)
+    raw = _raw(spark, ledger, pipeline, attempt)
     decoded, frame = _frame(raw, decoding, transform)
     target = postgres.prepare(ledger, pipeline, rows if frame is None else transforms.frame_schema(frame))
     staging = Staging(place=place, target=target, table=postgres.create_staging(ledger, target, attempt))
@@ -108,11 +131,21 @@ def _write(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt)
             broker,
             pipeline,
             attempt,
-            lambda session: postgres.insert_output(session, target, attempt, staging.table, tasks),
+            lambda session: postgres_output.insert_output(session, target, attempt, staging.table, tasks),
             filtered_by_difference=frame is not None,
         )
     _report(attempt, counts)
     _clear(ledger, attempt)
+
+
+def _raw(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> DataFrame:
+    """The records of the batch: out of Kafka or, where they were rejected before, out of the ledger."""
+    if attempt.kind is BatchKind.REDRIVE:
+        return stored.read(spark, ledger, settings.ledger_url(), attempt)
+    split_records = pipeline.limits.split_records
+    return reading.read(
+        spark, reading.reader_options(spark_settings(pipeline.source), attempt.ranges, split_records=split_records)
+    )
 
 
 def _clear(ledger: Ledger, attempt: Attempt) -> None:
@@ -191,9 +224,11 @@ def _superseded_ends(spark: SparkSession, ledger: Ledger, attempt: Attempt) -> I
 
 def _report(attempt: Attempt, counts: Sequence[Counts]) -> None:
     for count in counts:
+        # Between the rejects of a re-drive lies everything else.
+        gap = "" if attempt.kind is BatchKind.REDRIVE else f", gap {count.n_gap}"
         print(
             f"  {count.label}: read {count.n_read}, written {count.n_written}, rejected {count.n_rejected}, "
-            f"filtered {count.n_filtered}, gap {count.n_gap}"
+            f"filtered {count.n_filtered}{gap}"
         )
     total = [sum(values) for values in zip(*((c.n_read, c.n_written, c.n_rejected) for c in counts), strict=True)]
     print(f"{attempt}: published; read {total[0]}, written {total[1]}, rejected {total[2]}", flush=True)

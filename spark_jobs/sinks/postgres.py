@@ -1,7 +1,4 @@
-"""The Postgres append sink.
-
-Executors COPY into a staging table of this attempt; `insert_output` moves the winners' rows into the declared table, inside the ledger's
-transaction.
+"""The Postgres append sink: the declared table, and what executors COPY aside for it. How that becomes output: `postgres_output`.
 
 Its promise: each row of a batch is in the table exactly once, or none of them is. What breaks it: the table in another database than the ledger,
 or somebody else writing rows with the same coordinates.
@@ -16,10 +13,9 @@ import pyarrow as pa
 from psycopg2.sql import SQL, Composable, Identifier
 
 from spark_jobs.sinks.postgres_types import Column, misfit
-from tideline.errors import FatalError, RetryableError
+from tideline.errors import FatalError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
-from tideline.ledger.publishing import Written
 from tideline.pipelines import Pipeline
 
 COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
@@ -79,7 +75,7 @@ def _key(item: str | None) -> list[str]:
 
 
 def _describe(ledger: Ledger, schema: str, table: str) -> dict[str, Column]:
-    rows = ledger.rows_of(_sql("describe_table"), {"schema": schema, "table": table})
+    rows = ledger.rows_of(sink_sql("describe_table"), {"schema": schema, "table": table})
     return {
         row["name"]: Column(
             name=row["name"],
@@ -95,7 +91,7 @@ def _describe(ledger: Ledger, schema: str, table: str) -> dict[str, Column]:
 def _create(ledger: Ledger, pipeline: Pipeline) -> None:
     text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
     # Two first batches at once: the second one waits here, and then finds the table.
-    ledger.rows_of(_sql("lock_creation"), {})
+    ledger.rows_of(sink_sql("lock_creation"), {})
     schema, table = pipeline.sink.table.split(".")
     if _describe(ledger, schema, table):
         return
@@ -137,7 +133,7 @@ def _misfits(found: Mapping[str, Column], produced: pa.Schema) -> list[str]:
 
 
 def _key_fits(ledger: Ledger, schema: str, table: str, item: str | None) -> bool:
-    keys = ledger.rows_of(_sql("list_keys"), {"schema": schema, "table": table})
+    keys = ledger.rows_of(sink_sql("list_keys"), {"schema": schema, "table": table})
     return any(sorted(row["columns"]) == sorted(_key(item)) for row in keys)
 
 
@@ -152,78 +148,14 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
             if column not in {*produced, "kafka_offset"}
         ]
         ledger.run_sql(
-            _sql("create_staging").format(
+            sink_sql("create_staging").format(
                 staging=Identifier(STAGING_SCHEMA, name),
                 target=target.identifier,
-                drop_others=SQL(", ").join(SQL("DROP COLUMN {}").format(_quoted(column)) for column in others),
+                drop_others=SQL(", ").join(SQL("DROP COLUMN {}").format(quoted(column)) for column in others),
             ),
             {},
         )
     return name
-
-
-def insert_output(ledger: Ledger, target: Target, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> Written:
-    """Insert the staged rows of the winning tasks into the target; part of the publishing transaction.
-
-    A record of which any row was rejected is wholly a reject: none of its rows is inserted.
-
-    Args:
-        ledger: A session within the publishing transaction.
-        target: Where the rows go.
-        attempt: Whose rows they are.
-        staging: The attempt's staging table.
-        tasks: Rows that each winning Spark task says it staged, by task attempt id.
-
-    Returns:
-        What was written.
-
-    Raises:
-        RetryableError: Rows are missing in staging: it is not logged, and a crash of the server empties it.
-        FatalError: The transform gave two rows of one record the same key, or rows of records that are not in the batch.
-    """
-    names = {
-        "staging": Identifier(STAGING_SCHEMA, staging),
-        "target": target.identifier,
-        "columns": SQL(", ").join(_quoted(column.name) for column in target.columns),
-        "staged_columns": SQL(", ").join(_quoted("s", column.name) for column in target.columns),
-    }
-    bound = {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id, "tasks": list(tasks)}
-    n_discarded = ledger.run_sql(_sql("discard_rejected").format(**names), bound)
-    counted = ledger.rows_of(_sql("count_staged").format(**names), bound)
-    n_rows = sum(row["n_rows"] for row in counted)
-    if n_discarded + n_rows != sum(tasks.values()):
-        raise RetryableError(
-            f"{attempt}: {sum(tasks.values())} rows were staged, {n_discarded + n_rows} are there: did the server crash in between?",
-            next_step="run the task again",
-            entry="staged-rows-are-missing",
-        )
-    try:
-        n_inserted = ledger.run_sql(_sql("insert_staged").format(**names), bound)
-    except psycopg2.errors.IntegrityError as error:
-        raise _refused(attempt, target, error) from error
-    if n_inserted != n_rows:
-        raise FatalError(
-            f"{attempt}: the transform returned rows whose `kafka` is not a record of the batch",
-            next_step="let transform.py give the column `kafka` on as it came",
-            entry="transform",
-        )
-    return Written(n_written={row["stream_id"]: row["n_written"] for row in counted})
-
-
-def _refused(attempt: Attempt, target: Target, error: psycopg2.errors.IntegrityError) -> FatalError:
-    """What the staging table cannot check, because it needs more than one row: keys and foreign keys."""
-    found = f"{attempt}: {target.schema}.{target.table} refuses the output: {error.diag.message_primary}; {error.diag.message_detail}"
-    if isinstance(error, psycopg2.errors.UniqueViolation):
-        return FatalError(
-            found,
-            next_step="declare sink.item with a column that tells the rows of one record apart, or find out who else writes to this table",
-            entry="table-refuses-rows",
-        )
-    return FatalError(
-        found,
-        next_step="drop the constraint, or let transform.py leave out the rows that break it",
-        entry="table-refuses-rows",
-    )
 
 
 def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:
@@ -231,13 +163,14 @@ def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:
     for fence in fences:
         name = Identifier(STAGING_SCHEMA, f"batch_{batch_id}_attempt_{fence}")
         with ledger.transaction():
-            ledger.run_sql(_sql("drop_staging").format(staging=name), {})
+            ledger.run_sql(sink_sql("drop_staging").format(staging=name), {})
 
 
-def _sql(name: str) -> SQL:
+def sink_sql(name: str) -> SQL:
+    """The text of one of the sink's SQL files."""
     return SQL(statement("spark_jobs.sinks", f"{name}.sql"))
 
 
-def _quoted(*parts: str) -> Identifier:
+def quoted(*parts: str) -> Identifier:
     """A column's name for a statement that goes with parameters: there a percent sign has to be doubled."""
     return Identifier(*(part.replace("%", "%%") for part in parts))

@@ -26,7 +26,7 @@ DEATHS = ["os._exit(3)", "raise KeyboardInterrupt", "raise SystemExit(0)"]
 def staged(loading, monkeypatch):
     """How many rows stood in staging when the winners were picked. There are several COPYs in each task, though there are few records."""
     found = []
-    session, inserted = write_batches.session, write_batches.postgres.insert_output
+    session, inserted = write_batches.session, write_batches.postgres_output.insert_output
 
     def small_batches(name):
         spark = session(name)
@@ -38,7 +38,7 @@ def staged(loading, monkeypatch):
         return inserted(ledger, target, attempt, staging, tasks)
 
     monkeypatch.setattr(write_batches, "session", small_batches)
-    monkeypatch.setattr(write_batches.postgres, "insert_output", counting)
+    monkeypatch.setattr(write_batches.postgres_output, "insert_output", counting)
     return found
 
 
