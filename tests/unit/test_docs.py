@@ -1,15 +1,19 @@
 """What README, docs and container files say about the project is so."""
 
+import ast
 import importlib.util
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
 from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
 from tideline import pipelines
+from tideline.cli import entry as cli
 from tideline.declaration import Declaration, Section
 from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.settings import PROJECT
@@ -141,6 +145,103 @@ def test_ci_runs_the_tests_as_the_readme_does():
     assert script.stat().st_mode & 0o111
     assert text(script).splitlines() == ["#!/usr/bin/env bash", "exec make test"]
     assert "\n    make test\n" in text(README)
+
+
+# The runbook: every refusal has an entry there, and each entry says what can be done ---------------------------------------
+
+RUNBOOK = PROJECT / "docs" / "runbook.md"
+REFUSALS = {"FatalError", "NeedsOperatorError", "StepError"}
+# The tests' errors are nobody's, and the local stack says what to do in its own words.
+UNLISTED = (PROJECT / "tests", PROJECT / "include" / "tideline" / "local")
+
+
+@cache
+def listed() -> dict[Path, ast.Module]:
+    return {p: ast.parse(text(p)) for p in CODE if p.suffix == ".py" and not any(map(p.is_relative_to, UNLISTED))}
+
+
+def errors_made() -> Iterator[tuple[str, ast.Call]]:
+    """Every call that makes an error of ours, with where it stands."""
+    for path, tree in listed().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and "next_step" in keywords(node) and name_of(node).endswith("Error"):
+                yield f"{path.relative_to(PROJECT)}:{node.lineno}", node
+
+
+def name_of(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def keywords(call: ast.Call) -> dict[str | None, ast.expr]:
+    return {keyword.arg: keyword.value for keyword in call.keywords}
+
+
+def words(node: ast.AST) -> str:
+    """All text that stands in a piece of code; what is put in between when it runs is left out."""
+    found = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return "\0".join(" ".join(string.split()) for string in found)
+
+
+def entries_of(call: ast.Call) -> list[str]:
+    """What a call says for `entry`: one slug, or the two of which it takes one."""
+    value = keywords(call).get("entry")
+    choices = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+    return [choice.value for choice in choices if isinstance(choice, ast.Constant)]
+
+
+def runbook() -> dict[str, str]:
+    """The text of each entry by its anchor. Other parts of the page quote no message."""
+    parts = re.split(r"^##+ (.+)$", text(RUNBOOK), flags=re.MULTILINE)[1:]
+    sections = zip(parts[::2], parts[1::2], strict=True)
+    return {heading.lower().replace(" ", "-"): body for heading, body in sections if "**Says:**" in body}
+
+
+def said(entry: str) -> list[str]:
+    """The words by which a message is known as this entry's."""
+    quotes = re.search(r"\*\*Says:\*\*(.*?)\n\n", entry, re.DOTALL)
+    return [" ".join(quote.split()) for quote in re.findall(r"`([^`]+)`", quotes[1] if quotes else "")]
+
+
+def test_every_refusal_has_an_entry_in_the_runbook_and_none_is_left_over():
+    assert {entry for _, call in errors_made() for entry in entries_of(call)} == set(runbook())
+    assert [where for where, call in errors_made() if name_of(call) in REFUSALS and not entries_of(call)] == []
+
+
+def test_an_entry_quotes_each_message_that_leads_to_it():
+    entries = runbook()
+    unlike = []
+    for where, call in errors_made():
+        message = words(call.args[0])
+        quotes = [quote for entry in entries_of(call) for quote in said(entries[entry])]
+        if message and quotes and not any(quote in message for quote in quotes):
+            unlike.append(where)
+    assert unlike == []
+
+
+def test_an_entry_quotes_nothing_that_is_never_said():
+    code = "\0".join(map(words, listed().values()))
+    assert [quote for entry in runbook().values() for quote in said(entry) if quote not in code] == []
+
+
+def test_an_entry_says_what_it_means_where_to_look_and_what_to_do():
+    for name, entry in runbook().items():
+        assert re.findall(r"^\*\*(\w+)", entry, re.MULTILINE) == ["Says", "Means", "Look", "Do"], name
+
+
+def commands(page: str) -> Iterator[tuple[str, set[str]]]:
+    """Each use of the command line in a page: command and options."""
+    for line in re.findall(r"(?:`|^ {4,})tideline ([a-z][^`\n]*)", page, re.MULTILINE):
+        yield line.split()[0], {word for word in line.split() if word.startswith("--")}
+
+
+def test_commands_and_their_options_exist():
+    known = {
+        name: {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        for name, command in typer.main.get_command(cli.app).commands.items()
+    }
+    shown = list(commands(every_page()))
+    assert {name for name, _ in shown} <= set(known)
+    assert {name: unknown for name, options in shown if (unknown := options - known[name])} == {}
 
 
 # Container files: nothing here starts a container, so at least every name and file in them is there -----------------------
