@@ -35,8 +35,9 @@ class Batch:
 class Log:
     """A broker in memory: what a plan may ask of one."""
 
-    def __init__(self) -> None:
-        self.ends = [0] * PARTITIONS
+    def __init__(self, *ends: int) -> None:
+        self.ends = list(ends) or [0] * PARTITIONS
+        self.starts = [0] * len(self.ends)
 
     def cluster_id(self) -> str:
         return "c"
@@ -45,5 +46,6 @@ class Log:
         return {}
 
     def topic_facts(self) -> list[TopicFacts]:
-        facts = (PartitionFacts(partition=n, log_start=0, end=end) for n, end in enumerate(self.ends))
+        bounds = enumerate(zip(self.starts, self.ends, strict=True))
+        facts = (PartitionFacts(partition=n, log_start=start, end=end) for n, (start, end) in bounds)
         return [TopicFacts(cluster_id="c", topic="ads", topic_id=UUID(int=1), compacted=False, partitions=tuple(facts))]

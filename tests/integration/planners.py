@@ -1,13 +1,17 @@
 """Planning as DAG runs do it: a declared pipeline on real topics, and a session of its own for each planner."""
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import ledgers
+from asking import query
 from tideline import flow
 from tideline.domain.requests import NewRecords, Request
 from tideline.flow import Plan
 from tideline.kafka import Broker
+from tideline.ledger import heads, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.pipelines import Pipeline
@@ -15,15 +19,23 @@ from tideline.pipelines import Pipeline
 NAME = "races"
 
 
-def declared(bootstrap: str, *topics: str, start: str = "earliest", name: str = NAME, **limits: int) -> Pipeline:
-    """A pipeline over topics of raw bytes; `limits` are `batch_records` and `run_batches`."""
+def declared(
+    bootstrap: str,
+    *topics: str,
+    start: str = "earliest",
+    name: str = NAME,
+    source: Mapping[str, Any] | None = None,
+    **limits: int,
+) -> Pipeline:
+    """A pipeline over topics of raw bytes; `limits` are `batch_records` and `run_batches`, `source` holds other keys of that section."""
     raw = {
         "description": "A test",
         "source": {
             "bootstrap_servers": bootstrap,
-            "topics": list(topics),
+            **({"topics": list(topics)} if topics else {}),
             "start": start,
             "value": {"format": "bytes"},
+            **(source or {}),
         },
         "sink": {"table": "ads.output"},
         "limits": limits,
@@ -74,3 +86,34 @@ def ranges_of(ledger: Ledger, batch_id: int) -> dict[int, tuple[int, int]]:
     with ledger.transaction():
         rows = ledger.rows("list_ranges", batch_id=batch_id)
     return {row["partition"]: (row["start_offset"], row["end_offset"]) for row in rows}
+
+
+def decide(
+    url: str, pipeline: Pipeline, verb: Callable[..., Any], *asked: object, actor: str = "ada", **named: Any
+) -> Any:
+    """Call a verb that asks the broker, in a session of its own, as a person does."""
+    with Ledger(url, actor=actor) as ledger:
+        return verb(ledger, Broker(pipeline.source), pipeline, *asked, **named)
+
+
+def load(ledger: Ledger, batch_ids: list[int]) -> list[int]:
+    """Publish the batches and move the heads; the same batches."""
+    finish(ledger, batch_ids)
+    heads.advance_published(ledger, NAME)
+    return batch_ids
+
+
+def coverage(ledger: Ledger, partition: int = 0) -> list[tuple[int, int, int | str]]:
+    """(start, end, batch or hole) of one partition, ascending; of all its incarnations."""
+    return query(
+        ledger,
+        "SELECT lower(offsets), upper(offsets), coalesce(batch_id::text::jsonb, to_jsonb(hole)) FROM tideline.coverage"
+        " JOIN tideline.stream USING (stream_id) WHERE partition = %s ORDER BY topic_id, offsets",
+        partition,
+    )
+
+
+def next_offsets(ledger: Ledger) -> dict[int, int]:
+    """The head of each partition that is followed now."""
+    with ledger.transaction():
+        return {s.partition: s.next_offset for s in reservations.streams(ledger, NAME) if not s.retired}
