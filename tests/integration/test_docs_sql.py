@@ -80,5 +80,6 @@ def test_the_docs_show_a_rejected_record_whatever_its_bytes(story):
 
 def test_the_docs_find_offsets_that_nobody_accounts_for(story):
     assert query(story, MISSING) == []
-    query(story, "DELETE FROM tideline.coverage")
+    # As after a restore of single tables: no trigger keeps the account whole then.
+    query(story, "SET LOCAL session_replication_role = replica; DELETE FROM tideline.coverage")
     assert [row[:3] for row in query(story, MISSING)] == [(PIPELINE, "ads", 0)]

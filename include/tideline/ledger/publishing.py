@@ -218,7 +218,9 @@ def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) ->
             entry="staged-rows-are-missing",
         )
     step = {
-        "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed; else find out what removed the records",
+        # What a batch was planned with never changes, so the declaration alone would not help this one.
+        "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed and let the batch be planned anew: "
+        f"tideline abandon {attempt.batch_id} --reason ...; else find out what removed the records",
         "end_not_behind": "find out why the log is shorter than when it was read (unclean election, restore)",
         "retention_not_ahead": "raise the topic's retention; what was deleted before the read is lost",
     }
