@@ -138,9 +138,8 @@ def advance(pipeline_name: str) -> None:
 def keep_up(pipeline_name: str) -> None:
     """Tidy up after one pipeline, and log each thing that was done."""
     with _failing_for_people(), _ledger(get_current_context()) as ledger:
-        done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
-        for line in done or ["nothing to do"]:
-            log.info("%s: %s", pipeline_name, line)
+        for line in flow.upkeep(ledger, pipelines.load_named(pipeline_name)) or [f"{pipeline_name}: nothing to do"]:
+            log.info(line)
 
 
 def _show_heads(ledger: Ledger, pipeline: Pipeline) -> None:
@@ -158,7 +157,7 @@ def _triggered(context: Any) -> Triggered:
         start, end = (datetime.fromisoformat(context[f"data_interval_{edge}"].isoformat()) for edge in ("start", "end"))
         interval = (start, end)
     return Triggered(
-        run_type=str(run.run_type), params=dict(context["params"]), conf_keys=run.conf or {}, interval=interval
+        run_type=run.run_type.value, params=dict(context["params"]), conf_keys=run.conf or {}, interval=interval
     )
 
 
