@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-_LAST = 2**63 - 1
-"""Kafka counts in 64 bits, and so do the ledger's columns."""
+LAST = 2**63 - 1
+"""No offset is as high: Kafka counts in 64 bits, and so do the ledger's columns."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,8 +25,8 @@ class OffsetRange:
             raise ValueError(f"offset range must start at 0 or later, got [{self.start}, {self.end})")
         if self.end <= self.start:
             raise ValueError(f"offset range must not be empty, got [{self.start}, {self.end})")
-        if self.end > _LAST:
-            raise ValueError(f"offset range must end at {_LAST} or before, got [{self.start}, {self.end})")
+        if self.end > LAST:
+            raise ValueError(f"offset range must end at {LAST} or before, got [{self.start}, {self.end})")
 
     def __len__(self) -> int:
         return self.end - self.start

@@ -25,7 +25,7 @@ class Stream:
     """What batches have reserved or people have skipped at or after the head; whoever plans must leave it alone."""
     stopped_because: str | None
     accepted_end: int | None = None
-    """Where the log ended when a person accepted that it had been cut; until it has passed the head again it may end this low."""
+    """Where the log ended when a person accepted that it had been cut; until it has passed its frontier again it may end this low."""
     retired: bool = False
     """Its topic or partition is gone, and a person has said so."""
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import Limits, cut, newest, records_for
-from tideline.domain.streams import Comparison, Stream, compare, is_other, lost
+from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other, lost
 from tideline.errors import NeedsOperatorError
 from tideline.kafka import Broker
 from tideline.ledger import decisions, reservations
@@ -71,6 +71,9 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline) -> Survey:
     comparison = compare(known, topics, missing)
     for stream, problem in comparison.sick:
         reservations.stop_stream(ledger, stream.stream_id, problem)
+    for stream, _, facts in comparison.ready:
+        if stream.accepted_end is not None and facts.end >= frontier(stream):
+            decisions.forget_cut(ledger, stream)
     started = _start_streams(ledger, broker, pipeline, comparison, known)
     return Survey(
         topics=tuple(topics),
@@ -113,9 +116,11 @@ def _start_streams(
     """New partitions: at the declared start, or at their first offset where the topic, or a pattern's set of topics, has grown."""
     source = pipeline.source
     seen = {stream.topic for stream in known}
+    # A pattern may have fitted nothing before: what appears then appears later all the same.
+    late = source.topic_pattern is not None and reservations.was_planned_before(ledger, pipeline.name)
     started = []
     for topic, facts in comparison.unseen:
-        grown = topic.topic in seen or (bool(seen) and source.topic_pattern is not None)
+        grown = late or topic.topic in seen
         start = facts.log_start
         if not grown and source.start == "latest":
             start = facts.end

@@ -7,8 +7,9 @@ effect, it changes nothing and says so.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from tideline.domain.offsets import OffsetRange, subtract
+from tideline.domain.offsets import LAST, OffsetRange, subtract
 from tideline.domain.requests import NamedRange
+from tideline.domain.states import BatchKind
 from tideline.domain.streams import Stream, frontier, identity_problem, is_other, lost
 from tideline.errors import FatalError
 from tideline.flow import candidates
@@ -17,7 +18,9 @@ from tideline.ledger import decisions, heads, reservations
 from tideline.ledger.connection import Ledger
 from tideline.pipelines import Pipeline
 
-_ALL = 2**62
+_RESERVING = (BatchKind.LIVE, BatchKind.BACKFILL)
+_READING = (*_RESERVING, BatchKind.REPLAY)
+"""All but re-drives, which do not read Kafka."""
 
 
 @contextmanager
@@ -61,10 +64,9 @@ def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, 
         found = candidates.survey(ledger, broker, pipeline)
         decisions.set_reason(ledger, reason)  # only now: what the survey stops has a reason of its own
         stream = _followed(found, piece)
+        abandoned = _abandon(ledger, stream, piece.offsets)
+        # Only now: a batch that was open a moment ago may have been published meanwhile. What is refused takes all of it back.
         _check_skip(ledger, found, stream, piece)
-        abandoned = decisions.open_on(ledger, stream, piece.offsets)
-        for batch_id in abandoned:
-            decisions.abandon(ledger, batch_id)
         taken = [owner.offsets for owner in decisions.owners(ledger, [(stream.stream_id, piece.offsets)])]
         for rest in subtract(piece.offsets, taken):
             decisions.leave_hole(ledger, stream, rest, "skipped", reason=reason)
@@ -95,7 +97,7 @@ def _check_skip(ledger: Ledger, found: candidates.Survey, stream: Stream, piece:
     problems = [
         f"{owner.offsets} is loaded by batch {owner.batch_id}"
         for owner in decisions.owners(ledger, [(stream.stream_id, piece.offsets)])
-        if owner.batch_id is not None and not owner.is_open
+        if owner.batch_id is not None
     ]
     if piece.offsets.start < stream.start_offset:
         problems.append(f"the stream begins at {stream.start_offset}: what lies before is not loaded anyway")
@@ -151,25 +153,30 @@ def _accept(ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Str
         )
     facts = topic.partition(stream.partition)
     if facts.log_start > stream.next_offset:
-        _abandon(ledger, stream, OffsetRange(stream.next_offset, facts.log_start))
+        _abandon(ledger, stream, OffsetRange(stream.next_offset, facts.log_start), _READING)
     if facts.end < frontier(stream):
-        _abandon(ledger, stream, OffsetRange(facts.end, _ALL))
+        _abandon(ledger, stream, OffsetRange(facts.end, LAST), _READING)
     now = next(s for s in reservations.streams(ledger, pipeline) if s.stream_id == stream.stream_id)
     gone = lost(now, facts)
     for piece in gone:
         decisions.leave_hole(ledger, stream, piece, "lost", reason=reason)
-    cut = facts.end < now.next_offset
+    reached = frontier(now)
+    cut = facts.end < reached
     decisions.resume(ledger, stream, accepted_end=facts.end if cut else None)
     if gone:
         return f"{stream.label}: {', '.join(map(str, gone))} recorded as lost; goes on at {facts.log_start}"
     if cut:
-        return f"{stream.label}: the log ends at {facts.end}; goes on at {now.next_offset} once the log has passed it"
+        return f"{stream.label}: the log ends at {facts.end}; goes on at {reached} once the log has passed it"
     return f"{stream.label}: nothing is missing now; goes on at {now.next_offset}"
 
 
-def _abandon(ledger: Ledger, stream: Stream, offsets: OffsetRange) -> None:
-    for batch_id in decisions.open_on(ledger, stream, offsets):
+def _abandon(
+    ledger: Ledger, stream: Stream, offsets: OffsetRange, kinds: Iterable[BatchKind] = _RESERVING
+) -> list[int]:
+    batch_ids = decisions.open_on(ledger, stream, offsets, kinds)
+    for batch_id in batch_ids:
         decisions.abandon(ledger, batch_id)
+    return batch_ids
 
 
 def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, *, reason: str) -> list[str]:
@@ -212,5 +219,5 @@ def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, 
 
 def _retire(ledger: Ledger, streams: Iterable[Stream]) -> None:
     for stream in streams:
-        _abandon(ledger, stream, OffsetRange(0, _ALL))
+        _abandon(ledger, stream, OffsetRange(0, LAST), _READING)
         decisions.retire(ledger, stream)

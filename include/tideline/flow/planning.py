@@ -1,23 +1,18 @@
 """plan: give a run its batches. What may be planned is found in `candidates` and `targets`."""
 
-import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects, Request, Window
-from tideline.domain.states import BatchKind, BatchState
-from tideline.errors import FatalError
-from tideline.flow import candidates, targets
-from tideline.flow.advancing import stopped
+from tideline.domain.states import BatchKind
+from tideline.flow import candidates, targets, warning
 from tideline.flow.candidates import Survey
 from tideline.kafka import Broker
 from tideline.ledger import attempts, decisions, heads, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.pipelines import Pipeline
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +43,21 @@ class _Asked:
     run: Run
     reason: str | None
 
+    @property
+    def latest_wins(self) -> bool:
+        """Whether the pipeline wants the newest records and never works through what lies behind."""
+        return self.pipeline.source.delivery == "latest_wins"
+
     def reserve(
-        self, kind: BatchKind, found: Survey, free: candidates.Free, *, supersedes: int | None = None
+        self,
+        kind: BatchKind,
+        found: Survey,
+        free: candidates.Free,
+        *,
+        run_batches: int | None = None,
+        supersedes: int | None = None,
     ) -> list[int]:
-        """All of the free ranges, as batches of one kind."""
-        run_batches = self.pipeline.limits.run_batches if kind is BatchKind.LIVE else None
+        """The free ranges as batches of one kind: all of them, or as many as `run_batches` says."""
         wanted = candidates.batches(self.ledger, self.pipeline, found, free, run_batches=run_batches)
         return reservations.reserve(
             self.ledger, self.pipeline.name, self.run, kind, wanted, reason=self.reason, supersedes=supersedes
@@ -83,13 +88,20 @@ def plan(
     """
     # What an earlier run published and did not get to advance is finished here, in case this run finds nothing else to do.
     heads.advance_published(ledger, pipeline.name)
-    asked = _Asked(ledger=ledger, broker=broker, pipeline=pipeline, run=run, reason=reason)
+    why = (reason or "").strip() or None
+    asked = _Asked(ledger=ledger, broker=broker, pipeline=pipeline, run=run, reason=why)
     with ledger.transaction():
         planned, found = _plan(asked, request)
     if found is not None:
-        _report_stopped(pipeline, found, planned)
-        _warn_of_retention(broker, found)
+        _report(pipeline, request, planned, found)
+        warning.warn_of_retention(broker, found)
     return planned
+
+
+def _report(pipeline: Pipeline, request: Request, planned: Plan, found: Survey) -> None:
+    """Who asks for certain ranges or a batch is told about those, and not stopped by streams that have nothing to do with them."""
+    everything = isinstance(request, NewRecords | Window)
+    warning.report_stopped(pipeline.name, found, alone=everything and not planned.batch_ids)
 
 
 def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request) -> tuple[list[Draft], list[str]]:
@@ -97,18 +109,19 @@ def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request
     asked = _Asked(
         ledger=ledger, broker=broker, pipeline=pipeline, run=Run(dag_id="dry run", run_id="dry run"), reason=None
     )
-    drafts: list[Draft] = []
-    notes: list[str] = []
     try:
         with ledger.transaction():
+            # In the order of a plan: one that has its turn would wait for the heads, and these for its turn.
+            reservations.lock_pipeline(ledger, pipeline.name)
             heads.walk(ledger, pipeline.name)
-            planned, _ = _plan(asked, request)
-            notes += planned.notes
-            drafts += [_drafted(ledger, batch_id) for batch_id in planned.batch_ids]
+            planned, found = _plan(asked, request)
+            drafts = [_drafted(ledger, batch_id) for batch_id in planned.batch_ids]
             raise _UndoError  # noqa: TRY301 - the way out of a transaction that must not be kept
     except _UndoError:
         pass
-    return drafts, notes
+    if found is not None:
+        _report(pipeline, request, planned, found)
+    return drafts, planned.notes
 
 
 class _UndoError(Exception):
@@ -130,36 +143,22 @@ def _plan(asked: _Asked, request: Request) -> tuple[Plan, Survey | None]:
     if given and (isinstance(request, NewRecords) or not reservations.are_through(ledger, given)):
         return Plan(given), None
     decisions.set_reason(ledger, asked.reason or "")
-    if isinstance(request, OneBatch) and _is_open(asked, request):
+    if isinstance(request, OneBatch) and targets.is_open(ledger, pipeline, request):
         planned, found = Plan([request.batch_id]), None
     elif isinstance(request, Rejects):
         planned, found = _rejects(asked, request), None
     else:
+        if asked.latest_wins and isinstance(request, NewRecords):
+            # What earlier runs did not get to is given up, as far as nobody is writing it.
+            decisions.abandon_unwritten(ledger, pipeline.name, candidates.LATEST_WINS)
         found = candidates.survey(ledger, asked.broker, pipeline)
-        # Streams may have stopped just now: what was planned with them is planned again without them.
-        decisions.abandon_unreadable(ledger, pipeline.name)
+        if decisions.abandon_unreadable(ledger, pipeline.name):
+            # Streams have stopped just now, and what was reserved together with them is free again.
+            found = candidates.survey(ledger, asked.broker, pipeline)
         decisions.set_reason(ledger, asked.reason or "")
         planned = _load(asked, found, request)
     reservations.join_run(ledger, pipeline.name, asked.run, planned.batch_ids)
     return planned, found
-
-
-def _is_open(asked: _Asked, request: OneBatch) -> bool:
-    batch = asked.ledger.row("find_batch", batch_id=request.batch_id)
-    if batch is None or batch["pipeline"] != asked.pipeline.name:
-        found = f"it belongs to {batch['pipeline']}" if batch else "the ledger does not have it"
-        raise FatalError(
-            f"{asked.pipeline.name}: expected batch {request.batch_id} to be one of this pipeline's, but {found}",
-            next_step=f"look for it: tideline batches {asked.pipeline.name}",
-            entry="no-such-batch",
-        )
-    if batch["kind"] == BatchKind.REDRIVE and batch["state"] not in {"planned", "writing", "failed"}:
-        raise FatalError(
-            f"batch {request.batch_id} re-drove rejects: it has no offsets of its own to load again",
-            next_step="replay the batch that had rejected them, or re-drive what is still rejected",
-            entry="no-such-batch",
-        )
-    return BatchState(batch["state"]) in {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
 
 
 def _load(asked: _Asked, found: Survey, request: NewRecords | Window | Ranges | OneBatch) -> Plan:
@@ -177,46 +176,52 @@ def _load(asked: _Asked, found: Survey, request: NewRecords | Window | Ranges | 
 
 def _new_records(asked: _Asked, found: Survey, request: NewRecords) -> Plan:
     ends = candidates.offsets_at(asked.broker, found, request.until) if request.until else None
-    if asked.pipeline.source.delivery == "latest_wins":
-        return _latest(asked, request, ends)
     free = candidates.free_behind_heads(found, ends)
+    if asked.latest_wins:
+        starts = candidates.offsets_at(asked.broker, found, request.since) if request.since else {}
+        free = candidates.skip_to_latest(asked.ledger, asked.pipeline, found, free, starts)
     opened = reservations.open_batches(asked.ledger, asked.pipeline.name)
-    return Plan(opened + asked.reserve(BatchKind.LIVE, found, free))
-
-
-def _latest(asked: _Asked, request: NewRecords, ends: candidates.Ends | None) -> Plan:
-    """Only the newest records: what earlier runs did not get to is given up, as far as nobody is writing it."""
-    ledger, name = asked.ledger, asked.pipeline.name
-    decisions.abandon_unwritten(ledger, name, candidates.LATEST_WINS)
-    found = candidates.survey(ledger, asked.broker, asked.pipeline)  # what they had reserved is free again
-    free = candidates.free_behind_heads(found, ends)
-    starts = candidates.offsets_at(asked.broker, found, request.since) if request.since else {}
-    kept = candidates.skip_to_latest(ledger, asked.pipeline, found, free, starts)
-    return Plan(reservations.open_batches(ledger, name) + asked.reserve(BatchKind.LIVE, found, kept))
+    new = asked.reserve(BatchKind.LIVE, found, free, run_batches=asked.pipeline.limits.run_batches)
+    return Plan(opened + new)
 
 
 def _window(asked: _Asked, found: Survey, request: Window) -> Plan:
-    """Below the heads what is missing, and everything from the heads to the window's end: then the order of several windows does not matter."""
+    """Everything from the heads to the window's end, and what else of the window is missing: then the order of several windows does not matter."""
     starts = candidates.offsets_at(asked.broker, found, request.start)
     ends = candidates.offsets_at(asked.broker, found, request.end)
-    latest = asked.pipeline.source.delivery == "latest_wins"  # it never works through what lies behind
+    live = [] if asked.latest_wins else _up_to(asked, found, ends)
     wanted = []
-    for stream_id, (stream, topic, facts) in found.ready.items():
+    for stream_id, (_, topic, facts) in found.ready.items():
         place = topic.topic, facts.partition
-        end = ends[place] if latest else min(ends[place], stream.next_offset)
-        if starts[place] < end:
-            wanted.append((stream_id, OffsetRange(starts[place], end)))
-    new = [] if latest else asked.reserve(BatchKind.LIVE, found, candidates.free_behind_heads(found, ends))
-    past = _targets(asked, found, wanted, replace=request.replace)
-    # Heads only pass what is published in order: without the batches before its own this run could not end by itself.
-    opened = reservations.open_batches(asked.ledger, asked.pipeline.name, kind=BatchKind.LIVE) if new else []
-    return Plan(past.batch_ids + sorted({*opened, *new}), past.notes)
+        if starts[place] < ends[place]:
+            wanted.append((stream_id, OffsetRange(starts[place], ends[place])))
+    past = _targets(asked, found, wanted, replace=request.replace, given=live)
+    return Plan(past.batch_ids + live, past.notes)
+
+
+def _up_to(asked: _Asked, found: Survey, ends: candidates.Ends) -> list[int]:
+    """What lies between the heads and certain ends, with the open batches that stand there.
+
+    Heads only pass what is published in order: without the batches before its own a run could not end by itself.
+    """
+    behind = candidates.free_behind_heads(found, ends)
+    new = asked.reserve(BatchKind.LIVE, found, behind)
+    opened = decisions.open_ahead(asked.ledger, [stream for stream, _, _ in found.ready.values()]) if behind else []
+    return sorted({*opened, *new})
 
 
 def _targets(
-    asked: _Asked, found: Survey, wanted: targets.Wanted, *, replace: bool, supersedes: int | None = None
+    asked: _Asked,
+    found: Survey,
+    wanted: targets.Wanted,
+    *,
+    replace: bool,
+    supersedes: int | None = None,
+    given: Collection[int] = (),
 ) -> Plan:
-    shares = targets.share(asked.ledger, found, wanted, replace=replace)
+    """Backfills and replays of what is wanted, but for what the run is `given` anyway."""
+    shares = targets.share(asked.ledger, found, wanted, replace=replace, given=given)
+    targets.check_held(found, shares)
     batch_ids = asked.reserve(BatchKind.BACKFILL, found, shares.missing)
     batch_ids += asked.reserve(BatchKind.REPLAY, found, shares.loaded, supersedes=supersedes)
     return Plan(batch_ids, shares.notes)
@@ -231,37 +236,3 @@ def _rejects(asked: _Asked, request: Rejects) -> Plan:
         )
         reservations.take_rejects(asked.ledger, batch_ids[-1], chosen)
     return Plan(batch_ids, [] if batch_ids else ["no rejects fit what was asked for"])
-
-
-def _report_stopped(pipeline: Pipeline, found: Survey, planned: Plan) -> None:
-    streams = [(stream.label, stream.next_offset, problem) for stream, problem in found.comparison.sick]
-    streams += [(stream.label, stream.next_offset, str(stream.stopped_because)) for stream in found.comparison.stopped]
-    if streams and not planned.batch_ids:
-        raise stopped(pipeline.name, streams)
-    for label, head, problem in streams:
-        log.error("%s: stopped stream %s at offset %s: %s", pipeline.name, label, head, problem)
-
-
-def _warn_of_retention(broker: Broker, found: Survey) -> None:
-    """Say in time that the oldest unread record has used more than half of its topic's retention: what is deleted unread is lost."""
-    now = datetime.now(UTC)
-    for topic in found.topics:
-        # What is planned and gone is another matter, and told elsewhere.
-        unread = {
-            facts.partition: max(stream.next_offset, facts.log_start)
-            for stream, of, facts in found.ready.values()
-            if of.topic == topic.topic and stream.next_offset < facts.end
-        }
-        if topic.retention_ms is None or not unread:
-            continue
-        half = timedelta(milliseconds=topic.retention_ms / 2)
-        for partition, offset in broker.offsets_at(topic.topic, unread, now - half).items():
-            if offset > unread[partition]:
-                log.warning(
-                    "%s/%s: the oldest unread record, offset %s, has used more than half of the topic's retention of %s: "
-                    "load it soon, or raise retention.ms",
-                    topic.topic,
-                    partition,
-                    unread[partition],
-                    timedelta(milliseconds=topic.retention_ms),
-                )

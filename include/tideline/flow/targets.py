@@ -1,6 +1,6 @@
 """What a plan may reserve for a wish: a window of time, explicit ranges, a batch, rejects. Called within the plan's transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tideline.domain.facts import PartitionFacts
@@ -31,8 +31,8 @@ class Shares:
     """Why some of it is left alone."""
 
 
-def share(ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool) -> Shares:
-    """Sort wanted ranges of ready streams by who has them now."""
+def share(ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool, given: Collection[int] = ()) -> Shares:
+    """Sort wanted ranges of ready streams by who has them now. What the run is `given` anyway needs no note."""
     shares = Shares()
     owned: dict[int, list[Owner]] = {}
     for owner in decisions.owners(ledger, wanted):
@@ -44,12 +44,12 @@ def share(ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool) -> Sh
         ]
         free = list(subtract(piece, (owner.offsets for owner in owners)))
         if free:
-            shares.missing.setdefault(stream_id, []).extend(free)
+            shares.missing[stream_id] = union([*shares.missing.get(stream_id, []), *free])
         replaced = [owner.offsets for owner in owners if replace and _why_not(owner) is None]
         if replaced:
-            shares.loaded.setdefault(stream_id, []).extend(union(replaced))
+            shares.loaded[stream_id] = union([*shares.loaded.get(stream_id, []), *replaced])
         for owner in owners:
-            if not replace or _why_not(owner) is not None:
+            if owner.batch_id not in given and (not replace or _why_not(owner) is not None):
                 why = _why_not(owner) or f"loaded by batch {owner.batch_id}; say `replace` to load it again"
                 shares.notes.append(f"{label} {owner.offsets}: {why}")
     return shares
@@ -68,7 +68,7 @@ def named(found: Survey, request: Ranges) -> list[tuple[int, OffsetRange]]:
     """Explicit ranges with the streams that they mean.
 
     Raises:
-        FatalError: A range names a partition that cannot be read, or offsets that Kafka does not hold; all of them are named.
+        FatalError: Ranges name partitions that cannot be read; all of them are named.
     """
     streams = {(stream.topic, stream.partition): stream.stream_id for stream, _, _ in found.ready.values()}
     stopped = {stream.label: problem for stream, problem in found.comparison.sick}
@@ -85,35 +85,69 @@ def named(found: Survey, request: Ranges) -> list[tuple[int, OffsetRange]]:
         else:
             known = ", ".join(sorted(f"{topic}/{partition}" for topic, partition in streams)) or "none"
             problems.append(f"{piece}: no such partition; the pipeline reads {known[:500]}")
-    return held(found, wanted, problems)
+    _refuse(problems)
+    return wanted
 
 
-def held(found: Survey, wanted: Wanted, problems: Iterable[str] = ()) -> list[tuple[int, OffsetRange]]:
-    """The wanted ranges, if Kafka holds them all.
+def check_held(found: Survey, shares: Shares) -> None:
+    """Make sure that Kafka holds what is to be read. What is loaded and stays may be gone.
 
     Raises:
-        FatalError: It does not, or there were problems before; says what is still there.
+        FatalError: It does not; says what is still there.
     """
-    listed = list(problems)
-    for stream_id, piece in wanted:
+    problems = []
+    for stream_id, piece in sorted(
+        (stream_id, piece)
+        for part in (shares.missing, shares.loaded)
+        for stream_id, pieces in part.items()
+        for piece in pieces
+    ):
         stream, _, facts = found.ready[stream_id]
         if piece.start < facts.log_start or piece.end > facts.end:
             holds = f"[{facts.log_start}, {facts.end})" if facts.end > facts.log_start else "nothing"
-            listed.append(f"{stream.label} {piece}: Kafka holds {holds} of this partition")
-    if listed:
+            problems.append(f"{stream.label} {piece}: Kafka holds {holds} of this partition")
+    _refuse(problems)
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
         raise FatalError(
-            "what was asked for cannot be read:\n    " + "\n    ".join(listed),
+            "what was asked for cannot be read:\n    " + "\n    ".join(problems),
             next_step="ask for ranges that are still there; nothing was planned",
             entry="offsets-not-in-kafka",
         )
-    return list(wanted)
+
+
+def is_open(ledger: Ledger, pipeline: Pipeline, request: OneBatch) -> bool:
+    """Whether somebody still has to write the batch: then it is joined as it stands.
+
+    Raises:
+        FatalError: It is not one of the pipeline's, or was a re-drive that is through.
+    """
+    batch = ledger.row("find_batch", batch_id=request.batch_id)
+    if batch is None or batch["pipeline"] != pipeline.name:
+        found = f"it belongs to {batch['pipeline']}" if batch else "the ledger does not have it"
+        raise FatalError(
+            f"{pipeline.name}: expected batch {request.batch_id} to be one of this pipeline's, but {found}",
+            next_step=f"look for it: tideline batches {pipeline.name}",
+            entry="no-such-batch",
+        )
+    if BatchState(batch["state"]) in {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}:
+        return True
+    if batch["kind"] == BatchKind.REDRIVE:
+        raise FatalError(
+            f"batch {request.batch_id} re-drove rejects: it has no offsets of its own to load again",
+            next_step="replay the batch that had rejected them, or re-drive what is still rejected",
+            entry="no-such-batch",
+        )
+    return False
 
 
 def of_batch(ledger: Ledger, found: Survey, request: OneBatch) -> list[tuple[int, OffsetRange]]:
     """The ranges of a batch that is not open any more.
 
     Raises:
-        FatalError: It was a re-drive, or a stream of it cannot be read any more.
+        FatalError: A stream of it cannot be read any more.
     """
     problems = []
     wanted = []
@@ -124,7 +158,8 @@ def of_batch(ledger: Ledger, found: Survey, request: OneBatch) -> list[tuple[int
             problems.append(
                 f"{piece}: the ledger follows topic id {piece.topic_id}, which the brokers do not have, or the stream is stopped"
             )
-    return held(found, wanted, problems)
+    _refuse(problems)
+    return wanted
 
 
 def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[list[tuple[int, int]]]:

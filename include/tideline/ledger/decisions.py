@@ -7,7 +7,7 @@ that a batch has reserved; the ledger's triggers see to both.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tideline.domain.offsets import OffsetRange
+from tideline.domain.offsets import LAST, OffsetRange
 from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import Stream
 from tideline.errors import FatalError
@@ -92,10 +92,23 @@ def abandon(ledger: Ledger, batch_id: int) -> None:
         ledger.rows("abandon_batch", batch_id=batch_id)
 
 
-def open_on(ledger: Ledger, stream: Stream, offsets: OffsetRange) -> list[int]:
-    """Open batches that have reserved some of the offsets, oldest first."""
-    rows = ledger.rows("list_open_on_stream", stream_id=stream.stream_id, start=offsets.start, end=offsets.end)
+def open_on(ledger: Ledger, stream: Stream, offsets: OffsetRange, kinds: Iterable[BatchKind]) -> list[int]:
+    """Open batches of these kinds over some of the offsets, oldest first."""
+    rows = ledger.rows(
+        "list_open_on_stream",
+        stream_id=stream.stream_id,
+        start=offsets.start,
+        end=offsets.end,
+        kinds=[str(kind) for kind in kinds],
+    )
     return [row["batch_id"] for row in rows]
+
+
+def open_ahead(ledger: Ledger, streams: Iterable[Stream]) -> list[int]:
+    """Open batches that have reserved offsets behind the heads: until they are published no head gets past them."""
+    kinds = (BatchKind.LIVE, BatchKind.BACKFILL)
+    found = (open_on(ledger, stream, OffsetRange(stream.next_offset, LAST), kinds) for stream in streams)
+    return sorted({batch_id for batch_ids in found for batch_id in batch_ids})
 
 
 def leave_hole(
@@ -114,8 +127,13 @@ def leave_hole(
 
 
 def resume(ledger: Ledger, stream: Stream, *, accepted_end: int | None) -> None:
-    """Let a stopped stream go on; while its log has not passed the head it may end at `accepted_end`."""
+    """Let a stopped stream go on; while its log has not passed what was planned or read it may end at `accepted_end`."""
     ledger.run("resume_stream", stream_id=stream.stream_id, accepted_end=accepted_end)
+
+
+def forget_cut(ledger: Ledger, stream: Stream) -> None:
+    """The log is whole again: a person who accepted its end has not accepted the next cut."""
+    ledger.run("forget_cut", stream_id=stream.stream_id)
 
 
 def retire(ledger: Ledger, stream: Stream) -> None:
@@ -123,29 +141,40 @@ def retire(ledger: Ledger, stream: Stream) -> None:
     ledger.run("retire_stream", stream_id=stream.stream_id)
 
 
-def abandon_unreadable(ledger: Ledger, pipeline: str) -> None:
-    """Abandon open batches that hold a stopped stream, so that the offsets of the others can be planned again.
+def abandon_unreadable(ledger: Ledger, pipeline: str) -> list[int]:
+    """Abandon open batches that hold a stopped stream, so that the offsets of the others can be planned again; returns them.
 
     Without this a batch over all partitions fails for ever because of one of them.
     """
     rows = ledger.rows("list_batches_of_stopped", pipeline=pipeline)
-    _abandon_unwritten(
-        ledger, (row["batch_id"] for row in rows), "a stream of it has stopped; the others are planned again"
+    reason = "a stream of it has stopped; the others are planned again"
+    return _abandon_unwritten(ledger, pipeline, [row["batch_id"] for row in rows], reason)
+
+
+def abandon_unwritten(ledger: Ledger, pipeline: str, reason: str) -> list[int]:
+    """Abandon the open live batches of a pipeline; returns them."""
+    rows = ledger.rows("list_open_batches", pipeline=pipeline)
+    return _abandon_unwritten(
+        ledger, pipeline, [row["batch_id"] for row in rows if row["kind"] == BatchKind.LIVE], reason
     )
 
 
-def abandon_unwritten(ledger: Ledger, pipeline: str, reason: str) -> None:
-    """Abandon the open live batches of a pipeline."""
-    rows = ledger.rows("list_open_batches", pipeline=pipeline)
-    _abandon_unwritten(ledger, (row["batch_id"] for row in rows if row["kind"] == BatchKind.LIVE), reason)
+def _abandon_unwritten(ledger: Ledger, pipeline: str, batch_ids: Iterable[int], reason: str) -> list[int]:
+    """Abandon batches, except those that somebody is writing: they will publish or fail by themselves.
 
-
-def _abandon_unwritten(ledger: Ledger, batch_ids: Iterable[int], reason: str) -> None:
-    """Abandon batches, except those that somebody is writing: they will publish or fail by themselves."""
+    Those are not even locked: a large batch is being published for minutes, and no plan waits for that.
+    """
+    rows = ledger.rows("list_being_written", pipeline=pipeline, stale_seconds=STALE_AFTER_SECONDS)
+    written = {row["batch_id"] for row in rows}
+    abandoned = []
     set_reason(ledger, reason)
     for batch_id in batch_ids:
+        if batch_id in written:
+            continue
         try:
             abandon(ledger, batch_id)
-        except FatalError:
+        except FatalError:  # somebody was quicker
             continue
+        abandoned.append(batch_id)
     set_reason(ledger, "")
+    return abandoned

@@ -32,6 +32,11 @@ def lock_pipeline(ledger: Ledger, pipeline: str) -> None:
     ledger.rows("lock_pipeline", pipeline=pipeline)
 
 
+def was_planned_before(ledger: Ledger, pipeline: str) -> bool:
+    """Whether an earlier transaction has planned for this pipeline, whatever it found."""
+    return bool(ledger.rows("find_pipeline", pipeline=pipeline)[0]["planned_before"])
+
+
 def batches_of_run(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
     """The batches that `run` was given before, in order, without those that were abandoned since."""
     return [

@@ -46,7 +46,7 @@ CREATE FUNCTION tideline.carry_reason() RETURNS trigger
     AS $$
 BEGIN
     IF coalesce(current_setting('tideline.reason', true), '') <> '' THEN
-        NEW.detail := NEW.detail || jsonb_build_object('reason', current_setting('tideline.reason'));
+        NEW.detail := jsonb_build_object('reason', current_setting('tideline.reason')) || NEW.detail;
     END IF;
     RETURN NEW;
 END $$;
@@ -57,7 +57,7 @@ CREATE FUNCTION tideline.check_batch() RETURNS trigger
 BEGIN
     IF (NEW.batch_id, NEW.pipeline, NEW.kind, NEW.dag_id, NEW.run_id, NEW.seq, NEW.planned_at) IS DISTINCT FROM
        (OLD.batch_id, OLD.pipeline, OLD.kind, OLD.dag_id, OLD.run_id, OLD.seq, OLD.planned_at)
-       OR NEW.supersedes IS DISTINCT FROM OLD.supersedes THEN
+       OR (NEW.supersedes, NEW.reason) IS DISTINCT FROM (OLD.supersedes, OLD.reason) THEN
         RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
     END IF;
     IF NOT (OLD.state || '>' || NEW.state) = ANY (ARRAY[
@@ -76,7 +76,7 @@ BEGIN
     END IF;
     IF NEW.state = 'advanced' AND NEW.kind = 'live' AND EXISTS (
         SELECT FROM tideline.batch_range JOIN tideline.stream USING (stream_id)
-        WHERE batch_id = NEW.batch_id AND next_offset < upper(offsets)) THEN
+        WHERE batch_id = NEW.batch_id AND next_offset < upper(offsets) AND stream.state <> 'retired') THEN
         RAISE EXCEPTION 'batch %: not every head has passed it', OLD.batch_id USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
@@ -91,7 +91,7 @@ BEGIN
         WHERE batch_id = NEW.batch_id AND r.stream_id = NEW.stream_id AND r.offsets @> NEW.offsets AND state IN ('published', 'advanced', 'superseded')) THEN
         RAISE EXCEPTION 'batch % has not published % of stream %', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
     END IF;
-    IF NEW.hole IS NOT NULL AND NEW.recorded_at >= now() AND EXISTS (SELECT FROM tideline.reserving(NEW.stream_id, NEW.offsets)) THEN
+    IF NEW.hole IS NOT NULL AND (TG_OP = 'UPDATE' OR NEW.recorded_at >= now()) AND EXISTS (SELECT FROM tideline.reserving(NEW.stream_id, NEW.offsets)) THEN
         RAISE EXCEPTION 'offsets % of stream % are reserved by a batch: no hole', NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
@@ -155,13 +155,6 @@ BEGIN
     RETURN NEW;
 END $$;
 
-CREATE FUNCTION tideline.check_reason() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
-END $$;
-
 CREATE FUNCTION tideline.check_still_covered() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -200,7 +193,6 @@ BEGIN
             RAISE EXCEPTION 'stream %: the head cannot pass unpublished offsets of [%, %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
                 USING ERRCODE = 'check_violation';
         END IF;
-        NEW.accepted_end := NULL;
     END IF;
     RETURN NEW;
 END $$;
@@ -241,7 +233,7 @@ BEGIN
                            WHEN 'abandoned' THEN 'abandon' ELSE 'supersede' END,
             NEW.pipeline, NEW.batch_id, NEW.attempt, OLD.state, NEW.state);
     IF NEW.state = 'abandoned' THEN
-        UPDATE tideline.batch_range SET reserves = false WHERE batch_id = NEW.batch_id;
+        UPDATE tideline.batch_range SET reserves = false WHERE batch_id = NEW.batch_id AND reserves;
     END IF;
     RETURN NULL;
 END $$;
@@ -591,8 +583,6 @@ CREATE TRIGGER batch_begins_planned BEFORE INSERT ON tideline.batch FOR EACH ROW
 
 CREATE TRIGGER batch_is_never_deleted BEFORE DELETE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
-CREATE TRIGGER batch_keeps_its_reason BEFORE UPDATE ON tideline.batch FOR EACH ROW WHEN ((new.reason IS DISTINCT FROM old.reason)) EXECUTE FUNCTION tideline.check_reason();
-
 CREATE TRIGGER batch_keeps_its_states BEFORE UPDATE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.check_batch();
 
 CREATE TRIGGER batch_writes_its_history AFTER INSERT OR UPDATE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.record_batch();
@@ -618,6 +608,8 @@ CREATE TRIGGER hole_writes_its_history AFTER INSERT ON tideline.coverage FOR EAC
 CREATE TRIGGER range_is_never_deleted BEFORE DELETE ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER range_stays_as_planned BEFORE INSERT OR UPDATE ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.check_range();
+
+CREATE TRIGGER redrive_stays_as_planned BEFORE DELETE OR UPDATE ON tideline.redrive FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER stream_is_never_deleted BEFORE DELETE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 

@@ -6,7 +6,7 @@ ALTER TYPE tideline.batch_kind ADD VALUE 'redrive';
 ALTER TABLE tideline.batch ADD COLUMN reason text CHECK (reason <> '');
 COMMENT ON COLUMN tideline.batch.reason IS 'why somebody asked for it; null for what a schedule planned';
 
--- Set when a person accepts that the log was cut: until the log has passed the head again its end may lie this low.
+-- Set when a person accepts that the log was cut: until the log has passed what was planned or read again its end may lie this low.
 ALTER TABLE tideline.stream ADD COLUMN accepted_end bigint CHECK (accepted_end >= 0);
 
 ALTER TABLE tideline.staged_count ADD COLUMN n_bytes bigint NOT NULL DEFAULT 0;
@@ -21,6 +21,7 @@ CREATE TABLE tideline.redrive (
     PRIMARY KEY (batch_id, stream_id, kafka_offset),
     FOREIGN KEY (batch_id, stream_id) REFERENCES tideline.batch_range (batch_id, stream_id)
 );
+CREATE TRIGGER redrive_stays_as_planned BEFORE UPDATE OR DELETE ON tideline.redrive FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE INDEX coverage_batch ON tideline.coverage (batch_id);
 CREATE INDEX reject_batch ON tideline.reject (batch_id);
@@ -39,11 +40,12 @@ CREATE FUNCTION tideline.reserving(stream bigint, wanted int8range) RETURNS SETO
     WHERE reserves AND int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
 $$;
 
--- Events: who decided what, and why. The reason is set once, for the transaction, and stands in every event that it causes.
+-- Events: who decided what, and why. The reason is set once, for the transaction, and stands in every event that it causes; an event that has its own
+-- keeps it.
 CREATE FUNCTION tideline.carry_reason() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF coalesce(current_setting('tideline.reason', true), '') <> '' THEN
-        NEW.detail := NEW.detail || jsonb_build_object('reason', current_setting('tideline.reason'));
+        NEW.detail := jsonb_build_object('reason', current_setting('tideline.reason')) || NEW.detail;
     END IF;
     RETURN NEW;
 END $$;
@@ -62,13 +64,53 @@ DROP TRIGGER event_is_append_only ON tideline.event;
 CREATE TRIGGER event_is_append_only BEFORE UPDATE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 CREATE TRIGGER event_is_only_pruned BEFORE DELETE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.check_prune();
 
--- Batches: as in 0002, and the reason never changes either.
-CREATE FUNCTION tideline.check_reason() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Batches: as in 0002, and the reason never changes either. The head of a stream that has retired is history and in nobody's way, and a batch that
+-- reserves nothing has nothing to give back.
+CREATE OR REPLACE FUNCTION tideline.check_batch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    IF (NEW.batch_id, NEW.pipeline, NEW.kind, NEW.dag_id, NEW.run_id, NEW.seq, NEW.planned_at) IS DISTINCT FROM
+       (OLD.batch_id, OLD.pipeline, OLD.kind, OLD.dag_id, OLD.run_id, OLD.seq, OLD.planned_at)
+       OR (NEW.supersedes, NEW.reason) IS DISTINCT FROM (OLD.supersedes, OLD.reason) THEN
+        RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NOT (OLD.state || '>' || NEW.state) = ANY (ARRAY[
+        'planned>writing', 'writing>writing', 'failed>writing', 'writing>failed', 'writing>published', 'published>advanced',
+        'planned>abandoned', 'failed>abandoned', 'published>superseded', 'advanced>superseded']) THEN
+        RAISE EXCEPTION 'batch %: no way from % to %', OLD.batch_id, OLD.state, NEW.state USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.state = 'writing' AND (NEW.fence <> OLD.fence + 1 OR NEW.attempt IS NOT DISTINCT FROM OLD.attempt) THEN
+        RAISE EXCEPTION 'batch %: a claim raises the fence by one and names a new attempt', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.state <> 'writing' AND (NEW.fence, NEW.attempt) IS DISTINCT FROM (OLD.fence, OLD.attempt) THEN
+        RAISE EXCEPTION 'batch %: only a claim changes the attempt', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.state = 'published' AND EXISTS (SELECT FROM tideline.batch_range WHERE batch_id = NEW.batch_id AND n_read IS NULL) THEN
+        RAISE EXCEPTION 'batch %: a batch without counts cannot be published', OLD.batch_id USING ERRCODE = 'check_violation';
+    END IF;
+    IF NEW.state = 'advanced' AND NEW.kind = 'live' AND EXISTS (
+        SELECT FROM tideline.batch_range JOIN tideline.stream USING (stream_id)
+        WHERE batch_id = NEW.batch_id AND next_offset < upper(offsets) AND stream.state <> 'retired') THEN
+        RAISE EXCEPTION 'batch %: not every head has passed it', OLD.batch_id USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
 END $$;
-CREATE TRIGGER batch_keeps_its_reason BEFORE UPDATE ON tideline.batch FOR EACH ROW
-    WHEN (NEW.reason IS DISTINCT FROM OLD.reason) EXECUTE FUNCTION tideline.check_reason();
+
+CREATE OR REPLACE FUNCTION tideline.record_batch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO tideline.event (action, pipeline, batch_id, to_state)
+        VALUES ('plan', NEW.pipeline, NEW.batch_id, NEW.state);
+        RETURN NULL;
+    END IF;
+    INSERT INTO tideline.event (action, pipeline, batch_id, attempt, from_state, to_state)
+    VALUES (CASE NEW.state WHEN 'writing' THEN 'claim' WHEN 'failed' THEN 'fail' WHEN 'published' THEN 'publish' WHEN 'advanced' THEN 'advance'
+                           WHEN 'abandoned' THEN 'abandon' ELSE 'supersede' END,
+            NEW.pipeline, NEW.batch_id, NEW.attempt, OLD.state, NEW.state);
+    IF NEW.state = 'abandoned' THEN
+        UPDATE tideline.batch_range SET reserves = false WHERE batch_id = NEW.batch_id AND reserves;
+    END IF;
+    RETURN NULL;
+END $$;
 
 -- Ranges: live ones begin at or behind the head, over offsets that nobody accounts for; backfills never take what a batch has loaded. Counts of a
 -- published batch change in one way only: rejects that were re-driven become written or filtered.
@@ -107,7 +149,7 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Streams: a retired one is history. A log that has passed the head again is whole again.
+-- Streams: a retired one is history.
 CREATE OR REPLACE FUNCTION tideline.check_stream() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -133,13 +175,12 @@ BEGIN
             RAISE EXCEPTION 'stream %: the head cannot pass unpublished offsets of [%, %)', OLD.stream_id, OLD.next_offset, NEW.next_offset
                 USING ERRCODE = 'check_violation';
         END IF;
-        NEW.accepted_end := NULL;
     END IF;
     RETURN NEW;
 END $$;
 
--- Coverage: a hole is decided over offsets that nobody is loading. What is left of one that a backfill has filled in part keeps its date, and with
--- it its decision.
+-- Coverage: a hole is decided over offsets that nobody is loading, and never grows. What is left of one that a backfill has filled in part is a new row
+-- that keeps the date, and with it the decision.
 CREATE OR REPLACE FUNCTION tideline.check_coverage() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.batch_id IS NOT NULL AND NOT EXISTS (
@@ -147,7 +188,7 @@ BEGIN
         WHERE batch_id = NEW.batch_id AND r.stream_id = NEW.stream_id AND r.offsets @> NEW.offsets AND state IN ('published', 'advanced', 'superseded')) THEN
         RAISE EXCEPTION 'batch % has not published % of stream %', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
     END IF;
-    IF NEW.hole IS NOT NULL AND NEW.recorded_at >= now() AND EXISTS (SELECT FROM tideline.reserving(NEW.stream_id, NEW.offsets)) THEN
+    IF NEW.hole IS NOT NULL AND (TG_OP = 'UPDATE' OR NEW.recorded_at >= now()) AND EXISTS (SELECT FROM tideline.reserving(NEW.stream_id, NEW.offsets)) THEN
         RAISE EXCEPTION 'offsets % of stream % are reserved by a batch: no hole', NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;

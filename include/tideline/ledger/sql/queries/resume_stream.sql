@@ -1,3 +1,3 @@
--- stopped -> active, by a person's decision. Until the log has passed the head again its end may lie at accepted_end.
+-- stopped -> active, by a person's decision. Until the log has passed what was planned or read its end may lie at accepted_end.
 UPDATE tideline.stream SET state = 'active', stopped_because = NULL, accepted_end = %(accepted_end)s
 WHERE stream_id = %(stream_id)s AND state = 'stopped';

@@ -1,0 +1,441 @@
+"""Streams that stop, and what a person may decide about them: to accept a loss, or to adopt a topic that was created again."""
+
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import TopicPartition
+
+import ledgers
+from asking import query, state
+from ledger_model import Log
+from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
+from racing import together
+from tideline import flow
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.requests import NamedRange, NewRecords, Ranges
+from tideline.errors import FatalError, NeedsOperatorError
+from tideline.ledger import heads
+from tideline.ledger.connection import Ledger
+from topics import created, exists, produce, recreate, until
+
+WHY = "the source has them no longer"
+
+
+@pytest.fixture
+def topic(admin):
+    return created(admin, f"losses_{uuid4().hex[:8]}", partitions=2)
+
+
+def delete_before(admin, topic, offset, partition=0):
+    admin.delete_records([TopicPartition(topic, partition, offset)])[TopicPartition(topic, partition)].result()
+
+
+def accept(url, pipeline, topic, partition=None):
+    return decide(url, pipeline, flow.accept_loss, topic, partition, reason=WHY)
+
+
+def adopt(url, pipeline, topic):
+    return decide(url, pipeline, flow.adopt_topic, topic, reason=WHY)
+
+
+def stopped(ledger):
+    return query(
+        ledger, "SELECT topic, partition, stopped_because FROM tideline.stream WHERE state = 'stopped' ORDER BY 1, 2"
+    )
+
+
+def decided(ledger):
+    """(action, topic and partition, reason) of what a person's decisions did, in order."""
+    return query(
+        ledger,
+        "SELECT action, topic || '/' || partition, detail ->> 'reason' FROM tideline.event LEFT JOIN tideline.stream USING (stream_id)"
+        " WHERE actor = 'ada' AND action NOT IN ('move head', 'stop') ORDER BY event_id",
+    )
+
+
+# accept_loss, retention ------------------------------------------------------------------------------------------
+
+
+def test_exactly_the_unread_offsets_that_are_gone_are_recorded_as_lost(broker, admin, topic, ledger, ledger_url):
+    pipeline = declared(broker.bootstrap, topic, batch_records=4)
+    produce(broker, topic, 4)
+    [first] = load(ledger, plan(ledger_url, pipeline, "first"))
+    produce(broker, topic, 8)
+    delete_before(admin, topic, 9)
+    with pytest.raises(
+        NeedsOperatorError, match=rf"offsets \[4, 9\) are gone.*(.*\n)*.*tideline accept-loss {NAME} {topic}/0"
+    ):
+        plan(ledger_url, pipeline, "second")
+    assert accept(ledger_url, pipeline, topic) == [f"{topic}/0: [4, 9) recorded as lost; goes on at 9"]
+    assert coverage(ledger) == [(0, 4, first), (4, 9, "lost")]
+    assert query(ledger, "SELECT reason, decided_by FROM tideline.coverage WHERE hole = 'lost'") == [(WHY, "ada")]
+    assert decided(ledger) == [("accept loss", f"{topic}/0", WHY), ("resume", f"{topic}/0", WHY)]
+    assert next_offsets(ledger)[0] == 9
+    assert [ranges_of(ledger, n) for n in plan(ledger_url, pipeline, "second")] == [{0: (9, 12)}]
+
+
+def test_offsets_that_an_open_batch_had_reserved_are_lost_as_well(broker, admin, topic, ledger, ledger_url):
+    """Those of it that are there, and those of the other partitions, are planned again."""
+    pipeline = declared(broker.bootstrap, topic)
+    produce(broker, topic, 10)
+    produce(broker, topic, 5, partition=1)
+    [batch_id] = plan(ledger_url, pipeline, "first")
+    delete_before(admin, topic, 6)
+    attempt = ledgers.claim(ledger, batch_id)
+    with pytest.raises(NeedsOperatorError, match=rf"{topic}/0 \[0, 10\): offsets \[0, 6\) are gone"):
+        decide(ledger_url, pipeline, lambda own, asked, _: flow.check_source(own, asked, attempt))
+    with pytest.raises(FatalError, match="is being written"):
+        accept(ledger_url, pipeline, topic, 0)
+    ledgers.attempts.fail(ledger, attempt, "unreadable")
+    accept(ledger_url, pipeline, topic, 0)
+    assert state(ledger, batch_id)[0] == "abandoned"
+    assert coverage(ledger) == [(0, 6, "lost")]
+    assert [ranges_of(ledger, n) for n in plan(ledger_url, pipeline, "second")] == [{0: (6, 10), 1: (0, 5)}]
+
+
+def test_what_was_published_before_it_was_deleted_is_not_lost(broker, admin, topic, ledger, ledger_url):
+    """The head does not stand behind it yet, because a batch before it has failed."""
+    pipeline = declared(broker.bootstrap, topic, batch_records=3)
+    produce(broker, topic, 9)
+    first, second, third = plan(ledger_url, pipeline, "first")
+    finish(ledger, [second])
+    delete_before(admin, topic, 8)
+    with pytest.raises(NeedsOperatorError):
+        decide(ledger_url, pipeline, lambda own, asked, _: flow.check_source(own, asked, ledgers.claim(own, first)))
+    query(ledger, "UPDATE tideline.attempt SET heartbeat_at = now() - interval '1 hour'")
+    assert accept(ledger_url, pipeline, topic) == [f"{topic}/0: [0, 3), [6, 8) recorded as lost; goes on at 8"]
+    assert coverage(ledger) == [(0, 3, "lost"), (3, 6, second), (6, 8, "lost")]
+    assert [state(ledger, n)[0] for n in (first, second, third)] == ["abandoned", "advanced", "abandoned"]
+    assert next_offsets(ledger)[0] == 8
+
+
+def test_a_stream_whose_cause_has_gone_just_goes_on(broker, admin, topic, ledger, ledger_url):
+    pipeline = declared(broker.bootstrap, topic)
+    produce(broker, topic, 5)
+    plan(ledger_url, pipeline, "first")
+    query(
+        ledger,
+        "UPDATE tideline.stream SET state = 'stopped', stopped_because = 'offsets: a false alarm' WHERE partition = 1",
+    )
+    assert accept(ledger_url, pipeline, topic, 1) == [f"{topic}/1: nothing is missing now; goes on at 0"]
+    assert stopped(ledger) == []
+    assert coverage(ledger, 1) == []
+
+
+def test_only_what_is_named_goes_on(broker, admin, topic, ledger, ledger_url):
+    pipeline = declared(broker.bootstrap, topic)
+    plan(ledger_url, pipeline, "begin")
+    for partition in range(2):
+        produce(broker, topic, 4, partition=partition)
+        delete_before(admin, topic, 2, partition)
+    assert len(accept(ledger_url, pipeline, topic, 1)) == 1
+    assert [row[:2] for row in stopped(ledger)] == [(topic, 0)]
+    assert len(accept(ledger_url, pipeline, topic)) == 1
+    assert stopped(ledger) == []
+
+
+def test_where_nothing_has_stopped_there_is_no_loss_to_accept(broker, topic, ledger, ledger_url):
+    pipeline = declared(broker.bootstrap, topic)
+    plan(ledger_url, pipeline, "begin")
+    for wanted in (topic, "other"):
+        with pytest.raises(FatalError, match=f"no stream of {wanted} is stopped"):
+            accept(ledger_url, pipeline, wanted)
+
+
+def test_the_stream_of_a_topic_that_was_created_again_has_no_loss_to_accept(broker, admin, topic, ledger, ledger_url):
+    pipeline = declared(broker.bootstrap, topic)
+    plan(ledger_url, pipeline, "begin")
+    recreate(admin, topic)
+    with pytest.raises(FatalError, match=rf"created again(.*\n)*.*tideline adopt-topic {NAME} {topic}"):
+        accept(ledger_url, pipeline, topic)
+    assert {row[1] for row in query(ledger, "SELECT topic, state::text FROM tideline.stream")} == {"active"}
+
+
+# accept_loss, a log that was cut ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log():
+    return Log(20, 5)
+
+
+@pytest.fixture
+def cut(log, ledger):
+    """A pipeline over a log in memory: a real one is not cut at will."""
+    return Cut(ledger, log)
+
+
+class Cut:
+    """What is done to a ledger while its log is cut."""
+
+    def __init__(self, ledger, log):
+        self.ledger, self.log, self.turn = ledger, log, 0
+        self.pipeline = declared("nowhere:9092", "ads")
+
+    def plan(self):
+        self.turn += 1
+        return flow.plan(self.ledger, self.log, self.pipeline, run(f"cut {self.turn}"), NewRecords()).batch_ids
+
+    def accept(self):
+        return flow.accept_loss(self.ledger, self.log, self.pipeline, "ads", 0, reason=WHY)
+
+
+def test_a_cut_log_goes_on_when_it_has_passed_the_head(ledger, cut, log):
+    load(ledger, cut.plan())
+    log.ends = [12, 6]
+    assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{1: (5, 6)}]
+    assert stopped(ledger) == [
+        ("ads", 0, "the log ends at 12, before offset 20 that was planned or read: it was cut, or restored from a copy")
+    ]
+    assert cut.accept() == ["ads/0: the log ends at 12; goes on at 20 once the log has passed it"]
+    for end in (12, 15, 20):
+        log.ends = [end, log.ends[1] + 1]
+        assert [list(ranges_of(ledger, n)) for n in load(ledger, cut.plan())] == [[1]]
+        assert next_offsets(ledger)[0] == 20
+    log.ends[0] = 25
+    [batch_id] = load(ledger, cut.plan())
+    assert ranges_of(ledger, batch_id) == {0: (20, 25)}
+    assert stopped(ledger) == []
+
+
+@pytest.mark.parametrize("grown", [12, 14], ids=["while it waits", "while it waits and has grown"])
+def test_a_second_cut_below_the_accepted_end_is_noticed(ledger, cut, log, grown):
+    load(ledger, cut.plan())
+    log.ends[0] = 12
+    with pytest.raises(NeedsOperatorError):
+        cut.plan()
+    cut.accept()
+    log.ends[0] = grown
+    assert cut.plan() == []
+    log.ends[0] = 11
+    with pytest.raises(NeedsOperatorError, match="the log ends at 11, before offset 20"):
+        cut.plan()
+
+
+def test_a_cut_is_noticed_again_once_the_log_has_passed_the_head(ledger, cut, log):
+    load(ledger, cut.plan())
+    log.ends[0] = 12
+    with pytest.raises(NeedsOperatorError):
+        cut.plan()
+    cut.accept()
+    log.ends[0] = 20
+    assert cut.plan() == []
+    log.ends[0] = 19
+    with pytest.raises(NeedsOperatorError, match="the log ends at 19, before offset 20"):
+        cut.plan()
+
+
+def test_a_cut_behind_the_head_and_before_what_is_published_is_accepted_once(ledger, cut, log):
+    """Heads that move over what is published do not make the log whole."""
+    cut.pipeline = declared("nowhere:9092", "ads", batch_records=15)
+    first, second = cut.plan()
+    assert [ranges_of(ledger, n) for n in (first, second)] == [{0: (0, 10), 1: (0, 5)}, {0: (10, 20)}]
+    finish(ledger, [second])
+    log.ends[0] = 15
+    [healthy] = cut.plan()
+    assert ranges_of(ledger, healthy) == {1: (0, 5)}
+    assert cut.accept() == ["ads/0: the log ends at 15; goes on at 20 once the log has passed it"]
+    load(ledger, cut.plan())
+    assert next_offsets(ledger) == {0: 20, 1: 5}
+    assert cut.plan() == []
+    log.ends[0] = 22
+    assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{0: (20, 22)}]
+    log.ends[0] = 21
+    with pytest.raises(NeedsOperatorError, match="the log ends at 21, before offset 22"):
+        cut.plan()
+
+
+def test_open_batches_behind_the_end_of_a_cut_log_are_abandoned_and_planned_again_when_it_grows(ledger, cut, log):
+    load(ledger, cut.plan())
+    log.ends = [30, 9]
+    [opened] = cut.plan()
+    log.ends[0] = 25
+    [healthy] = cut.plan()
+    assert [state(ledger, n)[0] for n in (opened, healthy)] == ["abandoned", "planned"]
+    assert ranges_of(ledger, healthy) == {1: (5, 9)}
+    assert cut.accept() == ["ads/0: nothing is missing now; goes on at 20"]
+    assert [ranges_of(ledger, n) for n in cut.plan()] == [{1: (5, 9)}, {0: (20, 25)}]
+
+
+# adopt_topic -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("records", [3, 15], ids=["fewer records", "more records"])
+def test_a_topic_that_was_created_again_is_followed_from_its_first_offset(
+    broker, admin, topic, ledger, ledger_url, *, records
+):
+    pipeline = declared(broker.bootstrap, topic, start="latest")
+    plan(ledger_url, pipeline, "begin")
+    produce(broker, topic, 10)
+    [old] = load(ledger, plan(ledger_url, pipeline, "first"))
+    before = query(ledger, "SELECT stream_id, next_offset FROM tideline.stream ORDER BY stream_id")
+    recreate(admin, topic)
+    produce(broker, topic, records)
+    with pytest.raises(NeedsOperatorError, match=rf"created again(.*\n)*.*tideline adopt-topic {NAME} {topic}"):
+        plan(ledger_url, pipeline, "second")
+    said = adopt(ledger_url, pipeline, topic)
+    assert [line.split(" of topic id ")[0] + line.split(":")[1] for line in said] == [
+        f"{topic}/0 retired at 10",
+        f"{topic}/1 retired at 0",
+        f"{topic}/0 begins at 0",
+    ]
+    retired = query(
+        ledger, "SELECT stream_id, next_offset FROM tideline.stream WHERE state = 'retired' ORDER BY stream_id"
+    )
+    assert retired == before
+    [batch_id] = load(ledger, plan(ledger_url, pipeline, "second"))
+    assert ranges_of(ledger, batch_id) == {0: (0, records)}
+    assert {owner for *_, owner in coverage(ledger)} == {old, batch_id}
+    flow.advance(ledger, NAME, run("second"))
+    assert {(action, why) for action, _, why in decided(ledger)} == {("retire", WHY), ("start", WHY)}
+
+
+def test_open_batches_over_the_old_topic_go_and_the_other_topics_of_them_are_planned_again(
+    broker, admin, topic, ledger, ledger_url
+):
+    other = created(admin, f"other_{uuid4().hex[:8]}")
+    pipeline = declared(broker.bootstrap, topic, other)
+    produce(broker, topic, 4)
+    produce(broker, other, 6)
+    [opened] = plan(ledger_url, pipeline, "first")
+    recreate(admin, topic)
+    adopt(ledger_url, pipeline, topic)
+    assert state(ledger, opened)[0] == "abandoned"
+    [again] = plan(ledger_url, pipeline, "second")
+    assert query(
+        ledger,
+        "SELECT topic FROM tideline.batch_range JOIN tideline.stream USING (stream_id) WHERE batch_id = %s",
+        again,
+    ) == [(other,)]
+
+
+def test_a_replay_that_is_open_over_the_old_topic_goes_as_well(broker, admin, topic, ledger, ledger_url):
+    """Nothing could ever read what it wants, and every run would try."""
+    pipeline = declared(broker.bootstrap, topic)
+    produce(broker, topic, 4)
+    load(ledger, plan(ledger_url, pipeline, "first"))
+    wanted = Ranges(ranges=(NamedRange(topic, 0, OffsetRange(0, 4)),), replace=True)
+    [replayed] = ask(ledger_url, pipeline, "replay", wanted).batch_ids
+    recreate(admin, topic)
+    adopt(ledger_url, pipeline, topic)
+    assert state(ledger, replayed)[0] == "abandoned"
+    assert plan(ledger_url, pipeline, "second") == []
+
+
+def test_what_was_published_of_the_old_topic_does_not_hold_the_heads_of_the_others(
+    broker, admin, topic, ledger, ledger_url
+):
+    """Behind a batch that failed stands a published one, over the old topic and over another."""
+    other = created(admin, f"other_{uuid4().hex[:8]}")
+    pipeline = declared(broker.bootstrap, topic, other, batch_records=8)
+    produce(broker, topic, 8)
+    produce(broker, other, 8)
+    first, second = plan(ledger_url, pipeline, "first")
+    finish(ledger, [second])
+    recreate(admin, topic)
+    adopt(ledger_url, pipeline, topic)
+    assert state(ledger, first)[0] == "abandoned"
+    [late] = plan(ledger_url, pipeline, "second")
+    finish(ledger, [late])
+    assert flow.advance(ledger, NAME, run("second")) == [late, second]
+    assert query(ledger, "SELECT next_offset FROM tideline.stream WHERE topic = %s", other) == [(8,)]
+
+
+def test_a_topic_is_adopted_once_and_only_where_it_is_another_one(broker, admin, topic, ledger, ledger_url):
+    pipeline = declared(broker.bootstrap, topic)
+    produce(broker, topic, 4)
+    [opened] = plan(ledger_url, pipeline, "begin")
+    with pytest.raises(FatalError, match="there is nothing to adopt"):
+        adopt(ledger_url, pipeline, topic)
+    assert state(ledger, opened)[0] == "planned"
+    recreate(admin, topic)
+    said = together(*[lambda: adopt_or_not(ledger_url, pipeline, topic)] * 3)
+    assert sorted(said) == ["adopted", "there is nothing to adopt", "there is nothing to adopt"]
+    assert query(ledger, "SELECT state::text, count(*) FROM tideline.stream GROUP BY 1 ORDER BY 1") == [
+        ("active", 1),
+        ("retired", 2),
+    ]
+    with pytest.raises(FatalError, match="there is nothing to adopt"):
+        adopt(ledger_url, pipeline, topic)
+    with pytest.raises(FatalError, match="is not there, or the declaration does not name it"):
+        adopt(ledger_url, pipeline, "elsewhere")
+
+
+def adopt_or_not(url, pipeline, topic):
+    try:
+        adopt(url, pipeline, topic)
+    except FatalError as error:
+        return error.problem.rpartition(": ")[2]
+    return "adopted"
+
+
+# Stopped streams beside healthy ones -----------------------------------------------------------------------------
+
+
+def test_a_batch_with_a_stopped_stream_is_left_to_whoever_writes_it(broker, admin, topic, ledger, ledger_url):
+    pipeline = declared(broker.bootstrap, topic)
+    produce(broker, topic, 4)
+    produce(broker, topic, 3, partition=1)
+    [batch_id] = plan(ledger_url, pipeline, "first")
+    attempt = ledgers.claim(ledger, batch_id)
+    query(ledger, "UPDATE tideline.stream SET state = 'stopped', stopped_because = 'offsets' WHERE partition = 0")
+    assert plan(ledger_url, pipeline, "second") == [batch_id]
+    ledgers.attempts.fail(ledger, attempt, "unreadable")
+    [healthy] = plan(ledger_url, pipeline, "third")
+    assert state(ledger, batch_id)[0] == "abandoned"
+    assert ranges_of(ledger, healthy) == {1: (0, 3)}
+    said = query(ledger, "SELECT actor, detail ->> 'reason' FROM tideline.event WHERE action = 'abandon'")
+    assert said == [("third", "a stream of it has stopped; the others are planned again")]
+
+
+def test_a_plan_does_not_wait_for_a_batch_with_a_stopped_stream_that_is_being_published(ledger, ledger_url, cut):
+    [batch_id] = cut.plan()
+    ledgers.claim(ledger, batch_id)
+    query(ledger, "UPDATE tideline.stream SET state = 'stopped', stopped_because = 'offsets' WHERE partition = 0")
+    with Ledger(ledger_url, actor="publisher") as other, other.transaction():
+        other.rows("lock_batch", batch_id=batch_id)
+        query(ledger, "SET lock_timeout = '500ms'")
+        assert cut.plan() == [batch_id]
+
+
+def test_a_stopped_stream_of_a_topic_that_is_declared_no_longer_rests_until_it_is_named_again(
+    broker, admin, topic, ledger, ledger_url
+):
+    other = created(admin, f"other_{uuid4().hex[:8]}")
+    both = declared(broker.bootstrap, topic, other)
+    plan(ledger_url, both, "begin")
+    produce(broker, topic, 4)
+    produce(broker, other, 4)
+    delete_before(admin, topic, 2)
+    load(ledger, plan(ledger_url, both, "first"))
+    assert [row[:2] for row in stopped(ledger)] == [(topic, 0)]
+    alone = declared(broker.bootstrap, other)
+    assert plan(ledger_url, alone, "second") == []
+    assert stopped(ledger) == []
+    flow.advance(ledger, NAME, run("second"))
+    with pytest.raises(NeedsOperatorError, match=r"offsets \[0, 2\) are gone"):
+        plan(ledger_url, both, "third")
+
+
+def test_a_known_topic_that_is_missing_stops_its_streams_and_an_unknown_one_is_a_mistake(
+    broker, admin, topic, ledger, ledger_url
+):
+    other = created(admin, f"other_{uuid4().hex[:8]}")
+    pipeline = declared(broker.bootstrap, topic, other)
+    plan(ledger_url, pipeline, "begin")
+    admin.delete_topics([topic])[topic].result()
+    until(lambda: not exists(admin, topic))
+    produce(broker, other, 4)
+    with pytest.raises(FatalError, match="never_there"):
+        plan(ledger_url, declared(broker.bootstrap, topic, other, "never_there"), "mistaken")
+    assert stopped(ledger) == []
+    [batch_id] = load(ledger, plan(ledger_url, pipeline, "first"))
+    assert [row[:2] for row in stopped(ledger)] == [(topic, 0), (topic, 1)]
+    with pytest.raises(NeedsOperatorError, match=f"{topic}/0 at offset 0: the topic is gone"):
+        flow.advance(ledger, NAME, run("first"))
+    assert state(ledger, batch_id)[0] == "advanced"
+    with pytest.raises(FatalError, match=f"{topic} is not there"):
+        adopt(ledger_url, pipeline, topic)
+    created(admin, topic)
+    adopt(ledger_url, pipeline, topic)
+    assert heads.stopped_streams(ledger, NAME) == []
