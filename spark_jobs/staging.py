@@ -146,7 +146,8 @@ class Staging:
             with connection.cursor() as cursor:
                 cursor.adbc_ingest(self.table, rows, mode="append", db_schema_name=STAGING_SCHEMA)
         except (adbc.DataError, adbc.IntegrityError) as error:
-            raise RefusedError(_server_words(str(error))) from error
+            # By the name of the table that people know: the same fault gives the same reason in every batch.
+            raise RefusedError(_server_words(str(error)).replace(self.table, self.target.table)) from error
         return len(rows)
 
 
