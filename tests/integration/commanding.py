@@ -4,10 +4,25 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import psycopg2
+from psycopg2.sql import SQL, Identifier
+
+import ledgers
+from tideline import flow, pipelines
+from tideline.domain.requests import NewRecords
+from tideline.kafka import Broker
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+
+NAME = "impressions"
 TIDELINE = Path(sys.executable).parent / "tideline"
 
 
@@ -67,3 +82,65 @@ def table(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
     lines = done.stdout.split("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
+
+
+def plan(cli: Cli, ledger: Ledger, run_id: str) -> list[int]:
+    """Plan new records of the pipeline, as a DAG run of that id does."""
+    pipeline = pipelines.load(cli.folder / NAME)
+    return flow.plan(ledger, Broker(pipeline.source), pipeline, Run(dag_id=NAME, run_id=run_id), NewRecords()).batch_ids
+
+
+def load(cli: Cli, ledger: Ledger, *, rejected: int = 0) -> int:
+    """Plan what is in the pipeline's topic of one partition, publish it with so many rejects, and advance; the batch."""
+    run_id = f"manual__{uuid4().hex[:8]}"
+    (batch_id,) = plan(cli, ledger, run_id)
+    attempt = ledgers.claim(ledger, batch_id)
+    ledgers.stage(ledger, attempt)
+    (piece,) = attempt.ranges
+    with ledger.transaction():
+        stage_rejects(ledger, attempt, piece.stream_id, range(piece.offsets.start, piece.offsets.start + rejected))
+    ledgers.publish(ledger, attempt, written={piece.stream_id: len(piece.offsets) - rejected})
+    flow.advance(ledger, NAME, Run(dag_id=NAME, run_id=run_id))
+    return batch_id
+
+
+def stage_rejects(
+    ledger: Ledger,
+    attempt: Attempt,
+    stream_id: int,
+    offsets: Sequence[int],
+    *,
+    reason: str = "not JSON",
+    value: bytes = b"x",
+    headers: bytes | None = None,
+) -> None:
+    """Rejects as the Spark job stages them."""
+    ledger.run(
+        "stage_rejects",
+        attempt_id=attempt.attempt_id,
+        stream_ids=[stream_id for _ in offsets],
+        offsets=list(offsets),
+        steps=["decode" for _ in offsets],
+        reasons=[reason for _ in offsets],
+        timestamps_ms=[None for _ in offsets],
+        keys=[None for _ in offsets],
+        values=[value for _ in offsets],
+        headers=[headers for _ in offsets],
+    )
+
+
+@contextmanager
+def reader_of(url: str) -> Iterator[str]:
+    """The same database for a user who may look at the ledger, and nothing else; the password is `hush`."""
+    name = f"reader_{uuid4().hex[:8]}"
+    admin = psycopg2.connect(url)
+    admin.autocommit = True
+    with admin.cursor() as cursor:
+        cursor.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'hush'").format(Identifier(name)))
+        cursor.execute(SQL("GRANT USAGE ON SCHEMA tideline TO {}").format(Identifier(name)))
+        cursor.execute(SQL("GRANT SELECT ON ALL TABLES IN SCHEMA tideline TO {}").format(Identifier(name)))
+        try:
+            yield psycopg2.extensions.make_dsn(url, user=name, password="hush")
+        finally:
+            cursor.execute(SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(Identifier(name)))
+            admin.close()

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import ledgers
 import topics
+from commanding import NAME, Cli
 from loading import Loading
 from tideline import settings
 from tideline.ledger.connection import Ledger
@@ -106,3 +107,17 @@ def loading(tmp_path, monkeypatch, broker, ledger_url, spark) -> Loading:
     monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
     monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
     return Loading(folder=tmp_path / "loads", bootstrap=broker.bootstrap, url=ledger_url, spark=spark)
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, ledger_url, broker, topic) -> Cli:
+    """The command line, with a declared pipeline over a topic with one partition, and an empty ledger."""
+    monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
+    variables = {
+        "TIDELINE_LEDGER_URL": ledger_url,
+        "TIDELINE_KAFKA": broker.bootstrap,
+        "TIDELINE_ACTOR": "cli ada@tower",
+    }
+    shell = Cli(folder=tmp_path, variables=variables)
+    shell.declare(NAME, topic)
+    return shell

@@ -16,7 +16,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def left(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
-    """By stream id, how many quarters of the retention are left at least: 3 is healthy, 0 may be the last hour.
+    """By stream id, how many quarters of the retention are left at least: 3 is healthy, 0 may be the last hour, -1 is too late.
 
     Streams without unread records, or of topics that keep theirs for ever, have no entry.
     """
@@ -27,11 +27,13 @@ def left(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
         if heads and topic.retention_ms:
             passed = _passed(answer, topic.topic, heads, timedelta(milliseconds=topic.retention_ms))
             found |= {heads[partition]["stream_id"]: 3 - quarters for partition, quarters in passed.items()}
-    return found
+    return found | {row["stream_id"]: -1 for row in unread if _is_gone(row, answer)}
 
 
 def worded(quarters: int, retention_ms: int) -> str:
     """As it stands in a table: `> 75% of 7 d`."""
+    if quarters < 0:
+        return "gone"
     bound = f"> {quarters * 25}%" if quarters else "< 25%"
     return f"{bound} of {duration(retention_ms // 1000)}"
 
@@ -45,6 +47,11 @@ def duration(seconds: int) -> str:
 def _is_unread(row: Row, answer: Answer) -> bool:
     facts = answer.facts(row["topic_id"], row["partition"])
     return facts is not None and facts.end > row["next_offset"]
+
+
+def _is_gone(row: Row, answer: Answer) -> bool:
+    facts = answer.facts(row["topic_id"], row["partition"])
+    return facts is not None and facts.log_start > row["next_offset"]
 
 
 def _passed(answer: Answer, topic: str, heads: Mapping[int, Row], retention: timedelta) -> dict[int, int]:

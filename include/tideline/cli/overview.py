@@ -185,7 +185,7 @@ def _headroom(quarters: int | None, retention_ms: int | None) -> Row:
     if quarters is None or retention_ms is None:
         return {"retention_seconds": retention_seconds, "headroom_at_least": None, "headroom": None}
     words = headroom.worded(quarters, retention_ms)
-    return {"retention_seconds": retention_seconds, "headroom_at_least": quarters / 4, "headroom": words}
+    return {"retention_seconds": retention_seconds, "headroom_at_least": max(0, quarters) / 4, "headroom": words}
 
 
 def _stream_cells(row: Row, *, answered: bool) -> Iterable[Cell]:

@@ -34,7 +34,7 @@ def brokers(pipeline: Pipeline, answer: Answer, known: Iterable[Row]) -> Iterabl
             "point source.bootstrap_servers at the cluster whose offsets these are",
         )
     else:
-        yield ok(pipeline.name, "brokers", f"answer; {len(answer.topics)} topics, each with an id")
+        yield ok(pipeline.name, "brokers", f"answer for {listed(topic.topic for topic in answer.topics) or 'no topic'}")
     for error in answer.missing.values():
         yield failed(pipeline.name, "topics", error)
 

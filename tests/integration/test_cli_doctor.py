@@ -1,0 +1,200 @@
+"""doctor: a sound pipeline is ok, and each thing that can be wrong shows in one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from uuid import uuid4
+
+import psycopg2
+import pytest
+from confluent_kafka import TopicPartition
+from psycopg2.sql import SQL, Identifier
+
+import commanding
+import ledgers
+import topics
+from commanding import NAME, Cli, table
+from tideline import flow, pipelines
+from tideline.domain.requests import NewRecords
+from tideline.errors import NeedsOperatorError
+from tideline.kafka import Broker
+from tideline.ledger import attempts
+from tideline.ledger.reservations import Run
+
+
+@contextmanager
+def lawless(url: str) -> Iterator[psycopg2.extensions.cursor]:
+    """A superuser's session in which no trigger fires, as during some restores."""
+    connection = psycopg2.connect(url)
+    try:
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SET session_replication_role = replica")
+            yield cursor
+    finally:
+        connection.close()
+
+
+def verdicts(cli: Cli, *arguments: str, code: int = 0) -> dict[tuple[str, str], dict]:
+    """The checks by what they are about and their name; of several with one name the worst."""
+    document = cli.json("doctor", *arguments, code=code)
+    assert document["ok"] is (code == 0)
+    ascending = sorted(document["checks"], key=lambda check: ("ok", "warn", "bad").index(check["verdict"]))
+    return {(check["about"], check["check"]): check for check in ascending}
+
+
+def not_ok(checks: dict[tuple[str, str], dict]) -> dict[tuple[str, str], str]:
+    return {place: check["verdict"] for place, check in checks.items() if check["verdict"] != "ok"}
+
+
+def test_a_sound_pipeline_is_ok(cli, ledger, broker, topic):
+    topics.produce(broker, topic, 5)
+    commanding.load(cli, ledger, rejected=2)
+    done = cli("doctor", NAME)
+    assert {row["verdict"] for row in table(done)} == {"ok"}
+    assert {
+        (NAME, name)
+        for name in (
+            "declaration",
+            "brokers",
+            "retention",
+            "streams",
+            "output",
+            "coverage",
+            "counts",
+            "rejects",
+            "attempts",
+        )
+    } <= {(row["about"], row["check"]) for row in table(done)}
+    assert done.stdout.splitlines()[-1].endswith(" ok, 0 warn, 0 bad")
+
+
+def test_what_dead_attempts_left_behind_is_worth_a_look(cli, ledger, ledger_url, broker, topic):
+    topics.produce(broker, topic, 5)
+    batch_id = commanding.load(cli, ledger)
+    topics.produce(broker, topic, 5)
+    pipeline = pipelines.load(cli.folder / NAME)
+    run = Run(dag_id=NAME, run_id="manual__2")
+    (silent,) = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
+    attempt = ledgers.claim(ledger, silent)
+    ledgers.stage(ledger, attempt)
+    with lawless(ledger_url) as cursor:
+        cursor.execute(f"CREATE TABLE tideline_staging.batch_{batch_id}_attempt_1 (id bigint)")
+        cursor.execute(f"CREATE TABLE tideline_staging.batch_{silent}_attempt_{attempt.fence} (id bigint)")
+        cursor.execute("UPDATE tideline.attempt SET heartbeat_at = now() - interval '1 hour' WHERE outcome IS NULL")
+    checks = verdicts(cli)
+    assert not_ok(checks) == {("ledger", "staging"): "warn", (NAME, "attempts"): "warn"}
+    found = checks["ledger", "staging"]["found"]
+    assert f"batch_{batch_id}_attempt_1" in found
+    assert f"batch_{silent}_attempt" not in found
+    assert "0 counts" in found
+    assert f"batch {silent} " in checks[NAME, "attempts"]["found"]
+    attempts.fail(ledger, attempt, "gone")
+    assert "1 counts" in verdicts(cli)["ledger", "staging"]["found"]
+
+
+def test_rows_that_were_changed_past_the_laws_are_found(cli, ledger, ledger_url, broker, topic):
+    topics.produce(broker, topic, 5)
+    first = commanding.load(cli, ledger, rejected=2)
+    topics.produce(broker, topic, 5)
+    second = commanding.load(cli, ledger)
+    with lawless(ledger_url) as cursor:
+        cursor.execute("DELETE FROM tideline.reject WHERE kafka_offset = 1")
+        cursor.execute("ALTER TABLE tideline.batch_range DROP CONSTRAINT counts_add_up")
+        cursor.execute("UPDATE tideline.batch_range SET n_written = n_written - 1 WHERE batch_id = %s", (second,))
+    checks = verdicts(cli, NAME, code=30)
+    assert not_ok(checks) == {(NAME, "counts"): "bad", (NAME, "rejects"): "bad"}
+    assert f"batch {second} {topic}/0 [5, 10)" in checks[NAME, "counts"]["found"]
+    assert f"batch {first} {topic}/0 [0, 5)" in checks[NAME, "rejects"]["found"]
+
+
+def test_offsets_that_nobody_accounts_for_are_found(cli, ledger, ledger_url, broker, topic):
+    topics.produce(broker, topic, 5)
+    commanding.load(cli, ledger)
+    with lawless(ledger_url) as cursor:
+        cursor.execute("UPDATE tideline.coverage SET offsets = int8range(0, 3)")
+    checks = verdicts(cli, NAME, code=30)
+    assert (checks[NAME, "coverage"]["verdict"], checks[NAME, "coverage"]["found"]) == (
+        "bad",
+        f"nobody accounts for {topic}/0 [3, 5)",
+    )
+    (missing,) = cli.json("coverage", NAME, code=30)["holes"]
+    assert (missing["hole"], missing["start_offset"], missing["end_offset"]) == ("missing", 3, 5)
+
+
+def test_a_stream_that_stopped_or_will_stop_is_bad_and_the_command_is_named(cli, ledger, broker, topic, admin):
+    topics.produce(broker, topic, 5)
+    commanding.load(cli, ledger)
+    topics.produce(broker, topic, 5)
+    admin.delete_records([TopicPartition(topic, 0, 8)])[TopicPartition(topic, 0)].result()
+    soon = verdicts(cli, code=30)[NAME, "streams"]
+    assert f"the next plan stops 1: {topic}/0: offsets [5, 8) are gone unread" in soon["found"]
+    pipeline = pipelines.load(cli.folder / NAME)
+    with pytest.raises(NeedsOperatorError):
+        flow.plan(ledger, Broker(pipeline.source), pipeline, Run(dag_id=NAME, run_id="manual__2"), NewRecords())
+    now = verdicts(cli, code=30)[NAME, "streams"]
+    assert now["found"].startswith(f"1 stopped: {topic}/0: offsets [5, 8) are gone unread")
+    assert f"tideline accept-loss {NAME} {topic}/0 --reason ..." in now["next_step"]
+
+
+def test_retention_that_leaves_no_room_between_two_runs_is_bad(cli, admin, topic):
+    soon_gone = topics.created(admin, f"events_{uuid4().hex[:8]}", **{"retention.ms": "3600000"})
+    rather_soon = topics.created(admin, f"events_{uuid4().hex[:8]}", **{"retention.ms": "7200000"})
+    cli.declare("hourly", soon_gone)
+    cli.declare("close", rather_soon)
+    cli.declare("by_hand", soon_gone, schedule=None)
+    checks = verdicts(cli, code=30)
+    assert not_ok(checks) == {("hourly", "retention"): "bad", ("close", "retention"): "warn"}
+    assert "keeps records for 1 h, runs are up to 1 h apart" in checks["hourly", "retention"]["found"]
+
+
+def test_declarations_and_brokers_that_do_not_work_are_bad(cli, ledger, admin, topic):
+    ledgers.start_streams(ledger, 1, pipeline="forgotten")
+    compacted = topics.created(admin, f"events_{uuid4().hex[:8]}", **{"cleanup.policy": "compact"})
+    cli.declare("broken", topic, description=7)
+    cli.declare("missing", "no_such_topic")
+    cli.declare("compacted", compacted)
+    cli.declare("silent", topic)
+    declaration = cli.folder / "silent" / "pipeline.yaml"
+    declaration.write_text(declaration.read_text().replace('{"env": "TIDELINE_KAFKA"}', '"127.0.0.1:1"'))
+    checks = verdicts(cli, code=30)
+    assert not_ok(checks) == {
+        ("broken", "declaration"): "bad",
+        ("forgotten", "declaration"): "warn",
+        ("missing", "topics"): "bad",
+        ("compacted", "topics"): "warn",
+        ("silent", "brokers"): "bad",
+    }
+    assert "no_such_topic does not exist" in checks["missing", "topics"]["found"]
+    assert "'clicks'" in cli.error("doctor", "clicks", code=20)["error"]
+
+
+def test_a_database_that_is_not_fit_for_the_ledger_is_bad(cli, ledger_url, postgres):
+    with lawless(ledger_url) as cursor:
+        cursor.execute("DELETE FROM tideline.migration WHERE number = (SELECT max(number) FROM tideline.migration)")
+        for name in ("dag_run", "task_instance", "alembic_version"):
+            cursor.execute(SQL("CREATE TABLE {} (id bigint)").format(Identifier(name)))
+    checks = verdicts(cli, code=30)
+    assert not_ok(checks) == {("ledger", "own database"): "bad", ("ledger", "migrations"): "bad"}
+    assert checks[NAME, "brokers"]["verdict"] == "ok"  # what does not need the ledger is looked at all the same
+    empty = replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": postgres.url("postgres")})
+    assert verdicts(empty, code=30)["ledger", "migrations"]["next_step"] == "run: python -m tideline.ledger.migrate"
+    without = replace(cli, variables={"TIDELINE_KAFKA": cli.variables["TIDELINE_KAFKA"]})
+    assert not_ok(verdicts(without, code=30)) == {("ledger", "connection"): "bad"}
+
+
+def test_a_user_who_may_not_write_is_found(cli, ledger_url):
+    with commanding.reader_of(ledger_url) as url:
+        checks = verdicts(replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": url}), code=30)
+    assert not_ok(checks) == {("ledger", "rights"): "bad", (NAME, "output"): "bad"}
+    assert "tideline.attempt, batch, batch_range and" in checks["ledger", "rights"]["found"]
+    assert "hush" not in str(checks)
+
+
+def test_an_airflow_that_does_not_answer_is_bad(cli):
+    variables = {"TIDELINE_AIRFLOW_URL": "http://127.0.0.1:1", "TIDELINE_AIRFLOW_USERNAME": "admin"}
+    half = replace(cli, variables={**cli.variables, **variables})
+    assert "TIDELINE_AIRFLOW_PASSWORD is not set" in verdicts(half, code=30)["airflow", "connection"]["found"]
+    silent = replace(half, variables={**half.variables, "TIDELINE_AIRFLOW_PASSWORD": "hush"})
+    checks = verdicts(silent, code=30)
+    assert not_ok(checks) == {("airflow", "connection"): "bad"}
+    assert "hush" not in str(checks)
