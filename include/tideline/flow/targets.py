@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange, subtract, union
@@ -163,16 +164,22 @@ def of_batch(ledger: Ledger, found: Survey, request: OneBatch) -> list[tuple[int
 
 
 def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[list[tuple[int, int]]]:
-    """The rejects to decode once more, as stream id and offset, in batches."""
+    """The rejects to decode once more, as stream id and offset, in batches.
+
+    No batch holds two incarnations of a topic: whoever writes it knows a record by topic and partition only.
+    """
     rows = ledger.rows(
         "list_rejects_to_redrive",
         pipeline=pipeline.name,
         of_batch=request.batch_id,
         reason_like=request.reason_like,
     )
-    chosen = [(row["stream_id"], row["kafka_offset"]) for row in rows]
     size = pipeline.limits.batch_records
-    return [chosen[start : start + size] for start in range(0, len(chosen), size)]
+    batches = []
+    for _, group in groupby(rows, key=lambda row: row["incarnation"]):
+        chosen = [(row["stream_id"], row["kafka_offset"]) for row in group]
+        batches += [chosen[start : start + size] for start in range(0, len(chosen), size)]
+    return batches
 
 
 def redriven(chosen: Sequence[tuple[int, int]]) -> Mapping[int, Reservation]:

@@ -1,0 +1,375 @@
+"""A re-drive decodes rejects once more, from the bytes that were kept: what can be written now moves into the output, once."""
+
+import threading
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+import records
+from cutting_proxy import CuttingProxy, cut_before
+from owning import batches, counts_of, coverage, everything, execute, names, owners, ranges
+from racing import together
+from spark_jobs import stored, write_batches
+from tideline import flow
+from tideline.domain.requests import OneBatch, Rejects
+from tideline.errors import FatalError, RetryableError
+from tideline.kafka import Broker
+from tideline.ledger.attempts import Writer
+from tideline.ledger.connection import Ledger
+from topics import exists, recreate, until
+
+ALL = Rejects()
+# Raises for records by their name, and leaves others out.
+FAULTY = """\
+import pyarrow as pa, pyarrow.compute as pc
+
+def records(batch):
+    for name in batch["name"].to_pylist():
+        if name in {faults!r}:
+            raise ValueError({faults!r}[name])
+    return batch.filter(pc.invert(pc.is_in(batch["name"], value_set=pa.array({left_out!r}, pa.string()))))
+"""
+
+
+def faulty(faults=None, left_out=()):
+    return FAULTY.format(faults=faults or {}, left_out=list(left_out))
+
+
+@pytest.fixture
+def topic(loading) -> str:
+    """Thirty records in one partition, loaded as the batches 1 and 2 of fifteen offsets; the offsets 3, 5, 7, 20 and 25 were rejected."""
+    name = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, name, [records.record(n) if n != 7 else b"{bad" for n in range(30)])
+    loading.declare(name, batch_records=15, transform=faulty({"n3": "one", "n5": "two", "n20": "one", "n25": "two"}))
+    assert loading.run() == [1, 2]
+    assert set(loading.rejects()) == {(0, 3), (0, 5), (0, 7), (0, 20), (0, 25)}
+    return name
+
+
+def test_what_can_be_written_now_moves_into_the_output_and_the_rest_keeps_its_new_reason(loading, topic):
+    before = coverage(loading)
+    loading.transform(faulty({"n25": "three"}, left_out=["n5"]))
+    assert loading.run(ALL) == [3]
+    assert set(names(loading)) == set(range(30)) - {5, 7, 25}
+    assert {offset: owners(loading)[offset] for offset in (3, 20)} == {3: 1, 20: 2}
+    rejects = loading.rejects()
+    assert {place: reason for place, (step, reason, _) in rejects.items() if step == "transform"} == {
+        (0, 25): "ValueError: three"
+    }
+    assert rejects[0, 7][::2] == ("decode", b"{bad")
+    assert set(rejects) == {(0, 7), (0, 25)}
+    assert loading.rows("SELECT batch_id FROM tideline.reject ORDER BY kafka_offset") == [(1,), (2,)]
+
+    assert counts_of(loading, 1) == {"n_read": 15, "n_written": 13, "n_rejected": 1, "n_filtered": 1, "n_gap": 0}
+    assert counts_of(loading, 2) == {"n_read": 15, "n_written": 14, "n_rejected": 1, "n_filtered": 0, "n_gap": 0}
+    assert counts_of(loading, 3) == {"n_read": 5, "n_written": 2, "n_rejected": 2, "n_filtered": 1, "n_gap": 18}
+    assert (coverage(loading), loading.heads()) == (before, [30])
+    assert batches(loading)[3] == ("redrive", "advanced")
+    assert loading.staging_tables() == []
+
+    loading.transform("")
+    assert loading.run(ALL) == [4]
+    assert set(loading.rejects()) == {(0, 7)}
+    assert counts_of(loading, 2)["n_written"] == 15
+    assert loading.published() == 28
+
+
+@pytest.mark.parametrize(
+    ("chosen", "moved"),
+    [
+        (Rejects(batch_id=1), {3, 5}),
+        (Rejects(reason_like="ONE"), {3, 20}),
+        (Rejects(batch_id=2, reason_like="two"), {25}),
+        (Rejects(reason_like="no such reason"), set()),
+    ],
+)
+def test_only_the_rejects_that_were_chosen_move(loading, topic, chosen, moved):
+    loading.transform("")
+    assert loading.run(chosen) == ([3] if moved else [])
+    assert {offset for _, offset in loading.rejects()} == {3, 5, 7, 20, 25} - moved
+    assert set(names(loading)) == set(range(30)) - {3, 5, 7, 20, 25} | moved
+
+
+@pytest.mark.parametrize("loss", ["records", "topic"])
+def test_kafka_need_not_hold_the_records_any_more(loading, topic, admin, loss):
+    if loss == "records":
+        place = TopicPartition(topic, 0, 30)
+        admin.delete_records([place])[place].result(20)
+    else:
+        admin.delete_topics([topic])[topic].result(20)
+        until(lambda: not exists(admin, topic))
+    loading.transform("")
+    loading.run(ALL)
+    assert (set(names(loading)), set(loading.rejects())) == (set(range(30)) - {7}, {(0, 7)})
+
+
+WITH_ORIGIN = """\
+CREATE SCHEMA IF NOT EXISTS ads;
+CREATE TABLE ads.output (
+    id bigint, name text, price numeric(12, 4),
+    topic text, partition integer, "offset" bigint, milliseconds bigint, key bytea, value bytea, headers text,
+    kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint,
+    PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)
+);
+"""
+ORIGIN = {
+    "records": """\
+        import pyarrow as pa, pyarrow.compute as pc
+
+        def records(batch):
+            kafka = batch["kafka"].combine_chunks()
+            for part in ("topic", "partition", "offset", "key", "value", "headers"):
+                batch = batch.append_column(part, kafka.field(part))
+            return batch.append_column("milliseconds", pc.divide(kafka.field("timestamp").cast(pa.int64()), 1000))
+        """,
+    "frame": """\
+        from pyspark.sql import functions as F
+
+        def frame(df):
+            parts = [F.col(f"kafka.{part}") for part in ("topic", "partition", "offset", "key", "value", "headers")]
+            return df.select("*", *parts, F.unix_millis("kafka.timestamp").alias("milliseconds")).repartition(3)
+        """,
+}
+
+
+@pytest.mark.parametrize("shape", ORIGIN)
+def test_a_re_drive_gives_what_a_load_out_of_kafka_gives(loading, shape):
+    """Key, value, headers and timestamp to the byte, with both kinds of transform: the replay that follows changes nothing."""
+    topic = records.create(loading.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    headers = [("any", bytes(range(256))), ("any", b"again"), ("empty", b""), ("null", None), ('qu"ote\n\u00fc', b"x")]
+    producer = Producer({"bootstrap.servers": loading.bootstrap})
+    kinds = [
+        {"key": bytes(range(256)), "headers": headers, "timestamp": 1_700_000_000_123},
+        {"key": None, "timestamp": 1},
+        {"key": b"", "headers": [], "timestamp": 253_402_300_800_000},
+        {"key": b"k", "timestamp": 9_000_000_000_000_000},
+    ]
+    for number, kind in enumerate(kinds):
+        producer.produce(topic, records.record(number), **kind)
+    producer.produce(topic, None, timestamp=1)
+    assert producer.flush(20) == 0
+    faults = {f"n{number}": "not yet" for number in range(len(kinds))}
+    loading.declare(topic, target=WITH_ORIGIN, transform=faulty(faults) + "    return batch\n")
+    with (loading.folder / "transform.py").open("a") as file:
+        file.write(
+            "def frame(df): return df.selectExpr('*', 'kafka.topic', 'kafka.partition', 'kafka.offset', 'kafka.key',"
+        )
+        file.write("'kafka.value', 'kafka.headers', 'unix_millis(kafka.timestamp) milliseconds')")
+    loading.run()
+    assert (loading.published(), len(loading.rejects())) == (0, 5)
+    loading.transform(ORIGIN[shape])
+    loading.run(ALL)
+    assert (loading.published(), set(loading.rejects())) == (4, {(0, 4)})
+    redriven = everything(loading)
+    loading.run(ranges(f"{topic}/0 [0, 5)", replace=True))
+    assert everything(loading) == redriven
+    assert loading.rows("SELECT milliseconds, encode(key, 'escape') FROM ads.output ORDER BY kafka_offset")[2:] == [
+        (253_402_300_800_000, ""),
+        (9_000_000_000_000_000, "k"),
+    ]
+
+
+@pytest.mark.parametrize("body", ["df.filter('false')", "df.limit(1)", "df.limit(0)"])
+def test_rejects_that_a_frame_does_not_read_count_as_filtered(loading, topic, body, monkeypatch):
+    monkeypatch.setattr(stored, "SLICE_RECORDS", 1)
+    loading.transform(f"def frame(df): return {body}")
+    loading.run(ALL)
+    left = loading.published() - 25
+    assert left == (1 if "1" in body else 0)
+    assert set(loading.rejects()) == {(0, 7)}
+    assert counts_of(loading, 3) == {
+        "n_read": 5, "n_written": left, "n_rejected": 1, "n_filtered": 4 - left, "n_gap": 18,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "value", "n_tasks"), [("SLICE_RECORDS", 4, 8), ("SLICE_BYTES", 1, 30)])
+def test_many_rejects_are_read_by_many_tasks_and_each_once(loading, monkeypatch, limit, value, n_tasks):
+    topic = records.create(loading.bootstrap, partitions=2)
+    values = [f'{{"id": {n}, "name": "{"x" * n}", "price": "late"}}' for n in range(30)]
+    records.produce(loading.bootstrap, topic, values, partitions=2)
+    loading.declare(topic)
+    loading.run()
+    assert len(loading.rejects()) == 30
+    ran, tasks = write_batches._run, []
+
+    def run(*arguments):
+        tasks.append(ran(*arguments))
+        return tasks[-1]
+
+    monkeypatch.setattr(write_batches, "_run", run)
+    monkeypatch.setattr(stored, limit, value)
+    loading.declare(topic, columns={"id": "bigint", "name": "string"})
+    loading.run(ALL)
+    assert (loading.rejects(), len(tasks[0])) == ({}, n_tasks)
+    assert {row[0]: row[1] for row in loading.output().values()} == {n: "x" * n for n in range(30)}
+
+
+def test_rejects_of_a_topic_and_of_the_one_before_it_go_back_to_their_own(loading, topic, admin):
+    """Both are partition 0 of one name; only the stream tells which record is meant."""
+    recreate(admin, topic)
+    records.produce(loading.bootstrap, topic, [records.record(n) for n in range(100, 130)])
+    with loading.ledger() as ledger:
+        flow.adopt_topic(ledger, Broker(loading.pipeline.source), loading.pipeline, topic, reason="recreated")
+    loading.transform(faulty({"n103": "one", "n105": "two"}))
+    loading.run()
+    assert loading.rows(
+        "SELECT kafka_offset, count(*)::int FROM tideline.reject GROUP BY 1 HAVING count(*) > 1 ORDER BY 1"
+    ) == [
+        (3, 2),
+        (5, 2),
+    ]
+    loading.transform("")
+    loading.run(ALL)
+    assert loading.rows(
+        "SELECT kafka_topic_id = (SELECT topic_id FROM tideline.stream ORDER BY stream_id LIMIT 1), id FROM ads.output"
+        " WHERE kafka_offset IN (3, 5) ORDER BY id"
+    ) == [(True, 3), (True, 5), (False, 103), (False, 105)]
+    assert loading.rows("SELECT kafka_offset FROM tideline.reject") == [(7,)]
+    assert (
+        loading.rows(
+            "SELECT id FROM ads.output o JOIN tideline.batch_range ON batch_id = tideline_batch"
+            " JOIN tideline.stream USING (stream_id) WHERE topic_id <> kafka_topic_id"
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize("shift", [1, 1000])
+def test_rows_that_belong_to_no_reject_are_refused(loading, topic, shift):
+    loading.transform(
+        f"def frame(df): return df.withColumn('kafka', df.kafka.withField('offset', df.kafka.offset + {shift}))"
+    )
+    before = everything(loading)
+    with pytest.raises(FatalError, match="rows whose `kafka` is not a record of the batch"):
+        loading.run(ALL)
+    assert everything(loading) == before
+
+
+@pytest.fixture
+def at_once(topic, monkeypatch):
+    """Two writers wait for each other before they publish, once."""
+    barrier, publish = threading.Barrier(2), write_batches.flow.publish
+    waiting = threading.Semaphore(2)
+
+    def meet(*arguments, **options):
+        if waiting.acquire(blocking=False):
+            barrier.wait(120)
+        return publish(*arguments, **options)
+
+    monkeypatch.setattr(write_batches.flow, "publish", meet)
+
+
+def test_two_who_ask_for_the_same_rejects_at_once_get_each_of_them_once(loading, topic):
+    loading.transform("")
+    one, other = together(lambda: loading.plan("one", ALL), lambda: loading.plan("other", ALL))
+    assert sorted([one, other]) == [[], [3]]
+    assert loading.plan("third", Rejects(batch_id=1)) == []
+    loading.write("one", one + other)
+    assert loading.published() == 29
+
+
+def test_two_re_drives_at_once_never_double_a_record(loading, topic, at_once):
+    """Were both to hold the same reject, only one of them could write it."""
+    loading.transform("")
+    (one,) = loading.plan("one", Rejects(reason_like="two"))
+    (other,) = loading.plan("other", Rejects(reason_like="one"))
+    execute(
+        loading,
+        f"INSERT INTO tideline.redrive SELECT {other}, stream_id, kafka_offset FROM tideline.redrive"
+        f" WHERE batch_id = {one} AND kafka_offset = 5",
+    )
+    failed = []
+
+    def write(run, batch_id):
+        try:
+            loading.write(run, [batch_id])
+        except RetryableError as error:
+            failed.append((run, batch_id, str(error)))
+
+    together(lambda: write("one", one), lambda: write("other", other))
+    ((run, batch_id, said),) = failed
+    assert "rejects that were decoded again are gone" in said
+    assert len(names(loading)) == loading.published() == (27 if run == "other" else 28)
+    loading.write(run, [batch_id], try_number=2)
+    assert (set(names(loading)), set(loading.rejects())) == (set(range(30)) - {7}, {(0, 7)})
+    assert {of[1] for n, of in batches(loading).items() if n in {one, other}} == {"published"}
+
+
+def test_a_re_drive_that_is_cut_off_before_its_commit_leaves_all_as_it_was(loading, topic, ledger_url):
+    loading.transform("")
+    (batch_id,) = loading.plan("redrive", ALL)
+    before, counts = everything(loading), counts_of(loading, 1)
+    with CuttingProxy(ledger_url) as proxy:
+
+        def write_through(try_number):
+            writer = Writer(dag_id="test", run_id="redrive", task_id="write", try_number=try_number)
+            with Ledger(proxy.url, actor="through the proxy") as ledger:
+                write_batches.write(ledger, loading.pipeline, batch_id, writer)
+
+        def cut_at_commit(server, data):
+            proxy.at("COMMIT", cut_before)
+            return True
+
+        moments = ['INSERT INTO "ads"."output"', "DELETE FROM tideline.reject", "SET state = 'published'"]
+        for try_number, (statement, act) in enumerate(
+            [*((m, cut_before) for m in moments), (moments[-1], cut_at_commit)], 1
+        ):
+            proxy.at(statement, act)
+            with pytest.raises(RetryableError):
+                write_through(try_number)
+            assert proxy.acted.is_set()
+            proxy.acted.clear()
+            assert (everything(loading), counts_of(loading, 1)) == (before, counts)
+        write_through(9)
+    assert (set(names(loading)), set(loading.rejects())) == (set(range(30)) - {7}, {(0, 7)})
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Does something once, between the staging of a batch and its publishing."""
+    publish = write_batches.flow.publish
+
+    def arrange(act):
+        def first(*arguments, **options):
+            monkeypatch.setattr(write_batches.flow, "publish", publish)
+            act()
+            return publish(*arguments, **options)
+
+        monkeypatch.setattr(write_batches.flow, "publish", first)
+
+    return arrange
+
+
+@pytest.mark.parametrize("left_out", [[], ["n3", "n5"]])
+def test_a_re_drive_that_a_replay_overtakes_is_tried_again_with_what_is_left(loading, topic, meanwhile, left_out):
+    """Whether the replay's records would be rows of the re-drive, or records that it has filtered."""
+    loading.transform(faulty(left_out=left_out))
+    batch_ids = loading.plan("redrive", ALL)
+
+    def replay():
+        loading.transform("")
+        loading.run(ranges(f"{topic}/0 [0, 15)", replace=True))
+
+    meanwhile(replay)
+    with pytest.raises(RetryableError, match=r"rejects .*decoded again"):
+        loading.write("redrive", batch_ids)
+    assert set(names(loading)) == set(range(30)) - {7, 20, 25}
+    loading.write("redrive", batch_ids, try_number=2)
+    assert (set(names(loading)), set(loading.rejects())) == (set(range(30)) - {7}, {(0, 7)})
+    replayed = batches(loading).keys() - {1, 2, *batch_ids}
+    assert {owners(loading)[3], owners(loading)[20]} == {*replayed, 2}
+
+
+def test_what_a_replay_has_rejected_again_in_the_meantime_is_written_as_its(loading, topic, meanwhile):
+    loading.transform("")
+    batch_ids = loading.plan("redrive", Rejects(reason_like="one"))
+
+    def replay():
+        loading.transform(faulty({"n3": "still"}))
+        loading.run(OneBatch(batch_id=1, replace=True))
+
+    meanwhile(replay)
+    loading.write("redrive", batch_ids)
+    (replayed,) = batches(loading).keys() - {1, 2, *batch_ids}
+    assert (set(names(loading)), owners(loading)[3]) == (set(range(30)) - {7, 25}, replayed)
+    assert counts_of(loading, replayed) == {"n_read": 15, "n_written": 14, "n_rejected": 1, "n_filtered": 0, "n_gap": 0}
