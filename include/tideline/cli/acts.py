@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from tideline import flow, pipelines, settings
 from tideline.cli.output import Grid, Page
 from tideline.cli.reaching import ledger
-from tideline.cli.starting import airflow
+from tideline.cli.starting import Started, airflow
 from tideline.domain.requests import NamedRange, Rejects, Request
 from tideline.errors import TidelineError
 from tideline.kafka import Broker
@@ -90,25 +90,36 @@ def _started(
     said = list(lines)
     problem = None
     for pipeline, batch_id in batches:
-        url = None
+        started = None
         try:
-            url = _start(pipeline, batch_id, reason) if start else None
+            started = _start(pipeline, batch_id, reason) if start else None
         except TidelineError as error:
             problem = error
             start = False  # it would refuse the others as well
-        runs.append({"batch_id": batch_id, "url": url})
-        said.append(
-            f"batch {batch_id}: {url}"
-            if url
-            else f"batch {batch_id} is written by the next run of DAG {pipeline}, or by one that is triggered with `load`: a batch, "
-            f"`batch_id`: {batch_id}"
+        runs.append(
+            {
+                "batch_id": batch_id,
+                "url": started.url if started else None,
+                "dag_is_paused": started.is_paused if started else None,
+            }
         )
+        said.append(_what_writes(pipeline, batch_id, started))
     return Page(document={**document, "runs": runs}, parts=["\n".join(said)], problem=problem)
 
 
-def _start(pipeline: str, batch_id: int, reason: str) -> str | None:
+def _start(pipeline: str, batch_id: int, reason: str) -> Started | None:
     with airflow() as session:
         return session.start(pipeline, batch_id, reason) if session else None
+
+
+def _what_writes(pipeline: str, batch_id: int, started: Started | None) -> str:
+    if started is None:
+        return (
+            f"batch {batch_id} is written by the next run of DAG {pipeline}, or by one that is triggered with `load`: a batch, "
+            f"`batch_id`: {batch_id}"
+        )
+    waits = f"; it waits, because DAG {pipeline} is paused" if started.is_paused else ""
+    return f"batch {batch_id}: {started.url}{waits}"
 
 
 def skip(name: str, piece: NamedRange, *, reason: str) -> Page:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import httpx
@@ -9,6 +10,15 @@ import httpx
 from tideline import settings
 from tideline.airflow_api import AirflowApi
 from tideline.errors import FatalError, RetryableError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A DAG run that was started."""
+
+    url: str
+    is_paused: bool
+    """Whether its DAG is: then it waits until somebody switches the DAG on."""
 
 
 class Airflow:
@@ -28,17 +38,18 @@ class Airflow:
         with _worded(self._url):
             return str(self._api.call("GET", "version")["version"])
 
-    def dags(self) -> dict[str, bool]:
-        """Whether each DAG of a pipeline is paused."""
+    def paused(self) -> dict[str, bool]:
+        """By DAG of a pipeline, whether it is paused."""
         with _worded(self._url):
             found = self._api.call("GET", "dags?tags=tideline&limit=1000")["dags"]
         return {dag["dag_id"]: dag["is_paused"] for dag in found}
 
-    def start(self, pipeline: str, batch_id: int, reason: str) -> str:
-        """Start the pipeline's DAG for exactly one batch; the run's address."""
+    def start(self, pipeline: str, batch_id: int, reason: str) -> Started:
+        """Start the pipeline's DAG for exactly one batch."""
         with _worded(self._url):
             run_id = self._api.trigger(pipeline, load="a batch", batch_id=batch_id, reason=reason)
-        return f"{self._url}/dags/{quote(pipeline)}/runs/{quote(run_id, safe='')}"
+            is_paused = self._api.call("GET", f"dags/{pipeline}")["is_paused"]
+        return Started(url=f"{self._url}/dags/{pipeline}/runs/{quote(run_id, safe='')}", is_paused=is_paused)
 
 
 @contextmanager

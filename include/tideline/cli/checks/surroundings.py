@@ -38,16 +38,16 @@ def _orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
             yield ok("airflow", "connection", "not configured: acts reserve batches, and start nothing")
             return
         yield ok("airflow", "connection", f"Airflow {session.version()} answers")
-        dags = session.dags()
+        paused = session.paused()
     for pipeline in pipelines:
-        if pipeline.name not in dags:
+        if pipeline.name not in paused:
             yield bad(
                 pipeline.name,
                 "dag",
                 f"Airflow has no DAG {pipeline.name}",
                 "look for import errors in Airflow; does its DAG processor see this pipelines folder?",
             )
-        elif dags[pipeline.name]:
+        elif paused[pipeline.name]:
             yield warn(pipeline.name, "dag", "is paused: nothing is scheduled", "unpause it in Airflow")
         else:
             yield ok(pipeline.name, "dag", "is on")
