@@ -3,7 +3,7 @@
 An event of the first is one batch, told once, with its ranges and counts. An event of the second is a hint and says nothing about offsets.
 """
 
-from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
@@ -13,6 +13,8 @@ from tideline.airflow_trigger import NewRecordsTrigger
 from tideline.ledger.publications import Publication
 
 REPLAYED = "replayed batches"
+_CLOCKS_APART = timedelta(hours=1)
+"""No event about a batch is older than its publication by more than Airflow's database and the ledger's disagree about the time."""
 
 
 def output(pipeline: str) -> Asset:
@@ -31,14 +33,16 @@ def batches(name: str) -> AssetAlias:
     return AssetAlias(name)
 
 
-def announce(context: Any, pipeline: str, published: Iterable[Publication]) -> list[int]:
+def announce(context: Any, pipeline: str, published: list[Publication]) -> list[int]:
     """Give the asset one event for each batch that has none yet; returns those batches.
 
     Airflow keeps the events together with the task's success: a try that fails has told nothing. One that is cleared and succeeds again would
     tell everything again, so events that are there are left out.
     """
+    if not published:
+        return []
     (alias,) = context["outlets"]
-    since = context["dag_run"].run_after
+    since = min(publication.published_at for publication in published) - _CLOCKS_APART
     told = {(event.extra or {}).get("batch") for event in context["inlet_events"][alias].after(since.isoformat())}
     new = [publication for publication in published if publication.batch_id not in told]
     for publication in new:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from asking import query
 from ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, stage, start_streams
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
@@ -18,14 +19,20 @@ def numbers(ledger, run):
     return [publication.batch_id for publication in flow.published_by(ledger, PIPELINE, run)]
 
 
+def now(ledger):
+    return query(ledger, "SELECT clock_timestamp()")[0][0]
+
+
 def test_a_run_finds_its_batches_with_what_became_of_each_range(ledger):
     one, two = start_streams(ledger, 2)
+    before = now(ledger)
     first = plan(ledger, {one: (0, 10), two: (0, 5)})
     stage(ledger, attempt := claim(ledger, first), n_filtered=1)
     publish(ledger, attempt, written={one: 9, two: 4})
     second = published(ledger, {one: (10, 20)})
     found = flow.published_by(ledger, PIPELINE, RUN)
     assert [(each.batch_id, each.kind) for each in found] == [(first, BatchKind.LIVE), (second, BatchKind.LIVE)]
+    assert before <= found[0].published_at <= found[1].published_at <= now(ledger)
     counts = {"n_rejected": 0, "n_filtered": 1, "n_gap": 0}
     assert found[0].ranges == (
         Loaded(range=NamedRange("ads", 0, OffsetRange(0, 10)), n_read=10, n_written=9, **counts),

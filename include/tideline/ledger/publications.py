@@ -1,6 +1,7 @@
 """What a DAG run has published, for those who wait for it."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 
@@ -29,6 +30,8 @@ class Publication:
 
     batch_id: int
     kind: BatchKind
+    published_at: datetime
+    """By the clock of the ledger's database."""
     ranges: tuple[Loaded, ...]
 
 
@@ -43,6 +46,7 @@ def published_by(ledger: Ledger, pipeline: str, run: Run) -> list[Publication]:
         Publication(
             batch_id=batch_id,
             kind=BatchKind(kind),
+            published_at=published_at,
             ranges=tuple(
                 Loaded(
                     range=NamedRange(
@@ -53,5 +57,5 @@ def published_by(ledger: Ledger, pipeline: str, run: Run) -> list[Publication]:
                 for row in pieces
             ),
         )
-        for (batch_id, kind), pieces in groupby(rows, itemgetter("batch_id", "kind"))
+        for (batch_id, kind, published_at), pieces in groupby(rows, itemgetter("batch_id", "kind", "published_at"))
     ]

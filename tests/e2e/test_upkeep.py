@@ -1,0 +1,10 @@
+"""The DAG `upkeep`: a task for each pipeline, whatever ails another."""
+
+
+def test_upkeep_tidies_up_after_each_pipeline_although_a_declaration_is_broken(system):
+    run_id = system.fail("upkeep")
+    states = system.states("upkeep", run_id)
+    assert set(states) == {folder.name for folder in (system.folder / "pipelines").iterdir()}
+    assert {name for name, state in states.items() if state != "success"} == {"broken"}
+    assert "impressions: nothing to do" in system.log("upkeep", run_id, "impressions")
+    assert "broken/pipeline.yaml:3: retires: unknown key" in system.log("upkeep", run_id, "broken")
