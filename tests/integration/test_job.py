@@ -3,7 +3,9 @@
 import pytest
 
 import records
+from owning import batches, names, ranges
 from spark_jobs import write_batches
+from tideline.domain.requests import OneBatch, Rejects
 
 
 @pytest.fixture
@@ -71,9 +73,72 @@ def test_an_error_is_one_short_message_with_the_next_step(loading, topic, job, t
     loading.declare(topic, transform=transform)
     code, printed = job(loading.plan("one"))
     lines = printed.splitlines()
-    assert (code, lines[-2][: len(expected[1])]) == expected
-    assert lines[-1].startswith("  Next: ")
+    assert (code, lines[-3][: len(expected[1])]) == expected
+    assert lines[-2].startswith("  Next: ")
+    assert lines[-1].startswith("  More: docs/runbook.md#")
     assert len(printed) < 1200
+
+
+@pytest.fixture
+def poisoned(loading) -> list[int]:
+    """Four batches of a hundred records; all of the second one are bad, and all of the third."""
+    name = records.create(loading.bootstrap)
+    values = [b"{bad" if 100 <= n < 300 else records.record(n) for n in range(400)]
+    records.produce(loading.bootstrap, name, values)
+    loading.declare(name, batch_records=100)
+    return loading.plan("one")
+
+
+def test_a_batch_that_needs_a_person_does_not_keep_the_others_waiting(loading, poisoned, job):
+    code, said = job([1, 2, 4])
+    assert code == 30
+    assert said.splitlines()[-3].startswith(
+        "tideline: NeedsOperatorError: loads batch 2 attempt 1: 100 of 100 records were rejected"
+    )
+    assert said.splitlines()[-1] == "  More: docs/runbook.md#too-many-rejects"
+    assert loading.states() == ["published", "failed", "planned", "published"]
+
+
+def test_several_batches_that_need_a_person_are_listed_at_the_end(loading, poisoned, job):
+    code, said = job(poisoned)
+    assert code == 30
+    last = said[said.rindex("tideline: NeedsOperatorError: ") :].splitlines()
+    assert last[0] == "tideline: NeedsOperatorError: loads: 2 of 4 batches need a person, the others are written:"
+    assert [line.split(":")[0] for line in last[1:3]] == ["    loads batch 2 attempt 1", "    loads batch 3 attempt 1"]
+    assert last[3].startswith("  Next: correct columns or transform.py")
+    assert loading.states() == ["published", "failed", "failed", "published"]
+
+
+@pytest.mark.parametrize(
+    ("transform", "code"),
+    [
+        ("def records(batch): return None", 20),
+        ("import os\ndef records(b): return os._exit(1) if b.num_rows else b", 10),
+    ],
+)
+def test_what_every_batch_would_meet_ends_the_job_at_once(loading, topic, job, transform, code):
+    loading.declare(topic, batch_records=5, transform=transform)
+    assert job(loading.plan("one"))[0] == code
+    assert loading.states() == ["failed", "planned"]
+
+
+def test_one_job_writes_batches_of_every_kind(loading, job):
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, [b"{bad" if n == 13 else records.record(n) for n in range(20)])
+    loading.declare(topic, start="latest")
+    assert loading.run() == []
+    loading.run(ranges(f"{topic}/0 [5, 10)"))
+    loading.run(ranges(f"{topic}/0 [12, 15)"))
+    records.produce(loading.bootstrap, topic, map(records.record, range(20, 30)))
+    mixed = loading.plan("a", ranges(f"{topic}/0 [10, 12)"))
+    mixed += loading.plan("b", OneBatch(batch_id=1, replace=True))
+    mixed += loading.plan("c", Rejects())
+    mixed += [batch_id for batch_id in loading.plan("d") if batch_id not in mixed]
+    assert [batches(loading)[batch_id][0] for batch_id in mixed] == ["backfill", "replay", "redrive", "live"]
+    code, said = job(mixed)
+    assert (code, [batches(loading)[n][1] for n in mixed]) == (0, ["published"] * 4)
+    assert f"  {topic}/0 [13, 14): read 1, written 0, rejected 1, filtered 0\n" in said
+    assert set(names(loading)) == {*range(5, 30)} - {13, *range(15, 20)}
 
 
 def test_a_batch_that_is_not_there_is_fatal(loading, topic, job):
