@@ -1,5 +1,6 @@
 """A fresh ledger per test, and the smallest things to put into it."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID, uuid4
@@ -22,6 +23,7 @@ PIPELINE = "impressions"
 RUN = Run(dag_id="impressions", run_id="manual__1")
 WRITER = Writer(dag_id="impressions", run_id="manual__1", task_id="write", try_number=1)
 TOPIC_ID = UUID(int=7)
+_WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @contextmanager
@@ -120,6 +122,16 @@ def publish(
         },
         filtered_by_difference=False,
     )
+
+
+def wait_for_a_lock(url: str) -> None:
+    """Until some session of this database waits for another one."""
+    with Ledger(url, actor="watcher") as watcher:
+        deadline = time.monotonic() + 20
+        while not watcher.rows_of(SQL(_WAITING), {}):
+            assert time.monotonic() < deadline, "nobody waited for a lock within 20 s"
+            watcher.connection.rollback()
+            time.sleep(0.02)
 
 
 def published(ledger: Ledger, ranges: dict[int, tuple[int, int]], *, run: Run = RUN) -> int:

@@ -16,3 +16,11 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(wait_and, calls))
+
+
+def beside(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Begin a call in a thread of its own; what is returned waits for its result."""
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(call)
+    pool.shutdown(wait=False)
+    return lambda: future.result(30)

@@ -1,6 +1,5 @@
 """What a person may decide about batches and offsets: to abandon, and to skip. Each says who and why, and leaves every offset accounted for."""
 
-from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 import ledgers
 from asking import query, state
 from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
-from racing import together
+from racing import beside, together
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
@@ -17,7 +16,7 @@ from tideline.domain.states import BatchState
 from tideline.errors import FatalError, SupersededError
 from tideline.ledger import attempts, heads, publishing
 from tideline.ledger.connection import Ledger
-from topics import created, produce, until
+from topics import created, produce
 
 WHY = "nobody needs them"
 
@@ -295,24 +294,18 @@ def test_a_batch_that_is_published_while_its_skip_waits_stays_and_the_skip_is_re
     first, _ = plan(ledger_url, pipeline, "first")
     ledgers.stage(ledger, attempt := ledgers.claim(ledger, first))
     fall_silent(ledger)
-    with ThreadPoolExecutor(1) as pool:
+    waiting = []
 
-        def insert_output(_):
-            waiting.append(pool.submit(skip, ledger_url, pipeline, 0, 2))
-            until(lambda: query_elsewhere(ledger_url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
-            return publishing.Written(n_written={piece.stream_id: len(piece.offsets) for piece in attempt.ranges})
+    def insert_output(_):
+        waiting.append(beside(lambda: skip(ledger_url, pipeline, 0, 2)))
+        ledgers.wait_for_a_lock(ledger_url)
+        return publishing.Written(n_written={piece.stream_id: len(piece.offsets) for piece in attempt.ranges})
 
-        waiting = []
-        facts = {p.stream_id: PartitionFacts(partition=0, log_start=0, end=10) for p in attempt.ranges}
-        publishing.publish(ledger, attempt, insert_output, facts=facts, filtered_by_difference=False)
-        with pytest.raises(FatalError, match=f"batch {first} is published"):
-            waiting[0].result(20)
+    facts = {p.stream_id: PartitionFacts(partition=0, log_start=0, end=10) for p in attempt.ranges}
+    publishing.publish(ledger, attempt, insert_output, facts=facts, filtered_by_difference=False)
+    with pytest.raises(FatalError, match=f"batch {first} is published"):
+        waiting[0]()
     assert coverage(ledger) == [(0, 3, first)]
-
-
-def query_elsewhere(url, sql):
-    with Ledger(url, actor="watcher") as other:
-        return query(other, sql)
 
 
 def test_a_backfill_fills_what_was_skipped_in_part_and_the_rest_keeps_its_reason(ledger, ledger_url, pipeline):

@@ -1,22 +1,41 @@
 """A pipeline that wants the latest records: what it leaves out is recorded, and nothing that is gone stops it."""
 
+from itertools import pairwise
+
+import pytest
 from confluent_kafka import TopicPartition
 
-from asking import query
-from planners import declared, plan, ranges
+import ledgers
+from asking import query, state
+from planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges, ranges_of, run
+from tideline import flow
+from tideline.domain.requests import NewRecords
+from tideline.ledger import heads
 from topics import produce
+from windows import at, stamped, topic_of, window
+
+POLICY = ("latest wins", "policy latest_wins")
 
 
 def latest(broker, topic, **limits):
-    pipeline = declared(broker.bootstrap, topic, **limits)
-    return pipeline.model_copy(update={"source": pipeline.source.model_copy(update={"delivery": "latest_wins"})})
+    return declared(broker.bootstrap, topic, source={"delivery": "latest_wins"}, **limits)
 
 
-def holes(ledger):
+def holes(ledger, partition=0):
     return query(
         ledger,
-        "SELECT lower(offsets), upper(offsets), hole::text, reason, decided_by FROM tideline.coverage WHERE hole IS NOT NULL ORDER BY 1",
+        "SELECT lower(offsets), upper(offsets), hole::text, reason, decided_by FROM tideline.coverage JOIN tideline.stream USING (stream_id)"
+        " WHERE hole IS NOT NULL AND partition = %s ORDER BY 1",
+        partition,
     )
+
+
+def assert_tiled(ledger, ends):
+    """Every offset has one owner, a batch or the policy, and the heads have passed them all."""
+    assert next_offsets(ledger) == ends
+    for partition, end in ends.items():
+        edges = [(0, 0), *((a, b) for a, b, _ in coverage(ledger, partition)), (end, end)]
+        assert all(left[1] == right[0] for left, right in pairwise(edges))
 
 
 def test_what_retention_deleted_unread_is_lost_in_the_policys_name_and_the_stream_goes_on(
@@ -30,7 +49,122 @@ def test_what_retention_deleted_unread_is_lost_in_the_policys_name_and_the_strea
     plan(ledger_url, pipeline, "second")
     assert query(ledger, "SELECT state::text FROM tideline.stream") == [("active",)]
     assert holes(ledger) == [
-        (0, 5, "lost", "latest wins", "policy latest_wins"),  # with what the first run had planned
-        (5, 8, "skipped", "latest wins", "policy latest_wins"),
+        (0, 5, "lost", *POLICY),  # with what the first run had planned
+        (5, 8, "skipped", *POLICY),
     ]
     assert ranges(ledger)[topic, 0] == [(0, 1), (8, 10)]
+
+
+def test_each_run_takes_the_newest_that_fit_and_records_the_rest(admin, broker, ledger, ledger_url):
+    """A short partition stays whole, a long one gives way."""
+    topic = topic_of(admin, broker, 20, 3)
+    pipeline = latest(broker, topic, batch_records=5, run_batches=2)
+    batch_ids = plan(ledger_url, pipeline, "first")
+    assert [ranges_of(ledger, n) for n in batch_ids] == [{0: (13, 15), 1: (0, 3)}, {0: (15, 20)}]
+    assert (holes(ledger), holes(ledger, 1)) == ([(0, 13, "skipped", *POLICY)], [])
+    load(ledger, batch_ids)
+    flow.advance(ledger, NAME, run("first"))
+    assert_tiled(ledger, {0: 20, 1: 3})
+    assert plan(ledger_url, pipeline, "nothing new") == []
+    stamped(broker, topic, range(20, 24))
+    load(ledger, plan(ledger_url, pipeline, "second"))
+    assert len(holes(ledger)) == 1
+    assert_tiled(ledger, {0: 24, 1: 3})
+
+
+def test_what_a_failed_run_had_planned_is_given_up(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 4)
+    pipeline = latest(broker, topic, batch_records=6, run_batches=1)
+    [failed] = plan(ledger_url, pipeline, "first")
+    ledgers.attempts.fail(ledger, ledgers.claim(ledger, failed), "lost")
+    stamped(broker, topic, range(4, 12))
+    [batch_id] = load(ledger, plan(ledger_url, pipeline, "second"))
+    assert state(ledger, failed)[0] == "abandoned"
+    assert coverage(ledger) == [(0, 6, "skipped"), (6, 12, batch_id)]
+    assert_tiled(ledger, {0: 12})
+    assert query(
+        ledger,
+        "SELECT action, actor, detail ->> 'reason' FROM tideline.event WHERE action IN ('abandon', 'skip') ORDER BY event_id",
+    ) == [
+        ("abandon", "second", "latest wins"),
+        ("skip", "second", "latest wins"),
+    ]
+    flow.advance(ledger, NAME, run("first"))
+
+
+def test_what_somebody_is_writing_is_left_to_its_end(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 10)
+    pipeline = latest(broker, topic, batch_records=2, run_batches=2)
+    first, second = plan(ledger_url, pipeline, "first")
+    attempt = ledgers.claim(ledger, first)
+    ledgers.stage(ledger, attempt)
+    stamped(broker, topic, range(10, 12))
+    given = plan(ledger_url, pipeline, "second")
+    assert given[0] == first
+    assert [state(ledger, n)[0] for n in (first, second)] == ["writing", "abandoned"]
+    ledgers.publish(ledger, attempt)
+    load(ledger, given[1:])
+    assert coverage(ledger) == [
+        (0, 6, "skipped"),
+        (6, 8, first),
+        *((n, n + 2, b) for n, b in zip((8, 10), given[1:], strict=True)),
+    ]
+    assert_tiled(ledger, {0: 12})
+
+
+def test_a_scheduled_run_takes_nothing_from_before_its_interval_nor_behind_it(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 20)
+    pipeline = latest(broker, topic, batch_records=50, run_batches=1)
+    hour = NewRecords(since=at(10), until=at(15))
+    [batch_id] = load(ledger, ask(ledger_url, pipeline, "hour", hour).batch_ids)
+    assert coverage(ledger) == [(0, 10, "skipped"), (10, 15, batch_id)]
+    assert_tiled(ledger, {0: 15})
+    late = NewRecords(since=at(30), until=at(40))
+    assert ask(ledger_url, pipeline, "late hour", late).batch_ids == []
+    heads.advance_published(ledger, NAME)
+    assert_tiled(ledger, {0: 20})
+    assert coverage(ledger)[-1] == (15, 20, "skipped")
+
+
+def test_the_policys_reason_stands_though_a_person_gives_one(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 10)
+    pipeline = latest(broker, topic, batch_records=2, run_batches=1)
+    ask(ledger_url, pipeline, "manual", NewRecords(), reason="before the meeting")
+    found = query(
+        ledger,
+        "SELECT action, detail ->> 'reason' FROM tideline.event WHERE action IN ('plan', 'skip') ORDER BY event_id",
+    )
+    assert found == [("skip", "latest wins"), ("plan", "before the meeting")]
+
+
+def test_what_was_skipped_is_loaded_by_a_window_and_live_goes_on_behind_it(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 12)
+    pipeline = latest(broker, topic, batch_records=4, run_batches=1)
+    [first] = load(ledger, plan(ledger_url, pipeline, "first"))
+    stamped(broker, topic, range(12, 16))
+    given = ask(ledger_url, pipeline, "window", window(5, 14))
+    assert [ranges_of(ledger, n) for n in given.batch_ids] == [{0: (5, 8)}, {0: (12, 14)}]
+    assert f"loaded by batch {first}" in given.notes[0]
+    load(ledger, given.batch_ids)
+    flow.advance(ledger, NAME, run("window"))
+    load(ledger, plan(ledger_url, pipeline, "second"))
+    assert [row[:2] for row in holes(ledger)] == [(0, 5)]
+    assert_tiled(ledger, {0: 16})
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_fails_every_offset_is_loaded_once_or_skipped_by_name(admin, broker, ledger, ledger_url, seed):
+    topic = topic_of(admin, broker, 5, 0, 9)
+    pipeline = latest(broker, topic, batch_records=3, run_batches=2)
+    for turn in range(5):
+        batch_ids = plan(ledger_url, pipeline, f"run {turn}")
+        for number, batch_id in enumerate(batch_ids):
+            if (number + turn) % 3 == seed:
+                ledgers.attempts.fail(ledger, ledgers.claim(ledger, batch_id), "lost")
+            else:
+                finish(ledger, [batch_id])
+        for partition in range(3):
+            stamped(broker, topic, range(20 + turn, 22 + turn + partition), partition=partition)
+    load(ledger, plan(ledger_url, pipeline, "last"))
+    assert_tiled(ledger, {0: 15, 1: 15, 2: 29})
+    assert {row[3:] for partition in range(3) for row in holes(ledger, partition)} == {POLICY}

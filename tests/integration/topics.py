@@ -4,7 +4,7 @@ import time
 from uuid import uuid4
 
 from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import NewTopic, OffsetSpec
+from confluent_kafka.admin import NewPartitions, NewTopic, OffsetSpec
 
 from tideline.declaration import Source
 
@@ -54,6 +54,16 @@ def transaction(broker, topic, partitions, count=1):
             producer.produce(topic, b"x", partition=partition)
     assert producer.flush(20) == 0
     return producer
+
+
+def grown(admin, topic, partitions):
+    """More partitions for a topic that is there, all of which answer."""
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
+
+    def described():
+        return admin.describe_topics(TopicCollection([topic]))[topic].result().partitions
+
+    until(lambda: len(described()) == partitions and exists(admin, topic))
 
 
 def recreate(admin, topic):

@@ -1,0 +1,432 @@
+"""What a run gets that asks for certain offsets: a window, ranges, a batch, rejects. What is missing of them once, and nothing twice."""
+
+import random
+from itertools import pairwise
+
+import pytest
+from confluent_kafka import TopicPartition
+
+import ledgers
+from asking import query, state
+from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
+from tideline import flow
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.requests import NamedRange, OneBatch, Ranges, Rejects
+from tideline.errors import FatalError, NeedsOperatorError
+from tideline.ledger import attempts, heads, reservations
+from tideline.ledger.connection import Ledger
+from windows import at, stamped, topic_of, window
+
+
+@pytest.fixture(scope="module")
+def records(admin, broker):
+    """A topic that nothing is done to: minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
+    return topic_of(admin, broker, 12, 5)
+
+
+@pytest.fixture
+def pipeline(broker, records):
+    return declared(broker.bootstrap, records, batch_records=4, run_batches=2)
+
+
+def piece(pipeline, start, end, partition=0):
+    return NamedRange(pipeline.source.topics[0], partition, OffsetRange(start, end))
+
+
+def these(pipeline, *bounds, replace=False):
+    return Ranges(ranges=tuple(piece(pipeline, *bound) for bound in bounds), replace=replace)
+
+
+def kinds(ledger, batch_ids):
+    """(kind, ranges) of each batch."""
+    found = [query(ledger, "SELECT kind::text FROM tideline.batch WHERE batch_id = %s", n)[0][0] for n in batch_ids]
+    return [(kind, ranges_of(ledger, n)) for kind, n in zip(found, batch_ids, strict=True)]
+
+
+def delete_before(admin, topic, offset):
+    admin.delete_records([TopicPartition(topic, 0, offset)])[TopicPartition(topic, 0)].result()
+
+
+# Windows ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_windows_in_any_order_and_written_in_any_order_load_each_offset_once(ledger, ledger_url, pipeline, seed):
+    """Some overlap, some runs fail and their batches wait for others."""
+    chance = random.Random(seed)
+    asked = [window(0, 3), window(3, 7), window(2, 4), window(6, 9), window(7, 20), window(0, 20)]
+    chance.shuffle(asked)
+    waiting = []
+    for number, wanted in enumerate(asked):
+        waiting += ask(ledger_url, pipeline, f"window {number}", wanted).batch_ids
+        chance.shuffle(waiting)
+        while waiting and chance.random() < 0.5:
+            write(ledger, waiting.pop())
+            heads.advance_published(ledger, NAME)
+    for batch_id in waiting:
+        write(ledger, batch_id)
+    for number in range(len(asked)):
+        flow.advance(ledger, NAME, run(f"window {number}"))
+    assert next_offsets(ledger) == {0: 12, 1: 5}
+    for partition, end in ((0, 12), (1, 5)):
+        edges = [(0, 0), *((a, b) for a, b, _ in coverage(ledger, partition)), (end, end)]
+        assert all(left[1] == right[0] for left, right in pairwise(edges))
+        assert all(isinstance(owner, int) for *_, owner in coverage(ledger, partition))
+    moves = query(
+        ledger,
+        "SELECT stream_id, (detail ->> 'from')::int, (detail ->> 'to')::int FROM tideline.event WHERE action = 'move head' ORDER BY 1, event_id",
+    )
+    assert all(one[2] == other[1] for one, other in pairwise(moves) if one[0] == other[0]), "no head jumps or goes back"
+
+
+def write(ledger, batch_id):
+    if state(ledger, batch_id)[0] in {"planned", "failed"}:
+        finish(ledger, [batch_id])
+
+
+def test_a_window_that_ends_behind_the_head_loads_all_from_the_head_to_its_end(ledger, ledger_url, pipeline):
+    """However many batches that takes: nobody else comes for the rest of it."""
+    batch_ids = ask(ledger_url, pipeline, "late", window(9, 11)).batch_ids
+    assert {kind for kind, _ in kinds(ledger, batch_ids)} == {"live"}
+    load(ledger, batch_ids)
+    flow.advance(ledger, NAME, run("late"))
+    assert next_offsets(ledger) == {0: 11, 1: 5}
+
+
+def test_a_window_takes_what_an_earlier_run_left_open_between_the_head_and_its_end(ledger, ledger_url, pipeline):
+    """It would have nothing else to do, and seem to be through."""
+    left = ask(ledger_url, pipeline, "failed", window(0, 12)).batch_ids
+    assert ask(ledger_url, pipeline, "early", window(0, 3)).batch_ids == left
+    load(ledger, left)
+    assert ask(ledger_url, pipeline, "again", window(0, 3)).batch_ids == []
+
+
+def test_a_window_takes_an_open_backfill_that_stands_in_its_heads_way(ledger, ledger_url, pipeline):
+    [ahead] = ask(ledger_url, pipeline, "ahead", these(pipeline, (2, 4))).batch_ids
+    given = ask(ledger_url, pipeline, "window", window(0, 6)).batch_ids
+    assert ahead in given
+    load(ledger, given)
+    flow.advance(ledger, NAME, run("window"))
+    assert next_offsets(ledger)[0] == 6
+
+
+def test_a_window_without_holes_plans_nothing_and_says_who_has_it(ledger, ledger_url, pipeline):
+    first, second, *_ = load(ledger, ask(ledger_url, pipeline, "all", window(0, 12)).batch_ids)
+    assert [ranges_of(ledger, n) for n in (first, second)] == [{0: (0, 2), 1: (0, 2)}, {0: (2, 4), 1: (2, 4)}]
+    given = ask(ledger_url, pipeline, "again", window(1, 3))
+    name = pipeline.source.topics[0]
+    assert given.batch_ids == []
+    assert sorted(given.notes) == [
+        f"{name}/{partition} [{n}, {n + 1}): loaded by batch {owner}; say `replace` to load it again"
+        for partition in (0, 1)
+        for n, owner in ((1, first), (2, second))
+    ]
+    assert ask(ledger_url, pipeline, "before all", window(-9, 0)).batch_ids == []
+    assert ask(ledger_url, pipeline, "after all", window(30, 40)).batch_ids == []
+
+
+def test_a_window_replaces_exactly_what_is_loaded_and_fills_the_holes(ledger, ledger_url, broker, records):
+    pipeline = declared(broker.bootstrap, records)
+    decide(ledger_url, pipeline, flow.skip, piece(pipeline, 4, 6), reason="poison")
+    load(ledger, plan(ledger_url, pipeline, "all"))
+    given = ask(ledger_url, pipeline, "again", window(3, 8, replace=True), reason="new prices")
+    assert kinds(ledger, given.batch_ids) == [
+        ("backfill", {0: (4, 6)}),
+        ("replay", {0: (3, 4), 1: (3, 5)}),
+        ("replay", {0: (6, 8)}),
+    ]
+    assert given.notes == []
+    assert query(ledger, "SELECT DISTINCT reason FROM tideline.batch WHERE kind <> 'live'") == [("new prices",)]
+    load(ledger, given.batch_ids)
+    assert [(a, b) for a, b, _ in coverage(ledger)] == [(0, 3), (3, 4), (4, 6), (6, 8), (8, 12)]
+    assert next_offsets(ledger) == {0: 12, 1: 5}
+
+
+def test_a_window_fills_a_hole_ahead_of_the_head_as_well(ledger, ledger_url, pipeline):
+    decide(ledger_url, pipeline, flow.skip, piece(pipeline, 4, 6), reason="poison")
+    given = ask(ledger_url, pipeline, "all", window(0, 12))
+    assert given.notes == []
+    assert [r for r in kinds(ledger, given.batch_ids) if r[0] == "backfill"] == [("backfill", {0: (4, 6)})]
+    load(ledger, given.batch_ids)
+    flow.advance(ledger, NAME, run("all"))
+    assert next_offsets(ledger) == {0: 12, 1: 5}
+    assert all(isinstance(owner, int) for *_, owner in coverage(ledger))
+
+
+def test_a_window_leaves_what_open_batches_have_and_names_them(ledger, ledger_url, pipeline):
+    load(ledger, plan(ledger_url, pipeline, "begin", until=at(2)))
+    decide(ledger_url, pipeline, flow.skip, piece(pipeline, 2, 6), reason="poison")
+    [opened] = ask(ledger_url, pipeline, "ranges", these(pipeline, (3, 5))).batch_ids
+    given = ask(ledger_url, pipeline, "window", window(2, 6, replace=True))
+    assert [r for r in kinds(ledger, given.batch_ids) if 0 in r[1]] == [
+        ("backfill", {0: (2, 3)}),
+        ("backfill", {0: (5, 6)}),
+    ]
+    assert given.notes == [f"{pipeline.source.topics[0]}/0 [3, 5): batch {opened} is planned and will load it"]
+
+
+def test_a_window_does_not_replace_what_the_heads_have_not_passed(ledger, ledger_url, pipeline):
+    _, second, *_ = batch_ids = plan(ledger_url, pipeline, "all", until=at(4))
+    finish(ledger, [second])
+    given = ask(ledger_url, pipeline, "again", window(2, 4, replace=True))
+    assert given.batch_ids == batch_ids[:1], "what lies before it, and nothing of what it has"
+    assert f"batch {second} is published, and the heads have not passed it" in given.notes[0]
+    load(ledger, batch_ids[:1])
+    assert {
+        kind for kind, _ in kinds(ledger, ask(ledger_url, pipeline, "again", window(2, 4, replace=True)).batch_ids)
+    } == {"replay"}
+
+
+def test_a_window_loads_what_lies_before_a_streams_start(ledger, ledger_url, broker, records):
+    pipeline = declared(broker.bootstrap, records, start="latest")
+    assert plan(ledger_url, pipeline, "begin") == []
+    given = ask(ledger_url, pipeline, "past", window(3, 5)).batch_ids
+    assert kinds(ledger, given) == [("backfill", {0: (3, 5), 1: (3, 5)})]
+    load(ledger, given)
+    flow.advance(ledger, NAME, run("past"))
+    assert next_offsets(ledger) == {0: 12, 1: 5}
+    assert coverage(ledger) == [(3, 5, given[0])]
+
+
+def test_a_window_over_a_stopped_stream_loads_the_others_and_fails_where_there_is_nothing_else(
+    admin, broker, ledger, ledger_url
+):
+    topic = topic_of(admin, broker, 0, 0)
+    pipeline = declared(broker.bootstrap, topic)
+    plan(ledger_url, pipeline, "begin")
+    for partition in range(2):
+        stamped(broker, topic, range(6), partition=partition)
+    delete_before(admin, topic, 2)
+    assert kinds(ledger, ask(ledger_url, pipeline, "one", window(0, 4)).batch_ids) == [("live", {1: (0, 4)})]
+    load(ledger, plan(ledger_url, pipeline, "all"))
+    with pytest.raises(NeedsOperatorError, match=r"offsets \[0, 2\) are gone"):
+        ask(ledger_url, pipeline, "two", window(0, 4))
+
+
+# Ranges ----------------------------------------------------------------------------------------------------------
+
+
+def test_ranges_are_loaded_wherever_they_lie_and_heads_pass_them_in_order(ledger, ledger_url, pipeline):
+    given = ask(ledger_url, pipeline, "ranges", these(pipeline, (6, 8), (2, 4), (4, 5), (1, 2, 1))).batch_ids
+    assert {kind for kind, _ in kinds(ledger, given)} == {"backfill"}
+    load(ledger, given)
+    assert next_offsets(ledger) == {0: 0, 1: 0}
+    flow.advance(ledger, NAME, run("ranges"))
+    while rest := plan(ledger_url, pipeline, f"rest {next_offsets(ledger)}"):
+        load(ledger, rest)
+    assert next_offsets(ledger) == {0: 12, 1: 5}
+    assert sum(end - start for start, end, _ in coverage(ledger)) == 12
+
+
+def test_ranges_that_cannot_be_read_are_all_named_and_nothing_is_planned(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 8, 4)
+    pipeline = declared(broker.bootstrap, topic)
+    delete_before(admin, topic, 2)
+    with pytest.raises(FatalError) as caught:
+        ask(
+            ledger_url,
+            pipeline,
+            "beside",
+            Ranges(ranges=(piece(pipeline, 0, 1, 7), NamedRange("other", 0, OffsetRange(0, 1)))),
+        )
+    assert f"{topic}/7 [0, 1): no such partition; the pipeline reads {topic}/0, {topic}/1" in caught.value.problem
+    assert "other/0 [0, 1): no such partition" in caught.value.problem
+    with pytest.raises(FatalError) as caught:
+        ask(ledger_url, pipeline, "gone", these(pipeline, (1, 3), (7, 9), (0, 5, 1), (4, 5)))
+    assert caught.value.problem.splitlines()[1:] == [
+        f"    {topic}/0 [1, 3): Kafka holds [2, 8) of this partition",
+        f"    {topic}/0 [7, 9): Kafka holds [2, 8) of this partition",
+        f"    {topic}/1 [0, 5): Kafka holds [0, 4) of this partition",
+    ]
+    assert query(ledger, "SELECT count(*) FROM tideline.batch") == [(0,)]
+
+
+def test_ranges_of_a_stopped_stream_are_refused_and_those_of_the_others_are_not(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 0, 0)
+    pipeline = declared(broker.bootstrap, topic)
+    plan(ledger_url, pipeline, "begin")
+    for partition in range(2):
+        stamped(broker, topic, range(6), partition=partition)
+    delete_before(admin, topic, 2)
+    with pytest.raises(FatalError, match=rf"{topic}/0 \[3, 4\): the stream is stopped: offsets \[0, 2\) are gone"):
+        ask(ledger_url, pipeline, "stopped", these(pipeline, (3, 4)))
+    load(ledger, ask(ledger_url, pipeline, "healthy", these(pipeline, (0, 6, 1))).batch_ids)
+    again = ask(ledger_url, pipeline, "healthy again", these(pipeline, (0, 6, 1)))
+    assert again.batch_ids == []
+    assert "loaded by batch" in again.notes[0], "not an error about a stream that nobody asked for"
+
+
+def test_what_is_loaded_and_gone_from_kafka_is_only_told(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 8)
+    pipeline = declared(broker.bootstrap, topic)
+    [batch_id] = load(ledger, plan(ledger_url, pipeline, "all"))
+    delete_before(admin, topic, 5)
+    given = ask(ledger_url, pipeline, "again", these(pipeline, (0, 6)))
+    assert given.batch_ids == []
+    assert given.notes == [f"{topic}/0 [0, 6): loaded by batch {batch_id}; say `replace` to load it again"]
+    with pytest.raises(FatalError, match=rf"{topic}/0 \[0, 6\): Kafka holds \[5, 8\)"):
+        ask(ledger_url, pipeline, "replace", these(pipeline, (0, 6), replace=True))
+    assert query(ledger, "SELECT count(*) FROM tideline.batch") == [(1,)]
+
+
+# One batch -------------------------------------------------------------------------------------------------------
+
+
+def test_an_open_batch_is_joined_as_it_stands_and_nothing_else_with_it(ledger, ledger_url, pipeline):
+    first, second = plan(ledger_url, pipeline, "first")
+    attempts.fail(ledger, ledgers.claim(ledger, second), "lost")
+    before = (state(ledger, second), ranges_of(ledger, second))
+    for replace in (False, True):
+        assert ask(ledger_url, pipeline, f"retry {replace}", OneBatch(batch_id=second, replace=replace)).batch_ids == [
+            second
+        ]
+    assert (state(ledger, second), ranges_of(ledger, second)) == before
+    finish(ledger, [second])
+    with pytest.raises(NeedsOperatorError, match=f"batch {second} is published"):
+        flow.advance(ledger, NAME, run("retry True"))
+    load(ledger, [first])
+    flow.advance(ledger, NAME, run("retry True"))
+
+
+def test_a_loaded_batch_is_loaded_again_only_if_that_is_said(ledger, ledger_url, pipeline):
+    first, second = load(ledger, plan(ledger_url, pipeline, "first"))
+    given = ask(ledger_url, pipeline, "again", OneBatch(batch_id=first))
+    assert given.batch_ids == []
+    assert all(f"loaded by batch {first}; say `replace`" in note for note in given.notes)
+    assert len(given.notes) == 2
+    [replayed] = ask(ledger_url, pipeline, "again", OneBatch(batch_id=first, replace=True), reason="wrong").batch_ids
+    assert kinds(ledger, [replayed]) == [("replay", ranges_of(ledger, first))]
+    load(ledger, [replayed])
+    assert [state(ledger, n)[0] for n in (first, second, replayed)] == ["superseded", "advanced", "advanced"]
+    assert query(ledger, "SELECT supersedes FROM tideline.batch WHERE batch_id = %s", replayed) == [(first,)]
+    assert {owner for *_, owner in coverage(ledger)} == {replayed, second}
+
+
+def test_an_abandoned_batch_is_planned_as_far_as_nobody_has_it(ledger, ledger_url, pipeline):
+    first, _ = plan(ledger_url, pipeline, "first")
+    with Ledger(ledger_url, actor="ada") as own:
+        flow.abandon(own, first, reason="poison")
+    [again] = ask(ledger_url, pipeline, "again", OneBatch(batch_id=first)).batch_ids
+    assert kinds(ledger, [again]) == [("backfill", ranges_of(ledger, first))]
+
+
+def test_a_batch_of_another_pipeline_or_of_nobody_is_refused(ledger, ledger_url, broker, records, pipeline):
+    [batch_id, *_] = plan(ledger_url, pipeline, "first")
+    with pytest.raises(
+        FatalError, match=f"expected batch {batch_id} to be one of this pipeline's, but it belongs to {NAME}"
+    ):
+        ask(ledger_url, declared(broker.bootstrap, records, name="another"), "first", OneBatch(batch_id=batch_id))
+    with pytest.raises(FatalError, match="the ledger does not have it"):
+        ask(ledger_url, pipeline, "second", OneBatch(batch_id=10**15))
+
+
+def test_a_batch_that_kafka_no_longer_holds_is_refused_with_what_is_there(admin, broker, ledger, ledger_url):
+    topic = topic_of(admin, broker, 8)
+    pipeline = declared(broker.bootstrap, topic)
+    [batch_id] = load(ledger, plan(ledger_url, pipeline, "all"))
+    delete_before(admin, topic, 5)
+    with pytest.raises(FatalError, match=rf"{topic}/0 \[0, 8\): Kafka holds \[5, 8\) of this partition"):
+        ask(ledger_url, pipeline, "again", OneBatch(batch_id=batch_id, replace=True))
+    delete_before(admin, topic, 8)
+    with pytest.raises(FatalError, match="Kafka holds nothing of this partition"):
+        ask(ledger_url, pipeline, "again", OneBatch(batch_id=batch_id, replace=True))
+
+
+# Rejects ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rejected(ledger, ledger_url, pipeline):
+    """Offsets 0 and 1 of both partitions, of the first of two batches."""
+    first, second = plan(ledger_url, pipeline, "first")
+    attempt = ledgers.claim(ledger, first)
+    ledgers.stage(ledger, attempt)
+    places = [(piece.stream_id, offset) for piece in attempt.ranges for offset in range(2)]
+    with ledger.transaction():
+        ledger.run(
+            "stage_rejects",
+            attempt_id=attempt.attempt_id,
+            stream_ids=[stream for stream, _ in places],
+            offsets=[offset for _, offset in places],
+            steps=["decode"] * 4,
+            reasons=["not a Number", "no such field", "not a Number", "no such field"],
+            timestamps_ms=[0] * 4,
+            keys=[None] * 4,
+            values=[b"x"] * 4,
+            headers=[None] * 4,
+        )
+    ledgers.publish(ledger, attempt, written={piece.stream_id: 0 for piece in attempt.ranges})
+    load(ledger, [second])
+    return first
+
+
+def test_rejects_are_taken_by_batch_by_reason_or_all_and_once(ledger, ledger_url, pipeline, rejected):
+    def taken(batch_ids):
+        return query(ledger, "SELECT count(*) FROM tideline.redrive WHERE batch_id = ANY (%s)", batch_ids)[0][0]
+
+    numbers = ask(ledger_url, pipeline, "numbers", Rejects(reason_like="not a number")).batch_ids
+    assert taken(numbers) == 2
+    assert ask(ledger_url, pipeline, "numbers again", Rejects(reason_like="not a number")).batch_ids == []
+    assert ask(ledger_url, pipeline, "numbers", Rejects(reason_like="not a number")).batch_ids == numbers
+    assert taken(ask(ledger_url, pipeline, "the rest", Rejects(batch_id=rejected)).batch_ids) == 2
+    left = ask(ledger_url, pipeline, "nothing left", Rejects())
+    assert (left.batch_ids, left.notes) == ([], ["no rejects fit what was asked for"])
+    with Ledger(ledger_url, actor="ada") as own:
+        flow.abandon(own, numbers[0], reason="not yet")
+    assert taken(ask(ledger_url, pipeline, "all", Rejects()).batch_ids) == 2
+    assert next_offsets(ledger) == {0: 4, 1: 4}
+
+
+def test_rejects_of_another_pipeline_are_not_taken(ledger, ledger_url, broker, records, rejected):
+    other = declared(broker.bootstrap, records, name="another")
+    assert ask(ledger_url, other, "all", Rejects(batch_id=rejected)).batch_ids == []
+
+
+# Asked twice -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_asked_twice_gets_the_same_whatever_it_asks_for(ledger, ledger_url, pipeline):
+    load(ledger, plan(ledger_url, pipeline, "begin"))
+    wishes = {
+        "window": window(2, 9, replace=True),
+        "ranges": these(pipeline, (0, 2), replace=True),
+        "batch": OneBatch(batch_id=1, replace=True),
+    }
+    for name, wanted in wishes.items():
+        first = ask(ledger_url, pipeline, name, wanted).batch_ids
+        assert first
+        assert ask(ledger_url, pipeline, name, wanted).batch_ids == first
+        attempts.fail(ledger, ledgers.claim(ledger, first[0]), "lost")
+        assert ask(ledger_url, pipeline, name, wanted).batch_ids == first
+
+
+def test_a_run_whose_batches_were_abandoned_plans_anew_whatever_it_asks_for(ledger, ledger_url, pipeline):
+    load(ledger, plan(ledger_url, pipeline, "begin"))
+    for name, wanted in {"window": window(0, 9), "ranges": these(pipeline, (0, 2), replace=True)}.items():
+        first = ask(ledger_url, pipeline, name, wanted).batch_ids
+        with Ledger(ledger_url, actor="ada") as own:
+            for batch_id in first:
+                flow.abandon(own, batch_id, reason="poison")
+        again = ask(ledger_url, pipeline, name, wanted).batch_ids
+        assert not set(first) & set(again)
+        assert kinds(ledger, again) == kinds(ledger, first)
+
+
+@pytest.mark.parametrize("reason", [None, "", "  "])
+def test_a_reason_that_is_blank_is_none(ledger, ledger_url, pipeline, reason):
+    batch_ids = ask(ledger_url, pipeline, "window", window(0, 9), reason=reason).batch_ids
+    assert batch_ids
+    assert query(ledger, "SELECT DISTINCT reason FROM tideline.batch") == [(None,)]
+
+
+def test_a_reason_stands_in_every_event_that_a_plan_causes(ledger, ledger_url, pipeline):
+    ask(ledger_url, pipeline, "window", window(0, 9), reason="the invoices of May")
+    found = query(ledger, "SELECT action, actor, detail ->> 'reason' FROM tideline.event WHERE batch_id IS NOT NULL")
+    assert set(found) == {("plan", "window", "the invoices of May")}
+
+
+def test_a_plan_that_is_refused_leaves_nothing_behind(ledger, ledger_url, pipeline):
+    with pytest.raises(FatalError):
+        ask(ledger_url, pipeline, "gone", these(pipeline, (100, 200)))
+    with ledger.transaction():
+        assert reservations.streams(ledger, NAME) == []

@@ -1,0 +1,37 @@
+"""Records a minute apart, and windows of them."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from confluent_kafka import Producer
+
+from tideline.domain.requests import Window
+from topics import created
+
+T0 = datetime(2026, 1, 2, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def at(minutes):
+    return T0 + minutes * MINUTE
+
+
+def window(start, end, *, replace=False):
+    """From minute `start` until before minute `end`."""
+    return Window(start=at(start), end=at(end), replace=replace)
+
+
+def topic_of(admin, broker, *counts):
+    """A topic with so many records in each partition: offset n was written in minute n. It keeps them, though they are old."""
+    name = created(admin, f"windows_{uuid4().hex[:8]}", partitions=len(counts), **{"retention.ms": "-1"})
+    for partition, count in enumerate(counts):
+        stamped(broker, name, range(count), partition=partition)
+    return name
+
+
+def stamped(broker, topic, minutes, *, partition=0):
+    """One record for each of the minutes."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for minute in minutes:
+        producer.produce(topic, b"x", partition=partition, timestamp=int(at(minute).timestamp() * 1000))
+    assert producer.flush(20) == 0
