@@ -1,5 +1,8 @@
 """Questions to the ledger that only tests ask."""
 
+import psycopg2.errors
+import pytest
+
 from tideline.ledger.connection import Ledger
 
 
@@ -8,6 +11,22 @@ def query(ledger: Ledger, sql: str, *parameters: object) -> list[tuple]:
     with ledger.connection as connection, connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+
+def execute(ledger: Ledger, sql: str, *parameters: object) -> None:
+    """Run statements in a transaction of their own."""
+    with ledger.connection as connection:
+        connection.cursor().execute(sql, parameters)
+
+
+def refused(ledger: Ledger, sql: str, *parameters: object) -> str:
+    """Run statements that Postgres must refuse with a law's error, and return its text."""
+    with (
+        pytest.raises((psycopg2.errors.IntegrityError, psycopg2.errors.RestrictViolation)) as caught,
+        ledger.connection as connection,
+    ):
+        connection.cursor().execute(sql, parameters)
+    return str(caught.value)
 
 
 def state(ledger: Ledger, batch_id: int) -> tuple[str, int]:

@@ -1,28 +1,11 @@
 """The laws of the ledger, tried from a psql prompt: Postgres itself refuses each of these, whatever the code does."""
 
-import psycopg2
-import psycopg2.errors
 import pytest
 
+from asking import execute, refused
 from ledgers import claim, plan, publish, published, stage, start_streams
 from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.errors import NeedsOperatorError, RetryableError
-from tideline.ledger.connection import Ledger
-
-
-def refused(ledger: Ledger, sql: str, *parameters: object) -> str:
-    """Run one statement that Postgres must refuse with a law's error, and return its text."""
-    with (
-        pytest.raises((psycopg2.errors.IntegrityError, psycopg2.errors.RestrictViolation)) as caught,
-        ledger.connection as c,
-    ):
-        c.cursor().execute(sql, parameters)
-    return str(caught.value)
-
-
-def execute(ledger: Ledger, sql: str, *parameters: object) -> None:
-    with ledger.connection as connection:
-        connection.cursor().execute(sql, parameters)
 
 
 def test_an_offset_has_one_planned_owner(ledger):
