@@ -4,9 +4,12 @@ import pytest
 from confluent_kafka import TopicPartition
 
 import records
+from owning import coverage
 from spark_jobs import write_batches
+from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError
-from topics import recreate, until
+from tideline.kafka import Broker
+from topics import ends, recreate, source, until
 
 
 @pytest.fixture
@@ -19,12 +22,27 @@ def topic(loading) -> str:
 
 
 def abort(loading, topic, values=(b"aborted",)):
-    """A transaction of which readers see nothing: `values` and a marker in the log."""
+    """A transaction of which readers see nothing: `values` and a marker in the log, which comes a moment after the client's answer."""
+    asked = Broker(source(loading.bootstrap, topic))
+    before = ends(asked)[0]
     producer = records.transactional(loading.bootstrap, f"{topic}-aborted")
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(20) == 0
     producer.abort_transaction(20)
+    until(lambda: ends(asked) == [before + len(values) + 1])
+
+
+def meanwhile(monkeypatch, act):
+    """Do something once, behind the check of a batch's source and before its read."""
+    prepare = write_batches.postgres.prepare
+
+    def first(*arguments):
+        monkeypatch.setattr(write_batches.postgres, "prepare", prepare)
+        act()
+        return prepare(*arguments)
+
+    monkeypatch.setattr(write_batches.postgres, "prepare", first)
 
 
 def test_a_range_of_transaction_markers_is_published_with_zero_rows(loading):
@@ -103,16 +121,46 @@ def test_offsets_that_vanish_during_the_read_are_named(loading, topic, admin, mo
     """Between the check and the read: what Spark raises then is a stack trace about something else."""
     batch_ids = loading.plan("late")
     place = TopicPartition(topic, 0, 20)
-    prepared = write_batches.postgres.prepare
-
-    def meanwhile(*arguments):
-        admin.delete_records([place])[place].result(20)
-        return prepared(*arguments)
-
-    monkeypatch.setattr(write_batches.postgres, "prepare", meanwhile)
+    meanwhile(monkeypatch, lambda: admin.delete_records([place])[place].result(20))
     with pytest.raises(NeedsOperatorError, match=rf"{topic}/0 \[0, 50\): offsets \[0, 20\) are gone unread"):
         loading.write("late", batch_ids)
     assert (loading.states(), loading.published()) == (["failed"], 0)
+
+
+@pytest.mark.parametrize("moment", ["before the read", "while reading"])
+def test_offsets_that_go_stop_their_stream_only_until_somebody_accepts_their_loss(loading, admin, monkeypatch, moment):
+    topic = records.create(loading.bootstrap, partitions=2)
+    sent = records.produce(loading.bootstrap, topic, map(records.record, range(40)), partitions=2)
+    loading.declare(topic)
+    (both,) = loading.plan("late")
+    place = TopicPartition(topic, 0, 8)
+    if moment == "before the read":
+        admin.delete_records([place])[place].result(20)
+    else:
+        meanwhile(monkeypatch, lambda: admin.delete_records([place])[place].result(20))
+    with pytest.raises(NeedsOperatorError, match=rf"tideline accept-loss loads {topic}/0 --reason"):
+        loading.write("late", [both])
+    stopped = "SELECT state::text, stopped_because FROM tideline.stream ORDER BY partition"
+    assert [state for state, _ in loading.rows(stopped)] == ["stopped", "active"]
+    assert loading.rows(stopped)[0][1].startswith("offsets [0, 8) are gone unread")
+
+    (healthy,) = loading.plan("next")
+    loading.write("next", [healthy])
+    with pytest.raises(NeedsOperatorError, match=rf"{topic}/0 at offset 0: offsets \[0, 8\) are gone unread"):
+        loading.advance("next")
+    assert (loading.states(), loading.heads()) == (["abandoned", "advanced"], [0, 20])
+    assert set(loading.output()) == {place for place in sent if place[0] == 1}
+
+    with loading.ledger() as ledger:
+        said = flow.accept_loss(
+            ledger, Broker(loading.pipeline.source), loading.pipeline, topic, 0, reason="nobody misses them"
+        )
+    assert said == [f"{topic}/0: [0, 8) recorded as lost; goes on at 8"]
+    (rest,) = loading.run()
+    assert coverage(loading) == [(0, 8, "lost"), (8, 20, rest)]
+    assert coverage(loading, partition=1) == [(0, 20, healthy)]
+    assert set(loading.output()) == {(partition, offset) for partition, offset in sent if partition or offset >= 8}
+    assert loading.heads() == [20, 20]
 
 
 @pytest.mark.parametrize("count", [20, 100])
@@ -128,14 +176,12 @@ def test_a_topic_that_was_created_again_is_not_read(loading, topic, admin, count
 def test_a_topic_that_is_created_again_during_the_read_is_not_published(loading, topic, admin, monkeypatch):
     """With more records than before, Spark reads them without a word."""
     batch_ids = loading.plan("late")
-    prepared = write_batches.postgres.prepare
 
-    def meanwhile(*arguments):
+    def again():
         recreate(admin, topic)
         records.produce(loading.bootstrap, topic, map(records.record, range(100)))
-        return prepared(*arguments)
 
-    monkeypatch.setattr(write_batches.postgres, "prepare", meanwhile)
+    meanwhile(monkeypatch, again)
     with pytest.raises(NeedsOperatorError, match="was deleted and created again"):
         loading.write("late", batch_ids)
     assert (loading.states(), loading.published()) == (["failed"], 0)
