@@ -61,8 +61,15 @@ def start_streams(ledger: Ledger, count: int, *, start: int = 0, pipeline: str =
         ]
 
 
-def plan(ledger: Ledger, ranges: dict[int, tuple[int, int]], *, run: Run = RUN, gaps_allowed: bool = False) -> int:
-    """A planned live batch over (start, end) by stream id."""
+def plan(
+    ledger: Ledger,
+    ranges: dict[int, tuple[int, int]],
+    *,
+    run: Run = RUN,
+    gaps_allowed: bool = False,
+    kind: BatchKind = BatchKind.LIVE,
+) -> int:
+    """A planned batch, live by default, over (start, end) by stream id."""
     batch = {
         stream_id: Reservation(
             offsets=OffsetRange(start, end),
@@ -72,7 +79,7 @@ def plan(ledger: Ledger, ranges: dict[int, tuple[int, int]], *, run: Run = RUN, 
         for stream_id, (start, end) in ranges.items()
     }
     with ledger.transaction():
-        batch_id = reservations.reserve(ledger, PIPELINE, run, BatchKind.LIVE, [batch])[0]
+        batch_id = reservations.reserve(ledger, PIPELINE, run, kind, [batch])[0]
         reservations.join_run(ledger, PIPELINE, run, [batch_id])
     return batch_id
 
@@ -134,9 +141,15 @@ def wait_for_a_lock(url: str) -> None:
             time.sleep(0.02)
 
 
-def published(ledger: Ledger, ranges: dict[int, tuple[int, int]], *, run: Run = RUN) -> int:
+def published(
+    ledger: Ledger, ranges: dict[int, tuple[int, int]], *, run: Run = RUN, kind: BatchKind = BatchKind.LIVE
+) -> int:
     """A batch that is planned, claimed, staged and published."""
-    batch_id = plan(ledger, ranges, run=run)
+    return write(ledger, plan(ledger, ranges, run=run, kind=kind))
+
+
+def write(ledger: Ledger, batch_id: int) -> int:
+    """Claim, stage and publish a planned batch; the same batch."""
     attempt = claim(ledger, batch_id)
     stage(ledger, attempt)
     publish(ledger, attempt)

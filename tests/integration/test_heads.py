@@ -1,13 +1,16 @@
 """When heads move: over published batches only, in order, all heads of a batch at once, each once."""
 
+import random
 import re
+from itertools import pairwise
 
 import pytest
 
 from asking import query
-from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
+from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams, write
 from racing import together
 from tideline import flow
+from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import attempts, heads, reservations
 from tideline.ledger.connection import Ledger
@@ -41,6 +44,82 @@ def test_all_heads_of_a_batch_move_or_none(ledger):
     published(ledger, {one: (10, 20), two: (0, 5)}, run=run(2))
     assert heads.advance_published(ledger, PIPELINE) == []
     assert next_offsets(ledger) == [0, 0]
+
+
+def leave_hole(ledger, stream_id, start, end):
+    query(
+        ledger,
+        "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by) VALUES (%s, int8range(%s, %s), 'lost', 'x', 'ada')",
+        stream_id,
+        start,
+        end,
+    )
+
+
+def test_heads_pass_holes_and_what_backfills_and_replays_own(ledger):
+    (stream,) = start_streams(ledger, 1)
+    leave_hole(ledger, stream, 0, 2)
+    backfill = published(ledger, {stream: (2, 5)}, kind=BatchKind.BACKFILL)
+    heads.advance_published(ledger, PIPELINE)
+    assert next_offsets(ledger) == [5]
+    ahead = published(ledger, {stream: (9, 12)}, kind=BatchKind.BACKFILL)
+    heads.advance_published(ledger, PIPELINE)
+    replay = published(ledger, {stream: (10, 11)}, kind=BatchKind.REPLAY)
+    assert next_offsets(ledger) == [5]
+    live = published(ledger, {stream: (5, 9)})
+    assert heads.advance_published(ledger, PIPELINE) == [replay, live]
+    assert next_offsets(ledger) == [12]
+    states = dict(query(ledger, "SELECT batch_id, state::text FROM tideline.batch"))
+    assert states == dict.fromkeys([backfill, ahead, replay, live], "advanced")
+
+
+def test_a_backfill_or_a_replay_never_waits_for_heads_and_moves_none(ledger):
+    (stream,) = start_streams(ledger, 1, start=20)
+    live = published(ledger, {stream: (20, 30)})
+    heads.advance_published(ledger, PIPELINE)
+    past = published(ledger, {stream: (3, 9)}, kind=BatchKind.BACKFILL)
+    again = published(ledger, {stream: (22, 25)}, kind=BatchKind.REPLAY)
+    moves = query(ledger, "SELECT count(*) FROM tideline.event WHERE action = 'move head'")
+    assert heads.advance_published(ledger, PIPELINE) == [past, again]
+    assert next_offsets(ledger) == [30]
+    assert query(ledger, "SELECT count(*) FROM tideline.event WHERE action = 'move head'") == moves
+    assert query(ledger, "SELECT state::text FROM tideline.batch WHERE batch_id = %s", live) == [("advanced",)]
+
+
+def test_a_hole_within_the_reach_of_a_batch_with_two_heads_moves_one_and_not_the_other(ledger):
+    """Behind the hole of one stream the batch begins, and the other stream's turn has not come."""
+    one, two = start_streams(ledger, 2)
+    leave_hole(ledger, one, 0, 5)
+    waits = published(ledger, {one: (5, 10), two: (4, 8)})
+    first = plan(ledger, {two: (0, 4)}, run=run(2))
+    assert heads.advance_published(ledger, PIPELINE) == []
+    assert next_offsets(ledger) == [5, 0]
+    write(ledger, first)
+    assert heads.advance_published(ledger, PIPELINE) == [first, waits]
+    assert next_offsets(ledger) == [10, 8]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_head_stands_where_the_first_offset_is_missing_in_whatever_order_the_others_come(ledger, seed):
+    chance = random.Random(seed)
+    (stream,) = start_streams(ledger, 1)
+    cuts = [0, *sorted(chance.sample(range(1, 40), 8)), 40]
+    waiting = []
+    for start, end in pairwise(cuts):
+        kind = chance.choice([BatchKind.LIVE, BatchKind.LIVE, BatchKind.BACKFILL, None])
+        batch_id = kind and plan(ledger, {stream: (start, end)}, run=run(start), kind=kind)
+        waiting.append((start, end, batch_id))
+    chance.shuffle(waiting)
+    while waiting:
+        start, end, batch_id = waiting.pop()
+        if batch_id is None:
+            leave_hole(ledger, stream, start, end)
+        else:
+            write(ledger, batch_id)
+        if chance.random() < 0.6 or not waiting:
+            heads.advance_published(ledger, PIPELINE)
+            assert next_offsets(ledger) == [min((start for start, *_ in waiting), default=40)]
+    assert query(ledger, "SELECT DISTINCT state::text FROM tideline.batch") == [("advanced",)]
 
 
 def test_advances_at_once_move_each_head_once(ledger, ledger_url):

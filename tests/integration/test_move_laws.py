@@ -59,10 +59,11 @@ def loaded(ledger, start=0, end=10):
     ("kind", "reserves"), [("live", True), ("backfill", True), ("replay", False), ("redrive", False)]
 )
 def test_live_batches_and_backfills_reserve_and_the_others_do_not(ledger, kind, reserves):
-    (stream,) = start_streams(ledger, 1)
+    stream, _ = loaded(ledger)
     batch_id = begun(ledger, kind)
-    assert "belongs to a planned batch" in refused(ledger, RANGE, batch_id, stream, "[0, 5)", not reserves)
-    execute(ledger, RANGE, batch_id, stream, "[0, 5)", reserves)
+    offsets = "[10, 15)" if reserves else "[0, 5)"
+    assert "belongs to a planned batch" in refused(ledger, RANGE, batch_id, stream, offsets, not reserves)
+    execute(ledger, RANGE, batch_id, stream, offsets, reserves)
 
 
 def test_a_range_is_of_a_stream_of_the_batchs_pipeline(ledger):
@@ -99,6 +100,16 @@ def test_a_backfill_takes_nothing_that_an_open_batch_has_reserved(ledger):
     (stream,) = start_streams(ledger, 1)
     plan(ledger, {stream: (0, 10)})
     assert "one_owner_per_offset" in refused(ledger, RANGE, begun(ledger, "backfill"), stream, "[9, 12)", True)
+
+
+def test_a_replay_takes_only_what_batches_have_loaded(ledger):
+    """What it published of other offsets would lie in the way of every plan."""
+    stream, _ = loaded(ledger)
+    execute(ledger, HOLE, stream, "[10, 12)")
+    batch_id = begun(ledger, "replay")
+    for offsets in ("[9, 11)", "[10, 12)", "[12, 15)", "[0, 13)"):
+        assert "are loaded" in refused(ledger, RANGE, batch_id, stream, offsets, False)
+    execute(ledger, RANGE, batch_id, stream, "[2, 10)", False)
 
 
 def test_offsets_of_a_replay_are_freed_by_nobody_and_reserved_by_nobody(ledger):
@@ -271,16 +282,6 @@ def test_a_replay_owns_only_what_it_has_published(ledger):
     assert "has not published" in refused(ledger, steal, attempt.batch_id)
     publish(ledger, attempt)
     assert "has not published" in refused(ledger, steal, attempt.batch_id), "more than its ranges"
-
-
-def test_a_replay_beyond_what_is_loaded_cannot_be_published_beside_a_reservation(ledger):
-    """Its coverage would take offsets that an open batch is going to load."""
-    stream, _ = loaded(ledger)
-    opened = plan(ledger, {stream: (10, 20)})
-    publish(ledger, replay(ledger, stream, 8, 10))
-    stage(ledger, attempt := claim(ledger, opened))
-    publish(ledger, attempt)
-    flow.advance(ledger, PIPELINE, RUN)
 
 
 # Events ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.streams import Stream, compare
+from tideline.domain.streams import Stream, compare, frontier, is_other, lost
 
 always = settings(deadline=None, derandomize=True)
 OLD, NEW = UUID(int=1), UUID(int=2)
@@ -56,6 +56,7 @@ def known_streams(draw):
             next_offset=draw(offsets),
             reserved=tuple(draw(st.lists(pieces, max_size=2))),
             stopped_because=draw(st.sampled_from([None, "retention"])),
+            accepted_end=draw(st.sampled_from([None, 0, 5, 20])),
         )
         for number, (name, partition) in enumerate(sorted(keys))
     ]
@@ -84,7 +85,8 @@ def test_each_stream_of_a_declared_topic_is_in_exactly_one_list(streams, topics)
 def test_a_ready_stream_lies_within_its_own_log(streams, topics):
     for stream, asked, facts in compare(streams, topics).ready:
         assert (stream.topic, stream.topic_id, stream.partition) == (asked.topic, asked.topic_id, facts.partition)
-        assert facts.end >= max([stream.next_offset, *(piece.end for piece in stream.reserved)])
+        accepted = 99 if stream.accepted_end is None else stream.accepted_end
+        assert facts.end >= min(accepted, max([stream.next_offset, *(piece.end for piece in stream.reserved)]))
         owned = {offset for piece in stream.reserved for offset in range(piece.start, piece.end)}
         assert owned >= set(range(stream.next_offset, facts.log_start))
 
@@ -137,6 +139,101 @@ def test_retention_behind_what_is_reserved_is_no_loss():
 def test_an_end_before_what_was_planned_or_read_stops_the_stream(stream, frontier):
     assert f"ends at {frontier - 1}, before offset {frontier}" in sick(stream, topic((0, frontier - 1)))
     assert compare([stream], [topic((0, frontier))]).sick == ()
+
+
+@pytest.mark.parametrize("end", [12, 15, 19, 20, 25])
+def test_a_log_whose_end_was_accepted_may_end_anywhere_behind_that(end):
+    stream = replace(STREAM, next_offset=20, accepted_end=12)
+    [(same, *_)] = compare([stream], [topic((0, end))]).ready
+    assert same == stream
+
+
+def test_a_log_that_ends_before_its_accepted_end_was_cut_again():
+    assert "ends at 11, before offset 20" in sick(replace(STREAM, next_offset=20, accepted_end=12), topic((0, 11)))
+
+
+def test_an_accepted_end_holds_for_what_was_planned_or_skipped_ahead_of_the_head_as_well():
+    stream = replace(STREAM, reserved=(OffsetRange(15, 20),), accepted_end=12)
+    assert compare([stream], [topic((0, 12))]).sick == ()
+    assert "ends at 11, before offset 20" in sick(stream, topic((0, 11)))
+
+
+def test_an_accepted_end_above_all_that_was_planned_asks_for_no_more_than_that():
+    stream = replace(STREAM, next_offset=20, accepted_end=50)
+    assert compare([stream], [topic((0, 20))]).sick == ()
+    assert "ends at 19" in sick(stream, topic((0, 19)))
+
+
+def test_an_accepted_end_is_no_leave_for_retention():
+    stream = replace(STREAM, next_offset=20, accepted_end=12)
+    assert "[20, 25)" in sick(stream, topic((25, 30)))
+
+
+@always
+@given(head=offsets, reserved=st.lists(pieces, max_size=3), start=offsets)
+def test_lost_is_what_lies_between_head_and_log_and_nobody_has(head, reserved, start):
+    stream = replace(STREAM, next_offset=head, reserved=tuple(reserved))
+    gone = {
+        offset
+        for piece in lost(stream, PartitionFacts(partition=0, log_start=start, end=99))
+        for offset in range(piece.start, piece.end)
+    }
+    owned = {offset for piece in reserved for offset in range(piece.start, piece.end)}
+    assert gone == set(range(head, start)) - owned
+
+
+@always
+@given(head=offsets, reserved=st.lists(pieces, max_size=3))
+def test_the_frontier_is_behind_all_that_anybody_has(head, reserved):
+    stream = replace(STREAM, next_offset=head, reserved=tuple(reserved))
+    assert frontier(stream) == max([head, *(piece.end for piece in reserved)])
+
+
+RETIRED = replace(STREAM, retired=True)
+
+
+@pytest.mark.parametrize("topics", [[], [topic((0, 50))], [topic((99, 99))], [topic((0, 50), topic_id=NEW)]])
+def test_a_retired_stream_is_nobodys_concern(topics):
+    found = compare([RETIRED], topics)
+    assert (found.ready, found.sick, found.stopped) == ((), (), ())
+    assert compare([RETIRED], topics, gone=["ads"] if not topics else ()).sick == ()
+
+
+def test_the_partitions_of_a_retired_stream_do_not_begin_again():
+    assert compare([RETIRED], [topic((0, 50))]).unseen == ()
+
+
+def test_partitions_of_an_adopted_topic_begin_beside_its_retired_streams():
+    now = replace(STREAM, stream_id=2, topic_id=NEW)
+    found = compare([RETIRED, now], [topic((0, 50), (0, 7), topic_id=NEW)])
+    assert [stream.stream_id for stream, *_ in found.ready] == [2]
+    assert [facts.partition for _, facts in found.unseen] == [1]
+
+
+def test_nothing_begins_in_a_topic_one_of_whose_streams_follows_another_incarnation():
+    old = replace(STREAM, partition=3)
+    now = replace(STREAM, stream_id=2, topic_id=NEW)
+    assert compare([old, now], [topic((0, 50), (0, 7), topic_id=NEW)]).unseen == ()
+
+
+def test_a_topic_that_is_gone_stops_its_streams_and_no_others():
+    other = replace(STREAM, stream_id=2, topic="sales")
+    found = compare([STREAM, other], [topic((0, 50), name="sales")], gone=["ads", "clicks"])
+    assert [(stream.stream_id, problem) for stream, problem in found.sick] == [(1, "the topic is gone")]
+    assert [stream.stream_id for stream, *_ in found.ready] == [2]
+
+
+def test_a_topic_that_is_gone_leaves_stopped_streams_as_they_are():
+    stopped = replace(STREAM, stopped_because="offsets are gone")
+    assert compare([stopped], [], gone=["ads"]).stopped == (stopped,)
+
+
+def test_another_cluster_is_another_topic():
+    elsewhere = replace(STREAM, cluster_id="else")
+    assert is_other(elsewhere, topic((0, 50)))
+    assert not is_other(STREAM, topic((0, 50)))
+    assert is_other(STREAM, topic((0, 50), topic_id=NEW))
+    assert is_other(replace(STREAM, partition=5), topic((0, 50)))
 
 
 def test_a_partition_that_is_gone_stops_its_stream():

@@ -112,7 +112,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Ranges: live ones begin at or behind the head, over offsets that nobody accounts for; backfills never take what a batch has loaded. Counts of a
+-- Ranges: live ones begin at or behind the head, over offsets that nobody accounts for; backfills never take what a batch has loaded, and replays
+-- take nothing else: what they publish of other offsets would lie in the way of every plan. Counts of a
 -- published batch change in one way only: rejects that were re-driven become written or filtered.
 CREATE OR REPLACE FUNCTION tideline.check_range() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -131,6 +132,11 @@ BEGIN
         END IF;
         IF owner.kind = 'backfill' AND EXISTS (SELECT FROM tideline.covering(NEW.stream_id, NEW.offsets) c WHERE c.batch_id IS NOT NULL) THEN
             RAISE EXCEPTION 'batch %: offsets % of stream % are loaded', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'restrict_violation';
+        END IF;
+        IF owner.kind = 'replay' AND NOT coalesce(NEW.offsets::int8range <@ (
+            SELECT range_agg(c.offsets::int8range) FROM tideline.covering(NEW.stream_id, NEW.offsets) c WHERE c.batch_id IS NOT NULL), false) THEN
+            RAISE EXCEPTION 'batch %: not all offsets % of stream % are loaded', NEW.batch_id, NEW.offsets, NEW.stream_id
+                USING ERRCODE = 'restrict_violation';
         END IF;
         RETURN NEW;
     END IF;
