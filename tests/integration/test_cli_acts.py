@@ -58,6 +58,17 @@ def test_a_range_or_a_window_is_replayed_and_the_rest_keeps_its_owner(cli, ledge
     assert planners.ranges_of(ledger, again) == {0: (5, 10)}
 
 
+def test_what_lies_before_a_start_can_be_filled_in(cli, ledger, broker, topic):
+    cli.declare(NAME, topic, start="latest")
+    topics.produce(broker, topic, 3)
+    assert commanding.plan(cli, ledger, "manual__1") == []
+    (backfill,) = cli.json("replay", NAME, "--range", f"{topic}/0 [0, 2)", "--reason", WHY)["batch_ids"]
+    assert cli.json("batch", str(backfill))["kind"] == "backfill"
+    planners.finish(ledger, [backfill])
+    (left,) = cli.json("coverage", NAME)["holes"]
+    assert (left["hole"], left["start_offset"], left["end_offset"]) == ("before start", 2, 3)
+
+
 def test_a_replay_of_what_kafka_no_longer_holds_is_refused(cli, ledger, broker, topic, admin):
     topics.produce(broker, topic, 5)
     old = commanding.load(cli, ledger)
