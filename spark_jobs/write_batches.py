@@ -125,7 +125,7 @@ def _write(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt)
     with _superseded_ends(spark, ledger, attempt):
         tasks = _run(raw, OnePass(decoding=decoding, staging=staging)) if frame is None else _run(frame, staging)
         if decoded is not None:
-            _finish_reading(ledger, attempt, decoded)
+            _finish_reading(ledger, pipeline, attempt, decoded)
         counts = flow.publish(
             ledger,
             broker,
@@ -187,14 +187,19 @@ def _frame(raw: DataFrame, decoding: Decoding, transform: Transform) -> tuple[Da
     return decoded, transforms.framed(transform.frame, decoded)
 
 
-def _finish_reading(ledger: Ledger, attempt: Attempt, decoded: DataFrame) -> None:
+def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decoded: DataFrame) -> None:
     """Read once more what a frame did not read to its end, for the counts: a limit or a join with nothing stops early, and that is a filter.
 
     Without this the records that it left would look as if they were missing in the topic.
     """
     query = SQL(statement("spark_jobs", "list_unread.sql"))
+    bound = {
+        "batch_id": attempt.batch_id,
+        "attempt_id": attempt.attempt_id,
+        "split_records": pipeline.limits.split_records,
+    }
     with ledger.transaction():
-        unread = ledger.rows_of(query, {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id})
+        unread = ledger.rows_of(query, bound)
     if unread:
         decoded.write.format("noop").mode("overwrite").save()
 

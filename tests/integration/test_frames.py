@@ -4,6 +4,7 @@ import psycopg2
 import pytest
 
 import records
+from spark_jobs import write_batches
 from tideline.errors import FatalError, RetryableError
 
 IMPORTS = "from pyspark.sql import Window, functions as F\nfrom spark_jobs.dimensions import dimension\n"
@@ -88,6 +89,25 @@ def test_records_that_a_frame_does_not_read_count_as_filtered(loading, topic, bo
     loading.declare(topic, transform=frame(body), gaps="allowed")
     loading.run()
     assert (ids(loading), loading.counts()) == ([], counts(40, 0, filtered=40))
+
+
+def test_parts_of_a_partition_that_a_frame_does_not_read_are_no_gaps(loading, monkeypatch):
+    """A limit that is reached ends the task of the first part in the middle; those of the other parts read to their ends."""
+    session = write_batches.session
+
+    def small_batches(name):
+        spark = session(name)
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
+        return spark
+
+    monkeypatch.setattr(write_batches, "session", small_batches)
+    topic = records.create(loading.bootstrap)
+    long = "x" * 500
+    records.produce(loading.bootstrap, topic, (f'{{"id": {n}, "name": "{long}"}}' for n in range(12_000)))
+    body = "df.filter('kafka.offset < 4000').limit(3)"
+    loading.declare(topic, transform=frame(body), gaps="allowed", limits={"split_records": 4_000})
+    loading.run()
+    assert loading.counts() == counts(12_000, 3, filtered=11_997)
 
 
 def test_a_window_sees_the_whole_batch(loading, topic):
@@ -190,4 +210,4 @@ def test_an_error_inside_of_a_frame_is_told_in_one_line(loading, topic):
     loading.declare(topic, transform=frame(body))
     text = loading.refusal(RetryableError)
     assert "ZeroDivisionError" in text
-    assert len(text.splitlines()) <= 2
+    assert [line.split(":")[0] for line in text.splitlines()[1:]] == ["  Next", "  More"]
