@@ -373,3 +373,15 @@ def test_what_a_replay_has_rejected_again_in_the_meantime_is_written_as_its(load
     (replayed,) = batches(loading).keys() - {1, 2, *batch_ids}
     assert (set(names(loading)), owners(loading)[3]) == (set(range(30)) - {7, 25}, replayed)
     assert counts_of(loading, replayed) == {"n_read": 15, "n_written": 14, "n_rejected": 1, "n_filtered": 0, "n_gap": 0}
+
+
+def test_a_re_drive_whose_rejects_have_all_gone_before_it_is_through_with_nothing(loading, topic):
+    loading.transform("")
+    batch_ids = loading.plan("redrive", Rejects(reason_like="one"))
+    loading.run(ranges(f"{topic}/0 [0, 30)", replace=True))
+    loading.write("redrive", batch_ids)
+    loading.advance("redrive")
+    assert (set(names(loading)), set(loading.rejects())) == (set(range(30)) - {7}, {(0, 7)})
+    assert counts_of(loading, batch_ids[0]) == {
+        "n_read": 0, "n_written": 0, "n_rejected": 0, "n_filtered": 0, "n_gap": 18,
+    }  # fmt: skip
