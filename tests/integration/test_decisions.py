@@ -83,9 +83,26 @@ def test_what_an_abandoned_batch_had_is_planned_again_and_heads_pass_it_and_thos
     assert late > second
     assert ranges_of(ledger, late) == ranges_of(ledger, first)
     finish(ledger, [late])
-    assert heads.advance_published(ledger, NAME) == [late, second]
+    assert heads.advance_published(ledger, NAME) == [second, late]
     assert next_offsets(ledger) == {0: 10, 1: 4}
     assert story(ledger) == [("ada", "abandon", WHY)]
+
+
+def test_what_was_given_up_and_is_planned_with_newer_records_jams_no_head(ledger, ledger_url, broker, topic):
+    """The late batch stands in front of an older one in one partition, and behind it in the other."""
+    pipeline = declared(broker.bootstrap, topic)
+    produce(broker, topic, 3)
+    [first] = plan(ledger_url, pipeline, "first")
+    produce(broker, topic, 3)
+    produce(broker, topic, 3, partition=1)
+    second = plan(ledger_url, pipeline, "second")[-1]
+    abandon(ledger_url, first)
+    produce(broker, topic, 3, partition=1)
+    third = plan(ledger_url, pipeline, "third")[-1]
+    assert [ranges_of(ledger, n) for n in (second, third)] == [{0: (3, 6), 1: (0, 3)}, {0: (0, 3), 1: (3, 6)}]
+    load(ledger, [second, third])
+    flow.advance(ledger, NAME, run("third"))
+    assert next_offsets(ledger) == {0: 6, 1: 6}
 
 
 def test_a_run_whose_batches_were_all_abandoned_plans_anew_and_one_of_several_does_not_come_back(

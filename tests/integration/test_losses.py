@@ -337,7 +337,7 @@ def test_what_was_published_of_the_old_topic_does_not_hold_the_heads_of_the_othe
     assert state(ledger, first)[0] == "abandoned"
     [late] = plan(ledger_url, pipeline, "second")
     finish(ledger, [late])
-    assert flow.advance(ledger, NAME, run("second")) == [late, second]
+    assert flow.advance(ledger, NAME, run("second")) == [second, late]
     assert query(ledger, "SELECT next_offset FROM tideline.stream WHERE topic = %s", other) == [(8,)]
 
 

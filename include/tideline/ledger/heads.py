@@ -1,45 +1,28 @@
-"""Heads: where each stream is read next. Only `advance` moves them, only forward, only over published batches."""
+"""Heads: where each stream is read next. Only `advance` moves them, only forward, only over what is accounted for."""
 
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
 
 def advance_published(ledger: Ledger, pipeline: str) -> list[int]:
-    """Move the heads over what is published and over holes, as far as they go, and return the batches that are through by that.
+    """Move the heads over what is published and over holes, as far as they go, and return the batches that are through by that, oldest first.
 
-    A live batch whose offsets do not begin at the heads stays published: one before it is not published yet. Two walks at once take turns.
+    A live batch stays published until all of its heads have passed it. Two walks at once take turns.
     """
     with ledger.transaction():
         return walk(ledger, pipeline)
 
 
 def walk(ledger: Ledger, pipeline: str) -> list[int]:
-    """The same, within a transaction that has more to do."""
-    waiting = ledger.rows("list_published_batches", pipeline=pipeline)
-    advanced: list[int] = []
-    moved = True
-    # Once is not enough: a batch planned late for offsets that somebody gave up has a higher id than those that wait behind it.
-    while moved:
-        moved = bool(ledger.rows("pass_coverage", pipeline=pipeline))
-        for batch in list(waiting):
-            if batch["kind"] == "live" and not _move_heads(ledger, batch["batch_id"]):
-                continue
-            ledger.rows("advance_batch", batch_id=batch["batch_id"])
-            advanced.append(batch["batch_id"])
-            waiting.remove(batch)
-            moved = True
-    return advanced
+    """The same, within a transaction that has more to do.
 
-
-def _move_heads(ledger: Ledger, batch_id: int) -> bool:
-    """All heads of the batch or none, but for those of streams that have retired: nobody reads on there."""
-    ledger.run("begin_move")
-    moved = ledger.rows("move_heads", batch_id=batch_id)
-    if len(moved) == sum(not row["retired"] for row in ledger.rows("list_ranges", batch_id=batch_id)):
-        ledger.run("keep_move")
-        return True
-    ledger.run("undo_move")
-    return False
+    Each head moves by itself. If those of a batch waited for each other, two batches could wait for each other for ever: one planned late, for
+    offsets that somebody gave up in one stream and for new ones in another, and one planned before it.
+    """
+    waiting = [row["batch_id"] for row in ledger.rows("list_published_batches", pipeline=pipeline)]
+    while ledger.rows("pass_coverage", pipeline=pipeline):
+        pass
+    return sorted(row["batch_id"] for row in ledger.rows("advance_batches", batch_ids=waiting))
 
 
 def in_the_way(ledger: Ledger, pipeline: str, run: Run) -> list[str]:

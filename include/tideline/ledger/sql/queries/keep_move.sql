@@ -1,1 +1,0 @@
-RELEASE SAVEPOINT move;  -- every head of the batch has moved

@@ -1,1 +1,0 @@
-ROLLBACK TO SAVEPOINT move;  -- not every head stood at the batch's start
