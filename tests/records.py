@@ -15,13 +15,13 @@ def create(bootstrap: str, *, partitions: int = 1, name: str | None = None, **co
     admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)])[name].result(
         30
     )
-    while not _ready(admin, name, partitions):
+    while not ready(admin, name, partitions):
         pass
     return name
 
 
-def _ready(admin: AdminClient, name: str, partitions: int) -> bool:
-    """A topic is made before every broker knows it, and known before its partitions have leaders."""
+def ready(admin: AdminClient, name: str, partitions: int) -> bool:
+    """Whether a topic can be used: it is made before every broker knows it, and known before its partitions have leaders."""
     try:
         described = admin.describe_topics(TopicCollection([name]))[name].result(30)
     except KafkaException:
@@ -35,10 +35,11 @@ def produce(
     values: Iterable[bytes | str | None],
     *,
     partitions: int = 1,
+    first_partition: int = 0,
     keys: Iterable[bytes] | None = None,
     timestamp_ms: int | None = None,
 ) -> dict[tuple[int, int], bytes | None]:
-    """Send values round robin, and return what the broker has acknowledged: value by (partition, offset)."""
+    """Send values round robin, from `first_partition` on, and return what the broker has acknowledged: value by (partition, offset)."""
     sent: dict[tuple[int, int], bytes | None] = {}
 
     def acknowledge(error: object, message: object) -> None:
@@ -50,7 +51,12 @@ def produce(
     extra = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
     for number, value in enumerate(values):
         producer.produce(
-            topic, value, key=next(all_keys), partition=number % partitions, on_delivery=acknowledge, **extra
+            topic,
+            value,
+            key=next(all_keys),
+            partition=first_partition + number % partitions,
+            on_delivery=acknowledge,
+            **extra,
         )
         producer.poll(0)
     assert producer.flush(60) == 0

@@ -57,6 +57,7 @@ def system(tmp_path_factory) -> Iterator[System]:
                 folder=folder,
                 bootstrap=environment["TIDELINE_KAFKA"],
                 url=environment["TIDELINE_LEDGER_URL"],
+                environment=stack.orchestrator.environment() | environment,
                 airflow=airflow,
             )
 

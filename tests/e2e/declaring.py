@@ -15,12 +15,18 @@ _DEFAULTS = {
     "wake": "false",
     "retries": 2,
     "servers": "{env: TIDELINE_KAFKA}",
+    "start": "earliest",
+    "delivery": "exactly_once",
     "gaps": "refused",
     "batch_records": 1_000_000,
+    "run_batches": 20,
+    "split_records": 250_000,
 }
 
-LAST_TICK = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=30)
-"""When the tests' hourly schedules ticked last; the next tick is half an hour ahead, so that none comes while the tests run."""
+LAST_TICK = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
+"""When the tests' hourly schedules ticked last; the next tick is most of an hour ahead, so that none comes while the tests run."""
+HOUR = timedelta(hours=1)
+_HOURLY = f'"{LAST_TICK.minute} * * * *"'
 
 
 def declare_all(folder: Path) -> None:
@@ -31,7 +37,7 @@ def declare_all(folder: Path) -> None:
         "retry_first": {},
         "mistaken": {"transform": "missing_transform.py"},
         "marked_success": {"transform": "missing_transform.py"},
-        "side_by_side": {"schedule": f'"{LAST_TICK.minute} * * * *"'},
+        "side_by_side": {"schedule": _HOURLY},
         "failed_hour": {"transform": "unfit_transform.py"},
         "empty": {},
         "markers": {"gaps": "allowed", "batch_records": 5},
@@ -43,9 +49,25 @@ def declare_all(folder: Path) -> None:
         "no_topic": {"retries": 0},
         "no_broker": {"retries": 0, "servers": UNREACHABLE},
         "no_ledger": {"retries": 0},
+        # What people do: fill in, load again, try again.
+        "backfilled": {"schedule": _HOURLY, "start": (LAST_TICK - HOUR).isoformat()},
+        "poisoned": {"schedule": _HOURLY, "retries": 0, "transform": "dying_transform.py"},
+        "asked": {"start": (LAST_TICK - HOUR).isoformat()},
+        "replayed": {"batch_records": 20},
+        "commanded": {},
+        "rejected": {"transform": "choosy_transform.py"},
+        **{f"failed_{n}": {"transform": "missing_transform.py"} for n in ("cleared", "triggered", "commanded")},
+        # What happens to the source.
+        "outrun": {},
+        "overtaken": {},
+        "drained": {"split_records": 5},
+        "recreated": {"read": "topics: [recreated_fewer, recreated_more, recreated_never]"},
+        "grown": {"read": "topic_pattern: ^grown_.*$", "start": "latest"},
+        "elsewhere": {},
+        "newest": {"delivery": "latest_wins", "batch_records": 10, "run_batches": 1},
     }
     for name, rest in pipelines.items():
-        _declare(folder / name, **{**_DEFAULTS, **rest})
+        declare(folder / name, **rest)
     (folder / "broken").mkdir()
     shutil.copy(SHARED / "broken.yaml", folder / "broken" / "pipeline.yaml")
     (folder / "broken" / "target.sql").write_text(_filled("target.sql", name="broken"))
@@ -57,13 +79,15 @@ def _take_over_impressions(folder: Path) -> None:
     shutil.copytree(PROJECT / "include" / "pipelines" / "impressions", folder)
     declaration = (folder / "pipeline.yaml").read_text()
     assert 'schedule: "0 * * * *"' in declaration
-    (folder / "pipeline.yaml").write_text(declaration.replace('"0 * * * *"', f'"{LAST_TICK.minute} * * * *"'))
+    (folder / "pipeline.yaml").write_text(declaration.replace('"0 * * * *"', _HOURLY))
 
 
-def _declare(folder: Path, *, transform: str | None = None, **words: Any) -> None:
-    folder.mkdir(parents=True)
+def declare(folder: Path, *, transform: str | None = None, **words: Any) -> None:
+    """Write one pipeline, or write it anew: each task reads the declaration as it is then."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = {**_DEFAULTS, "name": folder.name, "read": f"topics: [{folder.name}]", **words}
     for file in ("pipeline.yaml", "target.sql"):
-        (folder / file).write_text(_filled(file, name=folder.name, **words))
+        (folder / file).write_text(_filled(file, **words))
     if transform:
         shutil.copy(SHARED / transform, folder / "transform.py")
 

@@ -48,6 +48,16 @@ def writing(system: System, name: str, *, fence: int = 1) -> Writing:
 
 
 @contextmanager
+def before_claim(system: System, name: str) -> Iterator[None]:
+    """Hold whoever comes to write the pipeline's only open batch; entered once it waits. To be called as soon as a run has been started."""
+    opened = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'planned'"
+    [(batch_id,)] = system.wait(lambda: system.rows(opened, name), f"a batch of {name} to be planned", seconds=180)
+    with before_publish(system, batch_id):
+        assert system.batches(name)[batch_id] == "planned"
+        yield
+
+
+@contextmanager
 def before_publish(system: System, batch_id: int) -> Iterator[None]:
     """Hold whoever publishes the batch after everything is staged; entered once it waits."""
     with _transaction(system) as cursor:

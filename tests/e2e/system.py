@@ -27,6 +27,8 @@ class System:
     folder: Path
     bootstrap: str
     url: str = field(repr=False)  # holds a password
+    environment: Mapping[str, str] = field(repr=False)  # holds passwords
+    """Of a shell in which people work with the stack."""
     airflow: AirflowApi
 
     # Kafka
