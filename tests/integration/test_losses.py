@@ -12,7 +12,7 @@ from planners import NAME, ask, coverage, decide, declared, finish, load, next_o
 from racing import together
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, Ranges
+from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger import heads
 from tideline.ledger.connection import Ledger
@@ -107,6 +107,41 @@ def test_what_was_published_before_it_was_deleted_is_not_lost(broker, admin, top
     assert coverage(ledger) == [(0, 3, "lost"), (3, 6, second), (6, 8, "lost")]
     assert [state(ledger, n)[0] for n in (first, second, third)] == ["abandoned", "advanced", "abandoned"]
     assert next_offsets(ledger)[0] == 8
+
+
+def test_a_writer_that_was_taken_for_dead_does_not_stop_again_what_goes_on(broker, admin, topic, ledger, ledger_url):
+    pipeline = declared(broker.bootstrap, topic)
+    produce(broker, topic, 10)
+    [batch_id] = plan(ledger_url, pipeline, "first")
+    attempt = ledgers.claim(ledger, batch_id)
+    delete_before(admin, topic, 6)
+
+    def check():
+        with pytest.raises(NeedsOperatorError, match=r"offsets \[0, 6\) are gone"):
+            decide(ledger_url, pipeline, lambda own, asked, _: flow.check_source(own, asked, attempt))
+
+    check()
+    query(ledger, "UPDATE tideline.attempt SET heartbeat_at = now() - interval '1 hour'")
+    accept(ledger_url, pipeline, topic)
+    check()
+    assert stopped(ledger) == []
+
+
+def test_a_stream_that_stopped_can_be_skipped_instead(broker, admin, topic, ledger, ledger_url):
+    """More than what is gone, if a person wants that; then nothing is missing any more."""
+    pipeline = declared(broker.bootstrap, topic)
+    plan(ledger_url, pipeline, "begin")
+    produce(broker, topic, 10)
+    delete_before(admin, topic, 4)
+    with pytest.raises(NeedsOperatorError):
+        plan(ledger_url, pipeline, "first")
+    wanted = NamedRange(topic, 0, OffsetRange(0, 7))
+    assert decide(ledger_url, pipeline, flow.skip, wanted, reason=WHY) == []
+    assert next_offsets(ledger)[0] == 7
+    assert [row[:2] for row in stopped(ledger)] == [(topic, 0)]
+    assert accept(ledger_url, pipeline, topic) == [f"{topic}/0: nothing is missing now; goes on at 7"]
+    [batch_id] = plan(ledger_url, pipeline, "second")
+    assert ranges_of(ledger, batch_id) == {0: (7, 10)}
 
 
 def test_a_stream_whose_cause_has_gone_just_goes_on(broker, admin, topic, ledger, ledger_url):
@@ -339,6 +374,50 @@ def test_what_was_published_of_the_old_topic_does_not_hold_the_heads_of_the_othe
     finish(ledger, [late])
     assert flow.advance(ledger, NAME, run("second")) == [second, late]
     assert query(ledger, "SELECT next_offset FROM tideline.stream WHERE topic = %s", other) == [(8,)]
+
+
+def test_a_partition_that_is_gone_retires_alone(ledger, cut, log):
+    load(ledger, cut.plan())
+    log.ends, log.starts = [25], [0]
+    load(ledger, cut.plan())
+    assert [(row[1], row[2].partition(":")[0]) for row in stopped(ledger)] == [(1, "the partition is gone")]
+    with pytest.raises(FatalError, match=r"the partition is gone(.*\n)*.*tideline adopt-topic"):
+        flow.accept_loss(ledger, log, cut.pipeline, "ads", 1, reason=WHY)
+    [said] = flow.adopt_topic(ledger, log, cut.pipeline, "ads", reason=WHY)
+    assert said.startswith("ads/1 of topic id")
+    assert next_offsets(ledger) == {0: 25}
+    log.ends[0] = 30
+    assert [ranges_of(ledger, n) for n in cut.plan()] == [{0: (25, 30)}]
+
+
+def test_nothing_is_decided_on_the_word_of_another_cluster(ledger, cut, log):
+    [opened] = cut.plan()
+    log.cluster = "elsewhere"
+    log.create_again(1, 1)
+    before = query(ledger, "SELECT count(*) FROM tideline.event")
+    for verb, asked in (
+        (flow.skip, (NamedRange("ads", 0, OffsetRange(0, 1)),)),
+        (flow.accept_loss, ("ads", None)),
+        (flow.adopt_topic, ("ads",)),
+    ):
+        with pytest.raises(
+            NeedsOperatorError, match="expected cluster c at the declared address, found cluster elsewhere"
+        ):
+            verb(ledger, log, cut.pipeline, *asked, reason=WHY)
+    assert query(ledger, "SELECT count(*) FROM tideline.event") == before
+    assert state(ledger, opened)[0] == "planned"
+
+
+def test_a_batch_of_a_topic_that_was_adopted_since_cannot_be_replayed(ledger, cut, log):
+    """Its offsets mean other records now."""
+    [batch_id] = load(ledger, cut.plan())
+    log.create_again(50, 50)
+    flow.adopt_topic(ledger, log, cut.pipeline, "ads", reason=WHY)
+    with pytest.raises(
+        FatalError, match=r"ads/0 \[0, 20\): the ledger follows topic id .*1, which the brokers do not have"
+    ):
+        flow.plan(ledger, log, cut.pipeline, run("again"), OneBatch(batch_id=batch_id, replace=True))
+    assert [ranges_of(ledger, n) for n in cut.plan()] == [{0: (0, 50), 1: (0, 50)}]
 
 
 def test_a_topic_is_adopted_once_and_only_where_it_is_another_one(broker, admin, topic, ledger, ledger_url):

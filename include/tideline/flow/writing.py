@@ -86,8 +86,11 @@ def _problem(piece: Range, topic: TopicFacts | None, *, whole: bool) -> str | No
 def _unreadable(ledger: Ledger, attempt: Attempt, problems: Mapping[Range, str]) -> NeedsOperatorError:
     if attempt.kind is BatchKind.LIVE:
         with ledger.transaction():
-            for piece, problem in problems.items():
-                reservations.stop_stream(ledger, piece.stream_id, problem)
+            batch = ledger.rows("find_batch", batch_id=attempt.batch_id)[0]
+            # One that was taken for dead and comes back must not stop again what a person has let go on since.
+            if (batch["state"], batch["attempt"]) == (BatchState.WRITING, attempt.attempt):
+                for piece, problem in problems.items():
+                    reservations.stop_stream(ledger, piece.stream_id, problem)
         step = "the next run loads the other streams; decide about these: " + "; ".join(
             sorted(
                 {
