@@ -70,18 +70,20 @@ def load_hours_again(ledger: Ledger, airflow: AirflowApi, dag_id: str) -> None:
         runs = airflow.backfill(dag_id, start, last, reprocess="completed", replace=True, reason=why)
     if failed := [run_id for run_id, state in runs.items() if state != "success"]:
         raise FatalError(f"runs {', '.join(failed)} failed", next_step="look at them in Airflow")
+    hours = {airflow.run(dag_id, run_id)["data_interval_start"][11:16]: run_id for run_id in runs}
     with ledger.transaction():
-        loaded = [row for run_id in runs for row in _rows(ledger, "list_replayed", pipeline=dag_id, run_id=run_id)]
+        loaded = {hour: _rows(ledger, "list_replayed", pipeline=dag_id, run_id=hours[hour]) for hour in sorted(hours)}
     Console().print(_hours(loaded))
 
 
-def _hours(loaded: list[Any]) -> Table:
+def _hours(loaded: Mapping[str, list[Any]]) -> Table:
     table = Table(title="What the backfill replaced", title_justify="left")
-    for heading in ("run", "batch", "kind", "partitions", "offsets", "written", "rejected", "supersedes"):
-        table.add_column(heading, justify="left" if heading in {"run", "kind", "supersedes"} else "right")
-    for row in loaded:
-        figures = (f"{row[name]:,}" for name in ("n_partitions", "n_offsets", "n_written", "n_rejected"))
-        table.add_row(row["run_id"], str(row["batch_id"]), row["kind"], *figures, row["superseded"] or "parts")
+    for heading in ("hour", "batch", "kind", "offsets", "written", "rejected"):
+        table.add_column(heading, justify="left" if heading == "kind" else "right")
+    for hour, rows in loaded.items():
+        for row in rows:
+            figures = (f"{row[name]:,}" for name in ("n_offsets", "n_written", "n_rejected"))
+            table.add_row(hour, str(row["batch_id"]), row["kind"], *figures)
     return table
 
 
