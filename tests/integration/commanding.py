@@ -36,7 +36,9 @@ class Cli:
     @property
     def environment(self) -> dict[str, str]:
         """All variables: of Tideline's only those that the test declares."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIDELINE_")}
+        # Not what steers Python either: with PYTHONUNBUFFERED, output goes other ways than in most people's shells.
+        foreign = ("TIDELINE_", "PYTHON")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         return {**inherited, "TIDELINE_PIPELINES": str(self.folder), **self.variables}
 
     def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,6 @@
 """Runs the command that the command line names, and turns what went wrong into one message and an exit code."""
 
+import os
 import sys
 
 from tideline.cli.app import app
@@ -22,3 +23,13 @@ def main() -> None:
         app()
     except TidelineError as error:
         sys.exit(report(error, as_json="--json" in sys.argv))
+    finally:
+        _finish()
+
+
+def _finish() -> None:
+    """A reader who leaves early, as `head` does, is no error: Python would complain when it flushes what nobody reads at its end."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
