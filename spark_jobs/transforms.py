@@ -11,7 +11,8 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
+from importlib.machinery import SourceFileLoader
+from types import CodeType, ModuleType
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
@@ -45,6 +46,18 @@ class Transform:
     frame: Callable[[DataFrame], DataFrame] | None
 
 
+class _AsWritten(SourceFileLoader):
+    """Compiles the file as it stands.
+
+    Python's own cache takes a file of the same size and second for the one that it has compiled: whoever corrects a transform at once, or deploys
+    it with times that are set, would load with the old one.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Without the cache, and without writing one beside the declaration."""
+        return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
+
+
 def load(pipeline: Pipeline) -> Transform:
     """The functions of the pipeline's `transform.py`; none of them where there is no such file.
 
@@ -55,7 +68,7 @@ def load(pipeline: Pipeline) -> Transform:
     if not path.exists():
         return Transform(records=None, frame=None)
     name = f"tideline_transform_{pipeline.name}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_AsWritten(name, str(path)))
     if spec is None or spec.loader is None:
         raise FatalError(f"{path}: not a Python file", next_step="correct the file's name", entry="transform")
     module = importlib.util.module_from_spec(spec)

@@ -1,10 +1,13 @@
 """`records` of transform.py: what it drops, makes several of, and cannot take; and what happens when it is wrong altogether."""
 
 import json
+import os
+import sys
 
 import pytest
 
 import records
+from spark_jobs import transforms
 from tideline.errors import FatalError
 
 EXPLODED = """\
@@ -203,3 +206,16 @@ def test_rows_of_a_record_that_is_not_in_the_batch_are_refused(loading):
         """
     loading.declare(topic, transform=text)
     assert "`kafka` is not a record of the batch" in loading.refusal(FatalError)
+
+
+def test_a_corrected_transform_is_loaded_though_file_size_and_time_are_the_same(loading, topic, monkeypatch):
+    """Images and archives set times, and a correction may change one character only."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    loading.declare(topic)
+    found = []
+    for number in (3, 4):
+        loading.transform(f"def records(batch): return {number}")
+        os.utime(loading.folder / "transform.py", (1_600_000_000, 1_600_000_000))
+        found.append(transforms.load(loading.pipeline).records(None))
+    assert found == [3, 4]
+    assert not (loading.folder / "__pycache__").exists()
