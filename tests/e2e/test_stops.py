@@ -1,6 +1,7 @@
 """The source changes under a pipeline: one stream stops, the others go on, and the log names the offsets and the command that resolves it.
 
 One story of several pipelines at once, to save time: they begin, something happens to their topics, people decide, the next runs go on.
+A log that ends behind its head is not here, because a real one cannot be cut at will: see tests/integration/test_losses.py.
 """
 
 import os
