@@ -1,0 +1,29 @@
+"""The servers that all levels share, and how much of each level is to be run."""
+
+import pytest
+
+from faults.share import COMMIT, SOAK, Share
+from servers import admin, broker, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
+
+__all__ = ["admin", "broker", "ledger", "ledger_template", "ledger_url", "loading", "postgres", "spark", "topic"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a night adds to a commit."""
+    group = parser.getgroup("faults")
+    group.addoption("--soak", action="store_true", help="run as many schedules as a night has time for")
+    group.addoption(
+        "--first-seed", type=int, default=0, help="seed of the first schedule of each level; the others count up"
+    )
+
+
+@pytest.fixture(scope="session")
+def share(request: pytest.FixtureRequest) -> Share:
+    """How much of each level is to be run."""
+    return SOAK if request.config.getoption("--soak") else COMMIT
+
+
+@pytest.fixture(scope="session")
+def first_seed(request: pytest.FixtureRequest) -> int:
+    """Where the seeds of each level begin."""
+    return request.config.getoption("--first-seed")

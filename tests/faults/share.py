@@ -1,0 +1,32 @@
+"""How much of each level is run: on every commit, or by night."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Numbers of schedules, but where another unit is named."""
+
+    simulation: int
+    processes: int
+    jobs: int
+    stack: int
+    failpoint_rounds: int
+    """Times that each failpoint meets each fault."""
+    unknown_commits: int
+    bad_records: int
+    """Through Spark into Postgres."""
+
+
+COMMIT = Share(
+    simulation=20_000, processes=200, jobs=3, stack=1, failpoint_rounds=1, unknown_commits=100, bad_records=10_000
+)
+SOAK = Share(
+    simulation=1_000_000,
+    processes=10_000,
+    jobs=300,
+    stack=60,
+    failpoint_rounds=20,
+    unknown_commits=5_000,
+    bad_records=50_000,
+)

@@ -1,0 +1,123 @@
+"""One real Postgres, one real Kafka broker and one Spark for all; each test takes its own database and its own topics."""
+
+import os
+import sys
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+import ledgers
+import topics
+from commanding import NAME, Cli
+from loading import Loading
+from tideline import settings
+from tideline.ledger.connection import Ledger
+from tideline.local import spark as spark_setup
+from tideline.local.broker import Broker
+from tideline.local.postgres import Postgres
+
+# Permissions are enforced for the SASL user alone: the plain listener's clients may do anything.
+PROPERTIES = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "true",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+    # The cleaner of compacted topics looks for work four times a second instead of every quarter of a minute.
+    "log.cleaner.backoff.ms": "250",
+}
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory) -> Iterator[Postgres]:
+    """A running server."""
+    server = Postgres(tmp_path_factory.mktemp("postgres"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory) -> Iterator[Broker]:
+    """A running broker with a plain and a SASL listener."""
+    jars = settings.PROJECT / ".local" / "jars" / "kafka"
+    server = Broker(tmp_path_factory.mktemp("kafka"), jars, properties=PROPERTIES)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def admin(broker) -> AdminClient:
+    """May do anything on the broker."""
+    return AdminClient({"bootstrap.servers": broker.bootstrap})
+
+
+@pytest.fixture
+def topic(admin) -> str:
+    """A topic of the test's own, with one partition."""
+    return topics.created(admin, f"events_{uuid4().hex[:8]}")
+
+
+@pytest.fixture(scope="session")
+def ledger_template(postgres) -> Iterator[str]:
+    """A migrated database to copy from."""
+    with ledgers.template(postgres) as name:
+        yield name
+
+
+@pytest.fixture
+def ledger_url(postgres, ledger_template) -> Iterator[str]:
+    """A database of the test's own, with an empty ledger."""
+    with ledgers.copy_of(postgres, ledger_template) as url:
+        yield url
+
+
+@pytest.fixture
+def ledger(ledger_url) -> Iterator[Ledger]:
+    """A session with an empty ledger."""
+    with Ledger(ledger_url, actor="test") as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory) -> Iterator[SparkSession]:
+    """One Spark for all tests, as small and quick to start as it gets; a lost task is tried twice, as on a cluster."""
+    properties = spark_setup.configure(tmp_path_factory.mktemp("spark"))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {properties} pyspark-shell"
+    session = (
+        SparkSession.builder.master("local[2,2]")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "50000")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def loading(tmp_path, monkeypatch, broker, ledger_url, spark) -> Loading:
+    """A pipeline to be declared, on the real broker, the real ledger and the real Spark."""
+    monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
+    monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
+    return Loading(folder=tmp_path / "loads", bootstrap=broker.bootstrap, url=ledger_url, spark=spark)
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, ledger_url, broker, topic) -> Cli:
+    """The command line, with a declared pipeline over a topic with one partition, and an empty ledger."""
+    monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
+    variables = {
+        "TIDELINE_LEDGER_URL": ledger_url,
+        "TIDELINE_KAFKA": broker.bootstrap,
+        "TIDELINE_ACTOR": "cli ada@tower",
+    }
+    shell = Cli(folder=tmp_path, variables=variables)
+    shell.declare(NAME, topic)
+    return shell
