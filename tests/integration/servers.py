@@ -1,5 +1,6 @@
 """One real Postgres, one real Kafka broker and one Spark for all; each test takes its own database and its own topics."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -89,6 +90,8 @@ def ledger(ledger_url) -> Iterator[Ledger]:
 def spark(tmp_path_factory) -> Iterator[SparkSession]:
     """One Spark for all tests, as small and quick to start as it gets; a lost task is tried twice, as on a cluster."""
     properties = spark_setup.configure(tmp_path_factory.mktemp("spark"))
+    # It says goodbye when the interpreter ends, to a stream that pytest has closed by then.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {properties} pyspark-shell"
     session = (
