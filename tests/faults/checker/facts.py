@@ -1,0 +1,181 @@
+"""What the checker compares, as plain values: what Kafka ever showed, and what was found in the ledger and the output.
+
+Nothing here comes from the code that is checked: a wrong idea there must not be a wrong idea here as well.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import UUID
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One visible record of a partition."""
+
+    offset: int
+    timestamp_ms: int | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One partition of one incarnation of a topic."""
+
+    stream_id: int
+    cluster_id: str
+    topic: str
+    topic_id: UUID
+    partition: int
+    start_offset: int
+    next_offset: int
+    state: str = "active"
+
+    def __str__(self) -> str:
+        return f"stream {self.stream_id} ({self.topic}/{self.partition} of {self.topic_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as it stands."""
+
+    batch_id: int
+    kind: str
+    state: str
+    fence: int
+    attempt: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets [start, end) of a batch in one stream; its counts are None until it is published."""
+
+    batch_id: int
+    stream_id: int
+    start: int
+    end: int
+    reserves: bool
+    n_read: int | None = None
+    n_written: int | None = None
+    n_rejected: int | None = None
+    n_filtered: int | None = None
+    n_gap: int | None = None
+    gaps_allowed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Who accounts for [start, end) of a stream: a batch, or a hole."""
+
+    stream_id: int
+    start: int
+    end: int
+    batch_id: int | None = None
+    hole: str | None = None
+    reason: str | None = None
+    decided_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at writing a batch."""
+
+    attempt: UUID
+    batch_id: int
+    fence: int
+    outcome: str | None = None
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What the history says has happened."""
+
+    event_id: int
+    action: str
+    batch_id: int | None = None
+    stream_id: int | None = None
+    attempt: UUID | None = None
+    from_state: str | None = None
+    to_state: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the output; `values` are those of the columns that were asked for."""
+
+    offset: int
+    batch_id: int
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A record that was refused; `headers` are the bytes that the ledger keeps."""
+
+    offset: int
+    batch_id: int
+    step: str = "decode"
+    reason: str = "a reason"
+    timestamp_ms: int | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A pipeline's ledger and output, of one moment. `rows` and `rejects` ascend by offset and may be asked for again."""
+
+    streams: Sequence[Stream]
+    batches: Sequence[Batch]
+    ranges: Sequence[Range]
+    coverage: Sequence[Coverage]
+    attempts: Sequence[Attempt]
+    events: Sequence[Event]
+    rows: Callable[[Stream], Iterator[Row]]
+    rejects: Callable[[Stream], Iterator[Reject]]
+    strangers: Sequence[tuple[UUID, int]] = ()
+    """Topic id and partition of output rows that belong to no stream."""
+
+
+WRITTEN, REJECTED, FILTERED = "written", "rejected", "filtered"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What may have become of a record. More than one fate where it was driven again with another transform."""
+
+    fates: frozenset[str]
+    rows: tuple[tuple[Any, ...], ...] = ()
+    """Values of its output rows, in any order, when it was written."""
+
+
+class Truth(Protocol):
+    """What Kafka held, and what the transform makes of it."""
+
+    def records(self, stream: Stream, start: int, end: int) -> Iterator[Record]:
+        """What a read_committed reader may ever have seen of [start, end) of that incarnation, ascending; also what retention has deleted since."""
+
+    def expected(self, stream: Stream, record: Record) -> Expected:
+        """What may have become of a record."""
+
+    def end(self, stream: Stream) -> int:
+        """Where the log of that incarnation ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A law that does not hold, and where."""
+
+    law: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.law}: {self.where}: {self.text}"
