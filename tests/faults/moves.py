@@ -1,0 +1,170 @@
+"""What one process does: a task of a DAG run, or a command that a person gives. Plain values, and one function that does them with the real verbs.
+
+Simulated actors and real processes share this; all that tells them apart is in their `Surroundings`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tideline import flow
+from tideline.domain.requests import NamedRange, Request
+from tideline.errors import FatalError, NeedsOperatorError
+from tideline.kafka import Broker
+from tideline.ledger import reservations
+from tideline.ledger.attempts import Writer
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+from tideline.pipelines import Pipeline
+
+TOPIC = "ads"
+WHY = "because"
+"""The reason of all that people ask for and decide."""
+TRIES = 3
+"""Of each task of a run, as a declaration has by default."""
+
+
+class Surroundings(Protocol):
+    """What a process has at hand."""
+
+    ledger: Ledger
+    """A session of its own."""
+    broker: Broker
+    pipeline: Pipeline
+
+    def write(self, batch_ids: Sequence[int], writer: Writer) -> None:
+        """Claim, stage and publish, as the Spark job does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The task `plan`."""
+
+    run: Run
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """The task `write`: the batches are those that the ledger has given to the run."""
+
+    run: Run
+    try_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """The task `advance`."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """`tideline abandon`."""
+
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """`tideline skip`."""
+
+    piece: NamedRange
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptLoss:
+    """`tideline accept-loss`, of one partition or of all that have stopped."""
+
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptTopic:
+    """`tideline adopt-topic`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """`tideline retry`, without the run that it starts."""
+
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """`tideline plan --dry-run`."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """The task of the DAG `upkeep`."""
+
+
+Task = Plan | Write | Advance | Abandon | Skip | AcceptLoss | AdoptTopic | Retry | DryRun | Upkeep
+
+
+def perform(task: Task, at: Surroundings) -> list[int] | None:
+    """Do it from beginning to end; the batches, where it is a plan: with none of them the run is skipped.
+
+    Raises:
+        TidelineError: As the verb does.
+    """
+    match task:
+        case Plan():
+            planned = flow.plan(at.ledger, at.broker, at.pipeline, task.run, task.request, reason=WHY)
+            flow.describe(at.ledger, planned.batch_ids)
+            return planned.batch_ids
+        case Write():
+            with at.ledger.transaction():
+                batch_ids = reservations.batches_of_run(at.ledger, at.pipeline.name, task.run)
+            at.write(batch_ids, writer_of(task))
+        case Advance():
+            try:
+                flow.advance(at.ledger, at.pipeline.name, task.run)
+            finally:
+                flow.show_heads(at.ledger, at.broker, at.pipeline.name)
+            flow.published_by(at.ledger, at.pipeline.name, task.run)
+        case _:
+            _command(task, at)
+    return None
+
+
+def _command(task: Task, at: Surroundings) -> None:
+    match task:
+        case Abandon():
+            flow.abandon(at.ledger, task.batch_id, reason=WHY)
+        case Skip():
+            flow.skip(at.ledger, at.broker, at.pipeline, task.piece, reason=WHY)
+        case AcceptLoss():
+            flow.accept_loss(at.ledger, at.broker, at.pipeline, TOPIC, task.partition, reason=WHY)
+        case AdoptTopic():
+            flow.adopt_topic(at.ledger, at.broker, at.pipeline, TOPIC, reason=WHY)
+        case Retry():
+            flow.retry(at.ledger, task.batch_id, reason=WHY)
+        case DryRun():
+            flow.dry_run(at.ledger, at.broker, at.pipeline, task.request)
+        case Upkeep():
+            flow.upkeep(at.ledger, at.pipeline)
+
+
+def writer_of(task: Write) -> Writer:
+    """Who claims: the same task's next try may take over at once."""
+    return Writer(dag_id=task.run.dag_id, run_id=task.run.run_id, task_id="write", try_number=task.try_number)
+
+
+def actor(task: Task) -> str:
+    """Who acts, as it stands in the history."""
+    match task:
+        case Plan() | Write() | Advance():
+            return f"{task.run.dag_id} {task.run.run_id} {type(task).__name__.lower()}"
+        case _:
+            return "ada"
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Whether Airflow fails a task at once, without the tries that it has left."""
+    return isinstance(error, FatalError | NeedsOperatorError)
