@@ -67,7 +67,7 @@ class Schedule:
 
 def schedule(seed: int) -> Schedule:
     """The same one for the same seed."""
-    random = Random(seed)  # noqa: S311 - nothing is to be kept secret
+    random = Random(seed)
     drawn = random.choices(_DRAWS, _WEIGHTS, k=random.randint(9, 24))
     operations = [Start(NewRecords()), Go(0, random.choice((15, 60))), *(draw(random) for draw in drawn)]
     return Schedule(beginning=_beginning(random), operations=tuple(operations))
