@@ -5,14 +5,13 @@ Nothing here comes from the code that is checked: a wrong idea there must not be
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One visible record of a partition."""
 
     offset: int
@@ -105,8 +104,7 @@ class Event:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of the output; `values` are those of the columns that were asked for."""
 
     offset: int
@@ -114,8 +112,7 @@ class Row:
     values: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(NamedTuple):
     """A record that was refused; `headers` are the bytes that the ledger keeps."""
 
     offset: int

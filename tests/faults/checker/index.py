@@ -1,0 +1,70 @@
+"""What was found, looked up by stream and by batch."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from faults.checker.facts import Attempt, Batch, Coverage, Event, Found, Range, Stream
+
+PUBLISHED = frozenset({"published", "advanced", "superseded"})
+OPEN = frozenset({"planned", "writing", "failed"})
+REDRIVE = "redrive"
+
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The ledger, by what its parts belong to."""
+
+    found: Found
+    pruned: bool
+    """Upkeep has deleted old events."""
+    batches: Mapping[int, Batch]
+    streams: Mapping[int, Stream]
+    ranges: Mapping[int, Sequence[Range]]
+    """By stream."""
+    coverage: Mapping[int, Sequence[Coverage]]
+    """By stream, ascending."""
+    attempts: Mapping[int, Sequence[Attempt]]
+    """By batch, fences ascending."""
+    batch_events: Mapping[int, Sequence[Event]]
+    stream_events: Mapping[int, Sequence[Event]]
+    published_by: Mapping[int, int]
+    """By batch, the event with which it was published: their order is that of the publications."""
+
+    def is_published(self, batch_id: int) -> bool:
+        batch = self.batches.get(batch_id)
+        return batch is not None and batch.state in PUBLISHED
+
+    def claims_coverage(self, piece: Range) -> bool:
+        """Whether the range has put its batch into the coverage; a re-drive never does."""
+        return self.is_published(piece.batch_id) and self.batches[piece.batch_id].kind != REDRIVE
+
+
+def index(found: Found, *, pruned: bool = False) -> Index:
+    """Look at everything but rows and rejects once."""
+    events = sorted(found.events, key=attrgetter("event_id"))
+    return Index(
+        found=found,
+        pruned=pruned,
+        batches={batch.batch_id: batch for batch in found.batches},
+        streams={stream.stream_id: stream for stream in found.streams},
+        ranges=_by("stream_id", found.ranges),
+        coverage=_by("stream_id", sorted(found.coverage, key=attrgetter("start", "end"))),
+        attempts=_by("batch_id", sorted(found.attempts, key=attrgetter("fence"))),
+        batch_events=_by("batch_id", (event for event in events if event.batch_id is not None)),
+        stream_events=_by("stream_id", (event for event in events if event.batch_id is None)),
+        published_by={
+            event.batch_id: event.event_id for event in events if event.batch_id and event.to_state == "published"
+        },
+    )
+
+
+def _by(name: str, things: Iterable[Thing]) -> Mapping[Any, Sequence[Thing]]:
+    grouped: dict[Hashable, list[Thing]] = defaultdict(list)
+    for thing in things:
+        grouped[getattr(thing, name)].append(thing)
+    return grouped
