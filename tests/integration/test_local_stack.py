@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline.errors import RetryableError
+from tideline.local import supervisor
 from tideline.local.processes import Child, Identity, end, end_recorded, recorded
 from tideline.local.stack import Stack
 
@@ -136,6 +137,29 @@ def test_a_process_that_has_the_pid_by_now_is_not_ended():
         end([Identity(pid=stranger.pid, created=time.time() - 3600)], patience=0.2)
         assert stranger.poll() is None
         stranger.kill()
+
+
+def test_parts_that_are_killed_are_started_again_with_their_data(tmp_path, capsys):
+    """Also Postgres, whose sessions may outlive it for a moment, in which no other server can have its memory."""
+    with Stack(tmp_path) as stack:
+        assert stack.ended() == []
+        stack.postgres.ensure_database("kept")
+        admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap})
+        admin.create_topics([NewTopic("kept", 1)])["kept"].result()
+        for part in stack.parts().values():
+            psutil.Process(part.pid).kill()
+        eventually(lambda: stack.ended() == ["Postgres", "Kafka"])
+
+        def restored():
+            supervisor.start_again(stack)
+            return stack.ended() == []
+
+        eventually(restored)
+        stack.broker.wait()
+        psycopg2.connect(stack.postgres.url("kept")).close()
+        assert "kept" in admin.list_topics(timeout=30).topics
+    assert "Kafka had ended and is started again\n" in capsys.readouterr().out
+    assert not recorded(tmp_path)
 
 
 def test_a_part_that_dies_early_is_reported_at_once_with_its_log(tmp_path):

@@ -20,6 +20,13 @@ import psycopg2
 from tideline.local import ports, secret, surroundings
 from tideline.local.processes import Child, end
 
+_COMPONENTS = {
+    "api-server": ("--workers", "1"),
+    "dag-processor": (),
+    "scheduler": ("--skip-serve-logs",),
+    "triggerer": ("--skip-serve-logs",),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowOptions:
@@ -65,6 +72,11 @@ class Orchestrator:
         self.port = port or ports.choose()
 
     @property
+    def children(self) -> dict[str, Child]:
+        """The components that were started, by name."""
+        return dict(self._children)
+
+    @property
     def base_url(self) -> str:
         """Where the UI and the REST API are."""
         return f"http://{ports.LOOPBACK}:{self.port}"
@@ -92,7 +104,7 @@ class Orchestrator:
 
     def start_api(self) -> None:
         """Start the API server and the DAG processor and wait until the API answers."""
-        api = self._launch("api-server", "--workers", "1")
+        api = self._launch("api-server")
         self._launch("dag-processor")
         api.wait_until(lambda: self._get("/api/v2/monitor/health") is not None, seconds=180)
         # The first call of the execution API takes seconds, longer than a task that made it would wait.
@@ -101,11 +113,19 @@ class Orchestrator:
     def start_scheduler(self) -> None:
         """Start the scheduler and the triggerer and wait until every component reports in."""
         since = datetime.now(UTC)
-        scheduler = self._launch("scheduler", "--skip-serve-logs")
-        triggerer = self._launch("triggerer", "--skip-serve-logs")
+        scheduler = self._launch("scheduler")
+        triggerer = self._launch("triggerer")
         scheduler.wait_until(lambda: self._reports("scheduler", since), seconds=180)
         triggerer.wait_until(lambda: self._reports("triggerer", since), seconds=180)
         self._children["dag-processor"].wait_until(lambda: self._reports("dag_processor", since), seconds=180)
+
+    def start_again(self, component: str) -> None:
+        """Start a component that has ended, without waiting until it works.
+
+        What it left behind ends first, as with a container: workers of a dead scheduler would wait for work for ever.
+        """
+        self._children[component].stop()
+        self._launch(component)
 
     def stop(self) -> None:
         """Stop the components, the scheduler first: its running tasks still report to the API."""
@@ -163,8 +183,8 @@ class Orchestrator:
             },
         }
 
-    def _launch(self, component: str, *arguments: str) -> Child:
-        self._children[component] = self._run(component, *arguments)
+    def _launch(self, component: str) -> Child:
+        self._children[component] = self._run(component, *_COMPONENTS[component])
         return self._children[component]
 
     def _run(self, command: str, *arguments: str) -> Child:

@@ -14,6 +14,7 @@ from tideline.local import ports, spark
 from tideline.local.broker import Broker
 from tideline.local.orchestrator import AirflowOptions, Orchestrator
 from tideline.local.postgres import Postgres
+from tideline.local.processes import Child
 
 _LOCAL = settings.PROJECT / ".local"
 
@@ -102,6 +103,31 @@ class Stack:
                 self.orchestrator.start_api()
             with self._step("Airflow scheduler and triggerer"):
                 self.orchestrator.start_scheduler()
+
+    def parts(self) -> dict[str, Child]:
+        """The parts of a stack that is up, by name, those that others need first."""
+        return {
+            "Postgres": self.postgres.child,
+            "Kafka": self.broker.child,
+            **(self.orchestrator.children if self.orchestrator else {}),
+        }
+
+    def ended(self) -> list[str]:
+        """The parts that are not there any more, in the order in which they should be started again."""
+        return [name for name, part in self.parts().items() if not part.alive()]
+
+    def start_again(self, name: str) -> None:
+        """Start a part that has ended: with its data, at its address.
+
+        Raises:
+            RetryableError: It did not come up. Postgres does not while a session of the one before still lives.
+        """
+        if name == "Postgres":
+            self.postgres.start()
+        elif name == "Kafka":
+            self.broker.launch()
+        elif self.orchestrator:
+            self.orchestrator.start_again(name)
 
     def stop(self) -> None:
         """Stop the parts, those that use others first. Harmless when nothing runs."""

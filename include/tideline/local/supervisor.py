@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -27,6 +28,7 @@ from tideline.local.stack import Stack
 
 RUN = settings.PROJECT / ".local" / "run"
 _STOP_SECONDS = 90
+_LOOK_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,7 @@ def supervise(*, unpaused: bool) -> None:
             with Stack(RUN, airflow=airflow, usual_ports=True, step=show_step) as stack:
                 State(supervisor=own, ready=True, environment=stack.environment()).write()
                 _leave_terminal(RUN / "supervisor.log")
-                _wait_for_end()
+                _watch(stack)
         finally:
             (RUN / "stack.json").unlink(missing_ok=True)
 
@@ -149,12 +151,24 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _wait_for_end() -> None:
+def _watch(stack: Stack) -> None:
+    """Until the end, start again what dies: nobody looks at a stack that is up, and without a scheduler runs would wait for ever."""
     try:
         while True:
-            signal.pause()
+            time.sleep(_LOOK_SECONDS)
+            start_again(stack)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # asked twice, it must still finish stopping
+
+
+def start_again(stack: Stack) -> None:
+    """Start the parts that have ended, and say so; one that does not come up is tried again the next time."""
+    for name in stack.ended():
+        print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {name} had ended and is started again", flush=True)
+        try:
+            stack.start_again(name)
+        except RetryableError as error:
+            print(error, flush=True)
 
 
 def _leave_terminal(log: Path) -> None:
