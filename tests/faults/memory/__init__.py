@@ -1,0 +1,24 @@
+"""The ledger's database and the brokers in memory: the Python of `tideline.flow`, `tideline.ledger` and the Postgres sink runs unchanged over them.
+
+    database = MemoryDatabase(on_step)              # on_step(session, name): before each statement, "commit", "committed", "connect"
+    ledger = MemoryLedger(database, actor="ada")    # a session; cheap
+    database.pass_time(61)                          # the only clock there is
+
+What `on_step` raises comes out of the step. A psycopg2.OperationalError loses the connection: at "commit" nothing was kept, at "committed" all
+was, and the session cannot tell which; anything else that is raised at "commit" takes everything back as well. At most one session is in a
+transaction: `on_step` may let another one speak only while `session.in_transaction` is false. `ledger.connection.lose()` cuts a session from
+outside, `database.crash()` all of them. Nothing else in the tables may be touched by hand.
+
+    sink = MemorySink(database, "ads.output", ("id", "name"), item="id")
+    staging = sink.create_staging(ledger, attempt)
+    n_rows = sink.copy(staging, task, [(stream_id, offset, values), ...])
+    record(ledger, attempt, counts=[...], rejects=[...])
+    flow.publish(ledger, broker, pipeline, attempt, sink.insert_output(attempt, staging, {task: n_rows}), filtered_by_difference=False)
+    sink.drop_staging(ledger, attempt)
+"""
+
+from faults.memory.database import MemoryDatabase
+from faults.memory.ledger import MemoryLedger
+from faults.memory.sink import MemorySink, record
+
+__all__ = ["MemoryDatabase", "MemoryLedger", "MemorySink", "record"]

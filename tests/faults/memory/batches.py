@@ -1,0 +1,215 @@
+"""Batches and their states: the ways between them, and what must hold before each."""
+
+from typing import Any
+from uuid import UUID
+
+from faults.memory import events
+from faults.memory.database import MemoryDatabase
+from faults.memory.refusals import check, dangling, law, unmet
+from faults.memory.registry import Rows, verb
+from faults.memory.rows import Batch
+
+OPEN = ("planned", "writing", "failed")
+PUBLISHED = ("published", "advanced", "superseded")
+THROUGH = ("advanced", "superseded", "abandoned")
+_WAYS = {
+    "planned>writing",
+    "writing>writing",
+    "failed>writing",
+    "writing>failed",
+    "writing>published",
+    "published>advanced",
+    "planned>abandoned",
+    "failed>abandoned",
+    "published>superseded",
+    "advanced>superseded",
+}
+_ACTIONS = {
+    "writing": "claim",
+    "failed": "fail",
+    "published": "publish",
+    "advanced": "advance",
+    "abandoned": "abandon",
+    "superseded": "supersede",
+}
+
+
+def of_pipeline(db: MemoryDatabase, pipeline: str, *states: str) -> list[Batch]:
+    """Batches of a pipeline in one of these states, by id."""
+    return [batch for batch in db.batches.values() if batch.pipeline == pipeline and batch.state in states]
+
+
+@verb
+def plan_batch(
+    db: MemoryDatabase,
+    *,
+    pipeline: str,
+    kind: str,
+    dag_id: str,
+    run_id: str,
+    supersedes: int | None,
+    reason: str | None,
+) -> Rows:
+    run = (pipeline, dag_id, run_id)
+    seq = sum((b.pipeline, b.dag_id, b.run_id) == run for b in db.batches.values())
+    batch_id = db.next_id("batch")
+    batch = Batch(batch_id, pipeline, str(kind), "planned", 0, None, dag_id, run_id, seq, supersedes, reason)
+    if reason == "":
+        raise check("batch", "batch_reason_check", str(batch))
+    db.put(db.batches, batch_id, batch)
+    db.put(db.ranges, batch_id, {})
+    if pipeline not in db.pipelines:
+        raise dangling("batch", "batch_pipeline_fkey")
+    if supersedes is not None and supersedes not in db.batches:
+        raise dangling("batch", "batch_supersedes_fkey")
+    events.insert(db, "plan", pipeline, batch_id=batch_id, to_state="planned")
+    return [{"batch_id": batch_id}]
+
+
+def _move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
+    new = old._replace(**changes)
+    _check(db, old, new)
+    db.put(db.batches, old.batch_id, new)
+    events.insert(
+        db,
+        _ACTIONS[new.state],
+        new.pipeline,
+        batch_id=new.batch_id,
+        attempt=new.attempt,
+        from_state=old.state,
+        to_state=new.state,
+    )
+    if new.state == "abandoned":
+        for stream_id, piece in db.ranges[new.batch_id].items():
+            if piece.reserves:
+                db.put(db.ranges[new.batch_id], stream_id, piece._replace(reserves=False))
+                db.remove(db.reserved[stream_id], new.batch_id)
+    return [{"batch_id": new.batch_id}]
+
+
+def _check(db: MemoryDatabase, old: Batch, new: Batch) -> None:
+    """What a batch was planned with is not here: no verb can change it."""
+    name = f"batch {old.batch_id}"
+    if f"{old.state}>{new.state}" not in _WAYS:
+        raise law(f"{name}: no way from {old.state} to {new.state}")
+    if new.state == "writing" and (new.fence != old.fence + 1 or new.attempt == old.attempt):
+        raise law(f"{name}: a claim raises the fence by one and names a new attempt")
+    if new.state != "writing" and (new.fence, new.attempt) != (old.fence, old.attempt):
+        raise law(f"{name}: only a claim changes the attempt")
+    if new.state == "published" and any(piece.n_read is None for piece in db.ranges[new.batch_id].values()):
+        raise unmet(f"{name}: a batch without counts cannot be published")
+    if new.state == "advanced" and _is_waiting(db, new):
+        raise unmet(f"{name}: not every head has passed it")
+    if new.attempt is not None and new.attempt not in db.attempts:
+        raise dangling("batch", "batch_attempt_fkey")
+
+
+def _is_waiting(db: MemoryDatabase, batch: Batch) -> bool:
+    """Whether it is a live batch that a head has not passed."""
+    return batch.kind == "live" and any(
+        db.streams[stream_id].next_offset < piece.end and db.streams[stream_id].state != "retired"
+        for stream_id, piece in db.ranges[batch.batch_id].items()
+    )
+
+
+def _in_state(db: MemoryDatabase, batch_id: int, *states: str) -> Batch | None:
+    batch = db.batches.get(batch_id)
+    return batch if batch is not None and batch.state in states else None
+
+
+@verb
+def claim_batch(db: MemoryDatabase, *, batch_id: int, fence: int, attempt: UUID) -> Rows:
+    batch = _in_state(db, batch_id, *OPEN)
+    if batch is None or batch.fence != fence - 1:
+        return []
+    return _move(db, batch, state="writing", fence=fence, attempt=attempt)
+
+
+@verb
+def fail_batch(db: MemoryDatabase, *, batch_id: int, attempt: UUID) -> Rows:
+    batch = _in_state(db, batch_id, "writing")
+    return [] if batch is None or batch.attempt != attempt else _move(db, batch, state="failed")
+
+
+@verb
+def publish_batch(db: MemoryDatabase, *, batch_id: int, attempt: UUID) -> Rows:
+    batch = _in_state(db, batch_id, "writing")
+    return [] if batch is None or batch.attempt != attempt else _move(db, batch, state="published")
+
+
+@verb
+def abandon_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
+    batch = _in_state(db, batch_id, "planned", "failed")
+    return [] if batch is None else _move(db, batch, state="abandoned")
+
+
+@verb
+def advance_batches(db: MemoryDatabase, *, batch_ids: list[int]) -> Rows:
+    moved: Rows = []
+    for batch_id in sorted(set(batch_ids)):
+        batch = _in_state(db, batch_id, "published")
+        if batch is not None and not _is_waiting(db, batch):
+            moved += _move(db, batch, state="advanced")
+    return moved
+
+
+@verb
+def supersede_batches(db: MemoryDatabase, *, batch_ids: list[int]) -> Rows:
+    moved: Rows = []
+    for batch_id in sorted(set(batch_ids)):
+        batch = _in_state(db, batch_id, "published", "advanced")
+        if batch is not None and not _owns_anything(db, batch):
+            moved += _move(db, batch, state="superseded")
+    return moved
+
+
+def _owns_anything(db: MemoryDatabase, batch: Batch) -> bool:
+    return any(
+        piece.batch_id == batch.batch_id
+        for stream_id in db.ranges[batch.batch_id]
+        for piece in db.coverage[stream_id].values()
+    )
+
+
+@verb
+def find_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
+    batch = db.batches.get(batch_id)
+    names = ("batch_id", "pipeline", "kind", "state", "attempt", "dag_id", "run_id")
+    return [] if batch is None else [{name: getattr(batch, name) for name in names}]
+
+
+@verb
+def list_open_batches(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    found = of_pipeline(db, pipeline, *OPEN)
+    return [{"batch_id": batch.batch_id, "kind": batch.kind, "state": batch.state} for batch in found]
+
+
+@verb
+def list_published_batches(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    return [{"batch_id": batch.batch_id} for batch in of_pipeline(db, pipeline, "published")]
+
+
+@verb
+def list_unfinished(db: MemoryDatabase, *, batch_ids: list[int]) -> Rows:
+    found = (db.batches[batch_id] for batch_id in sorted(set(batch_ids)) if batch_id in db.batches)
+    return [{"batch_id": batch.batch_id} for batch in found if batch.state not in THROUGH]
+
+
+@verb
+def list_batches_of_stopped(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    return [
+        {"batch_id": batch.batch_id}
+        for batch in of_pipeline(db, pipeline, *OPEN)
+        if batch.kind == "live"
+        and any(db.streams[stream_id].state != "active" for stream_id in db.ranges[batch.batch_id])
+    ]
+
+
+@verb
+def list_open_on_stream(db: MemoryDatabase, *, stream_id: int, start: int, end: int, kinds: list[str]) -> Rows:
+    found = []
+    for batch_id, batch in db.batches.items():
+        piece = db.ranges[batch_id].get(stream_id)
+        if batch.state in OPEN and batch.kind in kinds and piece and piece.start < end and start < piece.end:
+            found.append({"batch_id": batch_id})
+    return found

@@ -1,0 +1,171 @@
+"""The ledger's database in memory: its tables, its clock, and the one transaction that is open."""
+
+import random
+from collections.abc import Callable, Hashable
+from typing import Any
+from uuid import UUID
+
+from faults.memory.refusals import law
+from faults.memory.rows import (
+    Attempt,
+    Batch,
+    Coverage,
+    Event,
+    OutputRow,
+    Range,
+    Reject,
+    StagedCount,
+    StagedReject,
+    StagedRow,
+    Stream,
+)
+
+SECOND = 1_000_000
+_NOTHING: Any = object()
+
+
+class Table:
+    """An output table: rows by its key, which is the coordinates and, where it is declared, one more column."""
+
+    def __init__(self, columns: tuple[str, ...], item: str | None) -> None:
+        self.columns = columns
+        self.item = item
+        self.rows: dict[tuple, OutputRow] = {}
+
+    def key(self, coordinates: tuple, columns: tuple[str, ...], values: tuple) -> tuple:
+        """The key of a row with these values for these columns."""
+        return coordinates if self.item is None else (*coordinates, values[columns.index(self.item)])
+
+
+class MemoryDatabase:
+    """What all sessions share. At most one of them is in a transaction; what it changes can be taken back.
+
+    Args:
+        on_step: Called with the session and the name of a step before each statement ("plan_batch", ...), before a COMMIT ("commit") and after
+            it ("committed"), and when a session connects ("connect"). What it raises comes out of that step.
+        seed: Of the attempts' uuids.
+    """
+
+    def __init__(self, on_step: Callable[[Any, str], object] | None = None, *, seed: int = 0) -> None:
+        self.on_step = on_step
+        numbers = random.Random(seed)  # noqa: S311 - to be repeated, not to be secret
+        self.new_uuid: Callable[[], UUID] = lambda: UUID(int=numbers.getrandbits(128), version=4)
+        self.clock = 1_800_000_000 * SECOND
+        self.pipelines: dict[str, int] = {}
+        self.streams: dict[int, Stream] = {}
+        self.batches: dict[int, Batch] = {}
+        self.ranges: dict[int, dict[int, Range]] = {}
+        """By batch and stream."""
+        self.reserved: dict[int, dict[int, Range]] = {}
+        """By stream and batch: those that reserve their offsets."""
+        self.coverage: dict[int, dict[int, Coverage]] = {}
+        """By stream and first offset."""
+        self.attempts: dict[UUID, Attempt] = {}
+        self.events: dict[int, Event] = {}
+        self.runs: dict[tuple[str, str, str], dict[int, int]] = {}
+        """Of a pipeline's DAG run, the position of each batch."""
+        self.redrives: dict[int, dict[tuple[int, int], None]] = {}
+        """By batch, stream and offset of the rejects that it takes."""
+        self.rejects: dict[tuple[int, int], Reject] = {}
+        self.staged_counts: dict[int, dict[tuple[int, int], StagedCount]] = {}
+        self.staged_rejects: dict[int, dict[tuple[int, int], StagedReject]] = {}
+        self.staging: dict[str, list[StagedRow]] = {}
+        self.outputs: dict[tuple[str, str], Table] = {}
+        self._sequences: dict[str, int] = {}
+        self._undo: list[tuple[dict, Hashable, Any]] = []
+        self.uncovered: list[Coverage] = []
+        """Deleted in this transaction: at its end somebody must account for these offsets."""
+        self.holder: Any = None
+        """The connection that is in a transaction."""
+        self.crashes = 0
+        """Sessions of before a crash are lost."""
+        self.now = self.clock
+        self.actor = self.reason = ""
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the clock."""
+        self.clock += int(seconds * SECOND)
+
+    def step(self, session: Any, name: str) -> None:
+        """Tell whoever watches what comes next."""
+        if self.on_step is not None:
+            self.on_step(session, name)
+
+    def next_id(self, table: str) -> int:
+        """From a sequence: never given again, even if the transaction is rolled back."""
+        self._sequences[table] = number = self._sequences.get(table, 0) + 1
+        return number
+
+    def put(self, table: dict, key: Hashable, row: Any) -> None:
+        """Insert or replace a row."""
+        self._undo.append((table, key, table.get(key, _NOTHING)))
+        table[key] = row
+
+    def remove(self, table: dict, key: Hashable) -> Any:
+        """Delete a row; the row."""
+        row = table.pop(key)
+        self._undo.append((table, key, row))
+        return row
+
+    def begin(self, connection: Any, actor: str) -> None:
+        """Open a transaction. Simulated actors take turns between transactions: within one nobody else may speak."""
+        if self.holder is not None:
+            raise AssertionError(f"two transactions at once: {actor} begins within one of {self.actor}")
+        self.clock += 1  # no two transactions begin at one moment: the ledger tells old holes from new ones by that
+        self.holder, self.now, self.actor, self.reason = connection, self.clock, actor, ""
+
+    def commit(self) -> None:
+        """Keep what the transaction has changed.
+
+        Raises:
+            psycopg2.errors.RestrictViolation: Offsets would no longer be accounted for; nothing is kept.
+        """
+        for gone in self.uncovered:
+            if not self.is_covered(gone.stream_id, gone.start, gone.end):
+                raise law(
+                    f"offsets of [{gone.start},{gone.end}) of stream {gone.stream_id} would no longer be accounted for"
+                )
+        self._end()
+
+    def roll_back(self) -> None:
+        """Take back what the transaction has changed."""
+        for table, key, row in reversed(self._undo):
+            if row is _NOTHING:
+                del table[key]
+            else:
+                table[key] = row
+        self._end()
+
+    def _end(self) -> None:
+        self._undo.clear()
+        self.uncovered.clear()
+        self.holder = None
+
+    def crash(self) -> None:
+        """The server goes down and comes back: sessions are lost with what they have not committed, and unlogged tables are empty."""
+        self.crashes += 1
+        if self.holder is not None:
+            self.roll_back()
+        for rows in self.staging.values():
+            rows.clear()
+
+    def covering(self, stream_id: int, start: int, end: int) -> list[Coverage]:
+        """Who accounts for some of the offsets, ascending."""
+        return sorted(
+            (c for c in self.coverage[stream_id].values() if c.start < end and start < c.end), key=lambda c: c.start
+        )
+
+    def is_covered(self, stream_id: int, start: int, end: int, *, by_batches: bool = False) -> bool:
+        """Whether all of the offsets are accounted for."""
+        for piece in self.covering(stream_id, start, end):
+            if piece.start > start:
+                return False
+            if not by_batches or piece.batch_id is not None:
+                start = piece.end
+        return start >= end
+
+    def reserving(self, stream_id: int, start: int, end: int) -> list[Range]:
+        """Ranges that have reserved some of the offsets, ascending."""
+        return sorted(
+            (r for r in self.reserved[stream_id].values() if r.start < end and start < r.end), key=lambda r: r.start
+        )

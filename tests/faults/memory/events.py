@@ -1,0 +1,100 @@
+"""The history: written by the tables themselves, with who and why; only pruned."""
+
+import re
+from typing import Any
+from uuid import UUID
+
+from psycopg2.extras import Json
+
+from faults.memory.database import SECOND, MemoryDatabase
+from faults.memory.refusals import check, dangling
+from faults.memory.registry import Rows, verb
+from faults.memory.rows import Event
+
+_UNFINISHED = {"planned", "writing", "failed", "published"}
+_PIPELINE = re.compile(r"[a-z][a-z0-9_]{0,62}")
+DAY = 24 * 3600 * SECOND
+
+
+def insert(
+    db: MemoryDatabase,
+    action: str,
+    pipeline: str,
+    *,
+    batch_id: int | None = None,
+    stream_id: int | None = None,
+    attempt: UUID | None = None,
+    from_state: str | None = None,
+    to_state: str | None = None,
+    detail: dict[str, Any] | None = None,
+) -> None:
+    event_id = db.next_id("event")
+    detail = detail or {}
+    if db.reason:
+        detail = {"reason": db.reason} | detail
+    event = Event(
+        event_id, db.clock, db.actor, action, pipeline, batch_id, stream_id, attempt, from_state, to_state, detail
+    )
+    db.put(db.events, event_id, event)
+
+
+@verb
+def record_event(
+    db: MemoryDatabase,
+    *,
+    action: str,
+    pipeline: str,
+    batch_id: int | None,
+    stream_id: int | None,
+    attempt: UUID | None,
+    detail: Json,
+) -> int:
+    insert(db, action, pipeline, batch_id=batch_id, stream_id=stream_id, attempt=attempt, detail=detail.adapted)
+    if pipeline not in db.pipelines:
+        raise dangling("event", "event_pipeline_fkey")
+    if batch_id is not None and batch_id not in db.batches:
+        raise dangling("event", "event_batch_id_fkey")
+    if stream_id is not None and stream_id not in db.streams:
+        raise dangling("event", "event_stream_id_fkey")
+    return 1
+
+
+@verb
+def prune_events(db: MemoryDatabase, *, pipeline: str, days: int) -> Rows:
+    old = [
+        event.event_id
+        for event in db.events.values()
+        if event.pipeline == pipeline
+        and event.at < db.now - days * DAY
+        and (event.batch_id is None or db.batches[event.batch_id].state not in _UNFINISHED)
+    ]
+    for event_id in old:
+        db.remove(db.events, event_id)
+    return [{"n_events": len(old)}]
+
+
+@verb
+def set_actor(db: MemoryDatabase, *, actor: str) -> Rows:
+    db.actor = actor
+    return [{"set_config": actor}]
+
+
+@verb
+def set_reason(db: MemoryDatabase, *, reason: str) -> Rows:
+    db.reason = reason
+    return [{"set_config": reason}]
+
+
+@verb
+def lock_pipeline(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    if pipeline not in db.pipelines:
+        if not _PIPELINE.fullmatch(pipeline):
+            raise check("pipeline", "pipeline_pipeline_check", pipeline)
+        db.put(db.pipelines, pipeline, db.now)
+    return [{"pipeline": pipeline}]
+
+
+@verb
+def find_pipeline(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    created_at = db.pipelines.get(pipeline)
+    return [] if created_at is None else [{"planned_before": created_at < db.now}]

@@ -1,0 +1,145 @@
+"""A session with the ledger in memory: the real `Ledger`, whose connection carries out statements in Python."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import psycopg2
+from psycopg2.sql import Composable
+
+from faults.memory import attempts, batches, coverage, events, ranges, rejects, runs, staged, statements, streams
+from faults.memory.database import MemoryDatabase
+from faults.memory.refusals import refusal
+from faults.memory.registry import VERBS, recognised
+from tideline.ledger.connection import Ledger, unreachable
+
+TABLES = (attempts, batches, coverage, events, ranges, rejects, runs, staged, statements, streams)
+"""The modules that hold the verbs."""
+
+
+class MemoryLedger(Ledger):
+    """A session; cheap. Its transactions, and what becomes of its errors, are those of `Ledger`."""
+
+    def __init__(self, database: MemoryDatabase, *, actor: str) -> None:
+        self.database = database
+        super().__init__("memory", actor=actor)
+
+    @property
+    def actor(self) -> str:
+        """Who acts, as it stands in events."""
+        return self._actor
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a statement has been carried out that is neither committed nor rolled back."""
+        return self.database.holder is self.connection
+
+    def _connect(self) -> "Connection":
+        try:
+            self.database.step(self, "connect")
+        except psycopg2.OperationalError as error:
+            raise unreachable(error) from error
+        return Connection(self)
+
+    def rows(self, verb: str, **parameters: Any) -> list:
+        return _rows(self.connection.execute(verb, VERBS[verb], parameters))
+
+    def run(self, verb: str, **parameters: Any) -> int:
+        return _count(self.connection.execute(verb, VERBS[verb], parameters))
+
+    def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list:
+        name, function, filled = recognised(query)
+        return _rows(self.connection.execute(name, function, {**parameters, **filled}))
+
+    def run_sql(self, query: Composable, parameters: Mapping[str, Any]) -> int:
+        name, function, filled = recognised(query)
+        return _count(self.connection.execute(name, function, {**parameters, **filled}))
+
+
+class Connection:
+    """What of psycopg2's connection a `Ledger` uses."""
+
+    def __init__(self, session: MemoryLedger) -> None:
+        self.closed = 0
+        self._session = session
+        self._database = session.database
+        self._crashes = session.database.crashes
+        self._failed = self._lost = False
+
+    def execute(self, step: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+        """One statement; it opens a transaction where none is open."""
+        self._check()
+        try:
+            self._database.step(self._session, step)
+            if self._database.holder is not self:
+                self._database.begin(self, self._session.actor)
+            if self._failed:
+                raise refusal(
+                    "in_failed_sql_transaction",
+                    "current transaction is aborted, commands ignored until end of transaction block",
+                )
+            return function(self._database, **parameters)
+        except psycopg2.Error as error:
+            self._failed = self._database.holder is self
+            self._lose_if_lost(error)
+            raise
+
+    def commit(self) -> None:
+        """Keep what was changed; whatever a watcher raises before ("commit") undoes it, and after ("committed") does not."""
+        self._check()
+        if self._database.holder is not self:
+            return
+        if self._failed:
+            self.rollback()
+            return
+        try:
+            self._database.step(self._session, "commit")
+            self._check()
+            self._database.commit()
+        except BaseException as error:
+            self.rollback()
+            self._lose_if_lost(error)
+            raise
+        try:
+            self._database.step(self._session, "committed")
+        except psycopg2.Error as error:
+            self._lose_if_lost(error)
+            raise
+
+    def rollback(self) -> None:
+        """Take back what was changed."""
+        self._failed = False
+        if self._database.holder is self:
+            self._database.roll_back()
+
+    def close(self) -> None:
+        """End the session; what was not committed is rolled back."""
+        self.rollback()
+        self.closed = 1
+
+    def lose(self) -> None:
+        """The server gives up on the session, as it does on one that is frozen within a transaction; the client notices when it speaks again."""
+        self.rollback()
+        self._lost = True
+
+    def _check(self) -> None:
+        if self.closed:
+            raise psycopg2.InterfaceError("connection already closed")
+        if self._lost or self._crashes != self._database.crashes:
+            self.closed = 2
+            raise psycopg2.OperationalError("server closed the connection unexpectedly")
+
+    def _lose_if_lost(self, error: BaseException) -> None:
+        """A dropped connection has no SQLSTATE; the server rolls its transaction back."""
+        if isinstance(error, psycopg2.OperationalError) and error.pgcode is None:
+            self.rollback()
+            self.closed = 2
+
+
+def _rows(found: Any) -> list:
+    if isinstance(found, int):
+        raise psycopg2.ProgrammingError("no results to fetch")
+    return found
+
+
+def _count(found: Any) -> int:
+    return found if isinstance(found, int) else len(found)

@@ -1,0 +1,185 @@
+"""Ranges of batches: reserved when they are planned, counted when they are published, and otherwise never changed."""
+
+from typing import Any
+
+from psycopg2.extras import Json
+
+from faults.memory.batches import PUBLISHED
+from faults.memory.database import MemoryDatabase
+from faults.memory.refusals import check, duplicate, law, not_offsets, overlap
+from faults.memory.registry import Rows, verb
+from faults.memory.rows import Batch, Range
+
+_COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
+_UNTOUCHED = ("n_read", "n_gap", "first_read", "last_read", "published_log_start", "published_end", "n_bytes")
+
+
+@verb
+def reserve_range(
+    db: MemoryDatabase,
+    *,
+    batch_id: int,
+    stream_id: int,
+    start: int,
+    end: int,
+    gaps_allowed: bool,
+    log_start: int,
+    log_end: int,
+) -> int:
+    batch = db.batches.get(batch_id)
+    if batch is None:
+        return 0
+    if not 0 <= start < end:
+        raise not_offsets()
+    reserves = batch.kind in {"live", "backfill"}
+    new = Range(batch_id, stream_id, start, end, gaps_allowed, reserves, log_start, log_end)
+    _check_new(db, batch, new)
+    _check_counts(new)
+    if stream_id in db.ranges[batch_id]:
+        raise duplicate("batch_range_pkey", f"Key (batch_id, stream_id)=({batch_id}, {stream_id}) already exists.")
+    if reserves and db.reserving(stream_id, start, end):
+        raise overlap("one_owner_per_offset")
+    db.put(db.ranges[batch_id], stream_id, new)
+    if reserves:
+        db.put(db.reserved[stream_id], batch_id, new)
+    return 1
+
+
+def _check_new(db: MemoryDatabase, batch: Batch, new: Range) -> None:
+    name, offsets = f"batch {new.batch_id}", f"[{new.start},{new.end})"
+    stream = db.streams.get(new.stream_id)
+    if batch.state != "planned" or stream is None or stream.pipeline != batch.pipeline:
+        raise law(f"{name}: a range belongs to a planned batch of its stream's pipeline")
+    covering = db.covering(new.stream_id, new.start, new.end)
+    if batch.kind == "live" and (new.start < stream.next_offset or covering):
+        raise law(f"{name}: live offsets {offsets} of stream {new.stream_id} are accounted for")
+    if batch.kind == "backfill" and any(piece.batch_id is not None for piece in covering):
+        raise law(f"{name}: offsets {offsets} of stream {new.stream_id} are loaded")
+    if batch.kind == "replay" and not db.is_covered(new.stream_id, new.start, new.end, by_batches=True):
+        raise law(f"{name}: not all offsets {offsets} of stream {new.stream_id} are loaded")
+
+
+def count(db: MemoryDatabase, old: Range, **counts: Any) -> None:
+    """Put counts into a range: of a batch that is being written, or those that a re-drive has changed."""
+    new = old._replace(**counts)
+    state = db.batches[old.batch_id].state
+    if state != "writing" and not (state in PUBLISHED and _is_redriven(old, new)):
+        raise law(f"batch {old.batch_id} is {state}: its counts never change")
+    _check_counts(new)
+    db.put(db.ranges[old.batch_id], old.stream_id, new)
+    if old.reserves:
+        db.put(db.reserved[old.stream_id], old.batch_id, new)
+
+
+def _is_redriven(old: Range, new: Range) -> bool:
+    """Whether rejects have become something else, and nothing has changed beside that."""
+    return (
+        new.n_rejected < old.n_rejected
+        and new.n_written >= old.n_written
+        and new.n_filtered >= old.n_filtered
+        and all(getattr(old, name) == getattr(new, name) for name in _UNTOUCHED)
+    )
+
+
+def _check_counts(new: Range) -> None:
+    """The table's checks, in the order in which Postgres looks at them: by name."""
+    counts = {name: getattr(new, name) for name in _COUNTS}
+    for name in sorted([*_COUNTS, "n_bytes"]):
+        value = getattr(new, name)
+        if value is not None and value < 0:
+            raise _refused(new, f"batch_range_{name}_check")
+    if new.n_read is not None and new.n_read != new.n_written + new.n_rejected + new.n_filtered:
+        raise _refused(new, "counts_add_up")
+    together = [value is None for value in (*counts.values(), new.published_log_start, new.published_end)]
+    if any(together) and not all(together):
+        raise _refused(new, "counts_together")
+    if new.published_end is not None and new.published_end < new.end:
+        raise _refused(new, "end_not_behind")
+    if new.n_gap and not new.gaps_allowed:
+        raise _refused(new, "gaps_are_allowed")
+    if new.n_read is not None and new.n_read + new.n_gap != new.end - new.start:
+        raise _refused(new, "offsets_add_up")
+    if new.planned_log_start > new.start or new.planned_end < new.end:
+        raise _refused(new, "planned_within_log")
+    if new.first_read is not None and not new.start <= new.first_read <= new.last_read < new.end:
+        raise _refused(new, "read_within_range")
+    if new.n_gap and new.published_log_start > new.start:
+        raise _refused(new, "retention_not_ahead")
+
+
+def _refused(row: Range, constraint: str) -> Exception:
+    batch_id, stream_id, start, end, *rest = row
+    shown = [str(batch_id), str(stream_id), f"[{start},{end})", *map(_shown, rest)]
+    return check("batch_range", constraint, ", ".join(shown))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    return "null" if value is None else str(value)
+
+
+@verb
+def record_counts(
+    db: MemoryDatabase, *, batch_id: int, attempt_id: int, filtered_by_difference: bool, written: Json, facts: Json
+) -> Rows:
+    n_written = {row["stream_id"]: row["n_written"] for row in written.adapted}
+    staged_counts = db.staged_counts.get(attempt_id, {}).values()
+    staged_rejects = db.staged_rejects.get(attempt_id, {})
+    changed = []
+    for stream_id, piece in sorted(db.ranges[batch_id].items()):
+        counted = [c for c in staged_counts if c.stream_id == stream_id]
+        read = sum(c.n_read for c in counted)
+        wrote = n_written.get(stream_id, 0)
+        rejected = sum(stream == stream_id for stream, _ in staged_rejects)
+        told = facts.adapted.get(str(stream_id), {})
+        count(
+            db,
+            piece,
+            n_read=read,
+            n_written=wrote,
+            n_rejected=rejected,
+            n_filtered=read - wrote - rejected if filtered_by_difference else sum(c.n_filtered for c in counted),
+            n_gap=piece.end - piece.start - read,
+            n_bytes=sum(c.n_bytes for c in counted),
+            first_read=min((c.first_read for c in counted), default=None),
+            last_read=max((c.last_read for c in counted), default=None),
+            published_log_start=told.get("log_start"),
+            published_end=told.get("end"),
+        )
+        changed.append({"stream_id": stream_id})
+    return changed
+
+
+@verb
+def list_ranges(db: MemoryDatabase, *, batch_id: int) -> Rows:
+    found = []
+    for stream_id, piece in sorted(db.ranges.get(batch_id, {}).items()):
+        s = db.streams[stream_id]
+        found.append(
+            {
+                "stream_id": stream_id,
+                "pipeline": s.pipeline,
+                "cluster_id": s.cluster_id,
+                "topic": s.topic,
+                "topic_id": s.topic_id,
+                "partition": s.partition,
+                "start_offset": piece.start,
+                "end_offset": piece.end,
+                "gaps_allowed": piece.gaps_allowed,
+                **{name: getattr(piece, name) for name in _COUNTS},
+            }
+        )
+    return found
+
+
+@verb
+def average_bytes(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    lately: list[Range] = []
+    for batch_id in reversed(db.batches):
+        if db.batches[batch_id].pipeline == pipeline:
+            lately += (piece for piece in db.ranges[batch_id].values() if piece.n_bytes is not None)
+        if len(lately) >= 100:
+            break
+    n_bytes, n_read = sum(r.n_bytes for r in lately[:100]), sum(r.n_read for r in lately[:100])
+    return [{"average": (2 * n_bytes + n_read) // (2 * n_read) if n_read else None}]

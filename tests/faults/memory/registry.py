@@ -1,0 +1,52 @@
+"""Which Python function stands for which statement: a verb of the ledger by its name, a statement of the Spark job by its text.
+
+A function is given the database and the statement's parameters. It returns rows as dictionaries, or the number of rows that it touched where the
+statement returns none.
+"""
+
+from collections.abc import Callable, Mapping
+from string import Formatter
+from typing import Any
+
+from psycopg2.sql import SQL, Composable, Composed
+
+from tideline.ledger.connection import statement
+
+Rows = list[dict[str, Any]]
+Function = Callable[..., Rows | int]
+
+VERBS: dict[str, Function] = {}
+"""By the name of the file in tideline/ledger/sql/queries."""
+
+_COMPOSED: dict[tuple[str, ...], tuple[str, Function, tuple[str, ...]]] = {}
+"""By its literal parts: name, function, and names of the parts that are filled in."""
+
+
+def verb(function: Function) -> Function:
+    """Let a function stand for the verb of its name."""
+    VERBS[function.__name__] = function
+    return function
+
+
+def composed(package: str, path: str) -> Callable[[Function], Function]:
+    """Let a function stand for a statement whose names are filled in when it is run; it is given these as well, by keyword."""
+
+    def register(function: Function) -> Function:
+        parts = list(Formatter().parse(statement(package, path)))
+        literals = tuple(literal for literal, *_ in parts if literal)
+        fields = tuple(field for _, field, *_ in parts if field)
+        _COMPOSED[literals] = (function.__name__, function, fields)
+        return function
+
+    return register
+
+
+def recognised(query: Composable) -> tuple[str, Function, Mapping[str, Any]]:
+    """Name, function and filled-in names of a composed statement."""
+    parts = query.seq if isinstance(query, Composed) else [query]
+    literals = tuple(part.string for part in parts if isinstance(part, SQL))
+    if literals not in _COMPOSED:
+        raise NotImplementedError(f"not in the ledger in memory: {query}")
+    name, function, fields = _COMPOSED[literals]
+    filled = (part for part in parts if not isinstance(part, SQL))
+    return name, function, {field: part for field, part in zip(fields, filled, strict=True)}

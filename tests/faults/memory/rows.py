@@ -1,0 +1,144 @@
+"""Rows of the ledger's tables, as values: a change puts another row in the old one's place, so that a trigger sees both and an undo is cheap.
+
+Times are whole microseconds of the database's clock.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+
+class Stream(NamedTuple):
+    stream_id: int
+    pipeline: str
+    cluster_id: str
+    topic: str
+    topic_id: UUID
+    partition: int
+    start_offset: int
+    next_offset: int
+    state: str
+    stopped_because: str | None
+    accepted_end: int | None
+
+
+class Batch(NamedTuple):
+    batch_id: int
+    pipeline: str
+    kind: str
+    state: str
+    fence: int
+    attempt: UUID | None
+    dag_id: str
+    run_id: str
+    seq: int
+    supersedes: int | None
+    reason: str | None
+
+
+class Range(NamedTuple):
+    batch_id: int
+    stream_id: int
+    start: int
+    end: int
+    gaps_allowed: bool
+    reserves: bool
+    planned_log_start: int
+    planned_end: int
+    n_read: int | None = None
+    n_written: int | None = None
+    n_rejected: int | None = None
+    n_filtered: int | None = None
+    n_gap: int | None = None
+    first_read: int | None = None
+    last_read: int | None = None
+    published_log_start: int | None = None
+    published_end: int | None = None
+    n_bytes: int | None = None
+
+
+class Coverage(NamedTuple):
+    coverage_id: int
+    stream_id: int
+    start: int
+    end: int
+    batch_id: int | None
+    hole: str | None
+    reason: str | None
+    decided_by: str | None
+    recorded_at: int
+
+
+class Attempt(NamedTuple):
+    attempt_id: int
+    attempt: UUID
+    batch_id: int
+    fence: int
+    dag_id: str
+    run_id: str
+    task_id: str
+    try_number: int
+    host: str
+    pid: int
+    heartbeat_at: int
+    ended_at: int | None = None
+    outcome: str | None = None
+    problem: str | None = None
+
+
+class Event(NamedTuple):
+    event_id: int
+    at: int
+    actor: str
+    action: str
+    pipeline: str
+    batch_id: int | None
+    stream_id: int | None
+    attempt: UUID | None
+    from_state: str | None
+    to_state: str | None
+    detail: dict
+
+
+class StagedCount(NamedTuple):
+    stream_id: int
+    first_read: int
+    last_read: int
+    n_read: int
+    n_filtered: int
+    n_bytes: int
+
+
+class StagedReject(NamedTuple):
+    stream_id: int
+    kafka_offset: int
+    step: str
+    reason: str
+    kafka_timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: bytes | None
+
+
+class Reject(NamedTuple):
+    stream_id: int
+    kafka_offset: int
+    batch_id: int
+    step: str
+    reason: str
+    kafka_timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: bytes | None
+
+
+class StagedRow(NamedTuple):
+    stream_id: int
+    kafka_offset: int
+    task: int
+    values: tuple
+
+
+class OutputRow(NamedTuple):
+    kafka_offset: int
+    batch_id: int
+    values: tuple

@@ -1,0 +1,81 @@
+"""The sink of a pipeline, as the Spark job uses it: its driver's Python is the real one, and what executors COPY is put down in memory."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from faults.memory.database import MemoryDatabase, Table
+from faults.memory.ledger import MemoryLedger
+from faults.memory.rows import StagedRow
+from faults.memory.statements import staged_rows
+from spark_jobs.sinks import postgres, postgres_output
+from spark_jobs.sinks.postgres import Target
+from spark_jobs.sinks.postgres_types import Column
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.publishing import InsertOutput
+
+
+class MemorySink:
+    """An output table in memory.
+
+    Args:
+        database: Where the table is.
+        table: Its name with its schema.
+        columns: What the transform gives, in order.
+        item: The column that tells the rows of one record apart, where there may be several.
+    """
+
+    def __init__(
+        self, database: MemoryDatabase, table: str, columns: tuple[str, ...], *, item: str | None = None
+    ) -> None:
+        schema, name = table.split(".")
+        self._database = database
+        described = tuple(Column(name=c, type_name="text", precision=None, scale=None, required=False) for c in columns)
+        self.target = Target(schema=schema, table=name, columns=described, item=item)
+        database.outputs.setdefault((schema, name), Table(columns, item))
+
+    def create_staging(self, ledger: MemoryLedger, attempt: Attempt) -> str:
+        """The attempt's staging table; its name."""
+        return postgres.create_staging(ledger, self.target, attempt)
+
+    def copy(self, staging: str, task: int, rows: Iterable[tuple[int, int, tuple]]) -> int:
+        """What one task of Spark stages: stream id, offset and values of each row. How many; it is kept at once, as a COPY is.
+
+        Raises:
+            psycopg2.errors.UndefinedTable: Somebody has dropped the staging table.
+        """
+        staged = [StagedRow(stream_id, offset, task, values) for stream_id, offset, values in rows]
+        staged_rows(self._database, staging).extend(staged)
+        return len(staged)
+
+    def insert_output(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> InsertOutput:
+        """What `flow.publish` is given; `tasks` are the winners, with the number of rows that each has staged."""
+        return lambda ledger: postgres_output.insert_output(ledger, self.target, attempt, staging, tasks)
+
+    def drop_staging(self, ledger: MemoryLedger, attempt: Attempt) -> None:
+        """After the attempt has published: what this and earlier attempts have staged."""
+        postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
+
+
+def record(
+    ledger: MemoryLedger,
+    attempt: Attempt,
+    *,
+    counts: Iterable[Mapping[str, int]] = (),
+    rejects: Iterable[tuple[Any, ...]] = (),
+) -> None:
+    """What one task counts and rejects, as `spark_jobs.recording` stores it: rejects first, each kind in a transaction of its own.
+
+    Args:
+        ledger: The task's session.
+        attempt: For which it reads.
+        counts: Of each stream: stream_id, first_read, last_read, n_read, n_filtered, n_bytes.
+        rejects: Of each record: stream id, offset, step, reason, timestamp, key, value, headers.
+    """
+    names = ("stream_ids", "offsets", "steps", "reasons", "timestamps_ms", "keys", "values", "headers")
+    if columns := [list(column) for column in zip(*sorted(rejects, key=lambda row: row[:2]), strict=True)]:
+        with ledger.transaction():
+            ledger.run("stage_rejects", attempt_id=attempt.attempt_id, **dict(zip(names, columns, strict=True)))
+    if counted := list(counts):
+        with ledger.transaction():
+            for count in counted:
+                ledger.run("stage_count", attempt_id=attempt.attempt_id, **count)

@@ -1,0 +1,133 @@
+"""What attempts put aside before they publish: counts, rejects, and tables of rows."""
+
+import re
+
+from psycopg2.sql import Identifier
+
+from faults.memory.database import MemoryDatabase
+from faults.memory.refusals import check, dangling, overlap
+from faults.memory.registry import Rows, composed, verb
+from faults.memory.rows import Attempt, StagedCount, StagedReject
+
+_STAGING = re.compile(r"batch_(\d+)_attempt_(\d+)")
+
+
+@verb
+def stage_count(
+    db: MemoryDatabase,
+    *,
+    attempt_id: int,
+    stream_id: int,
+    first_read: int,
+    last_read: int,
+    n_read: int,
+    n_filtered: int,
+    n_bytes: int,
+) -> int:
+    new = StagedCount(stream_id, first_read, last_read, n_read, n_filtered, n_bytes)
+    if last_read < first_read:
+        raise check("staged_count", "staged_count_check", str(new))
+    _check_attempt(db, attempt_id, "staged_count")
+    counts = _of_attempt(db, db.staged_counts, attempt_id)
+    for (stream, first), other in counts.items():
+        if stream == stream_id and first != first_read and other.last_read >= first_read and first <= last_read:
+            raise overlap("counted_once")
+    db.put(counts, (stream_id, first_read), new)
+    return 1
+
+
+@verb
+def stage_rejects(
+    db: MemoryDatabase,
+    *,
+    attempt_id: int,
+    stream_ids: list[int],
+    offsets: list[int],
+    steps: list[str],
+    reasons: list[str],
+    timestamps_ms: list[int | None],
+    keys: list[bytes | None],
+    values: list[bytes | None],
+    headers: list[bytes | None],
+) -> int:
+    rejects = _of_attempt(db, db.staged_rejects, attempt_id)
+    rows = zip(stream_ids, offsets, steps, reasons, timestamps_ms, keys, values, headers, strict=True)
+    n_new = 0
+    for row in map(StagedReject._make, rows):
+        if (row.stream_id, row.kafka_offset) not in rejects:
+            db.put(rejects, (row.stream_id, row.kafka_offset), row)
+            n_new += 1
+    if n_new:
+        _check_attempt(db, attempt_id, "staged_reject")
+    return n_new
+
+
+def _of_attempt(db: MemoryDatabase, table: dict[int, dict], attempt_id: int) -> dict:
+    if attempt_id not in table:
+        db.put(table, attempt_id, {})
+    return table[attempt_id]
+
+
+def _check_attempt(db: MemoryDatabase, attempt_id: int, table: str) -> None:
+    if all(attempt.attempt_id != attempt_id for attempt in db.attempts.values()):
+        raise dangling(table, f"{table}_attempt_id_fkey")
+
+
+@verb
+def count_rejects(db: MemoryDatabase, *, attempt_id: int) -> Rows:
+    reasons = sorted(reject.reason for reject in db.staged_rejects.get(attempt_id, {}).values())
+    n_read = sum(count.n_read for count in db.staged_counts.get(attempt_id, {}).values())
+    return [{"n_rejected": len(reasons), "reason": max(reasons, key=reasons.count, default=None), "n_read": n_read}]
+
+
+@verb
+def clear_staging(db: MemoryDatabase, *, batch_id: int) -> int:
+    _, n_rejects = _clear(db, [attempt for attempt in db.attempts.values() if attempt.batch_id == batch_id])
+    return n_rejects
+
+
+@verb
+def clear_dead_staging(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    dead = [
+        attempt
+        for attempt in db.attempts.values()
+        if db.batches[attempt.batch_id].pipeline == pipeline and not _is_writing(db, attempt)
+    ]
+    return [{"n_rows": sum(_clear(db, dead))}]
+
+
+def _is_writing(db: MemoryDatabase, attempt: Attempt) -> bool:
+    batch = db.batches[attempt.batch_id]
+    return batch.state == "writing" and batch.attempt == attempt.attempt
+
+
+def _clear(db: MemoryDatabase, attempts: list[Attempt]) -> tuple[int, int]:
+    """How many counts and rejects have gone."""
+    numbers = []
+    for table in (db.staged_counts, db.staged_rejects):
+        found = [attempt.attempt_id for attempt in attempts if attempt.attempt_id in table]
+        numbers.append(sum(len(db.remove(table, attempt_id)) for attempt_id in found))
+    return numbers[0], numbers[1]
+
+
+@verb
+def list_dead_staging(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    dead = []
+    for name in sorted(db.staging):
+        batch_id, fence = map(int, _STAGING.fullmatch(name).groups())
+        batch = db.batches.get(batch_id)
+        if batch and batch.pipeline == pipeline and not (batch.state == "writing" and batch.fence == fence):
+            dead.append({"name": name})
+    return dead
+
+
+@composed("tideline.ledger", "sql/queries/drop_dead_staging.sql")
+def drop_dead_staging(db: MemoryDatabase, *, table: Identifier) -> int:
+    return drop(db, table)
+
+
+def drop(db: MemoryDatabase, table: Identifier) -> int:
+    """Drop a staging table, which may be gone already; like any DDL it touches no rows."""
+    if table.strings[-1] in db.staging:
+        db.remove(db.staging, table.strings[-1])
+    return -1

@@ -1,0 +1,171 @@
+"""Statements of the Postgres sink over output and staging tables in memory. Its Python runs unchanged."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from psycopg2.sql import Composed, Identifier
+
+from faults.memory import staged
+from faults.memory.database import MemoryDatabase, Table
+from faults.memory.refusals import duplicate, refusal
+from faults.memory.rejects import redriven
+from faults.memory.registry import Rows, composed
+from faults.memory.rows import OutputRow, StagedRow
+
+_SINKS = "spark_jobs.sinks"
+_KEY = ("kafka_topic_id", "kafka_partition", "kafka_offset")
+
+
+def _target(db: MemoryDatabase, target: Identifier) -> Table:
+    found = db.outputs.get(target.strings)
+    if found is None:
+        raise refusal("undefined_table", f'relation "{".".join(target.strings)}" does not exist')
+    return found
+
+
+def staged_rows(db: MemoryDatabase, name: str) -> list[StagedRow]:
+    """The rows of a staging table."""
+    if name not in db.staging:
+        raise refusal("undefined_table", f'relation "tideline_staging.{name}" does not exist')
+    return db.staging[name]
+
+
+def _winners(db: MemoryDatabase, staging: Identifier, tasks: Iterable[int]) -> list[StagedRow]:
+    won = set(tasks)
+    return [row for row in staged_rows(db, staging.strings[-1]) if row.task in won]
+
+
+def _names(columns: Composed) -> tuple[str, ...]:
+    """Of a list of columns; the sink has doubled percent signs."""
+    return tuple(part.strings[-1].replace("%%", "%") for part in columns.seq if isinstance(part, Identifier))
+
+
+@composed(_SINKS, "describe_table.sql")
+def describe_table(db: MemoryDatabase, *, schema: str, table: str) -> Rows:
+    found = db.outputs.get((schema, table))
+    names = () if found is None else (*found.columns, *_KEY, "tideline_batch")
+    return [
+        {"name": name, "type_name": "text", "precision": None, "scale": None, "required": name in _KEY}
+        for name in names
+    ]
+
+
+@composed(_SINKS, "create_staging.sql")
+def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifier, drop_others: Composed) -> int:
+    _target(db, target)
+    name = staging.strings[-1]
+    if name in db.staging:
+        raise refusal("duplicate_table", f'relation "{name}" already exists')
+    db.put(db.staging, name, [])
+    return -1
+
+
+@composed(_SINKS, "drop_staging.sql")
+def drop_staging(db: MemoryDatabase, *, staging: Identifier) -> int:
+    return staged.drop(db, staging)
+
+
+@composed(_SINKS, "discard_rejected.sql")
+def discard_rejected(db: MemoryDatabase, *, staging: Identifier, attempt_id: int, tasks: list[int], **_: Any) -> int:
+    rejected, won = db.staged_rejects.get(attempt_id, {}), set(tasks)
+    rows = staged_rows(db, staging.strings[-1])
+    kept = [row for row in rows if row.task not in won or (row.stream_id, row.kafka_offset) not in rejected]
+    if len(kept) < len(rows):
+        db.put(db.staging, staging.strings[-1], kept)
+    return len(rows) - len(kept)
+
+
+@composed(_SINKS, "count_staged.sql")
+def count_staged(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
+    offsets: dict[int, list[int]] = {}
+    for row in _winners(db, staging, tasks):
+        offsets.setdefault(row.stream_id, []).append(row.kafka_offset)
+    return [
+        {"stream_id": stream_id, "n_rows": len(found), "n_written": len(set(found))}
+        for stream_id, found in offsets.items()
+    ]
+
+
+@composed(_SINKS, "list_written.sql")
+def list_written(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
+    offsets: dict[int, set[int]] = {}
+    for row in _winners(db, staging, tasks):
+        offsets.setdefault(row.stream_id, set()).add(row.kafka_offset)
+    return [{"stream_id": stream_id, "offsets": sorted(found)} for stream_id, found in offsets.items()]
+
+
+@composed(_SINKS, "list_strangers.sql")
+def list_strangers(db: MemoryDatabase, *, staging: Identifier, batch_id: int, tasks: list[int], **_: Any) -> Rows:
+    taken = db.redrives.get(batch_id, {})
+    for row in _winners(db, staging, tasks):
+        if (row.stream_id, row.kafka_offset) not in taken:
+            return [{"tideline_stream": row.stream_id, "kafka_offset": row.kafka_offset}]
+    return []
+
+
+@composed(_SINKS, "delete_replaced.sql")
+def delete_replaced(db: MemoryDatabase, *, target: Identifier, batch_id: int, **_: Any) -> int:
+    table = _target(db, target)
+    pieces = {}
+    for stream_id, piece in db.ranges[batch_id].items():
+        stream = db.streams[stream_id]
+        pieces[stream.topic_id, stream.partition] = piece
+    gone = [
+        key for key in table.rows if (piece := pieces.get(key[:2])) is not None and piece.start <= key[2] < piece.end
+    ]
+    for key in gone:
+        db.remove(table.rows, key)
+    return len(gone)
+
+
+@composed(_SINKS, "insert_staged.sql")
+def insert_staged(
+    db: MemoryDatabase,
+    *,
+    staging: Identifier,
+    target: Identifier,
+    columns: Composed,
+    batch_id: int,
+    tasks: list[int],
+    **_: Any,
+) -> int:
+    pieces = db.ranges[batch_id]
+    n_inserted = 0
+    for row in _winners(db, staging, tasks):
+        piece = pieces.get(row.stream_id)
+        if piece is not None and piece.start <= row.kafka_offset < piece.end:
+            _insert(db, _target(db, target), columns, row, batch_id)
+            n_inserted += 1
+    return n_inserted
+
+
+@composed(_SINKS, "insert_redriven.sql")
+def insert_redriven(
+    db: MemoryDatabase,
+    *,
+    staging: Identifier,
+    target: Identifier,
+    columns: Composed,
+    batch_id: int,
+    tasks: list[int],
+    **_: Any,
+) -> int:
+    owners = {(reject.stream_id, reject.kafka_offset): reject.batch_id for reject in redriven(db, batch_id)}
+    n_inserted = 0
+    for row in _winners(db, staging, tasks):
+        owner = owners.get((row.stream_id, row.kafka_offset))
+        if owner is not None:
+            _insert(db, _target(db, target), columns, row, owner)
+            n_inserted += 1
+    return n_inserted
+
+
+def _insert(db: MemoryDatabase, table: Table, columns: Composed, row: StagedRow, batch_id: int) -> None:
+    stream = db.streams[row.stream_id]
+    coordinates = (stream.topic_id, stream.partition, row.kafka_offset)
+    key = table.key(coordinates, _names(columns), row.values)
+    if key in table.rows:
+        named = ", ".join(_KEY if table.item is None else (*_KEY, table.item))
+        detail = f"Key ({named})=({', '.join(map(str, key))}) already exists."
+        raise duplicate("output_pkey", detail)
+    db.put(table.rows, key, OutputRow(row.kafka_offset, batch_id, row.values))
