@@ -1,6 +1,6 @@
 """Counts: whether they add up, and whether they are those of what is there."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from faults.checker.facts import Range, Stream, Violation
@@ -52,14 +52,13 @@ def counts(index: Index) -> Iterator[Violation]:
                 yield Violation("counts", where, "has counts and is not published")
         elif len(known) < len(numbers):
             yield Violation("counts", where, "is published and has not all counts")
-        elif problem := _does_not_add_up(piece, *known):
+        elif problem := _does_not_add_up(piece, known):
             yield Violation("counts", where, problem)
 
 
-def _does_not_add_up(
-    piece: Range, n_read: int, n_written: int, n_rejected: int, n_filtered: int, n_gap: int
-) -> str | None:
-    if min(n_read, n_written, n_rejected, n_filtered, n_gap) < 0:
+def _does_not_add_up(piece: Range, known: Sequence[int]) -> str | None:
+    n_read, n_written, n_rejected, n_filtered, n_gap = known
+    if min(known) < 0:
         return "a count is below zero"
     if n_read != n_written + n_rejected + n_filtered:
         return f"{n_read} read are not {n_written} written, {n_rejected} rejected and {n_filtered} filtered"
