@@ -15,10 +15,30 @@ outside, `database.crash()` all of them. Nothing else in the tables may be touch
     record(ledger, attempt, counts=[...], rejects=[...])
     flow.publish(ledger, broker, pipeline, attempt, sink.insert_output(attempt, staging, {task: n_rows}), filtered_by_difference=False)
     sink.drop_staging(ledger, attempt)
+
+    cluster = Cluster(on_step)                      # on_step(broker, question): before each question
+    topic = cluster.create("ads", 20, 7)            # so many records in each partition; offset n was written in minute n
+    topic.logs[0].append(3); topic.logs[0].delete_before(5); topic.logs[0].cut(15); topic.logs.append(Log(4)); cluster.create("ads", 9)
+    broker = MemoryBroker(cluster, pipeline.source)
+
+    violations(found(database, pipeline.name, "ads.output"), truth, quiet=True)
 """
 
 from faults.memory.database import MemoryDatabase
+from faults.memory.finding import found
+from faults.memory.kafka import Cluster, Log, MemoryBroker, Topic, transaction
 from faults.memory.ledger import MemoryLedger
 from faults.memory.sink import MemorySink, record
 
-__all__ = ["MemoryDatabase", "MemoryLedger", "MemorySink", "record"]
+__all__ = [
+    "Cluster",
+    "Log",
+    "MemoryBroker",
+    "MemoryDatabase",
+    "MemoryLedger",
+    "MemorySink",
+    "Topic",
+    "found",
+    "record",
+    "transaction",
+]

@@ -48,7 +48,7 @@ class MemoryDatabase:
 
     def __init__(self, on_step: Callable[[Any, str], object] | None = None, *, seed: int = 0) -> None:
         self.on_step = on_step
-        numbers = random.Random(seed)  # noqa: S311 - to be repeated, not to be secret
+        numbers = random.Random(seed)
         self.new_uuid: Callable[[], UUID] = lambda: UUID(int=numbers.getrandbits(128), version=4)
         self.clock = 1_800_000_000 * SECOND
         self.pipelines: dict[str, int] = {}

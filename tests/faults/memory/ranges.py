@@ -1,5 +1,6 @@
 """Ranges of batches: reserved when they are planned, counted when they are published, and otherwise never changed."""
 
+from collections.abc import Callable
 from typing import Any
 
 from psycopg2.extras import Json
@@ -82,29 +83,36 @@ def _is_redriven(old: Range, new: Range) -> bool:
 
 
 def _check_counts(new: Range) -> None:
-    """The table's checks, in the order in which Postgres looks at them: by name."""
-    counts = {name: getattr(new, name) for name in _COUNTS}
-    for name in sorted([*_COUNTS, "n_bytes"]):
-        value = getattr(new, name)
-        if value is not None and value < 0:
-            raise _refused(new, f"batch_range_{name}_check")
-    if new.n_read is not None and new.n_read != new.n_written + new.n_rejected + new.n_filtered:
-        raise _refused(new, "counts_add_up")
-    together = [value is None for value in (*counts.values(), new.published_log_start, new.published_end)]
-    if any(together) and not all(together):
-        raise _refused(new, "counts_together")
-    if new.published_end is not None and new.published_end < new.end:
-        raise _refused(new, "end_not_behind")
-    if new.n_gap and not new.gaps_allowed:
-        raise _refused(new, "gaps_are_allowed")
-    if new.n_read is not None and new.n_read + new.n_gap != new.end - new.start:
-        raise _refused(new, "offsets_add_up")
-    if new.planned_log_start > new.start or new.planned_end < new.end:
-        raise _refused(new, "planned_within_log")
-    if new.first_read is not None and not new.start <= new.first_read <= new.last_read < new.end:
-        raise _refused(new, "read_within_range")
-    if new.n_gap and new.published_log_start > new.start:
-        raise _refused(new, "retention_not_ahead")
+    """The table's checks, in the order in which Postgres looks at them: by name. What is null is not refused."""
+    for constraint, breaks in _CHECKS:
+        if breaks(new):
+            raise _refused(new, constraint)
+
+
+def _are_apart(new: Range) -> bool:
+    """Whether some of what is counted together is null."""
+    together = (*(getattr(new, name) for name in _COUNTS), new.published_log_start, new.published_end)
+    return 0 < together.count(None) < len(together)
+
+
+def _is_below_zero(name: str) -> Callable[[Range], bool]:
+    return lambda new: (getattr(new, name) or 0) < 0
+
+
+_CHECKS: tuple[tuple[str, Callable[[Range], bool]], ...] = (
+    *((f"batch_range_{name}_check", _is_below_zero(name)) for name in sorted((*_COUNTS, "n_bytes"))),
+    ("counts_add_up", lambda r: r.n_read is not None and r.n_read != r.n_written + r.n_rejected + r.n_filtered),
+    ("counts_together", _are_apart),
+    ("end_not_behind", lambda r: r.published_end is not None and r.published_end < r.end),
+    ("gaps_are_allowed", lambda r: bool(r.n_gap) and not r.gaps_allowed),
+    ("offsets_add_up", lambda r: r.n_read is not None and r.n_read + r.n_gap != r.end - r.start),
+    ("planned_within_log", lambda r: r.planned_log_start > r.start or r.planned_end < r.end),
+    ("read_within_range", lambda r: r.first_read is not None and not r.start <= r.first_read <= r.last_read < r.end),
+    (
+        "retention_not_ahead",
+        lambda r: bool(r.n_gap) and r.published_log_start is not None and r.published_log_start > r.start,
+    ),
+)
 
 
 def _refused(row: Range, constraint: str) -> Exception:

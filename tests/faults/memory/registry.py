@@ -49,4 +49,4 @@ def recognised(query: Composable) -> tuple[str, Function, Mapping[str, Any]]:
         raise NotImplementedError(f"not in the ledger in memory: {query}")
     name, function, fields = _COMPOSED[literals]
     filled = (part for part in parts if not isinstance(part, SQL))
-    return name, function, {field: part for field, part in zip(fields, filled, strict=True)}
+    return name, function, dict(zip(fields, filled, strict=True))

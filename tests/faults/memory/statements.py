@@ -8,8 +8,8 @@ from psycopg2.sql import Composed, Identifier
 from faults.memory import staged
 from faults.memory.database import MemoryDatabase, Table
 from faults.memory.refusals import duplicate, refusal
-from faults.memory.rejects import redriven
 from faults.memory.registry import Rows, composed
+from faults.memory.rejects import redriven
 from faults.memory.rows import OutputRow, StagedRow
 
 _SINKS = "spark_jobs.sinks"

@@ -1,0 +1,67 @@
+"""What is in the database, as the facts that the checker compares."""
+
+
+from faults.checker.facts import Attempt, Batch, Coverage, Event, Found, Range, Reject, Row, Stream
+from faults.memory.database import MemoryDatabase
+
+
+def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
+    """A pipeline's ledger, and its output, whose table has its schema's name before its own; as they stand until something changes them."""
+    db = database
+    streams = [stream for stream in db.streams.values() if stream.pipeline == pipeline]
+    batches = {batch.batch_id: batch for batch in db.batches.values() if batch.pipeline == pipeline}
+    schema, name = table.split(".")
+    followed = {(stream.topic_id, stream.partition) for stream in streams}
+    return Found(
+        streams=[Stream(*s[:1], *s[2:9]) for s in streams],
+        batches=[Batch(b.batch_id, b.kind, b.state, b.fence, b.attempt) for b in batches.values()],
+        ranges=[
+            Range(
+                batch_id=r.batch_id,
+                stream_id=r.stream_id,
+                start=r.start,
+                end=r.end,
+                reserves=r.reserves,
+                n_read=r.n_read,
+                n_written=r.n_written,
+                n_rejected=r.n_rejected,
+                n_filtered=r.n_filtered,
+                n_gap=r.n_gap,
+                gaps_allowed=r.gaps_allowed,
+            )
+            for batch_id in batches
+            for r in db.ranges[batch_id].values()
+        ],
+        coverage=[
+            Coverage(c.stream_id, c.start, c.end, c.batch_id, c.hole, c.reason, c.decided_by)
+            for stream in streams
+            for c in sorted(db.coverage[stream.stream_id].values(), key=lambda c: c.start)
+        ],
+        attempts=[
+            Attempt(a.attempt, a.batch_id, a.fence, a.outcome, a.ended_at is not None)
+            for a in db.attempts.values()
+            if a.batch_id in batches
+        ],
+        events=[
+            Event(e.event_id, e.action, e.batch_id, e.stream_id, e.attempt, e.from_state, e.to_state, e.detail)
+            for e in sorted(db.events.values())
+            if e.pipeline == pipeline
+        ],
+        rows=_rows(database, schema, name),
+        rejects=_rejects(database),
+        strangers=sorted({key[:2] for key in db.outputs[schema, name].rows} - followed),
+    )
+
+
+def _rows(database, schema, name):
+    by_place: dict = {}
+    for key, row in sorted(database.outputs[schema, name].rows.items(), key=lambda item: item[0][:3]):
+        by_place.setdefault(key[:2], []).append(Row(*row))
+    return lambda stream: iter(by_place.get((stream.topic_id, stream.partition), ()))
+
+
+def _rejects(database):
+    by_stream: dict = {}
+    for (stream_id, _), reject in sorted(database.rejects.items()):
+        by_stream.setdefault(stream_id, []).append(Reject(*reject[1:]))
+    return lambda stream: iter(by_stream.get(stream.stream_id, ()))
