@@ -1,6 +1,5 @@
 """What is in the database, as the facts that the checker compares."""
 
-
 from faults.checker.facts import Attempt, Batch, Coverage, Event, Found, Range, Reject, Row, Stream
 from faults.memory.database import MemoryDatabase
 

@@ -60,18 +60,19 @@ class Connection:
 
     def __init__(self, session: MemoryLedger) -> None:
         self.closed = 0
-        self._session = session
+        self.session = session
         self._database = session.database
         self._crashes = session.database.crashes
         self._failed = self._lost = False
 
     def execute(self, step: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
         """One statement; it opens a transaction where none is open."""
-        self._check()
+        self.check()
         try:
-            self._database.step(self._session, step)
+            self._database.step(self.session, step)
+            self.check()
             if self._database.holder is not self:
-                self._database.begin(self, self._session.actor)
+                self._database.begin(self, self.session.actor)
             if self._failed:
                 raise refusal(
                     "in_failed_sql_transaction",
@@ -85,22 +86,22 @@ class Connection:
 
     def commit(self) -> None:
         """Keep what was changed; whatever a watcher raises before ("commit") undoes it, and after ("committed") does not."""
-        self._check()
+        self.check()
         if self._database.holder is not self:
             return
         if self._failed:
             self.rollback()
             return
         try:
-            self._database.step(self._session, "commit")
-            self._check()
+            self._database.step(self.session, "commit")
+            self.check()
             self._database.commit()
         except BaseException as error:
             self.rollback()
             self._lose_if_lost(error)
             raise
         try:
-            self._database.step(self._session, "committed")
+            self._database.step(self.session, "committed")
         except psycopg2.Error as error:
             self._lose_if_lost(error)
             raise
@@ -121,7 +122,8 @@ class Connection:
         self.rollback()
         self._lost = True
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Notice that the session is lost, as its next statement does."""
         if self.closed:
             raise psycopg2.InterfaceError("connection already closed")
         if self._lost or self._crashes != self._database.crashes:
