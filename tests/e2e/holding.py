@@ -1,7 +1,7 @@
-"""Stop a write task where a test needs it, from outside: by locks that its statements have to wait for. And find its processes."""
+"""Stop a task where a test needs it, from outside: by locks that its statements have to wait for. And find its processes."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
@@ -20,14 +20,24 @@ class Writing:
     """The Python driver; the ledger knows its pid."""
 
     @property
+    def staging(self) -> str:
+        """The table that it stages its rows in."""
+        return f"tideline_staging.batch_{self.batch_id}_attempt_{self.fence}"
+
+    @property
     def jvm(self) -> psutil.Process:
         """spark-submit, which starts the driver."""
         return self.driver.parent()
 
     @property
+    def runner(self) -> psutil.Process:
+        """Airflow's process that runs the task; it starts spark-submit."""
+        return self.jvm.parent()
+
+    @property
     def supervisor(self) -> psutil.Process:
-        """Airflow's process that watches over the one that runs the task, which starts spark-submit."""
-        found = self.jvm.parent().parent()
+        """Airflow's process that watches over the one that runs the task."""
+        found = self.runner.parent()
         assert "LocalExecutor" in " ".join(found.cmdline()), found
         return found
 
@@ -36,15 +46,30 @@ def writing(system: System, name: str, *, fence: int = 1) -> Writing:
     """Wait until attempt `fence` at the pipeline's only open batch writes."""
 
     def found() -> Writing | None:
-        rows = system.rows(
-            "SELECT batch_id, pid FROM tideline.batch JOIN tideline.attempt USING (batch_id, attempt) "
-            "WHERE pipeline = %s AND state = 'writing' AND attempt.fence = %s",
-            name,
-            fence,
-        )
-        return Writing(batch_id=rows[0][0], fence=fence, driver=psutil.Process(rows[0][1])) if rows else None
+        return next((attempt for attempt in at_work(system, name) if attempt.fence == fence), None)
 
     return system.wait(found, f"attempt {fence} of {name} to write")
+
+
+def at_work(system: System, name: str) -> list[Writing]:
+    """The attempts that write the pipeline's batches now, as far as their drivers live."""
+    rows = system.rows(
+        "SELECT batch_id, attempt.fence, pid FROM tideline.batch JOIN tideline.attempt USING (batch_id, attempt) "
+        "WHERE pipeline = %s AND state = 'writing'",
+        name,
+    )
+    return [
+        Writing(batch_id=batch_id, fence=fence, driver=driver)
+        for batch_id, fence, pid in rows
+        for driver in _alive(pid)
+    ]
+
+
+def _alive(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return [process] if "write_batches.py" in " ".join(process.cmdline()) else []
+    return []
 
 
 @contextmanager
@@ -58,30 +83,67 @@ def before_claim(system: System, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def before_publish(system: System, batch_id: int) -> Iterator[None]:
+def before_publish(system: System, batch_id: int) -> Iterator[psutil.Process]:
     """Hold whoever publishes the batch after everything is staged; entered once it waits."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.batch WHERE batch_id = %s FOR NO KEY UPDATE", (batch_id,))
-        _await_waiter(system, cursor)
-        yield
+        yield _await_waiter(system, cursor)
 
 
 @contextmanager
-def while_staging(system: System, attempt: Writing) -> Iterator[None]:
+def while_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
     """Hold one attempt, and no other, before it has staged a row; entered once it waits."""
-    staging = f"tideline_staging.batch_{attempt.batch_id}_attempt_{attempt.fence}"
-    system.wait(lambda: system.rows("SELECT to_regclass(%s)", staging)[0][0], f"{staging} to be created", seconds=60)
+    with amid_staging(system, attempt) as waiter:
+        assert system.rows(f"SELECT count(*) FROM {attempt.staging}") == [(0,)]
+        yield waiter
+
+
+@contextmanager
+def amid_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
+    """Hold the next Spark task of one attempt that stages rows; entered once it waits, with its Python worker."""
+    system.wait(
+        lambda: system.rows("SELECT to_regclass(%s)", attempt.staging)[0][0],
+        f"{attempt.staging} to be created",
+        seconds=60,
+    )
     with _transaction(system) as cursor:
-        cursor.execute(f"LOCK TABLE {staging} IN SHARE MODE")
-        _await_waiter(system, cursor)
-        assert system.rows(f"SELECT count(*) FROM {staging}") == [(0,)]
-        yield
+        cursor.execute(f"LOCK TABLE {attempt.staging} IN SHARE MODE")
+        yield _await_waiter(system, cursor)
 
 
-def _await_waiter(system: System, cursor: psycopg2.extensions.cursor) -> None:
-    waiting = "SELECT pid FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+@contextmanager
+def before_plan(system: System, name: str) -> Iterator[psutil.Process]:
+    """Hold whoever plans for a pipeline that had a plan before; entered once it waits, with the process that runs its task."""
+    with _transaction(system) as cursor:
+        cursor.execute("SELECT FROM tideline.pipeline WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
+        yield _await_waiter(system, cursor)
+
+
+@contextmanager
+def before_heads_move(system: System, name: str) -> Iterator[psutil.Process]:
+    """Hold whoever moves a pipeline's heads, as `advance` and `plan` do; entered once it waits, with the process that runs its task."""
+    with _transaction(system) as cursor:
+        cursor.execute("SELECT FROM tideline.stream WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
+        yield _await_waiter(system, cursor)
+
+
+def _await_waiter(system: System, cursor: psycopg2.extensions.cursor) -> psutil.Process:
+    """The process whose session waits for a lock of this one."""
+    waiting = "SELECT client_port FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
     own = cursor.connection.info.backend_pid
-    system.wait(lambda: system.rows(waiting, own), "somebody to wait for the lock")
+
+    def found() -> psutil.Process | None:
+        return next((process for (port,) in system.rows(waiting, own) for process in _connected_from(port)), None)
+
+    return system.wait(found, "somebody to wait for the lock")
+
+
+def _connected_from(port: int) -> list[psutil.Process]:
+    """Whose connection has this port at its own end; none where it has just gone."""
+    connections = psutil.net_connections("tcp4")
+    with suppress(psutil.NoSuchProcess):
+        return [psutil.Process(found.pid) for found in connections if found.laddr.port == port and found.pid]
+    return []
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 import records
 from tideline.airflow_api import AirflowApi
+from tideline.local.stack import Stack
 
 T = TypeVar("T")
 Place = tuple[int, int]
@@ -25,6 +26,7 @@ class System:
     """The stack with the names by which tests speak of it; a pipeline, its DAG, its topic and its table share one name."""
 
     folder: Path
+    stack: Stack = field(repr=False)
     bootstrap: str
     url: str = field(repr=False)  # holds a password
     environment: Mapping[str, str] = field(repr=False)  # holds passwords

@@ -1,5 +1,10 @@
 """The servers that all levels share, and how much of each level is to be run."""
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from faults.share import COMMIT, SOAK, Share
@@ -15,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--first-seed", type=int, default=0, help="seed of the first schedule of each level; the others count up"
     )
+    group.addoption("--tally", type=Path, metavar="FILE", help="append what was counted and timed, a line of JSON each")
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +33,16 @@ def share(request: pytest.FixtureRequest) -> Share:
 def first_seed(request: pytest.FixtureRequest) -> int:
     """Where the seeds of each level begin."""
     return request.config.getoption("--first-seed")
+
+
+@pytest.fixture(scope="session")
+def tally(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Keep what a level has counted or timed: `tally("stack", seed=7, ...)`. Forgotten where nobody has asked for it."""
+    file: Path | None = request.config.getoption("--tally")
+
+    def keep(level: str, **found: Any) -> None:
+        if file is not None:
+            with file.open("a") as lines:
+                lines.write(json.dumps({"level": level, **found}, default=str) + "\n")
+
+    return keep

@@ -1,0 +1,56 @@
+"""Start one real stack for tests: Airflow with the project's DAG files, Kafka, Postgres, and Spark as Airflow starts it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from system import System
+from tideline.airflow_api import AirflowApi
+from tideline.ledger.connection import Ledger
+from tideline.ledger.migrate import migrate
+from tideline.local.orchestrator import AirflowOptions
+from tideline.local.stack import Stack
+from tideline.settings import PROJECT
+
+# A task whose supervisor was killed is found out after minutes otherwise.
+QUICK_TO_NOTICE = {
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "15",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "1",
+    "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
+}
+QUICK_TO_COMPACT = {"log.cleaner.backoff.ms": "200"}
+
+
+@contextmanager
+def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
+    """A stack with an empty ledger, to be used from the thread that started it.
+
+    Args:
+        folder: Where it keeps everything. Its pipelines, below `pipelines`, are known the sooner if they are declared before.
+        settings: AIRFLOW__SECTION__KEY variables beside those of this room.
+    """
+    airflow = AirflowOptions(
+        dags=PROJECT / "dags", plugins=PROJECT / "plugins", settings=QUICK_TO_NOTICE | dict(settings)
+    )
+    with Stack(
+        folder / "stack",
+        airflow=airflow,
+        broker_properties=QUICK_TO_COMPACT,
+        variables={"TIDELINE_PIPELINES": str(folder / "pipelines")},
+    ) as stack:
+        environment = stack.environment()
+        with Ledger(environment["TIDELINE_LEDGER_URL"], actor="test") as ledger:
+            migrate(ledger)
+        with AirflowApi(
+            environment["TIDELINE_AIRFLOW_URL"],
+            environment["TIDELINE_AIRFLOW_USERNAME"],
+            environment["TIDELINE_AIRFLOW_PASSWORD"],
+        ) as api:
+            yield System(
+                folder=folder,
+                stack=stack,
+                bootstrap=environment["TIDELINE_KAFKA"],
+                url=environment["TIDELINE_LEDGER_URL"],
+                environment=stack.orchestrator.environment() | environment,
+                airflow=api,
+            )
