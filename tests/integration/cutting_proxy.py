@@ -1,9 +1,10 @@
-"""A TCP proxy in front of Postgres that does something at one moment: when a client sends a certain statement."""
+"""A TCP proxy in front of Postgres that does something at one moment: when a client sends a certain statement, or at once."""
 
 import select
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Self
 
 from psycopg2.extensions import make_dsn, parse_dsn
@@ -21,15 +22,22 @@ class CuttingProxy:
 
     def __init__(self, url: str) -> None:
         self._target = (parse_dsn(url)["host"], int(parse_dsn(url)["port"]))
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.url = make_dsn(url, host="127.0.0.1", port=self._listener.getsockname()[1])
-        self._armed: tuple[bytes, Act] | None = None
+        self._armed: dict[int | None, tuple[bytes, Act]] = {}
+        self._clients: dict[int, socket.socket] = {}
         self._threads = [threading.Thread(target=self._accept)]
         self.acted = threading.Event()
 
-    def at(self, statement: str, act: Act) -> None:
-        """Call `act` when the next statement passes that holds this text."""
-        self._armed = statement.encode(), act
+    def at(self, statement: str, act: Act, *, port: int | None = None) -> None:
+        """Call `act` when the next statement passes that holds this text; of the client at `port`, or of any."""
+        self.acted.clear()
+        self._armed[port] = statement.encode(), act
+
+    def cut(self, port: int) -> None:
+        """End the connection of the client at `port` now; both sides see it closed."""
+        with suppress(KeyError, OSError):
+            self._clients[port].shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Self:
         self._threads[0].start()
@@ -44,28 +52,39 @@ class CuttingProxy:
     def _accept(self) -> None:
         while True:
             try:
-                client, _ = self._listener.accept()
+                client, (_, port) = self._listener.accept()
             except OSError:
                 return
-            thread = threading.Thread(target=self._forward, args=(client,))
-            self._threads.append(thread)
+            self._clients[port] = client
+            thread = threading.Thread(target=self._forward, args=(client, port))
+            self._threads = [other for other in self._threads if other.is_alive()] + [thread]
             thread.start()
 
-    def _forward(self, client: socket.socket) -> None:
-        with client, socket.create_connection(self._target) as server:
-            while True:
-                for source in select.select([client, server], [], [])[0]:
-                    data = source.recv(1 << 20)
-                    if not data or (source is client and not self._passes(server, data)):
-                        return
-                    (server if source is client else client).sendall(data)
+    def _forward(self, client: socket.socket, port: int) -> None:
+        # Either side may go at any moment: to be cut off in the middle of something is what the other is here for.
+        with suppress(OSError), client, socket.create_connection(self._target) as server:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._exchange(client, server, port)
+        if self._clients.get(port) is client:  # the system may have given the port to the next one by now
+            del self._clients[port]
 
-    def _passes(self, server: socket.socket, data: bytes) -> bool:
-        if self._armed is None or self._armed[0] not in data:
-            return True
-        act, self._armed = self._armed[1], None
-        self.acted.set()
-        return act(server, data)
+    def _exchange(self, client: socket.socket, server: socket.socket, port: int) -> None:
+        while True:
+            for source in select.select([client, server], [], [])[0]:
+                data = source.recv(1 << 20)
+                if not data or (source is client and not self._passes(server, data, port)):
+                    return
+                (server if source is client else client).sendall(data)
+
+    def _passes(self, server: socket.socket, data: bytes, port: int) -> bool:
+        for key in (port, None):
+            armed = self._armed.get(key)
+            if armed is not None and armed[0] in data:
+                del self._armed[key]
+                self.acted.set()
+                return armed[1](server, data)
+        return True
 
 
 def cut_before(server: socket.socket, data: bytes) -> bool:

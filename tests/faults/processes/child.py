@@ -1,0 +1,126 @@
+"""What happens in a process: one task or command, done by the real verbs and the real Spark job. Only Kafka and the JVM are replaced."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from multiprocessing.connection import Connection
+from typing import Any
+
+from faults.moves import Task, actor, is_lasting, perform
+from faults.processes import watching
+from faults.processes.gate import Ended, Gate, Kind, Step
+from faults.processes.spark import Again, Spark
+from spark_jobs import heartbeat, reading, write_batches
+from tideline.domain.facts import TopicFacts
+from tideline.errors import FatalError
+from tideline.flow import writing
+from tideline.ledger import connection, decisions, keeping
+from tideline.ledger.attempts import Writer
+from tideline.ledger.connection import Ledger
+from tideline.pipelines import Pipeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long things are waited for: in production as long as the modules say."""
+
+    lock_ms: int = 10_000
+    idle_ms: int = 60_000
+    stale_seconds: float = 60.0
+    poll_seconds: float = 0.05
+    silent_seconds: float = 600.0
+    beat_seconds: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """What a process is started for.
+
+    Attributes:
+        tasks: One after the other. Where one has nothing to do, or fails, those behind it are left out.
+        url: The ledger, through the proxy.
+        watched: Whether each step waits for the conductor.
+    """
+
+    tasks: tuple[Task, ...]
+    pipeline: Pipeline
+    url: str
+    watched: bool = True
+    timing: Timing = Timing()
+    again: Mapping[int, Again] = field(default_factory=dict)
+
+
+class RemoteBroker:
+    """The broker, as far as a plan and a write ask it; the conductor's log answers."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def cluster_id(self) -> str:
+        return self._ask("cluster_id")
+
+    def topic_facts(self) -> list[TopicFacts]:
+        return self._ask("topic_facts")
+
+    def missing(self, found: Iterable[TopicFacts], known: Iterable[str] = ()) -> dict[str, FatalError]:
+        return self._ask("missing", list(found), list(known))
+
+    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, int]:
+        return self._ask("offsets_at", topic, list(partitions), when)
+
+    def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
+        self._ask("commit_heads", group, dict(heads))
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        return self._gate.ask(f"broker: {method}", method, *arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The surroundings of `perform`."""
+
+    ledger: Ledger
+    broker: RemoteBroker
+    pipeline: Pipeline
+
+    def write(self, batch_ids: Sequence[int], writer: Writer) -> None:
+        """As the Spark job does."""
+        write_batches.write_all(self.ledger, self.pipeline, batch_ids, writer)
+
+
+def run(errand: Errand, pipe: Connection) -> None:
+    """Do the errand, and say how it ended."""
+    gate = Gate(pipe, watched=errand.watched)
+    broker = RemoteBroker(gate)
+    _set(errand.timing)
+    os.environ["TIDELINE_LEDGER_URL"] = errand.url
+    spark = Spark(gate, errand.again)
+    write_batches.session = lambda _: spark
+    write_batches.Broker = lambda _: broker
+    reading.read = Spark.kafka
+    watching.install(gate, (errand.pipeline.folder / "target.sql").read_text(encoding="utf-8"))
+    batch_ids = None
+    try:
+        for task in errand.tasks:
+            with Ledger(errand.url, actor=actor(task)) as ledger:
+                batch_ids = perform(task, Here(ledger, broker, errand.pipeline))
+            if batch_ids == []:
+                break
+        gate.reach(Step(name="end", kind=Kind.END))
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it ends this process and nothing else
+        gate.end(Ended(error=type(error).__name__, text=str(error), lasting=is_lasting(error)))
+    else:
+        gate.end(Ended(batch_ids=batch_ids))
+
+
+def _set(timing: Timing) -> None:
+    connection._SESSION |= {
+        "lock_timeout": timing.lock_ms,
+        "idle_in_transaction_session_timeout": timing.idle_ms,
+    }
+    writing.claim.__kwdefaults__ |= {"stale_after_seconds": timing.stale_seconds, "poll_seconds": timing.poll_seconds}
+    decisions.STALE_AFTER_SECONDS = timing.stale_seconds
+    keeping.SILENT_SECONDS = timing.silent_seconds
+    heartbeat.BEAT_SECONDS = timing.beat_seconds
+    heartbeat._WATCH_SECONDS = timing.beat_seconds / 2

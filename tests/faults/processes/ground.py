@@ -1,0 +1,118 @@
+"""What the processes of one worker share: a server, a database with a ledger, the proxy before it, and pipelines, declared one after the other."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+from psycopg2.extensions import parse_dsn
+
+from cutting_proxy import CuttingProxy
+from faults import records
+from faults.moves import TOPIC
+from faults.processes.zygote import Zygote
+from tideline.ledger.connection import Ledger
+from tideline.ledger.migrate import migrate
+from tideline.local.postgres import Postgres
+from tideline.pipelines import Pipeline
+
+# A process opens a dozen sessions: each is to be had as cheaply as it gets. What a crash of a process can do fsync cannot undo.
+_SETTINGS = {"scram_iterations": "1", "jit": "off", "fsync": "off"}
+DATABASE = "faults"
+
+
+class Ground:
+    """One worker's place: nobody else's crash reaches it.
+
+    Args:
+        folder: For the server's data, and for declarations.
+        server: The running server.
+        zygote: Where its processes come from.
+        proxy: In front of the database.
+    """
+
+    def __init__(self, folder: Path, server: Postgres, zygote: Zygote, proxy: CuttingProxy) -> None:
+        self.server = server
+        self.zygote = zygote
+        self.proxy = proxy
+        self.url = server.url(DATABASE)
+        self._folder = folder
+        self._declared = 0
+        self._session: psycopg2.extensions.connection | None = None
+
+    def declare(self, **source: object) -> Pipeline:
+        """One more pipeline, with a table of its own; `source` holds more keys of that section, and those of `limits`."""
+        self._declared += 1
+        name = f"pipeline_{self._declared}"
+        folder = self._folder / name
+        folder.mkdir()
+        limits = {key: source.pop(key) for key in ("batch_records", "run_batches", "split_records") if key in source}
+        raw = {
+            "description": "A test",
+            "source": {
+                "bootstrap_servers": "nowhere:9092",
+                "topics": [TOPIC],
+                "value": {"format": "json", "columns": records.COLUMNS},
+                **source,
+            },
+            "sink": {"table": f"ads.{name}", "item": "item"},
+            "limits": limits,
+            "rejects": {"fail_above": 1.0},
+            "name": name,
+            "folder": folder,
+        }
+        (folder / "target.sql").write_text(records.TARGET.replace("ads.output", f"ads.{name}"))
+        transform(folder, corrected=False)
+        return Pipeline.model_validate(raw, context=name)
+
+    def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """One statement, from outside of all that is tested."""
+        if self._session is None or self._session.closed:
+            self._session = psycopg2.connect(self.url)
+            self._session.autocommit = True
+        try:
+            with self._session.cursor() as cursor:
+                cursor.execute(sql, parameters)
+                return cursor.fetchall() if cursor.description else []
+        except (psycopg2.OperationalError, psycopg2.InterfaceError):
+            self._session.close()
+            raise
+
+    def close(self) -> None:
+        """End the session."""
+        if self._session is not None:
+            self._session.close()
+
+
+def transform(folder: Path, *, corrected: bool) -> None:
+    """Put a pipeline's transform.py in place: the one that refuses a name, or the corrected one."""
+    (folder / "transform.py").write_text(records.TRANSFORM.format(refuses=not corrected))
+
+
+@contextmanager
+def ground(folder: Path) -> Iterator[Ground]:
+    """A place with a server of its own. To be called before anything else: the zygote must inherit no connection and no thread."""
+    with Zygote() as zygote:
+        server = Postgres(folder / "postgres", settings=_SETTINGS)
+        server.start()
+        try:
+            _cheapen(server)
+            server.ensure_database(DATABASE)
+            with Ledger(server.url(DATABASE), actor="harness") as ledger:
+                migrate(ledger)
+            with CuttingProxy(server.url(DATABASE)) as proxy:
+                place = Ground(folder, server, zygote, proxy)
+                yield place
+                place.close()
+        finally:
+            server.stop()
+
+
+def _cheapen(server: Postgres) -> None:
+    """The same password once more, with as many rounds of hashing as the settings say."""
+    url = server.url("postgres")
+    session = psycopg2.connect(url)
+    with session, session.cursor() as cursor:
+        cursor.execute("ALTER ROLE postgres PASSWORD %s", (parse_dsn(url)["password"],))
+    session.close()

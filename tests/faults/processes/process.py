@@ -1,0 +1,92 @@
+"""The conductor's end of a process: it waits at each step until it is let go on, and what is done to it is done by the system."""
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from faults.processes.gate import Answer, Ended, Question, Step
+
+
+class HangsError(AssertionError):
+    """A process neither goes on nor ends, and waits for nobody."""
+
+
+class LiveProcess:
+    """A process that was started.
+
+    Args:
+        pid: Its own.
+        pipe: To it.
+        answer: What Kafka says to a question.
+    """
+
+    def __init__(self, pid: int, pipe: Connection, answer: Callable[[Question], Any]) -> None:
+        self.pid = pid
+        self.at: Step | None = None
+        """The step before which it waits."""
+        self.outcome: Ended | None = None
+        """What it said at the end; None also where it did not get to say anything."""
+        self.gone = False
+        self._pipe = pipe
+        self._answer = answer
+        self._question: Question | None = None
+
+    def hear(self, seconds: float) -> bool:
+        """Whether it has reached a step or its end within so many seconds."""
+        if self.gone or self.at is not None:
+            return True
+        if not self._pipe.poll(seconds):
+            return False
+        try:
+            message = self._pipe.recv()
+        except (EOFError, ConnectionResetError):
+            self._part()
+            return True
+        match message:
+            case Ended():
+                self.outcome = message
+                self._part()
+            case Question():
+                self._question = message
+                self.at = message.step
+            case Step():
+                self.at = message
+        return True
+
+    def go(self, error: BaseException | None = None) -> None:
+        """Let it do the step, or let this happen to it instead."""
+        value = None
+        if error is None and self._question is not None:
+            try:
+                value = self._answer(self._question)
+            except Exception as refused:  # noqa: BLE001 - what the broker says
+                error = refused
+        self.at = self._question = None
+        with suppress(BrokenPipeError):
+            self._pipe.send(Answer(value, error))
+
+    def kill(self) -> None:
+        """SIGKILL; returns when nothing of it is left."""
+        if not self.gone:
+            os.kill(self.pid, signal.SIGKILL)
+            self.at = None
+            while not self.gone:
+                self.outcome = None
+                if not self.hear(20):
+                    raise HangsError(f"process {self.pid} outlives SIGKILL")
+                self.at = None
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _part(self) -> None:
+        self.gone = True
+        self._pipe.close()

@@ -1,0 +1,73 @@
+"""Makes each statement, COMMIT and COPY of this process a step that waits at the gate. Installed in the tests' own processes, and nowhere else."""
+
+import os
+import socket
+from typing import Any
+
+import adbc_driver_manager.dbapi
+import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INTRANS, connection
+from psycopg2.extras import DictCursor
+from psycopg2.sql import Composable
+
+from faults.processes.gate import Gate, Kind, Step
+from faults.processes.statements import name_of
+
+
+def install(gate: Gate, target: str) -> None:
+    """From now on sessions of this process wait at the gate; `target` is the text of its pipeline's target.sql."""
+    connect = psycopg2.connect
+
+    class Session(connection):
+        """Knows who acts, and what it sent last: so a COMMIT has a name."""
+
+        actor = ""
+        last = ""
+
+        def step(self, name: str, kind: Kind) -> Step:
+            of_task = self.actor == "spark task"
+            return Step(
+                name=f"task: {name}" if of_task else name,
+                kind=kind,
+                backend=self.info.backend_pid,
+                port=_port(self),
+                inside=self.info.transaction_status != TRANSACTION_STATUS_IDLE,
+            )
+
+        def commit(self) -> None:
+            if gate.watches and self.info.transaction_status == TRANSACTION_STATUS_INTRANS:
+                gate.reach(self.step(f"COMMIT after {self.last}", Kind.COMMIT))
+            super().commit()
+
+    class Statement(DictCursor):
+        """One statement."""
+
+        connection: Session
+
+        def execute(self, query: str | Composable, vars: Any = None) -> None:  # noqa: A002 - psycopg2's own name
+            if gate.watches:
+                session = self.connection
+                text = query.as_string(session) if isinstance(query, Composable) else query
+                session.last = name_of(text, target)
+                if session.last == "set_actor":
+                    session.actor = vars["actor"]
+                gate.reach(session.step(session.last, Kind.STATEMENT))
+            super().execute(query, vars)
+
+    def watched(*arguments: Any, **options: Any) -> connection:
+        return connect(*arguments, **{**options, "connection_factory": Session, "cursor_factory": Statement})
+
+    psycopg2.connect = watched
+    ingest = adbc_driver_manager.dbapi.Cursor.adbc_ingest
+
+    def copy(cursor: Any, *arguments: Any, **options: Any) -> int:
+        gate.reach(Step(name="task: COPY", kind=Kind.COPY))
+        return int(ingest(cursor, *arguments, **options))
+
+    adbc_driver_manager.dbapi.Cursor.adbc_ingest = copy
+
+
+def _port(session: connection) -> int:
+    """The process's end of the connection, by which the proxy knows it."""
+    with socket.socket(fileno=os.dup(session.fileno())) as end:
+        return int(end.getsockname()[1])

@@ -1,0 +1,80 @@
+"""A process in which everything is imported and nothing has happened yet, and which forks: a new process costs milliseconds, not seconds.
+
+It is forked itself before anybody opens a connection or starts a thread, so its children inherit neither.
+"""
+
+import gc
+import os
+import pickle
+import signal
+import socket
+import struct
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import NoReturn, Self
+
+from faults.processes import child
+from faults.processes.child import Errand
+
+_LENGTH = struct.Struct("!I")
+
+
+class Zygote:
+    """Starts processes. Ends when it is closed, or when whoever made it is gone; what it has started gets an end of file then."""
+
+    def __init__(self) -> None:
+        self._control, its = socket.socketpair()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._control.close()
+            _serve(its)
+        its.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._control.close()
+        os.waitpid(self._pid, 0)
+
+    def start(self, errand: Errand) -> tuple[int, Connection]:
+        """A process that does the errand: its pid, and the pipe to it."""
+        mine, its = Pipe()
+        text = pickle.dumps(errand)
+        with its:
+            socket.send_fds(self._control, [_LENGTH.pack(len(text))], [its.fileno()])
+            self._control.sendall(text)
+        return _LENGTH.unpack(_exactly(self._control, _LENGTH.size))[0], mine
+
+
+def _serve(control: socket.socket) -> NoReturn:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.collect()
+    gc.freeze()  # so that the collector leaves alone, and children need not copy, what was there before them
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)  # the log of a task
+    os.dup2(silence, 2)
+    while True:
+        length, descriptors, _, _ = socket.recv_fds(control, _LENGTH.size, 1)
+        if not length:
+            os._exit(0)
+        text = _exactly(control, _LENGTH.unpack(length)[0])
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            child.run(pickle.loads(text), Connection(descriptors[0]))
+            os._exit(0)
+        os.close(descriptors[0])
+        control.sendall(_LENGTH.pack(pid))
+
+
+def _exactly(source: socket.socket, length: int) -> bytes:
+    data = b""
+    while len(data) < length:
+        part = source.recv(length - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
