@@ -205,7 +205,13 @@ class AllowGaps:
     """Somebody declares `source.gaps: allowed`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """All that schedules break outside of the processes is whole again: the topic is there, logs have grown past what was lost, the transform is
+    corrected, gaps are declared, and batches and runs may be large. Never drawn: it is how each schedule ends."""
+
+
 Operation = (
     Fault | Go | Thaw | Start | Duplicate | Clear | MarkSuccess | SkipOffsets | Decide | Look
-    | Arrive | Retain | CutLog | AddPartitions | CreateAgain | DeleteTopic | PassTime | CrashServer | Correct | AllowGaps
+    | Arrive | Retain | CutLog | AddPartitions | CreateAgain | DeleteTopic | PassTime | CrashServer | Correct | AllowGaps | Heal
 )  # fmt: skip

@@ -1,0 +1,85 @@
+"""What happens to Kafka."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from faults.checker.facts import Stream
+from faults.memory import Cluster, Log, Topic
+from faults.moves import TOPIC
+from faults.operations import AddPartitions, Arrive, CreateAgain, CutLog, DeleteTopic, Operation, Retain
+
+MOST_PARTITIONS = 4
+
+
+class SimulatedKafka:
+    """One topic, and whatever becomes of it.
+
+    Args:
+        on_question: Told before each question that a broker answers.
+        incarnation: The number of the topic's first incarnation.
+        ends: How many records each partition has at the beginning.
+    """
+
+    def __init__(self, on_question: Callable[[Any, str], object], incarnation: int, ends: Sequence[int]) -> None:
+        self.cluster = Cluster(on_question)
+        self.partitions = 0
+        """How many the topic has, or had before it was deleted."""
+        self._incarnation = incarnation - 1
+        self._reached: dict[tuple[UUID, int], int] = {}
+        """Where logs ended before they were cut."""
+        self._create(ends)
+
+    @property
+    def _topic(self) -> Topic | None:
+        return self.cluster.topics.get(TOPIC)
+
+    def _create(self, ends: Sequence[int]) -> None:
+        self._incarnation += 1
+        self.cluster.create(TOPIC, *ends, topic_id=UUID(int=self._incarnation))
+        self.partitions = len(ends)
+
+    def happen(self, operation: Operation) -> None:
+        """One thing; nothing where there is no topic that it could happen to."""
+        if isinstance(operation, CreateAgain):
+            self._create(operation.ends)
+        elif self._topic is not None:
+            self._happen(self._topic, operation)
+
+    def _happen(self, topic: Topic, operation: Operation) -> None:
+        match operation:
+            case Arrive():
+                self._log(topic, operation.partition).append(operation.count)
+            case Retain():
+                log = self._log(topic, operation.partition)
+                log.delete_before(log.start + operation.count)
+            case CutLog():
+                number = operation.partition % len(topic.logs)
+                log = topic.logs[number]
+                self._reached[topic.topic_id, number] = max(log.end, self._reached.get((topic.topic_id, number), 0))
+                log.cut(log.end - operation.count)
+            case AddPartitions():
+                for _ in range(min(operation.count, MOST_PARTITIONS - len(topic.logs))):
+                    topic.logs.append(Log(operation.records))
+                self.partitions = len(topic.logs)
+            case DeleteTopic():
+                self.cluster.delete(TOPIC)
+
+    def heal(self) -> None:
+        """The topic is there, and each log has grown past all that it ever held."""
+        if self._topic is None:
+            self._create([5] * self.partitions)
+        for number, log in enumerate(self._topic.logs):
+            reached = self._reached.get((self._topic.topic_id, number), 0)
+            log.append(max(1, reached - log.end + 1))
+
+    def end(self, stream: Stream) -> int:
+        """Where what may be read of a stream ends; 0 where it is history."""
+        topic = self._topic
+        if topic is None or topic.topic_id != stream.topic_id or stream.partition >= len(topic.logs):
+            return 0
+        return topic.logs[stream.partition].stable_end
+
+    @staticmethod
+    def _log(topic: Topic, partition: int) -> Log:
+        return topic.logs[partition % len(topic.logs)]

@@ -1,0 +1,77 @@
+"""One schedule from beginning to end: played, healed and checked."""
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from faults import records
+from faults.checker import violations
+from faults.checker.facts import Expected, Record, Stream
+from faults.drawing import Schedule
+from faults.healing import JammedError, heal
+from faults.memory import found
+from faults.playing import Play
+from faults.simulation.kafka import SimulatedKafka
+from faults.simulation.tally import Tally
+from faults.simulation.world import PIPELINE, TABLE, World
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that must not be."""
+
+    law: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.law}: {self.text}"
+
+
+class SimulatedTruth:
+    """What the simulated Kafka held: a function of the coordinates."""
+
+    def __init__(self, kafka: SimulatedKafka, *, corrected: bool) -> None:
+        self._corrected = corrected
+        self.end = kafka.end
+
+    def records(self, stream: Stream, start: int, end: int) -> Iterator[Record]:
+        return records.records(records.incarnation_of(stream.topic_id), stream.partition, start, end)
+
+    def expected(self, stream: Stream, record: Record) -> Expected:
+        incarnation = records.incarnation_of(stream.topic_id)
+        return records.expected(incarnation, stream.partition, record.offset, corrected=self._corrected)
+
+
+def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
+    """Play it; what was found wrong."""
+    world = World(schedule.beginning, tally)
+    play = Play(world)
+    with world.led_in():
+        try:
+            for operation in schedule.operations:
+                play.do(operation)
+                if problems := _so_far(world):
+                    return problems
+            tally.rounds += heal(play, world)
+            return _so_far(world) or _in_the_end(world)
+        except JammedError as error:
+            return _so_far(world) or [Problem("jammed", str(error))]
+        finally:
+            tally.schedules += 1
+            tally.operations.update(type(operation).__name__ for operation in schedule.operations)
+            for process in world.processes:
+                process.kill()
+
+
+def _so_far(world: World) -> list[Problem]:
+    unexpected = [
+        Problem(f"unexpected {type(error).__name__}", "".join(traceback.format_exception(error)))
+        for error in world.scheduler.unexpected
+    ]
+    return unexpected + [Problem("at a commit", text) for text in world.watcher.broken]
+
+
+def _in_the_end(world: World) -> list[Problem]:
+    truth = SimulatedTruth(world.kafka, corrected=not world.spark.refuses)
+    seen = violations(found(world.database, PIPELINE, TABLE), truth, quiet=True)
+    return [Problem(violation.law, str(violation)) for violation in seen]

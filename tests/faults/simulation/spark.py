@@ -1,0 +1,191 @@
+"""What Spark does for a batch: tasks that read, decode, transform and COPY aside, some of which die and run again. All around it is the real job."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import psycopg2
+from pyspark.errors import PySparkException
+
+from faults import records
+from faults.checker.facts import Record
+from faults.memory import Cluster, MemoryLedger, MemorySink, record
+from faults.simulation.actors import SPARK, Scheduler
+from spark_jobs import write_batches
+from tideline import flow
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.states import BatchKind
+from tideline.ledger.attempts import Attempt, Range
+from tideline.pipelines import Pipeline
+
+SPLIT_RECORDS = 6
+"""Most offsets that one task reads."""
+
+Read = Callable[[], Sequence[Record]]
+
+
+class Passed(NamedTuple):
+    """What becomes of a value: its rows, or the step that rejected it and why."""
+
+    rows: tuple[tuple[Any, ...], ...] = ()
+    step: str | None = None
+    reason: str = ""
+
+
+class SimulatedSpark:
+    """The executors of all jobs, and what of the driver knows them."""
+
+    def __init__(self, scheduler: Scheduler, cluster: Cluster, sink: MemorySink) -> None:
+        self.refuses = True
+        """Whether transform.py still refuses a name."""
+        self._scheduler = scheduler
+        self._cluster = cluster
+        self._sink = sink
+        self._tasks = 0
+
+    def write(self, ledger: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt) -> None:
+        """Instead of `write_batches._write`, and step by step the same."""
+        refuses = self.refuses  # transform.py is loaded when the job begins
+        staging = self._sink.create_staging(ledger, attempt)
+        driver = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self._scheduler.running.cancel))
+        with write_batches._superseded_ends(driver, ledger, attempt):
+            tasks = [
+                self._task(attempt, staging, stream_id, read, refuses=refuses)
+                for stream_id, read in self._slices(ledger, attempt)
+            ]
+            insert = self._sink.insert_output(attempt, staging, dict(tasks))
+            flow.publish(ledger, broker, pipeline, attempt, insert, filtered_by_difference=False)
+        write_batches._clear(ledger, attempt)
+
+    def _slices(self, ledger: MemoryLedger, attempt: Attempt) -> list[tuple[int, Read]]:
+        """What each task reads, and of which stream."""
+        if attempt.kind is BatchKind.REDRIVE:
+            with ledger.transaction():
+                ledger.rows("find_batch", batch_id=attempt.batch_id)
+                taken = sorted(ledger.database.redrives.get(attempt.batch_id, ()))
+            streams = sorted({stream_id for stream_id, _ in taken})
+            return [
+                (stream_id, self._stored(attempt, [place for place in taken if place[0] == stream_id]))
+                for stream_id in streams
+            ]
+        return [
+            (piece.stream_id, self._logged(piece, OffsetRange(start, min(start + SPLIT_RECORDS, piece.offsets.end))))
+            for piece in attempt.ranges
+            for start in range(piece.offsets.start, piece.offsets.end, SPLIT_RECORDS)
+        ]
+
+    def _logged(self, piece: Range, offsets: OffsetRange) -> Read:
+        """Records of the topic that has the name now: Spark knows no other. What is gone makes it fail, or is silently not there."""
+
+        def read() -> list[Record]:
+            topic = self._cluster.topics.get(piece.topic)
+            if topic is None or piece.partition >= len(topic.logs):
+                raise PySparkException(
+                    "UnknownTopicOrPartitionException: This server does not host this topic-partition."
+                )
+            log = topic.logs[piece.partition]
+            if log.stable_end < offsets.end:
+                raise PySparkException("TimeoutException: Cannot fetch record in 30000 milliseconds")
+            if log.start > offsets.start and self._tasks % 2:
+                raise PySparkException("OffsetOutOfRangeException: Some data may have been lost")
+            incarnation = records.incarnation_of(topic.topic_id)
+            return list(records.records(incarnation, piece.partition, max(offsets.start, log.start), offsets.end))
+
+        return read
+
+    def _stored(self, attempt: Attempt, places: Iterable[tuple[int, int]]) -> Read:
+        """Rejects that are still there, from the bytes that were kept."""
+
+        def read() -> list[Record]:
+            with MemoryLedger(self._scheduler.database, actor="spark task") as ledger, ledger.transaction():
+                ledger.rows("find_batch", batch_id=attempt.batch_id)  # until here nobody else may be in a transaction
+                kept = [reject for place in places if (reject := ledger.database.rejects.get(place))]
+            return [Record(r.kafka_offset, r.kafka_timestamp_ms, r.key, r.value, _headers_of(r.headers)) for r in kept]
+
+        return read
+
+    def _task(self, attempt: Attempt, staging: str, stream_id: int, read: Read, *, refuses: bool) -> tuple[int, int]:
+        """One slice, by the task that wins: its id, and the rows that it has staged."""
+        while True:
+            self._tasks += 1
+            task = self._tasks
+            self._step()
+            found = [(one, _passed(one.value, refuses=refuses)) for one in read()]
+            rows = [(stream_id, one.offset, row) for one, passed in found if not passed.step for row in passed.rows]
+            dies = task % 11
+            self._copy(staging, task, rows[: len(rows) // 2] if dies == 0 else rows)
+            if dies in {0, 1}:
+                continue  # an executor was lost; what it has put aside stays behind
+            self._record(attempt, stream_id, found)
+            if dies != 2:
+                return task, len(rows)
+
+    def _step(self) -> None:
+        process = self._scheduler.running
+        process.point(SPARK)
+        if process.is_cancelled:
+            raise PySparkException("Job 0 cancelled as part of cancellation of all jobs")
+
+    def _copy(self, staging: str, task: int, rows: Sequence[tuple[int, int, tuple]]) -> None:
+        try:
+            self._sink.copy(staging, task, rows)
+        except psycopg2.errors.UndefinedTable as error:
+            raise PySparkException(f"PythonException: {error}") from error
+        self._step()
+
+    def _record(self, attempt: Attempt, stream_id: int, found: Sequence[tuple[Record, Passed]]) -> None:
+        """What the table refused is stored first, as in the job, in a transaction of its own."""
+        refused = [_reject(stream_id, one, passed) for one, passed in found if passed.step == "store"]
+        before = [_reject(stream_id, one, passed) for one, passed in found if passed.step in {"decode", "transform"}]
+        counts = [] if not found else [{
+            "stream_id": stream_id,
+            "first_read": found[0][0].offset,
+            "last_read": found[-1][0].offset,
+            "n_read": len(found),
+            "n_filtered": sum(not passed.step and not passed.rows for _, passed in found),
+            "n_bytes": sum(len(one.key or b"") + len(one.value or b"") for one, _ in found),
+        }]  # fmt: skip
+        with MemoryLedger(self._scheduler.database, actor="spark task") as ledger:
+            record(ledger, attempt, rejects=refused)
+            record(ledger, attempt, rejects=before, counts=counts)
+
+
+def _reject(stream_id: int, one: Record, passed: Passed) -> tuple[Any, ...]:
+    place = (stream_id, one.offset, passed.step, passed.reason)
+    return (*place, one.timestamp_ms, one.key, one.value, _headers_as_kept(one.headers))
+
+
+@cache
+def _passed(value: bytes, *, refuses: bool) -> Passed:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return Passed(step="decode", reason="not JSON")
+    if refuses and found["name"] == records.REFUSED:
+        return Passed(step="transform", reason=f"{records.REFUSED} is no name")
+    price = Decimal(str(found["price"]))
+    rows = tuple((found["id"], item, found["name"], price) for item in range(found["copies"]))
+    return Passed(step="store", reason="violates check constraint") if rows and price >= 1000 else Passed(rows)
+
+
+@cache
+def _headers_as_kept(headers: tuple[tuple[str, bytes | None], ...] | None) -> bytes | None:
+    if headers is None:
+        return None
+    pairs = [
+        {"key": key} if value is None else {"key": key, "value": b64encode(value).decode()} for key, value in headers
+    ]
+    return json.dumps(pairs).encode()
+
+
+@cache
+def _headers_of(kept: bytes | None) -> tuple[tuple[str, bytes | None], ...] | None:
+    return (
+        None
+        if kept is None
+        else tuple((pair["key"], pair.get("value") and b64decode(pair["value"])) for pair in json.loads(kept))
+    )

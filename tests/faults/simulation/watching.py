@@ -1,0 +1,58 @@
+"""Looks at each transaction when it is to be committed: cheap laws that hold at every moment, and numbers for the tally."""
+
+from faults.memory import MemoryDatabase
+from faults.memory.rows import Batch, Event, Stream
+from faults.simulation.tally import Tally
+
+
+class Watcher:
+    """Remembers what it found wrong."""
+
+    def __init__(self, database: MemoryDatabase, tally: Tally) -> None:
+        self.broken: list[str] = []
+        self._database = database
+        self._tally = tally
+        self._counting: list[Batch | Event] = []
+
+    def look(self) -> None:
+        """Before a COMMIT."""
+        database = self._database
+        touched = set()
+        self._counting = []
+        for table, key, old in database._undo:
+            if table is database.streams:
+                touched.add(key)
+                self._check_head(old, table[key])
+            elif table is database.batches or table is database.events:
+                if key in table:
+                    self._counting.append(table[key])
+            else:
+                touched.update(stream_id for stream_id, pieces in database.coverage.items() if pieces is table)
+        for stream_id in touched:
+            self._check_tiles(database.streams[stream_id])
+
+    def count(self) -> None:
+        """After it has taken effect."""
+        tally = self._tally
+        tally.commits += 1
+        for row in self._counting:
+            if isinstance(row, Event):
+                tally.refused += row.action == "refuse"
+                tally.records += row.detail["to"] - row.detail["from"] if row.action == "move head" else 0
+            elif row.state == "published":
+                tally.published[row.kind] += 1
+
+    def _check_head(self, old: object, new: Stream) -> None:
+        if isinstance(old, Stream) and new.next_offset < old.next_offset:
+            self.broken.append(f"the head of {new} went back from {old.next_offset}")
+
+    def _check_tiles(self, stream: Stream) -> None:
+        at = stream.start_offset
+        for piece in self._database.covering(stream.stream_id, stream.start_offset, stream.next_offset):
+            if piece.start > at or (piece.start < at and piece.start >= stream.start_offset):
+                break
+            at = piece.end
+        if at < stream.next_offset:
+            self.broken.append(
+                f"coverage of {stream} does not tile [{stream.start_offset}, {stream.next_offset}): it ends at {at}"
+            )

@@ -1,0 +1,170 @@
+"""The stage of the simulation: ledger, brokers, clock and processes in one Python process. The same schedule gives the same play."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from faults import records
+from faults.drawing import Beginning
+from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink
+from faults.moves import TOPIC, Task, actor, perform
+from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
+from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
+from faults.simulation.kafka import SimulatedKafka
+from faults.simulation.spark import SimulatedSpark
+from faults.simulation.tally import Tally
+from faults.simulation.watching import Watcher
+from planners import declared
+from spark_jobs import write_batches
+from tideline.declaration import Limits
+from tideline.flow import writing
+from tideline.pipelines import Pipeline
+
+PIPELINE = "ads"
+TABLE = "ads.output"
+LARGE = Limits(batch_records=200, run_batches=20)
+
+
+@dataclass(slots=True)
+class SimulatedSurroundings:
+    """What a simulated process has at hand."""
+
+    ledger: MemoryLedger
+    broker: MemoryBroker
+    pipeline: Pipeline
+
+    def write(self, batch_ids: Sequence[int], writer: Any) -> None:
+        """The real job, down to where Spark begins."""
+        write_batches.write_all(self.ledger, self.pipeline, batch_ids, writer)
+
+
+class World:
+    """Everything there is, from the beginning of a schedule."""
+
+    def __init__(self, beginning: Beginning, tally: Tally) -> None:
+        self.tally = tally
+        self.database = MemoryDatabase(self._on_statement)
+        self.watcher = Watcher(self.database, tally)
+        self.scheduler = Scheduler(self.database, tally)
+        self.kafka = SimulatedKafka(self._on_question, beginning.incarnation, beginning.ends)
+        self.sink = MemorySink(self.database, TABLE, records.OUTPUT, item="item")
+        self.spark = SimulatedSpark(self.scheduler, self.kafka.cluster, self.sink)
+        self.pipeline = _declared(
+            beginning.delivery, beginning.gaps, beginning.start, beginning.batch_records, beginning.run_batches
+        )
+        self.processes: list[SimulatedProcess] = []
+
+    def start(self, task: Task) -> SimulatedProcess:
+        """See `faults.playing.Stage`."""
+        process = SimulatedProcess(self.scheduler, partial(self._perform, task), type(task).__name__)
+        self.processes.append(process)
+        return process
+
+    def _perform(self, task: Task) -> list[int] | None:
+        with MemoryLedger(self.database, actor=actor(task)) as ledger:
+            broker = MemoryBroker(self.kafka.cluster, self.pipeline.source)
+            return perform(task, SimulatedSurroundings(ledger, broker, self.pipeline))
+
+    def batches(self) -> list[int]:
+        """See `faults.playing.Stage`."""
+        return list(self.database.batches)
+
+    def failed_batches(self) -> list[int]:
+        """See `faults.healing.Healable`."""
+        return [batch.batch_id for batch in self.database.batches.values() if batch.state == "failed"]
+
+    def partitions(self) -> int:
+        """See `faults.playing.Stage`."""
+        return self.kafka.partitions
+
+    def happen(self, operation: Operation) -> None:
+        """See `faults.playing.Stage`."""
+        match operation:
+            case PassTime():
+                self._pass_time(operation.seconds)
+            case CrashServer():
+                self.database.crash()
+            case Correct():
+                self.spark.refuses = False
+            case AllowGaps():
+                self._redeclare(gaps="allowed")
+            case Heal():
+                self.spark.refuses = False
+                self._redeclare(gaps="allowed", limits=LARGE)
+                self.kafka.heal()
+            case _:
+                self.kafka.happen(operation)
+
+    def _redeclare(self, *, gaps: str, limits: Limits | None = None) -> None:
+        source = self.pipeline.source.model_copy(update={"gaps": gaps})
+        self.pipeline = self.pipeline.model_copy(update={"source": source, "limits": limits or self.pipeline.limits})
+
+    def _pass_time(self, seconds: int) -> None:
+        """The hearts of all that live and are not frozen have beaten at its end."""
+        self.scheduler.finish_transaction()
+        self.database.pass_time(seconds)
+        self.processes = [process for process in self.processes if process.ended is None]
+        for process in self.processes:
+            if process.heart is not None and not process.frozen:
+                with MemoryLedger(self.database, actor="heartbeat") as ledger:
+                    process.heart.beat(ledger)
+
+    def _on_statement(self, session: MemoryLedger, name: str) -> None:
+        if name == "commit":
+            self.watcher.look()
+        elif name == "committed":
+            self.watcher.count()
+        if self.scheduler.running is not None:
+            self.scheduler.running.point(name, session)
+        if name not in COMMITS:
+            self.scheduler.said = name
+
+    def _on_question(self, _: MemoryBroker, __: str) -> None:
+        if self.scheduler.running is not None:
+            self.scheduler.running.point(ASK)
+
+    def _heartbeat(self, _: str, attempt: UUID, superseded: Any) -> SimulatedHeartbeat:
+        return SimulatedHeartbeat(self.scheduler.running, attempt, superseded)
+
+    def _printed(self, text: str, **_: Any) -> None:
+        self.tally.passed_over += text.endswith("passed over")
+
+    @contextmanager
+    def led_in(self) -> Iterator[None]:
+        """Within it, what the product calls of the world outside is this one."""
+        doors = {
+            (write_batches, "Broker"): partial(MemoryBroker, self.kafka.cluster),
+            (write_batches, "Heartbeat"): self._heartbeat,
+            (write_batches, "_write"): self.spark.write,
+            (write_batches, "print"): self._printed,
+            (writing, "time"): SimpleNamespace(sleep=lambda _: self.scheduler.running.sleep()),
+        }
+        before = {(room, name): getattr(room, name, print) for room, name in doors}
+        os.environ["TIDELINE_LEDGER_URL"] = "memory"
+        logging.getLogger("tideline").setLevel(logging.CRITICAL)  # what is said in a hundred schedules a second nobody reads
+        try:
+            for (room, name), door in doors.items():
+                setattr(room, name, door)
+            yield
+        finally:
+            for (room, name), door in before.items():
+                setattr(room, name, door)
+
+
+@cache
+def _declared(delivery: str, gaps: str, start: str, batch_records: int, run_batches: int) -> Pipeline:
+    return declared(
+        "nowhere:9092",
+        TOPIC,
+        name=PIPELINE,
+        start=start,
+        source={"delivery": delivery, "gaps": gaps},
+        batch_records=batch_records,
+        run_batches=run_batches,
+    )
