@@ -4,5 +4,6 @@ from faults.checker.checking import violations
 from faults.checker.laws import LAWS
 from faults.checker.reading import read
 from faults.checker.remembered import Remembered
+from faults.checker.watching import Watch, watch
 
-__all__ = ["LAWS", "Remembered", "read", "violations"]
+__all__ = ["LAWS", "Remembered", "Watch", "read", "violations", "watch"]

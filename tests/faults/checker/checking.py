@@ -53,9 +53,9 @@ def violations(found: Found, truth: Truth, *, quiet: bool, pruned: bool = False)
     return few(chain(_of_the_ledger(ledger), records(ledger, truth), at_rest))
 
 
-def violations_of_the_ledger(found: Found) -> list[Violation]:
+def violations_of_the_ledger(found: Found, *, pruned: bool) -> list[Violation]:
     """The laws that need neither Kafka nor the output; they hold at every moment."""
-    return few(_of_the_ledger(index(found)))
+    return few(_of_the_ledger(index(found, pruned=pruned)))
 
 
 def _of_the_ledger(ledger: Index) -> Iterator[Violation]:

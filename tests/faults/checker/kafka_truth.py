@@ -5,7 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from uuid import UUID
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from faults.checker.facts import Expected, Record, Stream, Truth
@@ -69,33 +77,32 @@ class KafkaTruth:
         return asked[place].result(ANSWER_SECONDS).offset
 
     def _read(self, stream: Stream, start: int, end: int) -> Iterator[Record]:
+        for message in self._messages(TopicPartition(stream.topic, stream.partition, start)):
+            offset = message.offset()
+            if offset < end:
+                headers = tuple(message.headers() or ()) or None
+                yield Record(offset, message.timestamp()[1], message.key(), message.value(), headers)
+            if offset >= end - 1:
+                return
+
+    def _messages(self, place: TopicPartition) -> Iterator[Message]:
+        """To the end of what is committed."""
         with closing(self._consumer()) as consumer:
-            consumer.assign([TopicPartition(stream.topic, stream.partition, start)])
+            consumer.assign([place])
             heard = time.monotonic()
-            while True:
+            while time.monotonic() - heard < SILENT_SECONDS:
                 messages = consumer.consume(AT_ONCE, timeout=WAIT_SECONDS)
-                if messages:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > SILENT_SECONDS:
-                    raise TimeoutError(f"{stream}: the broker has been silent for {SILENT_SECONDS} s")
                 for message in messages:
                     error = message.error()
-                    if error is not None:
-                        if error.code() == KafkaError._PARTITION_EOF:
-                            return
-                        raise KafkaException(error)
-                    offset = message.offset()
-                    if offset < end:
-                        headers = message.headers()
-                        yield Record(
-                            offset,
-                            timestamp_ms=message.timestamp()[1],
-                            key=message.key(),
-                            value=message.value(),
-                            headers=tuple(headers) if headers else None,
-                        )
-                    if offset >= end - 1:
+                    if error is None:
+                        yield message
+                    elif error.code() == KafkaError._PARTITION_EOF:
                         return
+                    else:
+                        raise KafkaException(error)
+                if messages:
+                    heard = time.monotonic()
+        raise TimeoutError(f"{place.topic}/{place.partition}: the broker has been silent for {SILENT_SECONDS} s")
 
     def _consumer(self) -> Consumer:
         return Consumer(

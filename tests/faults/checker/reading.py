@@ -59,16 +59,15 @@ BYTES = new_type((17,), "BYTES", lambda value, cursor: None if value is None els
 
 
 class Reading:
-    """One transaction that sees one moment."""
+    """What one transaction sees; `snapshot` makes it one moment."""
 
-    def __init__(self, opened: connection, pipeline: str, table: str | None) -> None:
-        opened.set_session(isolation_level="REPEATABLE READ", readonly=True)
+    def __init__(self, opened: connection, pipeline: str, table: str) -> None:
         register_uuid(conn_or_curs=opened)
         register_type(BYTES, opened)
         self.connection = opened
         self.pipeline = pipeline
         self._names = count()
-        self.table = self._existing(table) if table else None
+        self.table = self._existing(table)
 
     def _existing(self, table: str) -> Composable | None:
         """None before the first batch has made it."""
@@ -115,6 +114,13 @@ class Reading:
             yield from map(make, cursor)
 
 
+def snapshot(url: str, name: str) -> connection:
+    """A session whose transactions see one moment each, and change nothing."""
+    opened = psycopg2.connect(url, application_name=name, connect_timeout=10)
+    opened.set_session(isolation_level="REPEATABLE READ", readonly=True)
+    return opened
+
+
 @contextmanager
 def read(url: str, pipeline: str, table: str, columns: Sequence[str]) -> Iterator[Found]:
     """A pipeline's ledger and its output table, of one moment: `with read(...) as found`.
@@ -127,7 +133,7 @@ def read(url: str, pipeline: str, table: str, columns: Sequence[str]) -> Iterato
         table: Its output, `schema.table`; it need not be there yet.
         columns: Which of its columns the rows' `values` are.
     """
-    opened = psycopg2.connect(url, application_name="checker")
+    opened = snapshot(url, "checker")
     try:
         yield Reading(opened, pipeline, table).found(columns)
     finally:

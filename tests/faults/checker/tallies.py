@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from faults.checker.facts import Range, Stream, Violation
+from faults.checker.facts import Coverage, Range, Stream, Violation
 from faults.checker.index import Index
 
 
@@ -19,12 +19,10 @@ class Tally:
 
 def miscounts(index: Index, stream: Stream, tallies: Mapping[int, Tally]) -> Iterator[Violation]:
     """Only of ranges that their batch owns as a whole: nobody can say how much of its counts a replay has taken from another one."""
-    owned: dict[int, int] = {}
-    for piece in index.coverage.get(stream.stream_id, ()):
-        if piece.batch_id is not None:
-            owned[piece.batch_id] = owned.get(piece.batch_id, 0) + piece.end - piece.start
-    for piece in index.ranges.get(stream.stream_id, ()):
-        if index.claims_coverage(piece) and owned.get(piece.batch_id) == piece.end - piece.start:
+    loaded = [piece for piece in index.ranges.get(stream.stream_id, ()) if index.claims_coverage(piece)]
+    owned = _owned(loaded, index.coverage.get(stream.stream_id, ()))
+    for piece in loaded:
+        if owned[piece.batch_id] == piece.end - piece.start:
             tally = tallies.get(piece.batch_id, Tally())
             there = {
                 "n_read": tally.n_records,
@@ -40,6 +38,17 @@ def miscounts(index: Index, stream: Stream, tallies: Mapping[int, Tally]) -> Ite
             ]
             if wrong:
                 yield Violation("miscounted", f"batch {piece.batch_id} in {stream}", "; ".join(wrong))
+
+
+def _owned(loaded: Sequence[Range], coverage: Sequence[Coverage]) -> dict[int, int]:
+    """How many offsets of its range each batch owns."""
+    ranges = {piece.batch_id: piece for piece in loaded}
+    owned = dict.fromkeys(ranges, 0)
+    for piece in coverage:
+        if piece.batch_id in ranges:
+            whole = ranges[piece.batch_id]
+            owned[piece.batch_id] += max(0, min(piece.end, whole.end) - max(piece.start, whole.start))
+    return owned
 
 
 def counts(index: Index) -> Iterator[Violation]:

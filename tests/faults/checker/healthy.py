@@ -1,0 +1,254 @@
+"""A ledger that has seen everything and is whole, made with the real verbs over a log in memory; a stand-in for the Spark job writes."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from psycopg2.extras import execute_values
+
+from asking import query
+from faults import records
+from faults.checker import Remembered
+from faults.checker.facts import WRITTEN, Expected, Record, Stream
+from ledger_model import Log
+from planners import declared
+from tideline import flow
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
+from tideline.domain.states import BatchKind
+from tideline.errors import SupersededError
+from tideline.ledger import attempts
+from tideline.ledger.attempts import Attempt, Range, Writer
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Written
+from tideline.ledger.reservations import Run
+
+NAME, TABLE = "harness", "ads.output"
+WHY = "because"
+EVERYTHING = 1_000
+
+
+def truth(log: Log) -> Remembered:
+    """All that ever was; the transform was corrected on the way."""
+    places = [(incarnation, partition) for incarnation in (1, 2, 3) for partition in range(3)]
+    return Remembered(
+        {
+            (UUID(int=incarnation), partition): list(records.records(incarnation, partition, 0, EVERYTHING))
+            for incarnation, partition in places
+        },
+        expected=lambda stream, record: oracle(stream, record, corrected=True),
+        ends={(log.topic_id, partition): end for partition, end in enumerate(log.ends)},
+    )
+
+
+def oracle(stream: Stream | Range, record: Record, *, corrected: bool) -> Expected:
+    incarnation = records.incarnation_of(stream.topic_id)
+    return records.expected(incarnation, stream.partition, record.offset, corrected=corrected)
+
+
+class Loads:
+    """One pipeline whose runs write what the oracle says."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.log = Log(10, 5, 0)
+        self.pipeline = declared(
+            "nowhere:9092",
+            "ads",
+            name=NAME,
+            start="latest",
+            source={"gaps": "allowed"},
+            batch_records=12,
+            run_batches=20,
+        )
+        self.corrected = False
+        self._runs = count(1)
+        query(ledger, records.TARGET)
+
+    def plan(self, request: Request) -> tuple[Run, list[int]]:
+        run = Run(dag_id=NAME, run_id=f"run {next(self._runs)}")
+        return run, flow.plan(self.ledger, self.log, self.pipeline, run, request, reason=WHY).batch_ids
+
+    def run(self, request: Request | None = None) -> list[int]:
+        """A run from plan to advance; its batches."""
+        run, batch_ids = self.plan(request or NewRecords())
+        for batch_id in batch_ids:
+            self.publish(self.claim(batch_id))
+        flow.advance(self.ledger, NAME, run)
+        return batch_ids
+
+    def claim(self, batch_id: int) -> Attempt:
+        writer = Writer(dag_id=NAME, run_id="writer", task_id="write", try_number=1)
+        claimed = attempts.claim(self.ledger, batch_id, writer, stale_after_seconds=60)
+        assert isinstance(claimed, Attempt)
+        return claimed
+
+    def publish(self, attempt: Attempt) -> None:
+        taken = {piece.stream_id: list(self._read(attempt, piece)) for piece in attempt.ranges}
+        written: dict[int, list[tuple[Record, Expected]]] = {}
+        for piece in attempt.ranges:
+            fates = [(record, oracle(piece, record, corrected=self.corrected)) for record in taken[piece.stream_id]]
+            rejected = [record for record, expected in fates if not expected.fates - {"rejected"}]
+            written[piece.stream_id] = [(record, expected) for record, expected in fates if WRITTEN in expected.fates]
+            self._stage(attempt, piece, taken[piece.stream_id], rejected, n_written=len(written[piece.stream_id]))
+
+        def insert_output(ledger: Ledger) -> Written:
+            for piece in attempt.ranges:
+                self._insert(ledger, attempt, piece, written[piece.stream_id])
+            offsets = [(stream_id, record.offset) for stream_id, pairs in written.items() for record, _ in pairs]
+            return Written(
+                n_written={stream_id: len(pairs) for stream_id, pairs in written.items()},
+                offsets=offsets if attempt.kind is BatchKind.REDRIVE else (),
+            )
+
+        flow.publish(self.ledger, self.log, self.pipeline, attempt, insert_output, filtered_by_difference=False)
+
+    def _read(self, attempt: Attempt, piece: Range) -> Iterator[Record]:
+        incarnation = records.incarnation_of(piece.topic_id)
+        found = records.records(incarnation, piece.partition, piece.offsets.start, piece.offsets.end)
+        if attempt.kind is not BatchKind.REDRIVE:
+            return found
+        rows = query(
+            self.ledger,
+            "SELECT kafka_offset FROM tideline.redrive JOIN tideline.reject USING (stream_id, kafka_offset)"
+            " WHERE redrive.batch_id = %s AND stream_id = %s",
+            attempt.batch_id,
+            piece.stream_id,
+        )
+        return (record for record in found if (record.offset,) in rows)
+
+    def _stage(
+        self, attempt: Attempt, piece: Range, taken: Sequence[Record], rejected: Sequence[Record], *, n_written: int
+    ) -> None:
+        if not taken:
+            return
+        with self.ledger.transaction():
+            self.ledger.run(
+                "stage_count",
+                attempt_id=attempt.attempt_id,
+                stream_id=piece.stream_id,
+                first_read=taken[0].offset,
+                last_read=taken[-1].offset,
+                n_read=len(taken),
+                n_filtered=len(taken) - n_written - len(rejected),
+                n_bytes=0,
+            )
+            self.ledger.run(
+                "stage_rejects",
+                attempt_id=attempt.attempt_id,
+                stream_ids=[piece.stream_id] * len(rejected),
+                offsets=[record.offset for record in rejected],
+                steps=["decode"] * len(rejected),
+                reasons=[WHY] * len(rejected),
+                timestamps_ms=[record.timestamp_ms for record in rejected],
+                keys=[record.key for record in rejected],
+                values=[record.value for record in rejected],
+                headers=[kept_headers(record) for record in rejected],
+            )
+
+    def _insert(
+        self, ledger: Ledger, attempt: Attempt, piece: Range, written: Sequence[tuple[Record, Expected]]
+    ) -> None:
+        batch_of = self._rejected_by(piece) if attempt.kind is BatchKind.REDRIVE else {}
+        with ledger.connection.cursor() as cursor:
+            if attempt.kind is BatchKind.REPLAY:
+                cursor.execute(
+                    "DELETE FROM ads.output WHERE kafka_topic_id = %s AND kafka_partition = %s AND kafka_offset BETWEEN %s AND %s",
+                    (piece.topic_id, piece.partition, piece.offsets.start, piece.offsets.end - 1),
+                )
+            execute_values(
+                cursor,
+                "INSERT INTO ads.output (id, item, name, price, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch) VALUES %s",
+                [
+                    (
+                        *row,
+                        piece.topic_id,
+                        piece.partition,
+                        record.offset,
+                        batch_of.get(record.offset, attempt.batch_id),
+                    )
+                    for record, expected in written
+                    for row in expected.rows
+                ],
+            )
+
+    def _rejected_by(self, piece: Range) -> dict[int, int]:
+        """Within the publishing transaction."""
+        with self.ledger.connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT kafka_offset, batch_id FROM tideline.reject WHERE stream_id = %s", (piece.stream_id,)
+            )
+            return dict(cursor.fetchall())
+
+
+def kept_headers(record: Record) -> bytes | None:
+    """As the ledger keeps them: a value that is null is left out."""
+    if record.headers is None:
+        return None
+    kept: list[dict[str, Any]] = [
+        {"key": key} if value is None else {"key": key, "value": b64encode(value).decode()}
+        for key, value in record.headers
+    ]
+    return json.dumps(kept).encode()
+
+
+def ranges(partition: int, start: int, end: int, *, replace: bool = False) -> Ranges:
+    return Ranges(ranges=(NamedRange("ads", partition, OffsetRange(start, end)),), replace=replace)
+
+
+def live_through(loads: Loads) -> None:
+    """Everything that may happen to a ledger, to its end: nothing is open, and the heads stand where the log ends."""
+    ledger, log, pipeline = loads.ledger, loads.log, loads.pipeline
+    assert loads.run() == []  # the streams begin at the latest offsets
+    log.ends = [40, 25, 12]
+    _stumble(loads)
+    loads.run(ranges(0, 4, 8))  # before the start
+    log.ends[0] = 70
+    flow.skip(ledger, log, pipeline, NamedRange("ads", 0, OffsetRange(50, 60)), reason=WHY)
+    loads.run()
+    loads.run(ranges(0, 53, 55))  # a backfill splits the hole
+    loads.run(ranges(0, 20, 26, replace=True))
+    loads.run(ranges(0, 18, 24, replace=True))  # one replay takes from another
+    loads.run(ranges(0, 53, 55, replace=True))  # the backfill owns nothing now
+    loads.run(ranges(1, 5, 25, replace=True))
+    log.ends[:2], log.starts[1] = [80, 45], 32
+    loads.plan(NewRecords())  # retention has taken what nobody has read: the stream stops
+    flow.accept_loss(ledger, log, pipeline, "ads", 1, reason=WHY)
+    loads.run()
+    loads.corrected = True
+    loads.run(Rejects())
+    log.create_again(20, 13, 0)
+    flow.adopt_topic(ledger, log, pipeline, "ads", reason=WHY)
+    loads.run()
+    loads.run(ranges(0, 13, 14, replace=True))
+
+
+def _stumble(loads: Loads) -> None:
+    """A batch whose attempts fail, fall behind and are refused; one that is given up and planned again."""
+    _, (first, second, *rest) = loads.plan(NewRecords())
+    attempts.fail(loads.ledger, loads.claim(first), "a fault")
+    late = loads.claim(first)
+    loads.publish(loads.claim(first))
+    try:
+        loads.publish(late)
+    except SupersededError:
+        pass
+    else:
+        raise AssertionError("an attempt that was overtaken has published")
+    flow.abandon(loads.ledger, second, reason=WHY)
+    for batch_id in reversed(rest):
+        loads.publish(loads.claim(batch_id))
+    loads.run()
+
+
+def stop_halfway(loads: Loads) -> None:
+    """One batch of each state that a crash may leave, among them one that is published and waits for another."""
+    loads.log.ends[0] += 60
+    _, (planned, writing, failed, published, *_) = loads.plan(NewRecords())
+    loads.claim(writing)
+    attempts.fail(loads.ledger, loads.claim(failed), "a fault")
+    loads.publish(loads.claim(published))
+    assert planned < published
