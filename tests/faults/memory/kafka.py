@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tideline.declaration import Source
 from tideline.domain.facts import PartitionFacts, TopicFacts
-from tideline.errors import FatalError
+from tideline.errors import FatalError, RetryableError
 from windows import MINUTE, T0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -209,7 +209,11 @@ class MemoryBroker:
         if topic not in self._cluster.topics:
             raise _missing(topic)
         milliseconds = -((_EPOCH - when) // _MILLISECOND)
-        return {number: self._cluster.topics[topic].logs[number].offset_at(milliseconds) for number in partitions}
+        logs = self._cluster.topics[topic].logs
+        asked = list(partitions)
+        if any(number >= len(logs) for number in asked):  # the topic was created again, with fewer of them
+            raise RetryableError(f"topic {topic}: unknown partition", next_step="wait until the brokers know it")
+        return {number: logs[number].offset_at(milliseconds) for number in asked}
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         self._asked("commit_heads")
