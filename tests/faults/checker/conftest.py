@@ -1,7 +1,7 @@
 """Two databases for all tests of the checker: everything is through, or half of it is under way."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -9,14 +9,16 @@ import ledgers
 from faults.checker import Remembered
 from faults.checker.healthy import Loads, live_through, stop_halfway, truth
 from tideline.ledger.connection import Ledger
+from tideline.pipelines import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
     """A database with nothing wrong in it."""
 
-    url: str
+    url: str = field(repr=False)  # holds a password
     truth: Remembered
+    pipeline: Pipeline
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +28,7 @@ def quiet(postgres, ledger_template) -> Iterator[Whole]:
         with Ledger(url, actor="test") as ledger:
             loads = Loads(ledger)
             live_through(loads)
-        yield Whole(url, truth(loads.log))
+        yield Whole(url, truth(loads.log), loads.pipeline)
 
 
 @pytest.fixture(scope="session")
@@ -37,4 +39,4 @@ def busy(postgres, ledger_template) -> Iterator[Whole]:
             loads = Loads(ledger)
             live_through(loads)
             stop_halfway(loads)
-        yield Whole(url, truth(loads.log))
+        yield Whole(url, truth(loads.log), loads.pipeline)

@@ -1,20 +1,183 @@
-"""The checker finds nothing where nothing is wrong."""
+"""The checker finds nothing where nothing is wrong, needs nothing of the code that it checks, and takes millions of rows."""
 
+import subprocess
+import sys
+import tracemalloc
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import psycopg2
+import pytest
+
+import ledgers
 from faults import records
-from faults.checker import read, violations
+from faults.checker import Remembered, read, violations
+from faults.checker.checking import AT_MOST
+from faults.checker.facts import WRITTEN, Batch, Coverage, Expected, Found, Range, Record, Row, Stream
 from faults.checker.healthy import NAME, TABLE
+from tideline import flow
+from tideline.ledger.connection import Ledger
+from tideline.settings import PROJECT
 
 
-def checked(whole, *, quiet, **flags):
-    with read(whole.url, NAME, TABLE, records.OUTPUT) as found:
-        return violations(found, whole.truth, quiet=quiet, **flags)
+def checked(url, truth, *, quiet=False, pruned=False):
+    with read(url, NAME, TABLE, records.OUTPUT) as found:
+        return violations(found, truth, quiet=quiet, pruned=pruned)
+
+
+def laws(seen):
+    return {violation.law for violation in seen}
 
 
 def test_a_ledger_that_has_come_to_rest_breaks_no_law(quiet):
-    assert checked(quiet, quiet=True) == []
-    assert checked(quiet, quiet=False) == []
+    assert checked(quiet.url, quiet.truth, quiet=True) == []
 
 
 def test_work_under_way_breaks_no_law_until_all_should_be_through(busy):
-    assert checked(busy, quiet=False) == []
-    assert {violation.law for violation in checked(busy, quiet=True)} == {"jammed", "unread"}
+    assert checked(busy.url, busy.truth) == []
+    assert laws(checked(busy.url, busy.truth, quiet=True)) == {"jammed", "unread"}
+
+
+def test_the_ledger_that_is_checked_has_seen_everything(busy):
+    with read(busy.url, NAME, TABLE, records.OUTPUT) as found:
+        assert {batch.kind for batch in found.batches} == {"live", "backfill", "replay", "redrive"}
+        assert {batch.state for batch in found.batches} == {
+            "planned", "writing", "failed", "published", "advanced", "abandoned", "superseded",
+        }  # fmt: skip
+        assert {stream.state for stream in found.streams} == {"active", "retired"}
+        assert {piece.hole for piece in found.coverage} == {None, "skipped", "lost"}
+        assert {attempt.outcome for attempt in found.attempts} == {None, "published", "failed", "superseded"}
+        assert {"refuse", "supersede", "supersede partly"} <= {event.action for event in found.events}
+        assert all(next(found.rejects(stream)) for stream in found.streams[:2])
+
+
+def test_a_pipeline_that_nobody_has_run_breaks_no_law(ledger_url):
+    assert checked(ledger_url, Remembered({}, expected=lambda *_: None), quiet=True) == []
+
+
+def test_the_checker_knows_nothing_of_the_code_that_it_checks():
+    """Nor do the values that the other rooms build: a wrong idea must not stand on both sides."""
+    made_for_tests = {"conftest", "healthy", "plants"}
+    names = {path.stem for path in Path(__file__).parent.glob("*.py")}
+    modules = [f"faults.checker.{name}" for name in names - made_for_tests if not name.startswith(("test_", "__"))]
+    code = f"import sys, {', '.join(modules)}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=PROJECT / "tests"
+    ).stdout.split()
+    assert "psycopg2" in loaded
+    assert not {"tideline", "spark_jobs", "pyspark", "airflow"} & set(loaded)
+
+
+@pytest.fixture
+def pruned(postgres, quiet):
+    """Half of all events are old and gone, in the middle of histories."""
+    with ledgers.copy_of(postgres, quiet.url.rpartition("/")[2]) as url:
+        with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
+            cursor.execute("SET session_replication_role = replica")
+            cursor.execute(
+                "UPDATE tideline.event SET at = at - interval '1 year' WHERE event_id < (SELECT avg(event_id) FROM tideline.event)"
+            )
+        pipeline = quiet.pipeline.model_copy(
+            update={"upkeep": quiet.pipeline.upkeep.model_copy(update={"events_days": 30})}
+        )
+        with Ledger(url, actor="test") as ledger:
+            assert "events older than 30 days deleted" in flow.upkeep(ledger, pipeline)[-1]
+        yield url
+
+
+def test_histories_that_upkeep_has_shortened_are_whole_for_who_knows_of_it(pruned, quiet):
+    assert checked(pruned, quiet.truth, quiet=True, pruned=True) == []
+    assert laws(checked(pruned, quiet.truth)) == {"broken chain", "head history", "fence"}
+
+
+def test_all_of_a_reading_is_of_one_moment_and_comes_through_cursors_on_the_server(postgres, quiet):
+    with ledgers.copy_of(postgres, quiet.url.rpartition("/")[2]) as url, closing(psycopg2.connect(url)) as other:
+        with read(url, NAME, TABLE, records.OUTPUT) as found:
+            with other, other.cursor() as cursor:
+                cursor.execute("DELETE FROM ads.output")
+            assert violations(found, quiet.truth, quiet=True) == []
+            rows = found.rows(found.streams[0])
+            next(rows)
+            with other, other.cursor() as cursor:
+                cursor.execute("SELECT query FROM pg_stat_activity WHERE application_name = 'checker'")
+                assert cursor.fetchone()[0].startswith("FETCH FORWARD")
+        assert laws(checked(url, quiet.truth)) == {"lost", "miscounted"}
+
+
+STREAM = Stream(1, "c", "ads", UUID(int=1), 0, 0, 0)
+
+
+def one_batch(n, rows, **changes):
+    """A ledger with one advanced batch of n records, and no history."""
+    found = Found(
+        streams=[replace(STREAM, next_offset=n)],
+        batches=[Batch(1, "live", "advanced", 0, None)],
+        ranges=[Range(1, 1, 0, n, reserves=True, n_read=n, n_written=n, n_rejected=0, n_filtered=0, n_gap=0)],
+        coverage=[Coverage(1, 0, n, batch_id=1)],
+        attempts=[],
+        events=[],
+        rows=rows,
+        rejects=lambda stream: iter(()),
+    )
+    return replace(found, **changes)
+
+
+class Counting:
+    """Records without end, each of which becomes one row with its offset."""
+
+    def records(self, stream, start, end):
+        return map(Record, range(start, end))
+
+    def expected(self, stream, record):
+        return Expected(frozenset({WRITTEN}), ((record.offset,),))
+
+
+def of_records(seen):
+    """The history of these ledgers is not there."""
+    return [violation for violation in seen if violation.law not in {"broken chain", "winner", "head history"}]
+
+
+def test_many_rows_pass_in_flat_memory():
+    n = 30_000
+    found = one_batch(n, lambda stream: (Row(offset, 1, (offset,)) for offset in range(n)))
+    tracemalloc.start()
+    try:
+        assert of_records(violations(found, Counting(), quiet=False)) == []
+        assert tracemalloc.get_traced_memory()[1] < 300_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_when_everything_is_lost_a_few_are_named_and_the_rest_counted():
+    seen = of_records(violations(one_batch(1_000, lambda stream: iter(())), Counting(), quiet=False))
+    lost = [violation for violation in seen if violation.law == "lost"]
+    assert len(lost) == AT_MOST + 1
+    assert lost[-1].text == "980 more"
+
+
+def test_a_row_of_not_a_number_is_the_one_that_was_expected():
+    nan = float("nan")
+    truth = Remembered(
+        {(STREAM.topic_id, 0): [Record(0)]},
+        expected=lambda *_: Expected(frozenset({WRITTEN}), ((float("nan"), [1]), (2.0, [2]))),
+    )
+    rows = [Row(0, 1, (2.0, [2])), Row(0, 1, (nan, [1]))]
+    assert of_records(violations(one_batch(1, lambda _: iter(rows)), truth, quiet=False)) == []
+    rows[1] = Row(0, 1, (nan, [3]))
+    assert laws(of_records(violations(one_batch(1, lambda _: iter(rows)), truth, quiet=False))) == {"altered"}
+
+
+def test_what_is_remembered_is_what_was_put_in():
+    log = [Record(offset) for offset in (0, 1, 5, 7)]
+    truth = Remembered({(STREAM.topic_id, 0): log}, expected=lambda *_: None, ends={(STREAM.topic_id, 1): 3})
+    assert [record.offset for record in truth.records(STREAM, 1, 7)] == [1, 5]
+    assert truth.end(STREAM) == 8
+    log.append(Record(8))
+    assert [record.offset for record in truth.records(STREAM, 6, 100)] == [7, 8]
+    assert (truth.end(STREAM), truth.end(replace(STREAM, partition=1)), truth.end(replace(STREAM, partition=2))) == (
+        9,
+        3,
+        0,
+    )
