@@ -1,8 +1,10 @@
 """Schedules, drawn from a seed: what there is at the beginning, and what happens then. The weights see to it that most schedules load a lot, and that
 most faults strike in the middle of something."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain
 from random import Random
 
 from faults.moves import TOPIC
@@ -31,6 +33,7 @@ from faults.operations import (
     SomeRejects,
     Start,
     Strike,
+    SwapCluster,
     Thaw,
     Wish,
 )
@@ -52,7 +55,7 @@ class Beginning:
     """Of the topic; each time it is created again it is one more."""
     delivery: str
     gaps: str
-    start: str
+    start: str | datetime
     batch_records: int
     run_batches: int
 
@@ -68,9 +71,10 @@ class Schedule:
 def schedule(seed: int) -> Schedule:
     """The same one for the same seed."""
     random = Random(seed)
-    drawn = random.choices(_DRAWS, _WEIGHTS, k=random.randint(9, 24))
-    operations = [Start(NewRecords()), Go(0, random.choice((15, 60))), *(draw(random) for draw in drawn)]
-    return Schedule(beginning=_beginning(random), operations=tuple(operations))
+    scenes = [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(5, 16))]
+    return Schedule(
+        beginning=_beginning(random), operations=tuple(chain.from_iterable(draw(random) for draw in scenes))
+    )
 
 
 def _beginning(random: Random) -> Beginning:
@@ -80,7 +84,7 @@ def _beginning(random: Random) -> Beginning:
         incarnation=incarnation,
         delivery="latest_wins" if random.random() < 0.15 else "exactly_once",
         gaps="allowed" if random.random() < (0.7, 0.2)[incarnation % 2] else "refused",
-        start="latest" if random.random() < 0.1 else "earliest",
+        start=random.choice(("latest", at(6), *["earliest"] * 8)),
         batch_records=random.choice((5, 8, 12)),
         run_batches=random.choice((1, 2, 3)),
     )
@@ -88,6 +92,11 @@ def _beginning(random: Random) -> Beginning:
 
 def _any(random: Random) -> int:
     return random.randrange(ANY)
+
+
+def _actor(random: Random) -> int:
+    """More often than not the newest."""
+    return -1 if _flag(random) else _any(random)
 
 
 def _offset(random: Random) -> int:
@@ -127,45 +136,60 @@ def _rejects(random: Random) -> Wish:
     return SomeRejects(None if _flag(random, 0.7) else _any(random))
 
 
-def _start(wish: Callable[[Random], Wish]) -> Callable[[Random], Operation]:
-    return lambda random: Start(wish(random))
-
-
-def _fault(random: Random) -> Operation:
+def _fault(random: Random) -> Fault:
     strike = random.choice(tuple(Strike))
-    most = 4 if strike in {Strike.COMMIT_KEPT, Strike.COMMIT_LOST} else 40
-    return Fault(strike, _any(random), int(random.triangular(0, most, 0)))
+    # From the beginning of a run to its end there are some hundred points, and a dozen COMMITs.
+    most = 12 if strike in {Strike.COMMIT_KEPT, Strike.COMMIT_LOST} else 110
+    return Fault(strike, _actor(random), random.randint(0, most))
 
 
-def _arrive(random: Random) -> Operation:
-    return Arrive(_any(random), random.randint(1, 15))
+def _go(random: Random) -> Go:
+    return Go(_actor(random), random.choice((random.randint(1, 15), random.randint(15, 50))))
 
 
-_TABLE: tuple[tuple[float, Callable[[Random], Operation]], ...] = (
-    (12, _start(_new)),
-    (4, _start(_window)),
-    (3, _start(_ranges)),
-    (3, _start(_batch)),
-    (3, _start(_rejects)),
-    (16, lambda random: Go(_any(random), random.randint(20, 60))),
-    (10, lambda random: Go(_any(random), random.randint(1, 12))),
-    (20, _fault),
-    (4, lambda random: Thaw(_any(random))),
-    (2, lambda random: Duplicate(_any(random))),
-    (4, lambda random: Clear(_any(random), random.randrange(3))),
-    (2, lambda random: MarkSuccess(_any(random))),
-    (2, lambda random: SkipOffsets(_any(random), _offset(random), random.randint(1, 8))),
-    (6, lambda random: Decide(random.choice(tuple(Decision)), _any(random))),
-    (1, lambda random: Look(random.choice((_new, _window, _ranges))(random))),
-    (9, _arrive),
-    (3, lambda random: Retain(_any(random), random.randint(1, 8))),
-    (2, lambda random: CutLog(_any(random), random.randint(1, 6))),
-    (1, lambda random: AddPartitions(random.randint(1, 2), _offset(random))),
-    (2, lambda random: CreateAgain(tuple(random.randint(0, 20) for _ in range(random.randint(1, 3))))),
-    (0.5, lambda random: DeleteTopic()),
-    (6, lambda random: PassTime(random.choice((10, 61, 61, 601)))),
-    (1.5, lambda random: CrashServer()),
-    (2, lambda random: Correct()),
-    (1, lambda random: AllowGaps()),
+def _run(random: Random, wish: Wish) -> list[Operation]:
+    """A run begins and, more often than not, does something or is struck."""
+    then = random.choice((None, Go(-1, random.randint(1, 40)), replace(_fault(random), process=-1)))
+    return [Start(wish), *([then] if then else [])]
+
+
+def _new_run(random: Random) -> list[Operation]:
+    return [Arrive(_any(random), random.randint(1, 15)), *_run(random, _new(random))]
+
+
+def _decision(random: Random) -> list[Operation]:
+    return [Decide(random.choice(tuple(Decision)), _any(random)), _go(random)]
+
+
+def _ends(random: Random) -> tuple[int, ...]:
+    return tuple(random.randint(0, 20) for _ in range(random.randint(1, 3)))
+
+
+_TABLE: tuple[tuple[float, Callable[[Random], Sequence[Operation]]], ...] = (
+    (10, _new_run),
+    (3, lambda random: _run(random, _window(random))),
+    (3, lambda random: _run(random, _ranges(random))),
+    (3, lambda random: _run(random, _batch(random))),
+    (4, lambda random: _run(random, _rejects(random))),
+    (12, lambda random: [_go(random)]),
+    (20, lambda random: [_fault(random)]),
+    (5, lambda random: [Thaw(_any(random)), _go(random)]),
+    (2, lambda random: [Duplicate(_any(random))]),
+    (4, lambda random: [Clear(_any(random), random.randrange(3))]),
+    (2, lambda random: [MarkSuccess(_any(random))]),
+    (2, lambda random: [SkipOffsets(_any(random), _offset(random), random.randint(1, 8))]),
+    (6, _decision),
+    (1, lambda random: [Look(random.choice((_new, _window, _ranges))(random))]),
+    (5, lambda random: [Arrive(_any(random), random.randint(1, 15))]),
+    (2, lambda random: [Retain(_any(random), random.randint(1, 8))]),
+    (1, lambda random: [CutLog(_any(random), random.randint(1, 6))]),
+    (1, lambda random: [AddPartitions(random.randint(1, 2), _offset(random))]),
+    (1, lambda random: [CreateAgain(_ends(random))]),
+    (0.4, lambda random: [DeleteTopic()]),
+    (0.6, lambda random: [SwapCluster()]),
+    (6, lambda random: [PassTime(random.choice((10, 61, 61, 601)))]),
+    (1.5, lambda random: [CrashServer()]),
+    (1.5, lambda random: [Correct()]),
+    (1, lambda random: [AllowGaps()]),
 )
-_WEIGHTS, _DRAWS = zip(*_TABLE, strict=True)
+_WEIGHTS, _SCENES = zip(*_TABLE, strict=True)

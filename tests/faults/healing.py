@@ -57,7 +57,7 @@ def finish(play: Play) -> None:
         JammedError: They wait for each other.
     """
     for _ in range(_PATIENCE):
-        for actor in play.actors:
+        for actor in list(play.actors):
             play.go(actor, _MANY)
         if not play.actors:
             return

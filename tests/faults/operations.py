@@ -184,6 +184,11 @@ class DeleteTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class SwapCluster:
+    """Another cluster answers at the declared address, with a topic of the same name; or the right one does again."""
+
+
+@dataclass(frozen=True, slots=True)
 class PassTime:
     """Time passes. Who lives beats its heart meanwhile; who is frozen or dead falls silent."""
 
@@ -212,6 +217,6 @@ class Heal:
 
 
 Operation = (
-    Fault | Go | Thaw | Start | Duplicate | Clear | MarkSuccess | SkipOffsets | Decide | Look
-    | Arrive | Retain | CutLog | AddPartitions | CreateAgain | DeleteTopic | PassTime | CrashServer | Correct | AllowGaps | Heal
+    Fault | Go | Thaw | Start | Duplicate | Clear | MarkSuccess | SkipOffsets | Decide | Look | Arrive | Retain | CutLog | AddPartitions | CreateAgain
+    | DeleteTopic | SwapCluster | PassTime | CrashServer | Correct | AllowGaps | Heal
 )  # fmt: skip

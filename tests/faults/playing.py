@@ -87,13 +87,10 @@ class Play:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.runs: list[DagRun] = []
-        self.others: list[Actor] = []
+        """All that there ever were."""
+        self.actors: list[Actor] = []
+        """Those that can go on, in the order in which they began."""
         self.frozen: list[Actor] = []
-
-    @property
-    def actors(self) -> list[Actor]:
-        """Those that can go on."""
-        return [*(run for run in self.runs if run.process is not None), *self.others]
 
     def do(self, operation: Operation) -> None:
         """One operation; it does nothing where what it is about is not there."""
@@ -103,7 +100,7 @@ class Play:
                     self._set_going(actors[operation.process % len(actors)], operation)
             case Thaw():
                 if self.frozen:
-                    self.others.append(self.frozen.pop(operation.frozen % len(self.frozen)))
+                    self.actors.append(self.frozen.pop(operation.frozen % len(self.frozen)))
             case Start():
                 if request := addressing.request(operation.wish, self.stage):
                     self.start(request)
@@ -125,13 +122,14 @@ class Play:
         """A new run."""
         run = DagRun(None, Run(dag_id="ads", run_id=f"run {len(self.runs) + 1}"), request)
         self.runs.append(run)
+        self.actors.append(run)
         self._try(run)
         return run
 
     def command(self, task: Task) -> Actor:
         """A new command."""
-        self.others.append(Actor(self.stage.start(task)))
-        return self.others[-1]
+        self.actors.append(Actor(self.stage.start(task)))
+        return self.actors[-1]
 
     def go(self, actor: Actor, steps: int) -> int:
         """Let it do so many steps, also of the tasks that follow; the steps that are left when it is through or has to wait."""
@@ -152,46 +150,50 @@ class Play:
             if left is None or actor.process is process:
                 break
         if left is None and fault.strike in {Strike.FREEZE, Strike.LOSE}:
-            self._take_for_dead(actor, process, self.frozen if fault.strike is Strike.FREEZE else self.others)
+            self._take_for_dead(actor, process, self.frozen if fault.strike is Strike.FREEZE else self.actors)
 
     def _take_for_dead(self, actor: Actor, process: Process, orphans: list[Actor]) -> None:
         """What was struck goes on by itself from now on, or not at all, and its task is tried again."""
         if isinstance(actor, DagRun):
-            orphans.append(Actor(process))
             actor.process = None
             self._next_try(actor)
+            orphans.append(Actor(process))
         elif orphans is self.frozen:
-            self.others.remove(actor)
+            self.actors.remove(actor)
             self.frozen.append(actor)
 
     def _settle(self, actor: Actor) -> None:
         """Its process has ended: what Airflow does then."""
         ended, actor.process = actor.process.ended, None
         if not isinstance(actor, DagRun):
-            self.others.remove(actor)
-        elif ended.killed:
-            self._next_try(actor)
-        elif ended.error is None:
+            self.actors.remove(actor)
+        elif ended.error is None and not ended.killed:
             self._succeed(actor, skipped=ended.batch_ids == [])
         elif is_lasting(ended.error):
-            actor.failed = True
+            self._end(actor, failed=True)
         else:
             self._next_try(actor)
 
     def _succeed(self, run: DagRun, *, skipped: bool = False) -> None:
-        run.task = 3 if skipped else run.task + 1
-        if run.task < 3:
+        run.task += 1
+        if skipped or run.task == len(run.tried):
+            self._end(run)
+        else:
             self._try(run)
 
     def _next_try(self, run: DagRun) -> None:
         if run.tried[run.task] < run.allowed[run.task]:
             self._try(run)
         else:
-            run.failed = True
+            self._end(run, failed=True)
 
     def _try(self, run: DagRun) -> None:
         run.tried[run.task] += 1
         run.process = self.stage.start(_task(run))
+
+    def _end(self, run: DagRun, *, failed: bool = False) -> None:
+        run.failed = failed
+        self.actors.remove(run)
 
     def _manage(self, operation: Clear | Duplicate | MarkSuccess) -> None:
         """What people do to runs in Airflow."""
@@ -201,18 +203,23 @@ class Play:
         run = runs[operation.run % len(runs)]
         match operation:
             case Duplicate():
-                self.others.append(Actor(self.stage.start(_task(run))))
+                self.command(_task(run))
             case MarkSuccess():
                 run.process.kill()
                 run.process = None
                 self._succeed(run)
             case Clear():
-                if run.process is not None:
-                    run.process.kill()
-                run.task = operation.task % (min(run.task, 2) + 1)
-                run.allowed[run.task :] = [tried + TRIES for tried in run.tried[run.task :]]
-                run.failed = False
-                self._try(run)
+                self._clear(run, operation.task % (min(run.task, 2) + 1))
+
+    def _clear(self, run: DagRun, task: int) -> None:
+        """From this task on everything is tried anew; tries are counted on."""
+        if run.process is None:
+            self.actors.append(run)
+        else:
+            run.process.kill()
+        run.task, run.failed = task, False
+        run.allowed[task:] = [tried + TRIES for tried in run.tried[task:]]
+        self._try(run)
 
 
 def _task(run: DagRun) -> Task:

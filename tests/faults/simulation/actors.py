@@ -136,7 +136,7 @@ class SimulatedProcess:
             raise KilledError
         if session is not None and self._session is None:
             self._session = session
-        if self._armed is not None and self._can_strike(name):
+        if self._armed is not None and self._can_strike(name, session):
             if not self._left:
                 self._hit(name, session)
             self._left -= 1
@@ -146,9 +146,10 @@ class SimulatedProcess:
         if begins:
             self._begin()
 
-    def _can_strike(self, name: str) -> bool:
+    def _can_strike(self, name: str, session: MemoryLedger | None) -> bool:
+        """COMMITs are those of its own session: what becomes of an executor's is Spark's affair."""
         if self._armed in _COMMITS:
-            return name == _COMMITS[self._armed]
+            return name == _COMMITS[self._armed] and session is self._session
         return name not in COMMITS or self._armed is not Strike.ERROR
 
     def _stop_here(self) -> None:

@@ -7,9 +7,10 @@ from uuid import UUID
 from faults.checker.facts import Stream
 from faults.memory import Cluster, Log, Topic
 from faults.moves import TOPIC
-from faults.operations import AddPartitions, Arrive, CreateAgain, CutLog, DeleteTopic, Operation, Retain
+from faults.operations import AddPartitions, Arrive, CreateAgain, CutLog, DeleteTopic, Operation, Retain, SwapCluster
 
 MOST_PARTITIONS = 4
+_OTHER = "another cluster"
 
 
 class SimulatedKafka:
@@ -26,6 +27,8 @@ class SimulatedKafka:
         self.partitions = 0
         """How many the topic has, or had before it was deleted."""
         self._incarnation = incarnation - 1
+        self._elsewhere: tuple[str, dict[str, Topic]] | None = None
+        """The cluster that is not at the declared address now, while another one is."""
         self._reached: dict[tuple[UUID, int], int] = {}
         """Where logs ended before they were cut."""
         self._create(ends)
@@ -43,8 +46,18 @@ class SimulatedKafka:
         """One thing; nothing where there is no topic that it could happen to."""
         if isinstance(operation, CreateAgain):
             self._create(operation.ends)
+        elif isinstance(operation, SwapCluster):
+            self._swap()
         elif self._topic is not None:
             self._happen(self._topic, operation)
+
+    def _swap(self) -> None:
+        cluster, self._elsewhere = self.cluster, self._elsewhere or (_OTHER, {})
+        before = cluster.cluster_id, cluster.topics
+        cluster.cluster_id, cluster.topics = self._elsewhere
+        self._elsewhere = before
+        if self._topic is None and cluster.cluster_id == _OTHER:
+            self._create([7] * self.partitions)
 
     def _happen(self, topic: Topic, operation: Operation) -> None:
         match operation:
@@ -65,8 +78,10 @@ class SimulatedKafka:
             case DeleteTopic():
                 self.cluster.delete(TOPIC)
 
-    def heal(self) -> None:
-        """The topic is there, and each log has grown past all that it ever held."""
+    def heal(self, followed: str | None = None) -> None:
+        """The cluster answers that the ledger follows, the topic is there, and each log has grown past all that it ever held."""
+        if followed not in {None, self.cluster.cluster_id}:
+            self._swap()
         if self._topic is None:
             self._create([5] * self.partitions)
         for number, log in enumerate(self._topic.logs):

@@ -68,7 +68,7 @@ def _so_far(world: World) -> list[Problem]:
         Problem(f"unexpected {type(error).__name__}", "".join(traceback.format_exception(error)))
         for error in world.scheduler.unexpected
     ]
-    return unexpected + [Problem("at a commit", text) for text in world.watcher.broken]
+    return unexpected + [Problem("on the way", text) for text in world.broken]
 
 
 def _in_the_end(world: World) -> list[Problem]:

@@ -6,10 +6,10 @@ from faults.simulation.tally import Tally
 
 
 class Watcher:
-    """Remembers what it found wrong."""
+    """Adds what it finds to `broken`."""
 
-    def __init__(self, database: MemoryDatabase, tally: Tally) -> None:
-        self.broken: list[str] = []
+    def __init__(self, database: MemoryDatabase, tally: Tally, broken: list[str]) -> None:
+        self._broken = broken
         self._database = database
         self._tally = tally
         self._counting: list[Batch | Event] = []
@@ -44,7 +44,7 @@ class Watcher:
 
     def _check_head(self, old: object, new: Stream) -> None:
         if isinstance(old, Stream) and new.next_offset < old.next_offset:
-            self.broken.append(f"the head of {new} went back from {old.next_offset}")
+            self._broken.append(f"the head of {new} went back from {old.next_offset}")
 
     def _check_tiles(self, stream: Stream) -> None:
         at = stream.start_offset
@@ -53,6 +53,6 @@ class Watcher:
                 break
             at = piece.end
         if at < stream.next_offset:
-            self.broken.append(
+            self._broken.append(
                 f"coverage of {stream} does not tile [{stream.start_offset}, {stream.next_offset}): it ends at {at}"
             )

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -13,8 +13,9 @@ from uuid import UUID
 from faults import records
 from faults.drawing import Beginning
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink
-from faults.moves import TOPIC, Task, actor, perform
+from faults.moves import TOPIC, Advance, Task, actor, perform
 from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
+from faults.simulation import promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
 from faults.simulation.kafka import SimulatedKafka
 from faults.simulation.spark import SimulatedSpark
@@ -38,10 +39,12 @@ class SimulatedSurroundings:
     ledger: MemoryLedger
     broker: MemoryBroker
     pipeline: Pipeline
+    check_written: Callable[[Sequence[int]], None]
 
     def write(self, batch_ids: Sequence[int], writer: Any) -> None:
         """The real job, down to where Spark begins."""
         write_batches.write_all(self.ledger, self.pipeline, batch_ids, writer)
+        self.check_written(batch_ids)
 
 
 class World:
@@ -50,11 +53,13 @@ class World:
     def __init__(self, beginning: Beginning, tally: Tally) -> None:
         self.tally = tally
         self.database = MemoryDatabase(self._on_statement)
-        self.watcher = Watcher(self.database, tally)
+        self.broken: list[str] = []
+        """What was found that must not be."""
+        self.watcher = Watcher(self.database, tally, self.broken)
         self.scheduler = Scheduler(self.database, tally)
         self.kafka = SimulatedKafka(self._on_question, beginning.incarnation, beginning.ends)
         self.sink = MemorySink(self.database, TABLE, records.OUTPUT, item="item")
-        self.spark = SimulatedSpark(self.scheduler, self.kafka.cluster, self.sink)
+        self.spark = SimulatedSpark(self.scheduler, self.kafka.cluster, self.sink, self.broken)
         self.pipeline = _declared(
             beginning.delivery, beginning.gaps, beginning.start, beginning.batch_records, beginning.run_batches
         )
@@ -69,7 +74,15 @@ class World:
     def _perform(self, task: Task) -> list[int] | None:
         with MemoryLedger(self.database, actor=actor(task)) as ledger:
             broker = MemoryBroker(self.kafka.cluster, self.pipeline.source)
-            return perform(task, SimulatedSurroundings(ledger, broker, self.pipeline))
+            before = promises.given_to(self.database, PIPELINE, task.run) if isinstance(task, Advance) else []
+            result = perform(task, SimulatedSurroundings(ledger, broker, self.pipeline, self._check_written))
+            if self.database.holder is None:  # else what is seen may be taken back
+                self.broken += promises.kept(self.database, PIPELINE, task, before, result)
+            return result
+
+    def _check_written(self, batch_ids: Sequence[int]) -> None:
+        if self.database.holder is None:
+            self.broken += promises.unwritten(self.database, batch_ids)
 
     def batches(self) -> list[int]:
         """See `faults.playing.Stage`."""
@@ -97,7 +110,7 @@ class World:
             case Heal():
                 self.spark.refuses = False
                 self._redeclare(gaps="allowed", limits=LARGE)
-                self.kafka.heal()
+                self.kafka.heal(next((stream.cluster_id for stream in self.database.streams.values()), None))
             case _:
                 self.kafka.happen(operation)
 
@@ -147,7 +160,9 @@ class World:
         }
         before = {(room, name): getattr(room, name, print) for room, name in doors}
         os.environ["TIDELINE_LEDGER_URL"] = "memory"
-        logging.getLogger("tideline").setLevel(logging.CRITICAL)  # what is said in a hundred schedules a second nobody reads
+        logging.getLogger("tideline").setLevel(
+            logging.CRITICAL
+        )  # what is said in a hundred schedules a second nobody reads
         try:
             for (room, name), door in doors.items():
                 setattr(room, name, door)
