@@ -131,7 +131,8 @@ class Cluster:
     topics: dict[str, Topic] = field(default_factory=dict)
     heads: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     """By consumer group, what was committed to it."""
-    _incarnations: int = 0
+    incarnations: int = 0
+    """How many topics there have been: the next one has the following number as its id."""
 
     def create(
         self,
@@ -141,11 +142,11 @@ class Cluster:
         compacted: bool = False,
         retention_ms: int | None = None,
     ) -> Topic:
-        """A topic with so many records in each partition, in the place of one of that name. Each has a new id, counted from 1."""
-        self._incarnations += 1
+        """A topic with so many records in each partition, in the place of one of that name; under a new id."""
+        self.incarnations += 1
         self.topics[name] = Topic(
             name=name,
-            topic_id=topic_id or UUID(int=self._incarnations),
+            topic_id=topic_id or UUID(int=self.incarnations),
             logs=[Log(end) for end in ends],
             compacted=compacted,
             retention_ms=retention_ms,

@@ -15,6 +15,9 @@ from tideline.ledger.connection import Ledger, unreachable
 TABLES = (attempts, batches, coverage, events, ranges, rejects, runs, staged, statements, streams)
 """The modules that hold the verbs."""
 
+_ENDING = ("08", "57P", "25P03")
+"""SQLSTATEs with which a server ends a session."""
+
 
 class MemoryLedger(Ledger):
     """A session; cheap. Its transactions, and what becomes of its errors, are those of `Ledger`."""
@@ -131,8 +134,10 @@ class Connection:
             raise psycopg2.OperationalError("server closed the connection unexpectedly")
 
     def _lose_if_lost(self, error: BaseException) -> None:
-        """A dropped connection has no SQLSTATE; the server rolls its transaction back."""
-        if isinstance(error, psycopg2.OperationalError) and error.pgcode is None:
+        """A dropped connection has no SQLSTATE, one that the server ends has; its transaction is rolled back in both cases."""
+        if isinstance(error, psycopg2.Error) and (
+            error.pgcode.startswith(_ENDING) if error.pgcode else isinstance(error, psycopg2.OperationalError)
+        ):
             self.rollback()
             self.closed = 2
 

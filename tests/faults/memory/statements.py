@@ -1,5 +1,6 @@
-"""Statements of the Postgres sink over output and staging tables in memory. Its Python runs unchanged."""
+"""Statements of the Spark job over output and staging tables in memory. The Python of its sink runs unchanged."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -158,6 +159,39 @@ def insert_redriven(
             _insert(db, _target(db, target), columns, row, owner)
             n_inserted += 1
     return n_inserted
+
+
+@composed("spark_jobs", "slice_rejects.sql")
+def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slice_bytes: int) -> Rows:
+    slices: dict[tuple[int, int, int], list[int]] = {}
+    numbers: Counter[int] = Counter()
+    sizes: Counter[int] = Counter()
+    for reject in redriven(db, batch_id):
+        stream_id = reject.stream_id
+        place = stream_id, numbers[stream_id] // slice_records, sizes[stream_id] // slice_bytes
+        slices.setdefault(place, []).append(reject.kafka_offset)
+        numbers[stream_id] += 1
+        sizes[stream_id] += sum(len(part or b"") for part in (reject.key, reject.value, reject.headers))
+    return [
+        {
+            "stream_id": stream_id,
+            "topic": db.streams[stream_id].topic,
+            "partition": db.streams[stream_id].partition,
+            "start_offset": min(offsets),
+            "end_offset": max(offsets) + 1,
+        }
+        for (stream_id, *_), offsets in sorted(slices.items())
+    ]
+
+
+@composed("spark_jobs", "read_rejects.sql")
+def read_rejects(db: MemoryDatabase, *, batch_id: int, stream_id: int, start: int, end: int) -> Rows:
+    names = ("kafka_offset", "kafka_timestamp_ms", "key", "value", "headers")
+    return [
+        {name: getattr(reject, name) for name in names}
+        for reject in redriven(db, batch_id)
+        if reject.stream_id == stream_id and start <= reject.kafka_offset < end
+    ]
 
 
 def _insert(db: MemoryDatabase, table: Table, columns: Composed, row: StagedRow, batch_id: int) -> None:

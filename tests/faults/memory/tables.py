@@ -1,0 +1,92 @@
+"""All that stands in the tables of the real database, against all that stands in memory."""
+
+from itertools import groupby
+from typing import Any
+
+from psycopg2.sql import SQL, Identifier
+
+from asking import query
+from faults.memory.database import MemoryDatabase, Table
+from tideline.ledger.connection import Ledger
+
+_QUERIES = {
+    "pipeline": "SELECT pipeline FROM tideline.pipeline",
+    "stream": "SELECT stream_id, pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text, stopped_because,"
+    " accepted_end FROM tideline.stream",
+    "batch": "SELECT batch_id, pipeline, kind::text, state::text, fence, attempt, dag_id, run_id, seq, supersedes, reason FROM tideline.batch",
+    "batch_range": "SELECT batch_id, stream_id, lower(offsets), upper(offsets), gaps_allowed, reserves, planned_log_start, planned_end, n_read,"
+    " n_written, n_rejected, n_filtered, n_gap, first_read, last_read, published_log_start, published_end, n_bytes FROM tideline.batch_range",
+    "coverage": "SELECT stream_id, lower(offsets), upper(offsets), batch_id, hole::text, reason, decided_by FROM tideline.coverage",
+    "attempt": "SELECT attempt_id, attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid, ended_at IS NOT NULL,"
+    " outcome::text, problem FROM tideline.attempt",
+    "event": "SELECT event_id, actor, action, pipeline, batch_id, stream_id, attempt, from_state, to_state, detail FROM tideline.event",
+    "run_batch": "SELECT pipeline, dag_id, run_id, batch_id, position FROM tideline.run_batch",
+    "redrive": "SELECT batch_id, stream_id, kafka_offset FROM tideline.redrive",
+    "reject": "SELECT stream_id, kafka_offset, batch_id, step, reason, kafka_timestamp_ms, key, value, headers FROM tideline.reject",
+    "staged_count": "SELECT attempt_id, stream_id, first_read, last_read, n_read, n_filtered, n_bytes FROM tideline.staged_count",
+    "staged_reject": "SELECT attempt_id, stream_id, kafka_offset, step, reason, kafka_timestamp_ms, key, value, headers"
+    " FROM tideline.staged_reject",
+    "staging": "SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'",
+}
+
+
+def differences(real: Ledger, database: MemoryDatabase) -> list[str]:
+    """One line for each row that only one of the two has."""
+    memory = _in_memory(database)
+    lines = []
+    for table, text in _QUERIES.items():
+        mine, theirs = [_plain(row) for row in query(real, text)], [tuple(row) for row in memory[table]]
+        if table == "event":
+            mine, theirs = _histories(mine), _histories(theirs)
+        lines += _compared(table, mine, theirs)
+    for (schema, name), table in database.outputs.items():
+        lines += _compared(
+            name, _output(real, schema, name, table), [(*key[:3], *row[1:]) for key, row in table.rows.items()]
+        )
+    return lines
+
+
+def _compared(table: str, mine: list[tuple], theirs: list[tuple]) -> list[str]:
+    only_mine, only_theirs = (sorted(set(map(repr, rows))) for rows in (mine, theirs))
+    return [f"{table}: only in Postgres: {row}" for row in only_mine if row not in only_theirs] + [
+        f"{table}: only in memory: {row}" for row in only_theirs if row not in only_mine
+    ]
+
+
+def _output(real: Ledger, schema: str, name: str, table: Table) -> list[tuple]:
+    text = SQL("SELECT kafka_topic_id, kafka_partition, kafka_offset, tideline_batch, {} FROM {}").format(
+        SQL(", ").join(map(Identifier, table.columns)), Identifier(schema, name)
+    )
+    return [(*row[:4], tuple(row[4:])) for row in query(real, text)]
+
+
+def _histories(events: list[tuple]) -> list[tuple]:
+    """What happened to each batch and stream, in order; what one statement did to several has no order."""
+    by_thing = sorted(events, key=lambda event: (event[4] or 0, event[5] or 0, event[0]))
+    return [(thing, [_detail(event[1:]) for event in rows]) for thing, rows in groupby(by_thing, key=lambda event: event[4:6])]
+
+
+def _plain(row: tuple) -> tuple:
+    return tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+
+
+def _detail(event: tuple) -> tuple:
+    return (*event[:-1], sorted(event[-1].items()))
+
+
+def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
+    return {
+        "pipeline": [(pipeline,) for pipeline in db.pipelines],
+        "stream": list(db.streams.values()),
+        "batch": list(db.batches.values()),
+        "batch_range": [piece for pieces in db.ranges.values() for piece in pieces.values()],
+        "coverage": [piece[1:8] for pieces in db.coverage.values() for piece in pieces.values()],
+        "attempt": [(*a[:10], a.ended_at is not None, a.outcome, a.problem) for a in db.attempts.values()],
+        "event": [(e.event_id, *e[2:]) for e in db.events.values()],
+        "run_batch": [(*run, *given) for run, batches in db.runs.items() for given in batches.items()],
+        "redrive": [(batch_id, *place) for batch_id, places in db.redrives.items() for place in places],
+        "reject": list(db.rejects.values()),
+        "staged_count": [(n, *row) for n, rows in db.staged_counts.items() for row in rows.values()],
+        "staged_reject": [(n, *row) for n, rows in db.staged_rejects.items() for row in rows.values()],
+        "staging": [(name,) for name in db.staging],
+    }
