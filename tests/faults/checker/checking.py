@@ -1,8 +1,9 @@
 """All laws over what was found."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
+from uuid import UUID
 
 from faults.checker import attempts, coverage, ended, heads, history, tallies
 from faults.checker.facts import Found, Truth, Violation
@@ -39,18 +40,21 @@ AT_MOST = 20
 """Of one law: when everything is lost a report need not hold it all."""
 
 
-def violations(found: Found, truth: Truth, *, quiet: bool, pruned: bool = False) -> list[Violation]:
+def violations(
+    found: Found, truth: Truth, *, quiet: bool, follows: Collection[tuple[UUID, int]] = (), pruned: bool = False
+) -> list[Violation]:
     """What does not hold, at most a few of each law and then how many more there are.
 
     Args:
         found: The ledger and the output of one moment.
         truth: What Kafka held, and what the transform makes of it.
         quiet: All faults have ended and every run is through: nothing may be left open.
+        follows: Topic id and partition of all that must have a stream when it is quiet.
         pruned: Upkeep has deleted old events, so that the histories of finished work may begin anywhere.
     """
     ledger = index(found, pruned=pruned)
-    at_rest = chain(ended.jammed(ledger), ended.unread(ledger, truth)) if quiet else ()
-    return few(chain(_of_the_ledger(ledger), records(ledger, truth), at_rest))
+    at_rest = (ended.jammed(ledger), ended.unread(ledger, truth), ended.unfollowed(ledger, follows)) if quiet else ()
+    return few(chain(_of_the_ledger(ledger), records(ledger, truth), *at_rest))
 
 
 def violations_of_the_ledger(found: Found, *, pruned: bool) -> list[Violation]:

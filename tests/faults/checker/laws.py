@@ -38,5 +38,6 @@ LAWS: dict[str, str] = {
     # when everything has come to rest
     "jammed": "No batch is open or waits for its heads, and no stream is stopped.",
     "unread": "The heads stand at the end of the log.",
+    "unfollowed": "Every partition of the topics as they are now has a stream that is not retired.",
 }
 """Each law in one sentence."""

@@ -306,4 +306,8 @@ UPDATE tideline.stream SET state = 'stopped', stopped_because = 'planted' WHERE 
 SELECT pg_temp.change(NULL, 6, 'active', 'stopped');
 
 -- unread: a head before the end
+-- also: unfollowed
 UPDATE tideline.stream SET topic_id = '00000000-0000-0000-0000-000000000003' WHERE stream_id = 6;
+
+-- unfollowed: a stream that is gone
+DELETE FROM tideline.stream WHERE stream_id = 6;
