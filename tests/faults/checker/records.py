@@ -78,9 +78,17 @@ def _owned_as_coverage_says(
 
 
 def places(seen: Iterator[Record], rows: Iterator[Row], rejects: Iterator[Reject]) -> Iterator[Place]:
-    """Three ascending sequences as one."""
+    """Three ascending sequences as one.
+
+    Raises:
+        ValueError: One of them does not ascend: whatever would be said of it would be wrong.
+    """
     record, row, reject = next(seen, NO_RECORD), next(rows, NO_ROW), next(rejects, NO_REJECT)
+    last = -1
     while (offset := min(record.offset, row.offset, reject.offset)) < END:
+        if offset <= last:
+            raise ValueError(f"offset {offset} of records, rows or rejects comes after {last}")
+        last = offset
         here: Record | None = None
         if record.offset == offset:
             here, record = record, next(seen, NO_RECORD)

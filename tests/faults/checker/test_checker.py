@@ -150,6 +150,12 @@ def test_many_rows_pass_in_flat_memory():
         tracemalloc.stop()
 
 
+def test_what_does_not_ascend_is_not_checked_at_all():
+    rows = [Row(1, 1, (1,)), Row(0, 1, (0,))]
+    with pytest.raises(ValueError, match="offset 0 of records, rows or rejects comes after 1"):
+        violations(one_batch(2, lambda stream: iter(rows)), Remembered({}, expected=lambda *_: None), quiet=False)
+
+
 def test_when_everything_is_lost_a_few_are_named_and_the_rest_counted():
     seen = of_records(violations(one_batch(1_000, lambda stream: iter(())), Counting(), quiet=False))
     lost = [violation for violation in seen if violation.law == "lost"]

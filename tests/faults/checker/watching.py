@@ -1,6 +1,7 @@
 """Looks at a ledger and its output while faults go on, many times a second: what may never be seen, not even for a moment."""
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -86,15 +87,21 @@ class Watch:
 
 @contextmanager
 def watch(url: str, pipeline: str, table: str, *, every: float = 0.05, pruned: bool = False) -> Iterator[Watch]:
-    """A thread that looks every so many seconds, and once more at the end: `with watch(...) as seen: ...`, then `seen.violations`."""
+    """A thread that looks every so many seconds, and once more at the end: `with watch(...) as seen: ...`, then `seen.violations`.
+
+    It rests at least as long as it looks: in a long history a look takes longer, and it must not take the machine from those it watches.
+    """
     seen = Watch(url, pipeline, table, pruned=pruned)
     enough = threading.Event()
     trouble: list[BaseException] = []
 
     def go_on() -> None:
         try:
-            while not enough.wait(every):
+            took = 0.0
+            while not enough.wait(max(every, took)):
+                began = time.monotonic()
                 seen.look()
+                took = time.monotonic() - began
             seen.look()
         except BaseException as error:  # noqa: BLE001 - raised where the watch ends
             trouble.append(error)
