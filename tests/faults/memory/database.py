@@ -1,11 +1,12 @@
 """The ledger's database in memory: its tables, its clock, and the one transaction that is open."""
 
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 from uuid import UUID
 
 from faults.memory.refusals import law
+from faults.memory.registry import Statement
 from faults.memory.rows import (
     Attempt,
     Batch,
@@ -90,6 +91,10 @@ class MemoryDatabase:
         """Tell whoever watches what comes next."""
         if self.on_step is not None:
             self.on_step(session, name)
+
+    def carry_out(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
+        """One statement of the open transaction: its rows, or how many it has touched."""
+        return statement.function(self, **parameters, **statement.filled)
 
     def next_id(self, table: str) -> int:
         """From a sequence: never given again, even if the transaction is rolled back."""

@@ -1,6 +1,6 @@
 """A session with the ledger in memory: the real `Ledger`, whose connection carries out statements in Python."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg2
@@ -9,7 +9,9 @@ from psycopg2.sql import Composable
 from faults.memory import attempts, batches, coverage, events, ranges, rejects, runs, staged, statements, streams
 from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import refusal
-from faults.memory.registry import VERBS, recognised
+from faults.memory.registry import VERBS, Statement, recognised
+from faults.memory.rows import StagedRow
+from faults.memory.statements import COPY
 from tideline.ledger.connection import Ledger, unreachable
 
 TABLES = (attempts, batches, coverage, events, ranges, rejects, runs, staged, statements, streams)
@@ -44,18 +46,20 @@ class MemoryLedger(Ledger):
         return Connection(self)
 
     def rows(self, verb: str, **parameters: Any) -> list:
-        return _rows(self.connection.execute(verb, VERBS[verb], parameters))
+        return _rows(self.connection.execute(VERBS[verb], parameters))
 
     def run(self, verb: str, **parameters: Any) -> int:
-        return _count(self.connection.execute(verb, VERBS[verb], parameters))
+        return _count(self.connection.execute(VERBS[verb], parameters))
 
     def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list:
-        name, function, filled = recognised(query)
-        return _rows(self.connection.execute(name, function, {**parameters, **filled}))
+        return _rows(self.connection.execute(recognised(query), parameters))
 
     def run_sql(self, query: Composable, parameters: Mapping[str, Any]) -> int:
-        name, function, filled = recognised(query)
-        return _count(self.connection.execute(name, function, {**parameters, **filled}))
+        return _count(self.connection.execute(recognised(query), parameters))
+
+    def copy(self, staging: str, columns: tuple[str, ...], rows: list[StagedRow]) -> int:
+        """COPY rows into a staging table; how many."""
+        return self.connection.execute(COPY, {"staging": staging, "columns": columns, "rows": rows})
 
 
 class Connection:
@@ -68,11 +72,11 @@ class Connection:
         self._crashes = session.database.crashes
         self._failed = self._lost = False
 
-    def execute(self, step: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+    def execute(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
         """One statement; it opens a transaction where none is open."""
         self.check()
         try:
-            self._database.step(self.session, step)
+            self._database.step(self.session, statement.name)
             self.check()
             if self._database.holder is not self:
                 self._database.begin(self, self.session.actor)
@@ -81,7 +85,7 @@ class Connection:
                     "in_failed_sql_transaction",
                     "current transaction is aborted, commands ignored until end of transaction block",
                 )
-            return function(self._database, **parameters)
+            return self._database.carry_out(statement, parameters)
         except psycopg2.Error as error:
             self._failed = self._database.holder is self
             self._lose_if_lost(error)

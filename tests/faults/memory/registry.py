@@ -6,7 +6,8 @@ statement returns none.
 
 from collections.abc import Callable, Mapping
 from string import Formatter
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from psycopg2.sql import SQL, Composable, Composed
 
@@ -15,7 +16,20 @@ from tideline.ledger.connection import statement
 Rows = list[dict[str, Any]]
 Function = Callable[..., Rows | int]
 
-VERBS: dict[str, Function] = {}
+
+class Statement(NamedTuple):
+    """What a session is asked to do."""
+
+    name: str
+    """That of its file."""
+    function: Function
+    query: Composable | None
+    """As Postgres gets it; None of a COPY."""
+    filled: Mapping[str, Any] = MappingProxyType({})
+    """What was filled into it, by name."""
+
+
+VERBS: dict[str, Statement] = {}
 """By the name of the file in tideline/ledger/sql/queries."""
 
 _COMPOSED: dict[tuple[str, ...], tuple[str, Function, tuple[str, ...]]] = {}
@@ -24,7 +38,8 @@ _COMPOSED: dict[tuple[str, ...], tuple[str, Function, tuple[str, ...]]] = {}
 
 def verb(function: Function) -> Function:
     """Let a function stand for the verb of its name."""
-    VERBS[function.__name__] = function
+    name = function.__name__
+    VERBS[name] = Statement(name, function, SQL(statement("tideline.ledger", f"sql/queries/{name}.sql")))
     return function
 
 
@@ -41,12 +56,12 @@ def composed(package: str, path: str) -> Callable[[Function], Function]:
     return register
 
 
-def recognised(query: Composable) -> tuple[str, Function, Mapping[str, Any]]:
-    """Name, function and filled-in names of a composed statement."""
+def recognised(query: Composable) -> Statement:
+    """The statement that a query was composed of."""
     parts = query.seq if isinstance(query, Composed) else [query]
     literals = tuple(part.string for part in parts if isinstance(part, SQL))
     if literals not in _COMPOSED:
         raise NotImplementedError(f"not in the ledger in memory: {query}")
     name, function, fields = _COMPOSED[literals]
     filled = (part for part in parts if not isinstance(part, SQL))
-    return name, function, dict(zip(fields, filled, strict=True))
+    return Statement(name, function, query, dict(zip(fields, filled, strict=True)))

@@ -6,7 +6,6 @@ from typing import Any
 from faults.memory.database import MemoryDatabase, Table
 from faults.memory.ledger import MemoryLedger
 from faults.memory.rows import StagedRow
-from faults.memory.statements import staged_rows
 from spark_jobs.sinks import postgres, postgres_output
 from spark_jobs.sinks.postgres import Target
 from spark_jobs.sinks.postgres_types import Column
@@ -38,13 +37,16 @@ class MemorySink:
         return postgres.create_staging(ledger, self.target, attempt)
 
     def copy(self, staging: str, task: int, rows: Iterable[tuple[int, int, tuple]]) -> int:
-        """What one task of Spark stages: stream id, offset and values of each row. How many; it is kept at once, as a COPY is.
+        """What one task of Spark stages: stream id, offset and values of each row. How many; it is a transaction of its own.
 
         Raises:
             psycopg2.errors.UndefinedTable: Somebody has dropped the staging table.
         """
         staged = [StagedRow(stream_id, offset, task, values) for stream_id, offset, values in rows]
-        staged_rows(self._database, staging).extend(staged)
+        if staged:
+            columns = tuple(column.name for column in self.target.columns)
+            with MemoryLedger(self._database, actor="spark task") as ledger, ledger.transaction():
+                ledger.copy(staging, columns, staged)
         return len(staged)
 
     def insert_output(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> InsertOutput:

@@ -9,7 +9,7 @@ from psycopg2.sql import Composed, Identifier
 from faults.memory import staged
 from faults.memory.database import MemoryDatabase, Table
 from faults.memory.refusals import duplicate, refusal
-from faults.memory.registry import Rows, composed
+from faults.memory.registry import Rows, Statement, composed
 from faults.memory.rejects import redriven
 from faults.memory.rows import OutputRow, StagedRow
 
@@ -24,16 +24,24 @@ def _target(db: MemoryDatabase, target: Identifier) -> Table:
     return found
 
 
-def staged_rows(db: MemoryDatabase, name: str) -> list[StagedRow]:
-    """The rows of a staging table."""
+def _staged(db: MemoryDatabase, name: str) -> list[StagedRow]:
     if name not in db.staging:
         raise refusal("undefined_table", f'relation "tideline_staging.{name}" does not exist')
     return db.staging[name]
 
 
+def _copy(db: MemoryDatabase, *, staging: str, columns: tuple[str, ...], rows: list[StagedRow]) -> int:
+    db.put(db.staging, staging, [*_staged(db, staging), *rows])
+    return len(rows)
+
+
+COPY = Statement("copy", _copy, None)
+"""What an executor does; its rows go into these columns beside offset, stream and task."""
+
+
 def _winners(db: MemoryDatabase, staging: Identifier, tasks: Iterable[int]) -> list[StagedRow]:
     won = set(tasks)
-    return [row for row in staged_rows(db, staging.strings[-1]) if row.task in won]
+    return [row for row in _staged(db, staging.strings[-1]) if row.task in won]
 
 
 def _names(columns: Composed) -> tuple[str, ...]:
@@ -69,7 +77,7 @@ def drop_staging(db: MemoryDatabase, *, staging: Identifier) -> int:
 @composed(_SINKS, "discard_rejected.sql")
 def discard_rejected(db: MemoryDatabase, *, staging: Identifier, attempt_id: int, tasks: list[int], **_: Any) -> int:
     rejected, won = db.staged_rejects.get(attempt_id, {}), set(tasks)
-    rows = staged_rows(db, staging.strings[-1])
+    rows = _staged(db, staging.strings[-1])
     kept = [row for row in rows if row.task not in won or (row.stream_id, row.kafka_offset) not in rejected]
     if len(kept) < len(rows):
         db.put(db.staging, staging.strings[-1], kept)
