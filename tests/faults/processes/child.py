@@ -1,6 +1,7 @@
 """What happens in a process: one task or command, done by the real verbs and the real Spark job. Only Kafka and the JVM are replaced."""
 
 import os
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,16 +9,17 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from faults.moves import Task, actor, is_lasting, perform
-from faults.processes import watching
+from faults.processes import kept_sessions, watching
 from faults.processes.gate import Ended, Gate, Kind, Step
 from faults.processes.spark import Again, Spark
 from spark_jobs import heartbeat, reading, write_batches
 from tideline.domain.facts import TopicFacts
-from tideline.errors import FatalError
+from tideline.errors import FatalError, TidelineError
 from tideline.flow import writing
 from tideline.ledger import connection, decisions, keeping
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
+from tideline.ledger.migrate import migrate
 from tideline.pipelines import Pipeline
 
 
@@ -33,20 +35,22 @@ class Timing:
     beat_seconds: float = 0.2
 
 
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """`python -m tideline.ledger.migrate`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
-    """What a process is started for.
+    """What a process is to do."""
 
-    Attributes:
-        tasks: One after the other. Where one has nothing to do, or fails, those behind it are left out.
-        url: The ledger, through the proxy.
-        watched: Whether each step waits for the conductor.
-    """
-
-    tasks: tuple[Task, ...]
+    tasks: tuple[Task | Migrate, ...]
+    """One after the other. What follows one that fails or has nothing to do is left out."""
     pipeline: Pipeline
     url: str
+    """The ledger."""
     watched: bool = True
+    """Whether each step waits for the conductor."""
     timing: Timing = Timing()
     again: Mapping[int, Again] = field(default_factory=dict)
 
@@ -92,26 +96,51 @@ class Here:
 def run(errand: Errand, pipe: Connection) -> None:
     """Do the errand, and say how it ended."""
     gate = Gate(pipe, watched=errand.watched)
+    if errand.watched:
+        watching.install(gate, (errand.pipeline.folder / "target.sql").read_text(encoding="utf-8"))
+    gate.end(_done(errand, gate))
+
+
+def serve(pipe: Connection) -> None:
+    """Do one errand after the other, with sessions that are kept: for what nobody strikes."""
+    kept_sessions.install()
+    gate = Gate(pipe, watched=False)
+    while True:
+        try:
+            errand = pipe.recv()
+        except EOFError:
+            return
+        gate.end(_done(errand, gate))
+
+
+def _done(errand: Errand, gate: Gate) -> Ended:
     broker = RemoteBroker(gate)
+    spark = Spark(gate, errand.again)
     _set(errand.timing)
     os.environ["TIDELINE_LEDGER_URL"] = errand.url
-    spark = Spark(gate, errand.again)
     write_batches.session = lambda _: spark
     write_batches.Broker = lambda _: broker
     reading.read = Spark.kafka
-    watching.install(gate, (errand.pipeline.folder / "target.sql").read_text(encoding="utf-8"))
     batch_ids = None
     try:
         for task in errand.tasks:
-            with Ledger(errand.url, actor=actor(task)) as ledger:
-                batch_ids = perform(task, Here(ledger, broker, errand.pipeline))
+            batch_ids = _do(task, errand, broker)
             if batch_ids == []:
                 break
         gate.reach(Step(name="end", kind=Kind.END))
-    except BaseException as error:  # noqa: BLE001 - whatever it was, it ends this process and nothing else
-        gate.end(Ended(error=type(error).__name__, text=str(error), lasting=is_lasting(error)))
-    else:
-        gate.end(Ended(batch_ids=batch_ids))
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it ends this errand and nothing else
+        text = str(error) if isinstance(error, TidelineError) else traceback.format_exc()
+        return Ended(error=type(error).__name__, text=text, lasting=is_lasting(error))
+    return Ended(batch_ids=batch_ids)
+
+
+def _do(task: Task | Migrate, errand: Errand, broker: RemoteBroker) -> list[int] | None:
+    if isinstance(task, Migrate):
+        with Ledger(errand.url, actor="migrate") as ledger:
+            migrate(ledger)
+        return None
+    with Ledger(errand.url, actor=actor(task)) as ledger:
+        return perform(task, Here(ledger, broker, errand.pipeline))
 
 
 def _set(timing: Timing) -> None:

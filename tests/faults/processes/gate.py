@@ -31,6 +31,8 @@ class Step:
     """The process's end of the connection."""
     inside: bool = False
     """Whether a transaction is open."""
+    table: str = ""
+    """Of a COPY."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg2
-from psycopg2.extensions import parse_dsn
+from psycopg2.extensions import make_dsn, parse_dsn
 
 from cutting_proxy import CuttingProxy
 from faults import records
+from faults.checker.reading import snapshot
 from faults.moves import TOPIC
+from faults.processes.process import Stagehand
 from faults.processes.zygote import Zygote
+from tideline.ledger import migrate as migrating
 from tideline.ledger.connection import Ledger
-from tideline.ledger.migrate import migrate
+from tideline.ledger.migrate import migrate, migrations
 from tideline.local.postgres import Postgres
 from tideline.pipelines import Pipeline
 
@@ -37,9 +42,11 @@ class Ground:
         self.zygote = zygote
         self.proxy = proxy
         self.url = server.url(DATABASE)
+        self.stagehand = Stagehand(*zygote.start(None))
         self._folder = folder
         self._declared = 0
-        self._session: psycopg2.extensions.connection | None = None
+        self._sessions: dict[str, psycopg2.extensions.connection] = {}
+        self._snapshots: dict[str, psycopg2.extensions.connection] = {}
 
     def declare(self, **source: object) -> Pipeline:
         """One more pipeline, with a table of its own; `source` holds more keys of that section, and those of `limits`."""
@@ -59,33 +66,69 @@ class Ground:
             "sink": {"table": f"ads.{name}", "item": "item"},
             "limits": limits,
             "rejects": {"fail_above": 1.0},
+            "upkeep": {"events_days": 1},
             "name": name,
             "folder": folder,
         }
         (folder / "target.sql").write_text(records.TARGET.replace("ads.output", f"ads.{name}"))
-        transform(folder, corrected=False)
+        put_transform(folder, corrected=False)
         return Pipeline.model_validate(raw, context=name)
 
-    def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    def urls(self, database: str | None = None) -> tuple[str, str]:
+        """Of a database, by default the one with the ledger: straight to the server, and through the proxy."""
+        name = database or DATABASE
+        return self.server.url(name), make_dsn(self.proxy.url, dbname=name)
+
+    def query(self, sql: str, *parameters: object, url: str | None = None) -> list[tuple[Any, ...]]:
         """One statement, from outside of all that is tested."""
-        if self._session is None or self._session.closed:
-            self._session = psycopg2.connect(self.url)
-            self._session.autocommit = True
+        url = url or self.url
+        session = self._sessions.get(url)
+        if session is None or session.closed:
+            session = self._sessions[url] = psycopg2.connect(url)
+            session.autocommit = True
         try:
-            with self._session.cursor() as cursor:
-                cursor.execute(sql, parameters)
+            with session.cursor() as cursor:
+                cursor.execute(sql, parameters or None)
                 return cursor.fetchall() if cursor.description else []
         except (psycopg2.OperationalError, psycopg2.InterfaceError):
-            self._session.close()
+            session.close()
             raise
 
+    @contextmanager
+    def database(self, migrated: int) -> Iterator[str]:
+        """One of its own, with so many migrations."""
+        self._declared += 1
+        name = f"migrations_{self._declared}"
+        self.query(f"CREATE DATABASE {name} TEMPLATE template0")
+        try:
+            if migrated:
+                some = dict(islice(migrations().items(), migrated))
+                with (
+                    patch.object(migrating, "migrations", lambda: some),
+                    Ledger(self.server.url(name), actor="harness") as ledger,
+                ):
+                    migrate(ledger)
+            yield name
+        finally:
+            for sessions in (self._sessions, self._snapshots):
+                if self.server.url(name) in sessions:
+                    sessions.pop(self.server.url(name)).close()
+            self.query(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def snapshot(self, url: str) -> psycopg2.extensions.connection:
+        """A session for the checker; roll it back after use."""
+        session = self._snapshots.get(url)
+        if session is None or session.closed:
+            session = self._snapshots[url] = snapshot(url, "checker")
+        return session
+
     def close(self) -> None:
-        """End the session."""
-        if self._session is not None:
-            self._session.close()
+        """End the sessions."""
+        for session in (*self._sessions.values(), *self._snapshots.values()):
+            session.close()
 
 
-def transform(folder: Path, *, corrected: bool) -> None:
+def put_transform(folder: Path, *, corrected: bool) -> None:
     """Put a pipeline's transform.py in place: the one that refuses a name, or the corrected one."""
     (folder / "transform.py").write_text(records.TRANSFORM.format(refuses=not corrected))
 
@@ -101,6 +144,9 @@ def ground(folder: Path) -> Iterator[Ground]:
             server.ensure_database(DATABASE)
             with Ledger(server.url(DATABASE), actor="harness") as ledger:
                 migrate(ledger)
+                # An ADBC session reads all types that there are, for longer than a small batch takes: a third of them is of these views.
+                ledger.connection.cursor().execute("DROP SCHEMA information_schema CASCADE")
+                ledger.connection.commit()
             with CuttingProxy(server.url(DATABASE)) as proxy:
                 place = Ground(folder, server, zygote, proxy)
                 yield place

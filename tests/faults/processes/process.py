@@ -7,7 +7,10 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+from faults.processes.child import Errand
 from faults.processes.gate import Answer, Ended, Question, Step
+
+PATIENCE_SECONDS = 60
 
 
 class HangsError(AssertionError):
@@ -58,15 +61,10 @@ class LiveProcess:
 
     def go(self, error: BaseException | None = None) -> None:
         """Let it do the step, or let this happen to it instead."""
-        value = None
-        if error is None and self._question is not None:
-            try:
-                value = self._answer(self._question)
-            except Exception as refused:  # noqa: BLE001 - what the broker says
-                error = refused
+        answer = Answer(error=error) if error is not None else answered(self._question, self._answer)
         self.at = self._question = None
         with suppress(BrokenPipeError):
-            self._pipe.send(Answer(value, error))
+            self._pipe.send(answer)
 
     def kill(self) -> None:
         """SIGKILL; returns when nothing of it is left."""
@@ -90,3 +88,44 @@ class LiveProcess:
     def _part(self) -> None:
         self.gone = True
         self._pipe.close()
+
+
+def finished(process: LiveProcess) -> Ended:
+    """Let it go on to its end; what came of it.
+
+    Raises:
+        HangsError: It does not end.
+    """
+    while not process.gone:
+        if not process.hear(PATIENCE_SECONDS):
+            raise HangsError(f"process {process.pid} does nothing for {PATIENCE_SECONDS} s")
+        if not process.gone:
+            process.go()
+    return process.outcome or Ended(error="killed")
+
+
+class Stagehand:
+    """Does what nobody strikes, one errand after the other."""
+
+    def __init__(self, pid: int, pipe: Connection) -> None:
+        self.pid = pid
+        self._pipe = pipe
+
+    def do(self, errand: Errand, answer: Callable[[Question], Any]) -> Ended:
+        """The errand, from beginning to end."""
+        self._pipe.send(errand)
+        while True:
+            if not self._pipe.poll(PATIENCE_SECONDS):
+                raise HangsError(f"{errand.tasks} is not done after {PATIENCE_SECONDS} s")
+            message = self._pipe.recv()
+            if isinstance(message, Ended):
+                return message
+            self._pipe.send(answered(message, answer))
+
+
+def answered(question: Question | None, answer: Callable[[Question], Any]) -> Answer:
+    """What Kafka says, or how it refuses."""
+    try:
+        return Answer(None if question is None else answer(question))
+    except Exception as refused:  # noqa: BLE001 - what the broker says
+        return Answer(error=refused)

@@ -60,9 +60,9 @@ def install(gate: Gate, target: str) -> None:
     psycopg2.connect = watched
     ingest = adbc_driver_manager.dbapi.Cursor.adbc_ingest
 
-    def copy(cursor: Any, *arguments: Any, **options: Any) -> int:
-        gate.reach(Step(name="task: COPY", kind=Kind.COPY))
-        return int(ingest(cursor, *arguments, **options))
+    def copy(cursor: Any, table: str, *arguments: Any, **options: Any) -> int:
+        gate.reach(Step(name="task: COPY", kind=Kind.COPY, table=table))
+        return int(ingest(cursor, table, *arguments, **options))
 
     adbc_driver_manager.dbapi.Cursor.adbc_ingest = copy
 

@@ -37,8 +37,8 @@ class Zygote:
         self._control.close()
         os.waitpid(self._pid, 0)
 
-    def start(self, errand: Errand) -> tuple[int, Connection]:
-        """A process that does the errand: its pid, and the pipe to it."""
+    def start(self, errand: Errand | None) -> tuple[int, Connection]:
+        """A process that does the errand, or all that are sent to it: its pid, and the pipe to it."""
         mine, its = Pipe()
         text = pickle.dumps(errand)
         with its:
@@ -64,10 +64,19 @@ def _serve(control: socket.socket) -> NoReturn:
         if pid == 0:
             control.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            child.run(pickle.loads(text), Connection(descriptors[0]))
-            os._exit(0)
+            _be_a_child(pickle.loads(text), Connection(descriptors[0]))
         os.close(descriptors[0])
         control.sendall(_LENGTH.pack(pid))
+
+
+def _be_a_child(errand: Errand | None, pipe: Connection) -> NoReturn:
+    try:
+        if errand is None:
+            child.serve(pipe)
+        else:
+            child.run(errand, pipe)
+    finally:
+        os._exit(0)
 
 
 def _exactly(source: socket.socket, length: int) -> bytes:

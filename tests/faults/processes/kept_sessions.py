@@ -1,0 +1,62 @@
+"""Sessions that outlive their use: a new one costs the server more than all that a small task asks it. For processes that nobody strikes."""
+
+from collections import defaultdict
+from contextlib import suppress
+from typing import Any
+
+import adbc_driver_postgresql.dbapi as adbc
+import psycopg2
+from psycopg2.extensions import connection
+
+_idle: dict[str, list["Kept"]] = defaultdict(list)
+_idle_adbc: dict[str, adbc.Connection] = {}
+
+
+class Kept(connection):
+    """A session that comes back when it is closed."""
+
+    url = ""
+
+    def close(self) -> None:
+        """Let the next one have it."""
+        with suppress(psycopg2.Error):
+            self.rollback()
+            _idle[self.url].append(self)
+
+
+def install() -> None:
+    """From now on a session of this process that is closed is the next one to be opened."""
+    connect, connect_adbc = psycopg2.connect, adbc.connect
+
+    def kept(url: str, **options: Any) -> connection:
+        while _idle[url]:
+            session = _idle[url].pop()
+            if _lives(session):
+                return session
+        session = connect(url, **{**options, "connection_factory": Kept})
+        session.url = url
+        return session
+
+    def kept_adbc(url: str, **options: Any) -> adbc.Connection:
+        if url not in _idle_adbc:
+            _idle_adbc[url] = connect_adbc(url, **options)
+            _idle_adbc[url].close = lambda: None
+        return _idle_adbc[url]
+
+    psycopg2.connect = kept
+    adbc.connect = kept_adbc
+
+
+def forget() -> None:
+    """The server has crashed."""
+    _idle_adbc.clear()
+
+
+def _lives(session: connection) -> bool:
+    try:
+        with session.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        session.rollback()
+    except psycopg2.Error:
+        return False
+    return True

@@ -1,0 +1,227 @@
+"""What is done to a process before one of its steps, and how each verb is gone through: struck, done again, healed and checked."""
+
+import os
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cutting_proxy import cut_after, cut_before
+from faults.processes.child import Timing
+from faults.processes.gate import Kind, Step
+from faults.processes.ground import Ground
+from faults.processes.process import LiveProcess
+from faults.processes.scene import Scene, finished
+from faults.processes.verbs import VERBS, Deed, Verb
+from faults.simulation.kafka import SimulatedKafka
+from tideline.errors import RetryableError
+
+_CASES_IN_ONE = 8
+"""Scene: its history gets longer, and to look through it takes longer."""
+IDLE_MS = 300
+"""After which the server ends the transaction of somebody who is frozen."""
+
+
+class Fault(StrEnum):
+    """The columns of the matrix."""
+
+    KILLED = "killed"
+    ERROR = "error"
+    FROZEN = "frozen"
+    CUT = "cut off"
+    KEPT = "kept, cut off"
+    """The COMMIT is carried out, and its answer lost."""
+    KEPT_KILLED = "kept, killed"
+    """The COMMIT is carried out, and nobody is left to hear the answer."""
+
+
+def faults_of(kind: Kind) -> tuple[Fault, ...]:
+    """What can happen to a step."""
+    match kind:
+        case Kind.COMMIT:
+            return tuple(Fault)
+        case Kind.END:
+            return (Fault.KILLED, Fault.FROZEN)
+        case _:
+            return (Fault.KILLED, Fault.ERROR, Fault.FROZEN, Fault.CUT)
+
+
+class InjectedError(Exception):
+    """Nobody has expected it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One fault at one step of a verb."""
+
+    verb: str
+    step: str
+    fault: Fault
+
+    @property
+    def name(self) -> str:
+        """As pytest's -k takes it."""
+        return ".".join(
+            "-".join("".join(c if c.isalnum() or c in "_-" else " " for c in part).split())
+            for part in (self.verb, self.step, self.fault)
+        )
+
+
+class WrongEndError(AssertionError):
+    """Not all is as it must be after a fault."""
+
+
+def steps_of(process: LiveProcess) -> Iterator[tuple[str, Step]]:
+    """Each step before which the process waits, with a name that tells repetitions apart; whoever takes the next one lets it go on."""
+    seen: dict[str, int] = {}
+    while process.hear(30) and process.at is not None:
+        number = seen[process.at.name] = seen.get(process.at.name, 0) + 1
+        yield (process.at.name if number == 1 else f"{process.at.name} ({number})"), process.at
+        if process.at is not None:
+            process.go()
+
+
+def recorded(ground: Ground, verb_name: str) -> list[tuple[str, Step]]:
+    """The steps of a verb that nothing happens to."""
+    with prepared(ground, VERBS[verb_name]) as (scene, deed):
+        process = scene.start(deed.task)
+        found = list(steps_of(process))
+        if not process.outcome or process.outcome.error:
+            raise WrongEndError(f"{verb_name} without faults: {process.outcome}")
+        _settle(scene, deed)
+        return found
+
+
+@contextmanager
+def prepared(ground: Ground, verb: Verb, scene: Scene | None = None) -> Iterator[tuple[Scene, Deed]]:
+    """A scene in which the verb has something to do: the one that is given, or a new one."""
+    if verb.migrated is not None:
+        with ground.database(verb.migrated) as name:
+            scene = Scene(ground, ground.declare(), SimulatedKafka(_unheard, 1, (3,)), database=name)
+            yield scene, verb.prepare(scene)
+        return
+    if scene is None:
+        scene = Scene(ground, ground.declare(), SimulatedKafka(_unheard, 1, (0,) * verb.first or (11,)))
+        if not verb.first:
+            scene.load()
+    yield scene, verb.prepare(scene)
+
+
+def _unheard(*_: object) -> None:
+    """Nobody wants to know what the broker is asked."""
+
+
+def outcomes(ground: Ground, cases: Sequence[Case]) -> list[str]:
+    """What was found wrong in each case of one verb; nothing where all is as it must be."""
+    verb = VERBS[cases[0].verb]
+    scene = None
+    found = []
+    for number, case in enumerate(cases):
+        try:
+            with prepared(ground, verb, scene) as (now, deed):
+                _go_through(now, deed, case)
+            found.append("")
+            scene = None if verb.first or verb.migrated is not None or number % _CASES_IN_ONE == 0 else now
+        except Exception:  # noqa: BLE001 - the test says it
+            found.append(traceback.format_exc())
+            scene = None
+    return found
+
+
+def _go_through(scene: Scene, deed: Deed, case: Case) -> None:
+    """Strike at the step, do what people and Airflow do, and check."""
+    frozen = case.fault is Fault.FROZEN
+    process = scene.start(deed.task, timing=Timing(idle_ms=IDLE_MS) if frozen else Timing())
+    try:
+        step = _reach(process, case.step)
+        _strike(scene, process, step, case.fault)
+        if not frozen:
+            finished(process)
+        _settle(scene, deed)
+        if frozen:
+            _thaw(scene, process, step)
+    finally:
+        process.kill()
+
+
+def _reach(process: LiveProcess, wanted: str) -> Step:
+    for name, step in steps_of(process):
+        if name == wanted:
+            return step
+    raise WrongEndError(f"it ended before that step: {process.outcome}")
+
+
+def _thaw(scene: Scene, process: LiveProcess, step: Step) -> None:
+    """All has been done without it: now that it goes on it may say that it is too late, and nothing else."""
+    _outwait(scene, step)
+    before = scene.everything()
+    process.thaw()
+    ended = finished(process)
+    if (after := scene.everything()) != before:
+        raise WrongEndError(f"it has changed something when it came back ({ended}): {before} -> {after}")
+    _check(scene)
+
+
+def _strike(scene: Scene, process: LiveProcess, step: Step, fault: Fault) -> None:
+    proxy = scene.ground.proxy
+    match fault:
+        case Fault.KILLED:
+            process.kill()
+        case Fault.ERROR:
+            process.go(InjectedError("an error that nobody has expected"))
+        case Fault.FROZEN:
+            process.freeze()
+            process.go()
+        case Fault.CUT if step.kind is Kind.ASK:
+            process.go(RetryableError("the brokers did not answer within 10 s", next_step="wait"))
+        case Fault.CUT if step.kind is Kind.COPY:
+            proxy.at(f'"{step.table}"', cut_before)
+            process.go()
+        case Fault.CUT:
+            proxy.cut(step.port)
+            process.go()
+        case Fault.KEPT:
+            proxy.at("COMMIT", cut_after, port=step.port)
+            process.go()
+        case Fault.KEPT_KILLED:
+            proxy.at("COMMIT", _kill_after(process), port=step.port)
+            process.go()
+
+
+def _kill_after(process: LiveProcess):
+    def act(server: socket.socket, data: bytes) -> bool:
+        server.sendall(data)
+        assert server.recv(1 << 20)
+        os.kill(process.pid, signal.SIGKILL)
+        return False
+
+    return act
+
+
+def _settle(scene: Scene, deed: Deed) -> None:
+    """What was struck is done again, and the next run finds the rest."""
+    again = scene.through(*deed.again)
+    if again.error not in {"", "FatalError"}:
+        raise WrongEndError(f"done again it fails: {again.error}: {again.text}")
+    if not deed.done():
+        raise WrongEndError(f"done again it has not done what it is for: {again}")
+    scene.load()
+    _check(scene)
+
+
+def _check(scene: Scene) -> None:
+    if found := scene.violations(quiet=True):
+        raise WrongEndError("\n".join(map(str, found)))
+
+
+def _outwait(scene: Scene, step: Step) -> None:
+    """Until the server has given up on a transaction of which nobody has heard for long."""
+    deadline = time.monotonic() + 10
+    while step.inside and scene.query("SELECT 1 FROM pg_stat_activity WHERE pid = %s", step.backend):
+        if time.monotonic() > deadline:
+            raise WrongEndError("the server still waits for the frozen process")
+        time.sleep(0.02)
