@@ -185,7 +185,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class SwapCluster:
-    """Another cluster answers at the declared address, with a topic of the same name; or the right one does again."""
+    """From now on another cluster answers at the declared address, with a topic of the same name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ class SimulatedKafka:
         self.partitions = 0
         """How many the topic has, or had before it was deleted."""
         self._incarnation = incarnation - 1
-        self._elsewhere: tuple[str, dict[str, Topic]] | None = None
-        """The cluster that is not at the declared address now, while another one is."""
+        self._elsewhere: tuple[str, dict[str, Topic]] = (_OTHER, {})
+        """The cluster that is not at the declared address."""
         self._reached: dict[tuple[UUID, int], int] = {}
         """Where logs ended before they were cut."""
         self._create(ends)
@@ -47,16 +47,21 @@ class SimulatedKafka:
         if isinstance(operation, CreateAgain):
             self._create(operation.ends)
         elif isinstance(operation, SwapCluster):
-            self._swap()
+            if not self.is_swapped:
+                self._swap()
         elif self._topic is not None:
             self._happen(self._topic, operation)
 
+    @property
+    def is_swapped(self) -> bool:
+        """Whether another cluster answers than at the beginning."""
+        return self.cluster.cluster_id == _OTHER
+
     def _swap(self) -> None:
-        cluster, self._elsewhere = self.cluster, self._elsewhere or (_OTHER, {})
-        before = cluster.cluster_id, cluster.topics
-        cluster.cluster_id, cluster.topics = self._elsewhere
+        before = self.cluster.cluster_id, self.cluster.topics
+        self.cluster.cluster_id, self.cluster.topics = self._elsewhere
         self._elsewhere = before
-        if self._topic is None and cluster.cluster_id == _OTHER:
+        if self.is_swapped:
             self._create([7] * self.partitions)
 
     def _happen(self, topic: Topic, operation: Operation) -> None:
@@ -78,10 +83,12 @@ class SimulatedKafka:
             case DeleteTopic():
                 self.cluster.delete(TOPIC)
 
-    def heal(self, followed: str | None = None) -> None:
-        """The cluster answers that the ledger follows, the topic is there, and each log has grown past all that it ever held."""
-        if followed not in {None, self.cluster.cluster_id}:
-            self._swap()
+    def swap_back(self) -> None:
+        """The first cluster answers again. Whoever has read from the other one must not publish now: nobody could tell."""
+        self._swap()
+
+    def heal(self) -> None:
+        """The topic is there, and each log has grown past all that it ever held."""
         if self._topic is None:
             self._create([5] * self.partitions)
         for number, log in enumerate(self._topic.logs):

@@ -9,7 +9,6 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import psycopg2
 from pyspark.errors import PySparkException
 
 from faults import records
@@ -55,10 +54,9 @@ class SimulatedSpark:
         staging = self._sink.create_staging(ledger, attempt)
         driver = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self._scheduler.running.cancel))
         with write_batches._superseded_ends(driver, ledger, attempt):
-            tasks = [
-                self._task(attempt, staging, stream_id, read, refuses=refuses)
-                for stream_id, read in self._slices(ledger, attempt)
-            ]
+            slices = self._slices(ledger, attempt)
+            with _of_executors():
+                tasks = [self._task(attempt, staging, *part, refuses=refuses) for part in slices]
             insert = self._sink.insert_output(attempt, staging, dict(tasks))
             with self._replayed(attempt):
                 flow.publish(ledger, broker, pipeline, attempt, insert, filtered_by_difference=False)
@@ -161,10 +159,7 @@ class SimulatedSpark:
             raise PySparkException("Job 0 cancelled as part of cancellation of all jobs")
 
     def _copy(self, staging: str, task: int, rows: Sequence[tuple[int, int, tuple]]) -> None:
-        try:
-            self._sink.copy(staging, task, rows)
-        except psycopg2.errors.UndefinedTable as error:
-            raise PySparkException(f"PythonException: {error}") from error
+        self._sink.copy(staging, task, rows)
         self._step()
 
     def _record(self, attempt: Attempt, stream_id: int, found: Sequence[tuple[Record, Passed]]) -> None:
@@ -182,6 +177,17 @@ class SimulatedSpark:
         with MemoryLedger(self._scheduler.database, actor="spark task") as ledger:
             record(ledger, attempt, rejects=refused)
             record(ledger, attempt, rejects=before, counts=counts)
+
+
+@contextmanager
+def _of_executors() -> Iterator[None]:
+    """What an executor raises Spark reports in words."""
+    try:
+        yield
+    except PySparkException:
+        raise
+    except Exception as error:
+        raise PySparkException(f"PythonException: {error}") from error
 
 
 def _reject(stream_id: int, one: Record, passed: Passed) -> tuple[Any, ...]:

@@ -110,9 +110,18 @@ class World:
             case Heal():
                 self.spark.refuses = False
                 self._redeclare(gaps="allowed", limits=LARGE)
-                self.kafka.heal(next((stream.cluster_id for stream in self.database.streams.values()), None))
+                self._swap_back()
+                self.kafka.heal()
             case _:
                 self.kafka.happen(operation)
+
+    def _swap_back(self) -> None:
+        """The one answers again that the ledger follows. Nobody can tell afterwards that another one was read in between: its readers are killed."""
+        followed = {stream.cluster_id for stream in self.database.streams.values()}
+        if self.kafka.is_swapped and self.kafka.cluster.cluster_id not in followed:
+            for process in self.processes:
+                process.kill()
+            self.kafka.swap_back()
 
     def _redeclare(self, *, gaps: str, limits: Limits | None = None) -> None:
         source = self.pipeline.source.model_copy(update={"gaps": gaps})

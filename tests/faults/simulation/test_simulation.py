@@ -1,0 +1,103 @@
+"""Runs, people, Kafka and crashes in any order, each schedule from one seed: whatever happens, every record is accounted for once and nothing jams.
+
+A schedule that fails is printed with the one command that plays it again: `python -m faults.simulation --seed N` (see `__main__.py`).
+"""
+
+import time
+from dataclasses import asdict
+
+import pytest
+
+from faults.moves import Task
+from faults.operations import Heal, Operation, Strike
+from faults.simulation.seeds import play, play_side_by_side
+from faults.simulation.tally import Tally
+from tideline.domain.states import BatchKind
+from tideline.ledger import attempts, heads, publishing
+
+FLOORS = {
+    "unknown_commits": 1_000,
+    "resolved": 100,
+    "refused": 300,
+    "passed_over": 1_000,
+    "replays_unchanged": 100,
+    "commits": 500_000,
+    "crashes": 10_000,
+    "records": 200_000,
+}
+"""Of the schedules of one commit: it must not do nothing without anybody noticing."""
+OFTEN = 50
+
+
+def test_any_schedule_of_runs_people_and_crashes_leaves_every_record_accounted_for_once_and_nothing_jammed(
+    share, first_seed, tally, request
+):
+    total, begun = Tally(), time.monotonic()
+    for part, failure in play_side_by_side(first_seed, share.simulation):
+        total.add(part)
+        assert failure is None, str(failure)
+        if request.config.getoption("--soak") and total.schedules % 10_000 == 0:
+            print(f"{total.schedules} schedules, {total.crashes} faults, {time.monotonic() - begun:.0f} s", flush=True)
+    tally("simulation", first_seed=first_seed, seconds=time.monotonic() - begun, crashes=total.crashes, **asdict(total))
+    assert total.schedules == share.simulation
+    assert seldom(total) == []
+
+
+def seldom(total):
+    """What happened less often than it must, so that the simulation has seen it."""
+    too_few = [f"{name}: {getattr(total, name)}" for name, floor in FLOORS.items() if getattr(total, name) < floor]
+    ended_well = [f"{task.__name__} ok" for task in Task.__args__]
+    for counter, names in (
+        (total.operations, [kind.__name__ for kind in Operation.__args__ if kind is not Heal]),
+        (total.strikes, Strike),
+        (total.published, BatchKind),
+        (total.tasks, [*ended_well, "Write SupersededError", "Plan killed", "Write killed", "Advance killed"]),
+    ):
+        too_few += [f"{name}: {counter[name]}" for name in names if counter[name] < OFTEN]
+    return too_few
+
+
+def published_without_asking_who_holds_the_batch(monkeypatch):
+    monkeypatch.setattr(publishing, "_holder", lambda *_: None)
+
+
+def an_unknown_commit_is_taken_for_one_that_took_effect(monkeypatch):
+    monkeypatch.setattr(publishing, "was_published", lambda ledger, _: ledger.reconnect() is None)
+
+
+def nobody_takes_over_from_a_writer_that_is_silent(monkeypatch):
+    monkeypatch.setattr(attempts, "_may_take_over", lambda *_: False)
+
+
+def heads_walk_one_step_at_a_time(monkeypatch):
+    def walk(ledger, pipeline):
+        waiting = [row["batch_id"] for row in ledger.rows("list_published_batches", pipeline=pipeline)]
+        ledger.rows("pass_coverage", pipeline=pipeline)
+        return [row["batch_id"] for row in ledger.rows("advance_batches", batch_ids=waiting)]
+
+    monkeypatch.setattr(heads, "walk", walk)
+
+
+def replaced_batches_keep_their_state(monkeypatch):
+    monkeypatch.setattr(publishing, "_supersede", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("defect", "most_seeds", "most_operations"),
+    [
+        (published_without_asking_who_holds_the_batch, 50, 6),
+        (an_unknown_commit_is_taken_for_one_that_took_effect, 200, 4),
+        (nobody_takes_over_from_a_writer_that_is_silent, 50, 4),
+        (heads_walk_one_step_at_a_time, 50, 6),
+        (replaced_batches_keep_their_state, 50, 6),
+    ],
+)
+def test_a_planted_defect_is_found_soon_and_told_in_a_few_operations(monkeypatch, defect, most_seeds, most_operations):
+    defect(monkeypatch)
+    _, failure = play(0, most_seeds)
+    assert failure is not None
+    assert len(failure.small.operations) <= most_operations, str(failure)
+
+
+def test_a_seed_gives_the_same_play_every_time():
+    assert asdict(play(0, 20)[0]) == asdict(play(0, 20)[0])
