@@ -81,7 +81,9 @@ def hole(index: Index) -> Iterator[Violation]:
 def forgotten_and_usurped(index: Index) -> Iterator[Violation]:
     for stream in index.found.streams:
         loaded = [piece for piece in index.ranges.get(stream.stream_id, ()) if index.claims_coverage(piece)]
-        for start, end, by, piece in _last_to_publish(index, loaded, index.coverage.get(stream.stream_id, ())):
+        coverage = index.coverage.get(stream.stream_id, ())
+        bounds = stream.start_offset, stream.next_offset
+        for start, end, by, piece in _last_to_publish(index, loaded, coverage, bounds):
             if piece is None:
                 if start >= stream.next_offset or end <= stream.start_offset:
                     yield Violation(
@@ -96,10 +98,10 @@ def forgotten_and_usurped(index: Index) -> Iterator[Violation]:
 
 
 def _last_to_publish(
-    index: Index, loaded: Sequence[Range], coverage: Sequence[Coverage]
+    index: Index, loaded: Sequence[Range], coverage: Sequence[Coverage], bounds: tuple[int, int]
 ) -> Iterator[tuple[int, int, int, Coverage | None]]:
-    """[start, end) with the batch that was the last to publish it, and the coverage of it: one sweep over all edges."""
-    edges = sorted({edge for piece in (*loaded, *coverage) for edge in (piece.start, piece.end)})
+    """[start, end) with the batch that was the last to publish it, and the coverage of it: one sweep over all edges, and the stream's bounds."""
+    edges = sorted({edge for piece in (*loaded, *coverage) for edge in (piece.start, piece.end)}.union(bounds))
     beginning = sorted(loaded, key=lambda piece: piece.start, reverse=True)
     owning = sorted(coverage, key=lambda piece: piece.start, reverse=True)
     newest: list[tuple[int, int, int]] = []  # the order negated, so that the last one is on top; batch; end

@@ -32,8 +32,8 @@ def plants() -> list[Plant]:
     ]
 
 
-def _first(incarnation: int, offsets: Iterable[int], like: Fate) -> int:
-    return next(offset for offset in offsets if fate(incarnation, 0, offset) is like)
+def _first(incarnation: int, offsets: Iterable[int], like: Fate, *, partition: int = 0) -> int:
+    return next(offset for offset in offsets if fate(incarnation, partition, offset) is like)
 
 
 PLACES = {
@@ -46,6 +46,7 @@ PLACES = {
     "planned_marker": _first(2, range(20, 32), Fate.MARKER),
     "writing": _first(2, range(32, 44), Fate.GOOD),
     "failed": _first(2, range(44, 56), Fate.BROKEN),
+    "marker_of_the_third": _first(2, range(10), Fate.MARKER, partition=2),
     "beyond_marker": _first(2, range(80, 90), Fate.MARKER),
 }
 """Offsets by what stands there."""

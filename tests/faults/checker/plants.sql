@@ -41,6 +41,10 @@ INSERT INTO ads.output SELECT * FROM ads.output WHERE tideline_batch = 9 AND kaf
 SELECT pg_temp.add_row(1, %(broken)s, 9);
 SELECT pg_temp.recount(9, 1, 0, -1);
 
+-- doubled: a good record in the rejects as well
+SELECT pg_temp.add_reject(1, %(good)s, 9);
+SELECT pg_temp.recount(9, 0, 1, -1);
+
 -- doubled: a duplicate in the rejects
 ALTER TABLE tideline.reject DROP CONSTRAINT reject_pkey;
 SELECT pg_temp.add_reject(1, %(broken)s, 9);
@@ -115,6 +119,9 @@ SELECT pg_temp.add_row(1, 2, 8);
 -- out of place: a reject behind everything
 SELECT pg_temp.add_reject(4, 5000, 30);
 
+-- out of place: a row right behind everything
+SELECT pg_temp.add_row(4, 68, 30);
+
 -- miscounted: written and filtered
 SELECT pg_temp.recount(9, -1, 0, 1);
 
@@ -147,6 +154,9 @@ INSERT INTO tideline.coverage (stream_id, offsets, batch_id) VALUES (4, int8rang
 
 -- owner: a batch that is not published
 INSERT INTO tideline.coverage (stream_id, offsets, batch_id) VALUES (4, int8range(%(planned_marker)s, %(planned_marker)s, '[]'), 27);
+
+-- owner: a batch that has nothing of the stream
+INSERT INTO tideline.coverage (stream_id, offsets, batch_id) VALUES (6, int8range(%(marker_of_the_third)s, %(marker_of_the_third)s, '[]'), 9);
 
 -- owner: neither a batch nor a hole
 ALTER TABLE tideline.coverage DROP CONSTRAINT batch_or_hole;
@@ -197,9 +207,16 @@ UPDATE tideline.stream SET start_offset = 5 WHERE stream_id = 6;
 UPDATE tideline.stream SET next_offset = 16 WHERE stream_id = 5;
 SELECT pg_temp.move(5, 13, 16);
 
+-- head beyond coverage: coverage goes on where the head stands
+UPDATE tideline.stream SET next_offset = 56 WHERE stream_id = 4;
+SELECT pg_temp.move(4, 20, 56);
+
 -- head moved back: a head that is not monotonic
 SELECT pg_temp.move(5, 13, 11);
 SELECT pg_temp.move(5, 11, 13);
+
+-- head moved back: a move that is none
+SELECT pg_temp.move(5, 13, 13);
 
 -- head history: a move that is missing
 DELETE FROM tideline.event WHERE event_id = (SELECT min(event_id) FROM tideline.event WHERE action = 'move head' AND stream_id = 1);
@@ -296,6 +313,16 @@ UPDATE tideline.attempt SET ended_at = NULL, outcome = NULL WHERE batch_id = 29;
 
 -- open attempt: none where somebody writes
 UPDATE tideline.attempt SET ended_at = now(), outcome = 'failed' WHERE batch_id = 28;
+
+-- open attempt: two that write
+INSERT INTO tideline.attempt (batch_id, fence, dag_id, run_id, task_id, try_number, host, pid) VALUES (28, 2, 'd', 'r', 't', 1, 'h', 1);
+UPDATE tideline.batch SET fence = 2, attempt = (SELECT attempt FROM tideline.attempt WHERE batch_id = 28 AND fence = 2) WHERE batch_id = 28;
+INSERT INTO tideline.event (action, pipeline, batch_id, attempt, from_state, to_state)
+    SELECT 'claim', 'harness', 28, attempt, 'writing', 'writing' FROM tideline.batch WHERE batch_id = 28;
+
+-- open attempt: an end without an outcome
+ALTER TABLE tideline.attempt DROP CONSTRAINT attempt_check;
+UPDATE tideline.attempt SET outcome = NULL WHERE batch_id = 29;
 
 -- jammed: a batch that waits
 UPDATE tideline.batch SET state = 'published' WHERE batch_id = 8;

@@ -92,6 +92,14 @@ def test_histories_that_upkeep_has_shortened_are_whole_for_who_knows_of_it(prune
     assert laws(checked(pruned, quiet.truth)) == {"broken chain", "head history", "fence"}
 
 
+def test_the_history_of_work_under_way_is_never_pruned(postgres, busy):
+    with ledgers.copy_of(postgres, busy.url.rpartition("/")[2]) as url:
+        with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
+            cursor.execute("SET session_replication_role = replica")
+            cursor.execute("DELETE FROM tideline.event WHERE batch_id = 29 AND to_state = 'planned'")
+        assert laws(checked(url, busy.truth, pruned=True)) == {"broken chain"}
+
+
 def test_all_of_a_reading_is_of_one_moment_and_comes_through_cursors_on_the_server(postgres, quiet):
     with ledgers.copy_of(postgres, quiet.url.rpartition("/")[2]) as url, closing(psycopg2.connect(url)) as other:
         with read(url, NAME, TABLE, records.OUTPUT) as found:
@@ -173,6 +181,29 @@ def test_a_row_of_not_a_number_is_the_one_that_was_expected():
     assert of_records(violations(one_batch(1, lambda _: iter(rows)), truth, quiet=False)) == []
     rows[1] = Row(0, 1, (nan, [3]))
     assert laws(of_records(violations(one_batch(1, lambda _: iter(rows)), truth, quiet=False))) == {"altered"}
+
+
+def test_a_row_of_a_record_that_must_be_rejected_is_no_good_whatever_it_says():
+    truth = Remembered(
+        {(STREAM.topic_id, 0): [Record(0)]}, expected=lambda *_: Expected(frozenset({"rejected"}), ((0,),))
+    )
+    seen = of_records(violations(one_batch(1, lambda _: iter([Row(0, 1, (0,))])), truth, quiet=False))
+    assert laws(seen) == {"wrong fate"}
+
+
+@pytest.mark.parametrize(
+    ("law", "piece"),
+    [
+        ("hole", Coverage(1, 1, 2, hole="forgiven", reason="because", decided_by="ada")),
+        ("owner", Coverage(1, 1, 1, hole="lost", reason="because", decided_by="ada")),
+        ("owner", Coverage(1, 1, 2, batch_id=1, hole="lost", reason="because", decided_by="ada")),
+    ],
+)
+def test_coverage_that_the_database_would_not_even_take_is_named(law, piece):
+    truth = Remembered({(STREAM.topic_id, 0): [Record(0)]}, expected=Counting().expected)
+    found = one_batch(1, lambda _: iter([Row(0, 1, (0,))]))
+    seen = violations(replace(found, coverage=[*found.coverage, piece]), truth, quiet=False)
+    assert laws(of_records(seen)) == {law}
 
 
 def test_what_is_remembered_is_what_was_put_in():
