@@ -8,6 +8,8 @@ class Share:
     """Numbers of schedules, but where another unit is named."""
 
     simulation: int
+    mirrored: int
+    """Of the simulation, those that a real ledger watches."""
     processes: int
     jobs: int
     stack: int
@@ -19,10 +21,18 @@ class Share:
 
 
 COMMIT = Share(
-    simulation=20_000, processes=200, jobs=3, stack=1, failpoint_rounds=1, unknown_commits=100, bad_records=10_000
+    simulation=20_000,
+    mirrored=60,
+    processes=200,
+    jobs=3,
+    stack=1,
+    failpoint_rounds=1,
+    unknown_commits=100,
+    bad_records=10_000,
 )
 SOAK = Share(
     simulation=1_000_000,
+    mirrored=3_000,
     processes=10_000,
     jobs=300,
     stack=60,

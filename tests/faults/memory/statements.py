@@ -143,7 +143,7 @@ def insert_staged(
     for row in _winners(db, staging, tasks):
         piece = pieces.get(row.stream_id)
         if piece is not None and piece.start <= row.kafka_offset < piece.end:
-            _insert(db, _target(db, target), columns, row, batch_id)
+            _insert(db, target, columns, row, batch_id)
             n_inserted += 1
     return n_inserted
 
@@ -164,7 +164,7 @@ def insert_redriven(
     for row in _winners(db, staging, tasks):
         owner = owners.get((row.stream_id, row.kafka_offset))
         if owner is not None:
-            _insert(db, _target(db, target), columns, row, owner)
+            _insert(db, target, columns, row, owner)
             n_inserted += 1
     return n_inserted
 
@@ -202,12 +202,13 @@ def read_rejects(db: MemoryDatabase, *, batch_id: int, stream_id: int, start: in
     ]
 
 
-def _insert(db: MemoryDatabase, table: Table, columns: Composed, row: StagedRow, batch_id: int) -> None:
+def _insert(db: MemoryDatabase, target: Identifier, columns: Composed, row: StagedRow, batch_id: int) -> None:
+    name, table = target.strings[-1], _target(db, target)
     stream = db.streams[row.stream_id]
     coordinates = (stream.topic_id, stream.partition, row.kafka_offset)
     key = table.key(coordinates, _names(columns), row.values)
     if key in table.rows:
         named = ", ".join(_KEY if table.item is None else (*_KEY, table.item))
         detail = f"Key ({named})=({', '.join(map(str, key))}) already exists."
-        raise duplicate("output_pkey", detail)
+        raise duplicate(f"{name}_pkey", detail)
     db.put(table.rows, key, OutputRow(row.kafka_offset, batch_id, row.values))

@@ -1,5 +1,8 @@
 """All that stands in the tables of the real database, against all that stands in memory."""
 
+import json
+from collections import Counter
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
@@ -30,6 +33,28 @@ _QUERIES = {
 }
 
 
+_EMPTY = """
+SET LOCAL session_replication_role = replica;  -- without the triggers, which would refuse it
+DO $$
+DECLARE name text;
+BEGIN
+    FOR name IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname IN ('tideline', 'ads') AND tablename <> 'migration' LOOP
+        EXECUTE 'DELETE FROM ' || name;
+    END LOOP;
+    FOR name IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = 'tideline_staging' LOOP
+        EXECUTE 'DROP TABLE ' || name;
+    END LOOP;
+    PERFORM setval(format('%I.%I', schemaname, sequencename), 1, false) FROM pg_sequences WHERE schemaname = 'tideline';
+END $$;
+"""
+
+
+def empty(real: Ledger) -> None:
+    """Leave nothing in the ledger and the output, and count from one again; sooner done than another database is made."""
+    with real.connection as connection, connection.cursor() as cursor:
+        cursor.execute(_EMPTY)
+
+
 def differences(real: Ledger, database: MemoryDatabase) -> list[str]:
     """One line for each row that only one of the two has."""
     memory = _in_memory(database)
@@ -46,10 +71,11 @@ def differences(real: Ledger, database: MemoryDatabase) -> list[str]:
     return lines
 
 
-def _compared(table: str, mine: list[tuple], theirs: list[tuple]) -> list[str]:
-    only_mine, only_theirs = (sorted(set(map(repr, rows))) for rows in (mine, theirs))
-    return [f"{table}: only in Postgres: {row}" for row in only_mine if row not in only_theirs] + [
-        f"{table}: only in memory: {row}" for row in only_theirs if row not in only_mine
+def _compared(table: str, mine: Iterable[tuple], theirs: Iterable[tuple]) -> list[str]:
+    only_mine, only_theirs = Counter(mine), Counter(theirs)
+    only_mine, only_theirs = only_mine - only_theirs, only_theirs - only_mine
+    return [f"{table}: only in Postgres: {row}" for row in only_mine] + [
+        f"{table}: only in memory: {row}" for row in only_theirs
     ]
 
 
@@ -63,15 +89,18 @@ def _output(real: Ledger, schema: str, name: str, table: Table) -> list[tuple]:
 def _histories(events: list[tuple]) -> list[tuple]:
     """What happened to each batch and stream, in order; what one statement did to several has no order."""
     by_thing = sorted(events, key=lambda event: (event[4] or 0, event[5] or 0, event[0]))
-    return [(thing, [_detail(event[1:]) for event in rows]) for thing, rows in groupby(by_thing, key=lambda event: event[4:6])]
+    return [
+        (thing, *(_told(event) for event in rows)) for thing, rows in groupby(by_thing, key=lambda event: event[4:6])
+    ]
 
 
 def _plain(row: tuple) -> tuple:
     return tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
 
 
-def _detail(event: tuple) -> tuple:
-    return (*event[:-1], sorted(event[-1].items()))
+def _told(event: tuple) -> tuple:
+    _, *rest, detail = event
+    return (*rest, json.dumps(detail, sort_keys=True))
 
 
 def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:

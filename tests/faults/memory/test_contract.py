@@ -1,32 +1,138 @@
-"""The ledger in memory behaves as the real one does: the same calls give the same rows and the same refusals."""
+"""The ledger in memory behaves as the real one does: whatever the simulation does, both give the same rows and hold the same in the end."""
+
+import ast
+from importlib.resources import files
 
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from asking import execute
 from faults import records
-from faults.memory.any_order import Moves, MovesOfTheLatest
-from faults.memory.both import BothLedgers
-from faults.memory.database import MemoryDatabase
+from faults.checker import read
+from faults.drawing import Beginning, Schedule, schedule
+from faults.memory import found
+from faults.memory.mirrored import MirroredDatabase
+from faults.memory.registry import VERBS
+from faults.operations import ABatch, Arrive, Correct, Decide, Decision, Go, PassTime, SkipOffsets, SomeRejects, Start
+from faults.simulation import world
+from faults.simulation.simulating import simulate
+from faults.simulation.tally import Tally
+from ledgers import PIPELINE, claim, plan, start_streams
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.requests import NamedRange, NewRecords, Ranges
+from tideline.ledger import decisions, keeping
+from windows import at
+
+NEVER_BY_THE_FLOW = {"views.py", "invariants.py", "migrate.py"}
+"""What only people ask for, and what comes before any flow."""
 
 
 @pytest.fixture
-def both(ledger, ledger_url):
-    """A session with an empty real ledger and an empty one in memory, and an output table in each."""
+def output(ledger):
     execute(ledger, records.TARGET)
-    with BothLedgers(ledger_url, MemoryDatabase(), actor="test") as session:
-        yield session
 
 
-def run_all(both, machine):
-    steps = settings(deadline=None, derandomize=True, max_examples=30, stateful_step_count=40)
-    run_state_machine_as_test(lambda: machine(both), settings=steps)
+def played(monkeypatch, ledger, one):
+    """Play a schedule over both ledgers; the database in memory."""
+    made = []
+
+    def database(on_step):
+        made.append(MirroredDatabase(ledger, on_step))
+        return made[-1]
+
+    monkeypatch.setattr(world, "MemoryDatabase", database)
+    assert simulate(one, Tally()) == []
+    [mirrored] = made
+    mirrored.check()
+    return mirrored
 
 
-def test_any_order_of_moves_leaves_everything_accounted_for_and_nothing_jammed(both):
-    run_all(both, Moves)
+def test_whatever_is_played_both_ledgers_say_the_same(monkeypatch, ledger, output, share, first_seed):
+    for seed in range(first_seed, first_seed + share.mirrored):
+        try:
+            played(monkeypatch, ledger, schedule(seed))
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
 
 
-def test_any_order_of_moves_of_a_pipeline_that_wants_the_latest(both):
-    run_all(both, MovesOfTheLatest)
+def replaced(partition, start, end):
+    return Start(Ranges(ranges=(NamedRange("ads", partition, OffsetRange(start, end)),), replace=True))
+
+
+REPERTOIRE = (
+    Start(NewRecords(until=at(15))),
+    SkipOffsets(0, 20, 6),
+    Start(NewRecords()),
+    replaced(0, 4, 9),  # a part
+    replaced(0, 0, 12),  # more than that part
+    replaced(0, 20, 24),  # into the hole
+    Start(ABatch(0, replace=True)),
+    Start(SomeRejects(None)),  # all of them fail again
+    Correct(),
+    Start(SomeRejects(1)),
+    Start(SomeRejects(None)),
+    Arrive(1, 3),
+    Start(NewRecords()),
+    Decide(Decision.ABANDON, 0),
+    Decide(Decision.UPKEEP, 0),
+)
+"""Beside each other in time, where `Go` lets each of them come to its end, and with replays that overtake a re-drive where it does not."""
+
+
+@pytest.mark.parametrize("steps", [1_000, 40, 25])
+@pytest.mark.parametrize("delivery", ["exactly_once", "latest_wins"])
+def test_replays_backfills_and_re_drives_over_each_other_are_the_same_in_both(
+    monkeypatch, ledger, output, delivery, steps
+):
+    beginning = Beginning(
+        ends=(30, 9), incarnation=2, delivery=delivery, gaps="allowed", start="earliest", batch_records=8, run_batches=9
+    )
+    operations = [one for number, operation in enumerate(REPERTOIRE) for one in (operation, Go(number, steps))]
+    operations += [PassTime(601), Decide(Decision.UPKEEP, 0), Go(0, 60)]
+    mirrored = played(monkeypatch, ledger, Schedule(beginning=beginning, operations=tuple(operations)))
+    actions = {event.action for event in mirrored.events.values()}
+    if steps == 1_000:
+        assert {"supersede", "supersede partly", "skip", "move head", "publish"} <= actions
+        assert {batch.kind for batch in mirrored.batches.values()} == {"live", "backfill", "replay", "redrive"}
+
+
+def test_upkeep_takes_claims_for_dead_and_prunes_events_in_both(mirrored, session):
+    (stream,) = start_streams(session, 1)
+    claim(session, plan(session, {stream: (0, 10)}))
+    mirrored.pass_time(601)
+    assert len(keeping.expire_claims(session, PIPELINE)) == 1
+    with session.transaction():
+        decisions.abandon(session, 1)
+    assert keeping.prune_events(session, PIPELINE, 0) == ["impressions: 5 events older than 0 days deleted"]
+    mirrored.check()
+
+
+def test_the_checker_finds_in_memory_what_it_reads_of_the_real_one(monkeypatch, ledger, ledger_url, output, first_seed):
+    for seed in range(first_seed, first_seed + 3):
+        mirrored = played(monkeypatch, ledger, schedule(seed))
+        mine = found(mirrored, world.PIPELINE, world.TABLE)
+        with read(ledger_url, world.PIPELINE, world.TABLE, records.OUTPUT) as theirs:
+            for name in ("streams", "batches", "ranges", "coverage", "attempts", "strangers"):
+                assert sorted(getattr(mine, name), key=repr) == sorted(getattr(theirs, name), key=repr)
+            assert len(mine.events) == len(theirs.events)
+            for stream in theirs.streams:
+                assert sorted(mine.rows(stream)) == sorted(theirs.rows(stream))
+                assert list(mine.rejects(stream)) == list(theirs.rejects(stream))
+
+
+def test_every_verb_that_the_flow_names_is_there_and_no_other():
+    named = {verb for package in ("tideline.flow", "tideline.ledger", "spark_jobs") for verb in verbs_of(package)}
+    assert set(VERBS) == named | {"set_actor"}
+
+
+def verbs_of(package):
+    """What is asked of a ledger by name, in all modules of a package."""
+    for file in files(package).iterdir():
+        if file.name.endswith(".py") and file.name not in NEVER_BY_THE_FLOW:
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr in {"rows", "row", "run"}
+                ):
+                    yield from (asked.value for asked in node.args[:1] if isinstance(asked, ast.Constant))

@@ -1,0 +1,22 @@
+"""A ledger in memory that a real one watches."""
+
+import pytest
+
+from asking import execute
+from faults import records
+from faults.memory import MemoryLedger
+from faults.memory.mirrored import MirroredDatabase
+
+
+@pytest.fixture
+def mirrored(ledger) -> MirroredDatabase:
+    """Empty, with an output table on both sides."""
+    execute(ledger, records.TARGET)
+    return MirroredDatabase(ledger)
+
+
+@pytest.fixture
+def session(mirrored) -> MemoryLedger:
+    """A session with both."""
+    with MemoryLedger(mirrored, actor="test") as session:
+        yield session

@@ -1,0 +1,163 @@
+"""The database in memory with a real one behind it: each statement goes to both, and both must say the same."""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg2
+from psycopg2.extras import execute_values
+from psycopg2.sql import SQL, Identifier
+
+from faults.memory.database import SECOND, MemoryDatabase
+from faults.memory.registry import Statement
+from faults.memory.rows import StagedRow
+from faults.memory.tables import differences, empty
+from tideline.ledger.connection import Ledger
+
+_IN_ANY_ORDER = {
+    "advance_batches", "count_staged", "list_being_written", "list_owners", "list_unfinished", "list_written", "pass_coverage", "record_counts",
+    "settle_rejects", "supersede_batches",
+}  # fmt: skip
+"""Statements whose rows have no order, or several of them the same place in it."""
+_LATE_SECONDS = 5
+"""The two clocks may differ by this much, and by no more than passes between two statements."""
+
+
+class MirroredDatabase(MemoryDatabase):
+    """A database in memory that compares whatever it says with what the real one says.
+
+    One session with the real one is enough: within one transaction nobody else may speak.
+
+    Args:
+        real: A session with a ledger, which is emptied.
+        on_step: As of `MemoryDatabase`.
+    """
+
+    def __init__(self, real: Ledger, on_step: Callable[[Any, str], object] | None = None) -> None:
+        super().__init__(on_step)
+        self.real = real
+        empty(real)
+        self._alone("SET synchronous_commit = off")  # what a crash of the machine would lose plays no part here
+        self._passed = self._due = 0.0
+        self._given: Any = []
+        self.new_uuid = self._uuid
+        self._set_clock()
+
+    def _uuid(self) -> UUID:
+        return UUID(int=0) if isinstance(self._given, psycopg2.Error) else self._given[0]["attempt"]
+
+    def _set_clock(self) -> None:
+        """The real clock runs by itself."""
+        self.clock = int((time.time() + self._passed) * SECOND)
+
+    def pass_time(self, seconds: float) -> None:
+        """The real clock cannot be moved, so that there hearts have beaten that much earlier, from the next transaction on."""
+        self.clock += int(seconds * SECOND)
+        self._passed += seconds
+        self._due += seconds
+
+    def crash(self) -> None:
+        super().crash()
+        for name in self.staging:
+            self._alone(SQL("TRUNCATE {}").format(Identifier("tideline_staging", name)))
+
+    def begin(self, connection: Any, actor: str) -> None:
+        if self._due:
+            earlier = "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - make_interval(secs => %s)"
+            self._alone(earlier, [self._due])
+            self._due = 0.0
+        self._set_clock()
+        super().begin(connection, actor)
+        self.real.rows("set_actor", actor=actor)
+
+    def commit(self) -> None:
+        real, memory = outcome(self.real.connection.commit), outcome(super().commit)
+        agree("commit", real, memory)
+        if isinstance(memory, psycopg2.Error):
+            raise memory
+
+    def roll_back(self) -> None:
+        super().roll_back()
+        self.real.connection.rollback()
+
+    def carry_out(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
+        self._set_clock()
+        self._given = real = outcome(lambda: self._carry_out_for_real(statement, parameters))
+        memory = outcome(lambda: super(MirroredDatabase, self).carry_out(statement, parameters))
+        agree(statement.name, real, memory)
+        if isinstance(memory, psycopg2.Error):
+            raise memory
+        return memory
+
+    def _carry_out_for_real(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
+        with self.real.connection.cursor() as cursor:
+            if statement.query is None:
+                return _copy(cursor, **parameters)
+            cursor.execute(statement.query, parameters)
+            return cursor.fetchall() if cursor.description else cursor.rowcount
+
+    def _alone(self, query: Any, parameters: Any = ()) -> None:
+        """What happens to the server while nobody is in a transaction."""
+        with self.real.connection as connection, connection.cursor() as cursor:
+            cursor.execute(query, parameters)
+
+    def check(self) -> None:
+        """Fail unless both hold the same."""
+        assert not (only := differences(self.real, self)), "\n".join(only)
+
+
+def _copy(cursor: Any, *, staging: str, columns: tuple[str, ...], rows: list[StagedRow]) -> int:
+    names = SQL(", ").join(map(Identifier, ("tideline_stream", "kafka_offset", "tideline_task", *columns)))
+    query = SQL("INSERT INTO {} ({}) VALUES %s").format(Identifier("tideline_staging", staging), names)
+    execute_values(cursor, query, [(*row[:3], *row.values) for row in rows])
+    return len(rows)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call returns, or the error with which the database refuses it."""
+    try:
+        return call()
+    except psycopg2.Error as error:
+        return error
+
+
+def agree(name: str, real: Any, memory: Any) -> None:
+    """Fail unless both have said the same."""
+    said = f"{name}: {real!r} in Postgres, {memory!r} in memory"
+    if isinstance(real, psycopg2.Error) or isinstance(memory, psycopg2.Error):
+        assert isinstance(real, psycopg2.Error), said
+        assert isinstance(memory, psycopg2.Error), said
+        assert _refusal(real) == _refusal(memory), said
+    elif isinstance(real, list):
+        mine, theirs = _rows(name, real), _rows(name, memory)
+        assert [row.keys() for row in mine] == [row.keys() for row in theirs], said
+        for one, other in zip(mine, theirs, strict=True):
+            assert all(_same(one[key], other[key]) for key in one), f"{name}: {one} in Postgres, {other} in memory"
+    else:
+        assert real == memory, said
+
+
+def _refusal(error: psycopg2.Error) -> tuple:
+    found = error.diag
+    # Of a broken count the flow tells people the whole row; nobody looks at the details of others.
+    detail = found.message_detail if '"batch_range"' in (found.message_primary or "") else None
+    return error.pgcode, found.constraint_name, found.message_primary, detail
+
+
+def _rows(name: str, found: list[Any]) -> list[dict[str, Any]]:
+    rows = [{key: _plain(value) for key, value in dict(row).items()} for row in found]
+    if name == "describe_table":  # a table in memory has no types
+        return [{"name": row["name"]} for row in rows]
+    return sorted(rows, key=repr) if name in _IN_ANY_ORDER else rows
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, datetime):
+        return True  # by the clock of each
+    return abs(one - other) < _LATE_SECONDS if isinstance(one, float) else one == other
