@@ -16,7 +16,8 @@ from hypothesis.stateful import (
 )
 
 from asking import query
-from ledger_model import PARTITIONS, Batch, Log
+from faults.memory import Cluster, MemoryBroker
+from ledger_model import PARTITIONS, Batch
 from ledgers import stage
 from planners import declared
 from tideline import flow
@@ -44,9 +45,11 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self, ledger) -> None:
         super().__init__()
         self.ledger = ledger
-        self.log = Log()
+        cluster = Cluster()
+        self.topic = cluster.create("ads", *[0] * PARTITIONS)
         limits = {"batch_records": BATCH_RECORDS, "run_batches": RUN_BATCHES}
         self.pipeline = declared("nowhere:9092", "ads", name=f"model_{next(NUMBERS)}", **limits)
+        self.broker = MemoryBroker(cluster, self.pipeline.source)
         self.batches: dict[int, Batch] = {}
         self.runs: dict[str, list[int]] = {}
         self.attempts: list[Attempt] = []
@@ -58,22 +61,23 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
-        self.log.ends = [30, 10, 1]
+        for log, number in zip(self.topic.logs, [30, 10, 1], strict=True):
+            log.append(number)
         self.plan("a")
 
     @rule(partition=any_partition, number=st.integers(1, 20))
     def records_arrive(self, partition, number):
-        self.log.ends[partition] += number
+        self.topic.logs[partition].append(number)
 
     @rule()
     def plan_for_a_new_run(self):
-        self.log.ends[-1] += 1
+        self.topic.logs[-1].append()
         self.plan(f"run {len(self.runs)}")
 
     @rule(name=any_run)
     def plan(self, name):
         run = Run(dag_id="model", run_id=name)
-        given = flow.plan(self.ledger, self.log, self.pipeline, run, NewRecords()).batch_ids
+        given = flow.plan(self.ledger, self.broker, self.pipeline, run, NewRecords()).batch_ids
         self.model_advance()
         if name in self.runs:
             assert given == self.runs[name]
@@ -93,10 +97,10 @@ class LedgerMachine(RuleBasedStateMachine):
             assert 0 < sum(map(len, ranges.values())) <= BATCH_RECORDS
             for partition, offsets in ranges.items():
                 assert offsets.start == self.planned_end(partition)
-                assert offsets.end <= self.log.ends[partition]
+                assert offsets.end <= self.topic.ends[partition]
             self.batches[batch_id] = Batch(ranges={n: (r.start, r.end) for n, r in ranges.items()})
         if len(new) < RUN_BATCHES:
-            assert [self.planned_end(n) for n in range(PARTITIONS)] == self.log.ends
+            assert [self.planned_end(n) for n in range(PARTITIONS)] == self.topic.ends
 
     def planned_end(self, partition):
         return max((b.ranges[partition][1] for b in self.batches.values() if partition in b.ranges), default=0)
@@ -175,7 +179,7 @@ class LedgerMachine(RuleBasedStateMachine):
                     cursor.execute("INSERT INTO output SELECT %s, %s, generate_series(%s, %s)", row)
             return publishing.Written(n_written={p.stream_id: len(p.offsets) for p in attempt.ranges})
 
-        [topic] = self.log.topic_facts()
+        [topic] = self.broker.topic_facts()
         facts = {p.stream_id: topic.partitions[p.partition] for p in attempt.ranges}
         return publishing.publish(self.ledger, attempt, insert_output, facts=facts, filtered_by_difference=False)
 

@@ -7,7 +7,7 @@ from confluent_kafka import TopicPartition
 
 import ledgers
 from asking import query, state
-from ledger_model import Log
+from faults.memory import Cluster, MemoryBroker
 from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
 from racing import together
 from tideline import flow
@@ -190,101 +190,107 @@ def test_the_stream_of_a_topic_that_was_created_again_has_no_loss_to_accept(brok
 
 
 @pytest.fixture
-def log():
-    return Log(20, 5)
-
-
-@pytest.fixture
-def cut(log, ledger):
-    """A pipeline over a log in memory: a real one is not cut at will."""
-    return Cut(ledger, log)
+def cut(ledger):
+    """A pipeline over logs in memory: real ones are not cut at will."""
+    return Cut(ledger)
 
 
 class Cut:
-    """What is done to a ledger while its log is cut."""
+    """What is done to a ledger while its logs are cut."""
 
-    def __init__(self, ledger, log):
-        self.ledger, self.log, self.turn = ledger, log, 0
-        self.pipeline = declared("nowhere:9092", "ads")
+    def __init__(self, ledger):
+        self.ledger, self.cluster, self.turn = ledger, Cluster(), 0
+        self.logs = self.cluster.create("ads", 20, 5).logs
+        self.declare()
+
+    def declare(self, **limits):
+        self.pipeline = declared("nowhere:9092", "ads", **limits)
+        self.broker = MemoryBroker(self.cluster, self.pipeline.source)
+
+    def end_at(self, *ends):
+        """The logs, from the first on, are cut or grow until they end there."""
+        for log, end in zip(self.logs, ends, strict=False):
+            log.cut(end)
+            log.append(end - log.end)
 
     def plan(self):
         self.turn += 1
-        return flow.plan(self.ledger, self.log, self.pipeline, run(f"cut {self.turn}"), NewRecords()).batch_ids
+        return flow.plan(self.ledger, self.broker, self.pipeline, run(f"cut {self.turn}"), NewRecords()).batch_ids
 
     def accept(self):
-        return flow.accept_loss(self.ledger, self.log, self.pipeline, "ads", 0, reason=WHY)
+        return flow.accept_loss(self.ledger, self.broker, self.pipeline, "ads", 0, reason=WHY)
 
 
-def test_a_cut_log_goes_on_when_it_has_passed_the_head(ledger, cut, log):
+def test_a_cut_log_goes_on_when_it_has_passed_the_head(ledger, cut):
     load(ledger, cut.plan())
-    log.ends = [12, 6]
+    cut.end_at(12, 6)
     assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{1: (5, 6)}]
     assert stopped(ledger) == [
         ("ads", 0, "the log ends at 12, before offset 20 that was planned or read: it was cut, or restored from a copy")
     ]
     assert cut.accept() == ["ads/0: the log ends at 12; goes on at 20 once the log has passed it"]
     for end in (12, 15, 20):
-        log.ends = [end, log.ends[1] + 1]
+        cut.end_at(end, cut.logs[1].end + 1)
         assert [list(ranges_of(ledger, n)) for n in load(ledger, cut.plan())] == [[1]]
         assert next_offsets(ledger)[0] == 20
-    log.ends[0] = 25
+    cut.end_at(25)
     [batch_id] = load(ledger, cut.plan())
     assert ranges_of(ledger, batch_id) == {0: (20, 25)}
     assert stopped(ledger) == []
 
 
 @pytest.mark.parametrize("grown", [12, 14], ids=["while it waits", "while it waits and has grown"])
-def test_a_second_cut_below_the_accepted_end_is_noticed(ledger, cut, log, grown):
+def test_a_second_cut_below_the_accepted_end_is_noticed(ledger, cut, grown):
     load(ledger, cut.plan())
-    log.ends[0] = 12
+    cut.end_at(12)
     with pytest.raises(NeedsOperatorError):
         cut.plan()
     cut.accept()
-    log.ends[0] = grown
+    cut.end_at(grown)
     assert cut.plan() == []
-    log.ends[0] = 11
+    cut.end_at(11)
     with pytest.raises(NeedsOperatorError, match="the log ends at 11, before offset 20"):
         cut.plan()
 
 
-def test_a_cut_is_noticed_again_once_the_log_has_passed_the_head(ledger, cut, log):
+def test_a_cut_is_noticed_again_once_the_log_has_passed_the_head(ledger, cut):
     load(ledger, cut.plan())
-    log.ends[0] = 12
+    cut.end_at(12)
     with pytest.raises(NeedsOperatorError):
         cut.plan()
     cut.accept()
-    log.ends[0] = 20
+    cut.end_at(20)
     assert cut.plan() == []
-    log.ends[0] = 19
+    cut.end_at(19)
     with pytest.raises(NeedsOperatorError, match="the log ends at 19, before offset 20"):
         cut.plan()
 
 
-def test_a_cut_behind_the_head_and_before_what_is_published_is_accepted_once(ledger, cut, log):
+def test_a_cut_behind_the_head_and_before_what_is_published_is_accepted_once(ledger, cut):
     """Heads that move over what is published do not make the log whole."""
-    cut.pipeline = declared("nowhere:9092", "ads", batch_records=15)
+    cut.declare(batch_records=15)
     first, second = cut.plan()
     assert [ranges_of(ledger, n) for n in (first, second)] == [{0: (0, 10), 1: (0, 5)}, {0: (10, 20)}]
     finish(ledger, [second])
-    log.ends[0] = 15
+    cut.end_at(15)
     [healthy] = cut.plan()
     assert ranges_of(ledger, healthy) == {1: (0, 5)}
     assert cut.accept() == ["ads/0: the log ends at 15; goes on at 20 once the log has passed it"]
     load(ledger, cut.plan())
     assert next_offsets(ledger) == {0: 20, 1: 5}
     assert cut.plan() == []
-    log.ends[0] = 22
+    cut.end_at(22)
     assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{0: (20, 22)}]
-    log.ends[0] = 21
+    cut.end_at(21)
     with pytest.raises(NeedsOperatorError, match="the log ends at 21, before offset 22"):
         cut.plan()
 
 
-def test_open_batches_behind_the_end_of_a_cut_log_are_abandoned_and_planned_again_when_it_grows(ledger, cut, log):
+def test_open_batches_behind_the_end_of_a_cut_log_are_abandoned_and_planned_again_when_it_grows(ledger, cut):
     load(ledger, cut.plan())
-    log.ends = [30, 9]
+    cut.end_at(30, 9)
     [opened] = cut.plan()
-    log.ends[0] = 25
+    cut.end_at(25)
     [healthy] = cut.plan()
     assert [state(ledger, n)[0] for n in (opened, healthy)] == ["abandoned", "planned"]
     assert ranges_of(ledger, healthy) == {1: (5, 9)}
@@ -376,24 +382,25 @@ def test_what_was_published_of_the_old_topic_does_not_hold_the_heads_of_the_othe
     assert query(ledger, "SELECT next_offset FROM tideline.stream WHERE topic = %s", other) == [(8,)]
 
 
-def test_a_partition_that_is_gone_retires_alone(ledger, cut, log):
+def test_a_partition_that_is_gone_retires_alone(ledger, cut):
     load(ledger, cut.plan())
-    log.ends, log.starts = [25], [0]
+    cut.end_at(25)
+    cut.logs.pop()
     load(ledger, cut.plan())
     assert [(row[1], row[2].partition(":")[0]) for row in stopped(ledger)] == [(1, "the partition is gone")]
     with pytest.raises(FatalError, match=r"the partition is gone(.*\n)*.*tideline adopt-topic"):
-        flow.accept_loss(ledger, log, cut.pipeline, "ads", 1, reason=WHY)
-    [said] = flow.adopt_topic(ledger, log, cut.pipeline, "ads", reason=WHY)
+        flow.accept_loss(ledger, cut.broker, cut.pipeline, "ads", 1, reason=WHY)
+    [said] = flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=WHY)
     assert said.startswith("ads/1 of topic id")
     assert next_offsets(ledger) == {0: 25}
-    log.ends[0] = 30
+    cut.end_at(30)
     assert [ranges_of(ledger, n) for n in cut.plan()] == [{0: (25, 30)}]
 
 
-def test_nothing_is_decided_on_the_word_of_another_cluster(ledger, cut, log):
+def test_nothing_is_decided_on_the_word_of_another_cluster(ledger, cut):
     [opened] = cut.plan()
-    log.cluster = "elsewhere"
-    log.create_again(1, 1)
+    cut.cluster.cluster_id = "elsewhere"
+    cut.cluster.create("ads", 1, 1)
     before = query(ledger, "SELECT count(*) FROM tideline.event")
     for verb, asked in (
         (flow.skip, (NamedRange("ads", 0, OffsetRange(0, 1)),)),
@@ -403,20 +410,20 @@ def test_nothing_is_decided_on_the_word_of_another_cluster(ledger, cut, log):
         with pytest.raises(
             NeedsOperatorError, match="expected cluster c at the declared address, found cluster elsewhere"
         ):
-            verb(ledger, log, cut.pipeline, *asked, reason=WHY)
+            verb(ledger, cut.broker, cut.pipeline, *asked, reason=WHY)
     assert query(ledger, "SELECT count(*) FROM tideline.event") == before
     assert state(ledger, opened)[0] == "planned"
 
 
-def test_a_batch_of_a_topic_that_was_adopted_since_cannot_be_replayed(ledger, cut, log):
+def test_a_batch_of_a_topic_that_was_adopted_since_cannot_be_replayed(ledger, cut):
     """Its offsets mean other records now."""
     [batch_id] = load(ledger, cut.plan())
-    log.create_again(50, 50)
-    flow.adopt_topic(ledger, log, cut.pipeline, "ads", reason=WHY)
+    cut.cluster.create("ads", 50, 50)
+    flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=WHY)
     with pytest.raises(
         FatalError, match=r"ads/0 \[0, 20\): the ledger follows topic id .*1, which the brokers do not have"
     ):
-        flow.plan(ledger, log, cut.pipeline, run("again"), OneBatch(batch_id=batch_id, replace=True))
+        flow.plan(ledger, cut.broker, cut.pipeline, run("again"), OneBatch(batch_id=batch_id, replace=True))
     assert [ranges_of(ledger, n) for n in cut.plan()] == [{0: (0, 50), 1: (0, 50)}]
 
 
