@@ -30,10 +30,10 @@ def exists(admin, name):
         return False
 
 
-def until(condition):
-    deadline = time.monotonic() + 20
+def until(condition, *, seconds=20):
+    deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true within 20 s"
+        assert time.monotonic() < deadline, f"the condition did not come true within {seconds} s"
         time.sleep(0.02)
 
 

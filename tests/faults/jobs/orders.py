@@ -1,0 +1,158 @@
+"""The pipeline that is loaded under faults: what its records look like, how it is declared, and what must become of each record.
+
+The oracle reads a record's bytes by itself and imports nothing of the code that is tested.
+"""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+
+from faults.checker.facts import FILTERED, REJECTED, WRITTEN, Expected, Record
+
+COLUMNS = ("id", "name", "price", "item", "note")
+"""Columns of the output that are compared, in the order of `expected`."""
+PRICE_LIMIT = 1000
+
+_DECLARED = {"id": "bigint", "name": "string", "price": "decimal(14,4)", "lines": "int", "note": "string"}
+_TARGET = """\
+CREATE SCHEMA IF NOT EXISTS orders;
+CREATE TABLE {table} (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    price numeric(14, 4) CHECK (price < {limit}),
+    item integer NOT NULL,
+    note text,
+    kafka_topic_id uuid,
+    kafka_partition integer,
+    kafka_offset bigint,
+    tideline_batch bigint NOT NULL,
+    PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset, item)
+);
+"""
+# The same twice: one pass in the executors' Python, and a plan of Spark's that needs the whole batch.
+_TRANSFORMS = {
+    "records": """\
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PRICE = pa.decimal128(14, 4)
+
+
+def records(batch):
+    kept = batch.filter(pc.not_equal(batch["name"], "not this one"))
+    twice = kept.filter(pc.equal(kept["lines"], 2))
+    return pa.concat_tables([numbered(kept, 0), numbered(twice, 1)])
+
+
+def numbered(table, item):
+    dearer = pc.add(table["price"], pa.scalar(item, pa.decimal128(1, 0))).cast(PRICE)
+    table = table.set_column(table.schema.get_field_index("price"), "price", dearer).drop(["lines"])
+    return table.append_column("item", pa.repeat(pa.scalar(item, pa.int32()), len(table)))
+""",
+    "frame": """\
+from pyspark.sql import functions
+
+
+def frame(df):
+    lines = functions.sequence(functions.lit(0), functions.col("lines") - 1)
+    both = df.where("name <> 'not this one'").withColumn("item", functions.explode(lines))
+    return both.withColumn("price", functions.expr("cast(price + item AS decimal(14,4))")).drop("lines")
+""",
+}
+
+
+def table_of(pipeline: str) -> str:
+    """The output table of a pipeline."""
+    return f"orders.{pipeline}"
+
+
+def declare(
+    folder: Path, topic: str, *, transform: str = "records", gaps: str = "refused", limits: dict[str, int]
+) -> None:
+    """Write the folder of a pipeline, whose name is the folder's.
+
+    Args:
+        folder: A new folder below the folder of the pipelines.
+        topic: What it reads.
+        transform: `records` or `frame`; both give the same rows.
+        gaps: `allowed` where producers use transactions.
+        limits: The section `limits`.
+    """
+    table = table_of(folder.name)
+    declaration = {
+        "description": "Orders under faults",
+        "schedule": None,
+        "source": {
+            "bootstrap_servers": {"env": "TIDELINE_KAFKA"},
+            "topics": [topic],
+            "gaps": gaps,
+            "value": {"format": "json", "columns": _DECLARED},
+        },
+        "sink": {"table": table, "item": "item"},
+        "limits": limits,
+    }
+    folder.mkdir(parents=True)
+    (folder / "pipeline.yaml").write_text(json.dumps(declaration))  # JSON is YAML
+    (folder / "target.sql").write_text(_TARGET.format(table=table, limit=PRICE_LIMIT))
+    (folder / "transform.py").write_text(_TRANSFORMS[transform])
+
+
+def records(rng: Random, count: int, *, smallest: int = 0, largest: int = 60) -> Iterator[Record]:
+    """`count` records, whose offset is their number: most are good, the others bad in each way that the pipeline knows.
+
+    Args:
+        rng: Where what varies comes from.
+        count: How many.
+        smallest: Fewest characters of a note.
+        largest: Most characters of a note.
+    """
+    for number in range(count):
+        note = f"{rng.getrandbits(240):060x}" * (1 + largest // 60)
+        yield Record(
+            offset=number,
+            key=None if number % 29 == 0 else b"k%d" % (number % 97),
+            value=_value(number, rng.getrandbits(60), note[: rng.randint(smallest, largest)]),
+            headers=(("cause", b"\x00\xff"), ("empty", None)) if number % 5 == 0 else None,
+        )
+
+
+def _value(number: int, order_id: int, note: str) -> bytes | None:
+    order = {"id": order_id, "name": f"order {number}", "price": f"{number % 900}.{number % 10_000:04}", "lines": 1}
+    match number % 29:
+        case 1 | 2 | 3:
+            order["name"] = "not this one"
+        case 4 | 5 | 6 | 7:
+            order["lines"] = 2
+        case 8:
+            order["id"] = "no number"
+    # Rare, for the table's refusals cost a search with COPY.
+    match number % 348:
+        case 43:
+            order["price"] = str(PRICE_LIMIT)
+        case 44:  # only its second row is refused, and both must be missed
+            order |= {"price": f"{PRICE_LIMIT - 1}.5", "lines": 2}
+        case 45:
+            return None
+    value = json.dumps(order | {"note": note}).encode()
+    return value[:-4] if number % 29 == 9 else value
+
+
+def expected(record: Record) -> Expected:
+    """What must become of a record, and its rows where it is written."""
+    try:
+        order = json.loads(record.value or b"")
+    except ValueError:
+        return Expected(frozenset({REJECTED}))
+    if not isinstance(order["id"], int):
+        return Expected(frozenset({REJECTED}))
+    if order["name"] == "not this one":
+        return Expected(frozenset({FILTERED}))
+    price = Decimal(order["price"])
+    items = range(order["lines"])
+    if price + items[-1] >= PRICE_LIMIT:
+        return Expected(frozenset({REJECTED}))
+    return Expected(
+        frozenset({WRITTEN}), tuple((order["id"], order["name"], price + item, item, order["note"]) for item in items)
+    )

@@ -1,0 +1,159 @@
+"""Airflow's part: runs of plan, write and advance, each task with its tries, for as long as there is something to load."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from faults.jobs.submitting import Job
+from tideline import flow, pipelines
+from tideline.domain.requests import NewRecords
+from tideline.errors import FatalError, NeedsOperatorError, RetryableError
+from tideline.kafka import Broker
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+
+TASK_S = 300
+"""No task takes longer, or something waits for ever."""
+_TRIES = 3
+_DELAY_S = 0.2
+_LASTING = (FatalError.exit_code, NeedsOperatorError.exit_code)
+
+Result = TypeVar("Result")
+
+
+class Rounds:
+    """The runs of one pipeline.
+
+    Args:
+        pipeline: The pipeline; its DAG has the same name.
+        variables: The variables of the servers and of the project.
+        logs: The folder for the logs of the write tasks.
+        master: Spark's master.
+        refill: Called when nothing is left to load; says whether there is more by now.
+    """
+
+    def __init__(
+        self, pipeline: str, *, variables: Mapping[str, str], logs: Path, master: str, refill: Callable[[], bool]
+    ) -> None:
+        self.pipeline = pipelines.load_named(pipeline)
+        self.jobs: list[Job] = []
+        self.codes: Counter[int] = Counter()
+        """How often write tasks have ended with which exit code."""
+        self.retries: list[str] = []
+        """What plan and advance could not do at once."""
+        self.current: Job | None = None
+        self.batch_ids: list[int] = []
+        """What the current job writes."""
+        self.run_id = ""
+        self._variables = dict(variables)
+        self._logs = logs
+        self._master = master
+        self._refill = refill
+        self._stopped = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="rounds")
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise what went wrong there."""
+        if self._failure is not None:
+            raise self._failure
+
+    def alive(self) -> bool:
+        """Whether there is still something to load."""
+        return self._thread.is_alive()
+
+    def finish(self, seconds: float) -> None:
+        """Wait until everything is through."""
+        self._thread.join(seconds)
+        self.check()
+        assert not self.alive(), f"not everything was through after {seconds:.0f} s"
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        self._stopped.set()
+        for job in self.jobs:
+            job.end()
+        if self._thread.ident is not None:
+            self._thread.join(TASK_S)
+
+    def write(self, run_id: str, batch_ids: list[int], *, first_try: int = 1, current: bool = False) -> bool:
+        """The task `write` of a run, tried as often as Airflow would; whether it succeeded."""
+        for try_number in range(first_try, first_try + _TRIES):
+            job = self.submit(run_id, batch_ids, try_number)
+            if current:
+                self.current = job
+            if self.ended(job) == 0:
+                return True
+            if self._stopped.wait(_DELAY_S):
+                return False
+        return False
+
+    def submit(self, run_id: str, batch_ids: list[int], try_number: int) -> Job:
+        """Start one try of a task `write`."""
+        job = Job(
+            self.pipeline.name,
+            batch_ids,
+            run_id=run_id,
+            try_number=try_number,
+            variables=self._variables,
+            log=self._logs / f"{len(self.jobs):03}_{run_id}_{try_number}.log",
+            master=self._master,
+        )
+        self.jobs.append(job)
+        return job
+
+    def ended(self, job: Job) -> int:
+        """Wait for the end of a write task, which no crash may turn into somebody's mistake."""
+        code = job.wait(TASK_S)
+        self.codes[code] += 1
+        assert code not in _LASTING, (
+            f"exit code {code}, and Airflow would not try again:\n{job.log.read_text()[-3000:]}"
+        )
+        return code
+
+    def _run(self) -> None:
+        try:
+            number = 0
+            while not self._stopped.is_set():
+                number += 1
+                if not self._round(f"run_{number}") and not self._refill():
+                    return
+        except BaseException as error:  # noqa: BLE001 - for the thread that asks
+            self._failure = error
+
+    def _round(self, run_id: str) -> bool:
+        """One DAG run; whether it had anything to do."""
+        planned = self._tried("plan", lambda ledger: self._plan(ledger, run_id))
+        if planned is None:
+            return True
+        if not planned:
+            return False
+        self.run_id, self.batch_ids = run_id, planned
+        if self.write(run_id, planned, current=True):
+            run = Run(dag_id=self.pipeline.name, run_id=run_id)
+            self._tried("advance", lambda ledger: flow.advance(ledger, self.pipeline.name, run))
+        return True
+
+    def _plan(self, ledger: Ledger, run_id: str) -> list[int]:
+        run = Run(dag_id=self.pipeline.name, run_id=run_id)
+        return flow.plan(ledger, Broker(self.pipeline.source), self.pipeline, run, NewRecords()).batch_ids
+
+    def _tried(self, task: str, verb: Callable[[Ledger], Result]) -> Result | None:
+        """What a task in Airflow's own process gives; None when its tries were not enough."""
+        for _ in range(_TRIES):
+            begin = time.monotonic()
+            try:
+                with Ledger(self._variables["TIDELINE_LEDGER_URL"], actor=f"rounds {task}") as ledger:
+                    return verb(ledger)
+            except RetryableError as error:
+                self.retries.append(f"{task} after {time.monotonic() - begin:.1f} s: {error.problem}")
+            if self._stopped.wait(_DELAY_S):
+                break
+        return None
