@@ -146,18 +146,26 @@ class Scene:
         with self._found() as found:
             return list(checker.violations(found, truth, quiet=quiet, pruned=self.pruned))
 
-    def everything(self) -> tuple[Any, ...]:
+    def everything(self) -> dict[str, list[Any]]:
         """All that a frozen process must not change when it comes back; the history may say that it was refused."""
         with self._found() as found:
-            return (
-                found.streams,
-                found.batches,
-                found.ranges,
-                sorted(found.coverage, key=lambda piece: (piece.stream_id, piece.start)),
-                sorted(found.attempts, key=lambda attempt: (attempt.batch_id, attempt.fence)),
-                [list(found.rows(stream)) for stream in found.streams],
-                [list(found.rejects(stream)) for stream in found.streams],
-            )
+            return {
+                "streams": list(found.streams),
+                "batches": list(found.batches),
+                "ranges": list(found.ranges),
+                "coverage": sorted(found.coverage, key=lambda piece: (piece.stream_id, piece.start)),
+                "attempts": sorted(found.attempts, key=lambda attempt: (attempt.batch_id, attempt.fence)),
+                "rows": [row for stream in found.streams for row in found.rows(stream)],
+                "rejects": [reject for stream in found.streams for reject in found.rejects(stream)],
+            }
+
+    def shown(self) -> list[tuple[Any, ...]]:
+        """What readers see of the output, and the records that were rejected."""
+        with self._found() as found:
+            return [
+                *((row.offset, row.values) for stream in found.streams for row in found.rows(stream)),
+                *((reject.offset, reject.value) for stream in found.streams for reject in found.rejects(stream)),
+            ]
 
     @contextmanager
     def _found(self) -> Iterator[Found]:

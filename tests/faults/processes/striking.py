@@ -5,12 +5,17 @@ import signal
 import socket
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+import psycopg2
+import psycopg2.errors
 
 from cutting_proxy import cut_after, cut_before
+from faults.moves import Write
 from faults.processes.child import Timing
 from faults.processes.gate import Kind, Step
 from faults.processes.ground import Ground
@@ -20,8 +25,8 @@ from faults.processes.verbs import VERBS, Deed, Verb
 from faults.simulation.kafka import SimulatedKafka
 from tideline.errors import RetryableError
 
-_CASES_IN_ONE = 8
-"""Scene: its history gets longer, and to look through it takes longer."""
+_ERRORS = (RuntimeError, psycopg2.OperationalError, MemoryError, KeyboardInterrupt, psycopg2.errors.DeadlockDetected)
+"""In turn, from round to round."""
 IDLE_MS = 300
 """After which the server ends the transaction of somebody who is frozen."""
 
@@ -48,10 +53,6 @@ def faults_of(kind: Kind) -> tuple[Fault, ...]:
             return (Fault.KILLED, Fault.FROZEN)
         case _:
             return (Fault.KILLED, Fault.ERROR, Fault.FROZEN, Fault.CUT)
-
-
-class InjectedError(Exception):
-    """Nobody has expected it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,37 +116,39 @@ def _unheard(*_: object) -> None:
     """Nobody wants to know what the broker is asked."""
 
 
-def outcomes(ground: Ground, cases: Sequence[Case]) -> list[str]:
+def outcomes(ground: Ground, cases: Sequence[Case], rounds: int = 1) -> list[str]:
     """What was found wrong in each case of one verb; nothing where all is as it must be."""
-    verb = VERBS[cases[0].verb]
-    scene = None
-    found = []
-    for number, case in enumerate(cases):
-        try:
-            with prepared(ground, verb, scene) as (now, deed):
-                _go_through(now, deed, case)
-            found.append("")
-            scene = None if verb.first or verb.migrated is not None or number % _CASES_IN_ONE == 0 else now
-        except Exception:  # noqa: BLE001 - the test says it
-            found.append(traceback.format_exc())
-            scene = None
+    found = [""] * len(cases)
+    for number in range(rounds):
+        scene = None
+        for place, case in enumerate(cases):
+            try:
+                scene = _go_through(ground, scene, case, number)
+            except Exception:  # noqa: BLE001 - the test says it
+                found[place] = found[place] or f"in round {number + 1}: {traceback.format_exc()}"
+                scene = None
     return found
 
 
-def _go_through(scene: Scene, deed: Deed, case: Case) -> None:
-    """Strike at the step, do what people and Airflow do, and check."""
-    frozen = case.fault is Fault.FROZEN
-    process = scene.start(deed.task, timing=Timing(idle_ms=IDLE_MS) if frozen else Timing())
-    try:
-        step = _reach(process, case.step)
-        _strike(scene, process, step, case.fault)
-        if not frozen:
-            finished(process)
-        _settle(scene, deed)
-        if frozen:
-            _thaw(scene, process, step)
-    finally:
-        process.kill()
+def _go_through(ground: Ground, last: Scene | None, case: Case, number: int) -> Scene | None:
+    """Strike at the step, do what people and Airflow do, and check; the scene for the next one."""
+    with prepared(ground, VERBS[case.verb], last) as (scene, deed):
+        frozen = case.fault is Fault.FROZEN
+        process = scene.start(deed.task, timing=Timing(idle_ms=IDLE_MS) if frozen else Timing())
+        try:
+            step = _reach(process, case.step)
+            _strike(scene, process, step, case.fault, _ERRORS[number % len(_ERRORS)])
+            if not frozen:
+                finished(process)
+            if number % 2 and isinstance(deed.task, Write):
+                scene.pass_time(61)
+                scene.load()  # another run takes over
+            _settle(scene, deed)
+            if frozen:
+                _thaw(scene, process, step, deed)
+        finally:
+            process.kill()
+        return None if VERBS[case.verb].alone else scene
 
 
 def _reach(process: LiveProcess, wanted: str) -> Step:
@@ -155,24 +158,37 @@ def _reach(process: LiveProcess, wanted: str) -> Step:
     raise WrongEndError(f"it ended before that step: {process.outcome}")
 
 
-def _thaw(scene: Scene, process: LiveProcess, step: Step) -> None:
+def _thaw(scene: Scene, process: LiveProcess, step: Step, deed: Deed) -> None:
     """All has been done without it: now that it goes on it may say that it is too late, and nothing else."""
     _outwait(scene, step)
-    before = scene.everything()
+    before, shown = scene.everything(), scene.shown()
     process.thaw()
     ended = finished(process)
-    if (after := scene.everything()) != before:
-        raise WrongEndError(f"it has changed something when it came back ({ended}): {before} -> {after}")
+    if deed.asks_again and ended.batch_ids:
+        scene.load()
+    elif changed := _changed(before, scene.everything()):
+        raise WrongEndError(f"it has changed something when it came back ({ended}): {changed}")
+    if scene.shown() != shown:
+        raise WrongEndError(f"readers see something else since it came back ({ended})")
     _check(scene)
 
 
-def _strike(scene: Scene, process: LiveProcess, step: Step, fault: Fault) -> None:
+def _changed(before: Mapping[str, list[Any]], after: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """What is there now and was not there before, and the other way round."""
+    return {
+        name: [thing for thing in (*before[name], *after[name]) if (thing in before[name]) != (thing in after[name])]
+        for name in before
+        if before[name] != after[name]
+    }
+
+
+def _strike(scene: Scene, process: LiveProcess, step: Step, fault: Fault, error: type[BaseException]) -> None:
     proxy = scene.ground.proxy
     match fault:
         case Fault.KILLED:
             process.kill()
         case Fault.ERROR:
-            process.go(InjectedError("an error that nobody has expected"))
+            process.go(error("an error that nobody has expected"))
         case Fault.FROZEN:
             process.freeze()
             process.go()

@@ -21,6 +21,8 @@ class Deed:
     """What Airflow or a person does after it was struck."""
     done: Callable[[], bool] = lambda: True
     """Whether that has brought about what the verb is for."""
+    asks_again: bool = False
+    """A run that asked for certain offsets and is through is given them once more, whoever asks: so also by one that was frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,20 @@ class Verb:
     migrated: int | None = None
     """It wants a database of its own, with so many migrations."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether a scene serves it only once."""
+        return bool(self.first) or self.migrated is not None
+
 
 def _planning(scene: Scene, request: Request) -> Deed:
     run = scene.run()
     plan = Plan(run=run, request=request)
     return Deed(
-        plan, (plan, Write(run=run, try_number=1), Advance(run=run)), lambda: bool(_batches_of(scene, run.run_id))
+        plan,
+        (plan, Write(run=run, try_number=1), Advance(run=run)),
+        lambda: bool(_batches_of(scene, run.run_id)),
+        asks_again=not isinstance(request, NewRecords),
     )
 
 

@@ -1,0 +1,14 @@
+"""The workers that all tests of this room share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from faults.processes.workers import Workers
+
+
+@pytest.fixture(scope="session")
+def workers(tmp_path_factory) -> Iterator[Workers]:
+    """Two, each with its own server."""
+    with Workers(tmp_path_factory.mktemp("workers")) as found:
+        yield found

@@ -1,0 +1,78 @@
+"""Each step of each verb, and each thing that can happen to a process there: its task is tried again, the next run loads the rest, all ends right.
+
+A step is a statement, a COMMIT, a COPY or a question to the broker. Which there are is recorded from processes that nothing happens to, so there
+is no place in between that nobody has thought of.
+"""
+
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from itertools import islice
+
+import pytest
+
+from faults.processes import table
+from faults.processes.points import points
+from faults.processes.striking import outcomes, recorded
+from faults.processes.verbs import VERBS
+from tideline.settings import PROJECT
+
+CASES = list(table.cases(table.shown()))
+AT_ONCE = 8
+"""Cases of one verb in a row, on one pipeline."""
+HERE = "tests/faults/processes/test_failpoints.py"
+
+
+@pytest.fixture(scope="module")
+def struck(workers, request, share):
+    """By case, what comes of it: of all that are to be run, each in its turn."""
+    wanted = {item.callspec.params["case"] for item in request.session.items if hasattr(item, "callspec")} & set(CASES)
+    by_verb = defaultdict(list)
+    for case in CASES:
+        if case in wanted:
+            by_verb[case.verb].append(case)
+    found = {}
+    for cases in by_verb.values():
+        rest = iter(cases)
+        while part := list(islice(rest, AT_ONCE)):
+            future = workers.submit(outcomes, part, share.failpoint_rounds)
+            found |= {case: (future, number) for number, case in enumerate(part)}
+    return found
+
+
+def test_every_step_of_every_verb_stands_in_the_table(workers):
+    found = {verb: workers.submit(recorded, verb) for verb in VERBS}
+    now = table.rendered(points({verb: future.result() for verb, future in found.items()}))
+    assert table.shown() == now.strip("\n"), (
+        f"the verbs have other steps than docs/reliability.md shows: {table.COMMAND}"
+    )
+
+
+def test_there_are_enough_steps():
+    assert len({(case.verb, case.step) for case in CASES}) >= 100
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_whatever_happens_before_a_step_ends_right(struck, case):
+    future, number = struck[case]
+    if wrong := future.result()[number]:
+        pytest.fail(f"{case.name}: {wrong}\n    pytest {HERE} -k {case.name}", pytrace=False)
+
+
+def test_no_shipped_file_knows_of_failpoints():
+    """So nobody can switch one on in production."""
+    shipped = [p for folder in ("include", "spark_jobs", "dags") for p in (PROJECT / folder).rglob("*.py")]
+    known = re.compile(r"failpoint|(from|import) faults|\binject", re.IGNORECASE)
+    assert [str(path) for path in shipped if known.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_a_process_of_production_sends_its_statements_itself():
+    """Steps wait because a test's process replaces the drivers' classes; nothing that ships does."""
+    process = """
+import adbc_driver_manager.dbapi as adbc, psycopg2
+import spark_jobs.write_batches, tideline.cli, tideline.flow, tideline.ledger.migrate
+print(psycopg2.connect.__module__, adbc.Cursor.adbc_ingest.__module__, adbc.connect.__module__)
+"""
+    said = subprocess.run([sys.executable, "-c", process], check=True, capture_output=True, text=True)
+    assert said.stdout.split() == ["psycopg2", "adbc_driver_manager.dbapi", "adbc_driver_manager.dbapi"]
