@@ -44,10 +44,10 @@ class Log:
             when = T0 + self.end * MINUTE if at is None else at
             self.timestamps.append((when - _EPOCH) // _MILLISECOND)
 
-    def append_gap(self) -> None:
+    def append_gap(self, *, at: datetime | None = None) -> None:
         """The end of a transaction takes an offset."""
         self.gaps.add(self.end)
-        self.append()
+        self.append(at=at)
 
     def delete_before(self, offset: int) -> None:
         """Retention passes; never further than the end."""
@@ -94,27 +94,27 @@ class Transaction:
     topic: Topic
     written: dict[int, tuple[int, int]]
 
-    def commit(self) -> None:
+    def commit(self, *, at: datetime | None = None) -> None:
         """They may be read."""
         for partition, (first, _) in self.written.items():
             self.topic.logs[partition].open.remove(first)
-            self.topic.logs[partition].append_gap()
+            self.topic.logs[partition].append_gap(at=at)
 
-    def abort(self) -> None:
+    def abort(self, *, at: datetime | None = None) -> None:
         """Nobody ever reads them."""
         for partition, (first, count) in self.written.items():
             self.topic.logs[partition].gaps.update(range(first, first + count))
-        self.commit()
+        self.commit(at=at)
 
 
-def transaction(topic: Topic, partitions: Iterable[int], count: int = 1) -> Transaction:
+def transaction(topic: Topic, partitions: Iterable[int], count: int = 1, *, at: datetime | None = None) -> Transaction:
     """`count` records in each of `partitions`, in a transaction that is still open."""
     written = {}
     for partition in partitions:
         log = topic.logs[partition]
         written[partition] = (log.end, count)
         log.open.append(log.end)
-        log.append(count)
+        log.append(count, at=at)
     return Transaction(topic, written)
 
 
@@ -213,7 +213,7 @@ class MemoryBroker:
         logs = self._cluster.topics[topic].logs
         asked = list(partitions)
         if any(number >= len(logs) for number in asked):  # the topic was created again, with fewer of them
-            raise RetryableError(f"topic {topic}: unknown partition", next_step="wait until the brokers know it")
+            raise _unknown(topic)
         return {number: logs[number].offset_at(milliseconds) for number in asked}
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
@@ -223,8 +223,12 @@ class MemoryBroker:
             place: head for place, head in heads.items() if place[0] in topics and place[1] < len(topics[place[0]].logs)
         }
         self._cluster.heads.setdefault(group, {}).update(there)
-        if there != heads:
-            raise _missing(", ".join(sorted({topic for topic, _ in heads.keys() - there.keys()})))
+        for topic, _ in sorted(heads.keys() - there.keys()):
+            raise _unknown(topic) if topic in topics else _missing(topic)
+
+
+def _unknown(topic: str) -> RetryableError:
+    return RetryableError(f"topic {topic}: unknown partition", next_step="wait until the brokers know it")
 
 
 def _missing(topic: str) -> FatalError:

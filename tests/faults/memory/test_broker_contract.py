@@ -1,0 +1,205 @@
+"""The brokers in memory say what a real one says, of the same topics."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+import topics
+from faults.memory import Cluster, Log, MemoryBroker, transaction
+from tideline.declaration import Source
+from tideline.errors import FatalError, RetryableError
+from tideline.kafka import Broker
+from windows import MINUTE, T0, at
+
+GONE = "gone_before"
+
+
+class Both:
+    """Topics on a real broker and the same ones in memory: what is done to one is done to the other."""
+
+    def __init__(self, broker, admin):
+        self.broker, self.admin = broker, admin
+        self.mark = uuid4().hex[:8]
+        self.cluster = Cluster(cluster_id=admin.describe_cluster().result().cluster_id)
+        self.names = []
+
+    def create(self, *, partitions=1, name=None, **settings):
+        """A topic with empty logs, also in place of one that is there."""
+        name = name or f"both_{self.mark}_{len(self.names)}"
+        if name in self.cluster.topics:
+            self.delete(name)
+        topics.created(self.admin, name, partitions, **{"retention.ms": "-1", **settings})
+        [told] = Broker(topics.source(self.broker.bootstrap, name)).topic_facts()
+        compacted = "compact" in settings.get("cleanup.policy", "")
+        self.cluster.create(
+            name,
+            *[0] * partitions,
+            topic_id=told.topic_id,
+            compacted=compacted,
+            retention_ms=None if "retention.ms" not in settings else int(settings["retention.ms"]),
+        )
+        self.names += [] if name in self.names else [name]
+        return name
+
+    def delete(self, name):
+        self.admin.delete_topics([name])[name].result()
+        topics.until(lambda: not topics.exists(self.admin, name))
+        self.cluster.delete(name)
+
+    def produce(self, name, *minutes, partition=0):
+        for minute in minutes:
+            when = at(minute)
+            milliseconds = int(when.timestamp() * 1000)
+            topics.produce(self.broker, name, partition=partition, timestamp=milliseconds)
+            self.cluster.topics[name].logs[partition].append(at=when)
+
+    def delete_before(self, name, offset, partition=0):
+        place = TopicPartition(name, partition, offset)
+        self.admin.delete_records([place])[place].result()
+        self.cluster.topics[name].logs[partition].delete_before(offset)
+
+    def transaction(self, name, partitions, count=1):
+        """Open on both; what it returns ends both."""
+        producer = topics.transaction(self.broker, name, partitions, count)
+        mine = transaction(self.cluster.topics[name], partitions, count, at=datetime.now(UTC))
+
+        def end(*, commits):
+            (producer.commit_transaction if commits else producer.abort_transaction)(20)
+            (mine.commit if commits else mine.abort)(at=datetime.now(UTC))
+
+        return end
+
+    def sources(self):
+        """Topics by name, one of which was never there, and by a pattern."""
+        yield topics.source(self.broker.bootstrap, *self.names, f"{GONE}_{self.mark}")
+        pattern = {"bootstrap_servers": self.broker.bootstrap, "topic_pattern": f"^both_{self.mark}_.*$"}
+        yield Source.model_validate({**pattern, "value": {"format": "bytes"}}, context="both")
+
+    def agree(self, *times):
+        """Ask both all there is to ask, until a moment after a change they agree."""
+        for source in self.sources():
+            real, memory = Broker(source), MemoryBroker(self.cluster, source)
+            topics.until(lambda real=real, memory=memory: real.topic_facts() == memory.topic_facts())
+            found = real.topic_facts()
+            assert real.cluster_id() == memory.cluster_id()
+            known = [*self.names, GONE]
+            assert real.missing(found, known).keys() == memory.missing(found, known).keys()
+            for facts in found:
+                numbers = [partition.partition for partition in facts.partitions]
+                for when in times:
+                    asked = (facts.topic, numbers, when)
+                    assert real.offsets_at(*asked) == memory.offsets_at(*asked), when
+
+
+@pytest.fixture
+def both(broker, admin):
+    return Both(broker, admin)
+
+
+def test_what_retention_deletes_moves_the_start_and_never_the_end(both):
+    name = both.create(partitions=3)
+    both.produce(name, *range(6))
+    both.produce(name, *range(4), partition=1)
+    both.agree()
+    both.delete_before(name, 4)
+    both.delete_before(name, 4, partition=1)
+    both.agree(at(0), at(4), at(5), at(6))
+
+
+def test_the_first_record_as_late_as_a_time_is_found_whatever_the_order_of_the_others(both):
+    name = both.create(partitions=2)
+    both.produce(name, 3, 1, 7, 7, 2, 9)
+    both.agree(*(at(0) + half * MINUTE / 2 for half in range(20)), T0 - timedelta(days=30_000))
+    both.delete_before(name, 3)
+    both.agree(*map(at, range(10)))
+
+
+def test_nothing_behind_an_open_transaction_may_be_read_and_its_end_takes_an_offset(both):
+    name = both.create(partitions=3)
+    for partition in range(3):
+        both.produce(name, 0, 1, partition=partition)
+    first = both.transaction(name, [0, 1], count=2)
+    both.produce(name, 5, partition=1)
+    second = both.transaction(name, [1, 2])
+    times = (
+        at(0),
+        at(1),
+        at(2),
+        at(5),
+        at(6),
+        datetime.now(UTC) - timedelta(hours=1),
+        datetime.now(UTC) + timedelta(hours=1),
+    )
+    both.agree(*times)
+    first(commits=True)
+    both.agree(*times)
+    second(commits=False)
+    both.agree(*times)
+
+
+def test_topics_grow_go_and_come_again_under_another_id(both):
+    one, other = both.create(), both.create(partitions=2)
+    both.produce(one, 0, 1)
+    both.agree(at(1))
+    topics.grown(both.admin, one, 3)
+    both.cluster.topics[one].logs += [Log(), Log()]
+    both.agree(at(1))
+    both.delete(other)
+    both.agree()
+    before = both.cluster.topics[one].topic_id
+    both.create(name=one)
+    both.agree(at(1))
+    assert both.cluster.topics[one].topic_id != before
+    both.create(name=other)
+    both.agree()
+
+
+def test_what_is_set_for_a_topic_is_told(both):
+    both.create(**{"cleanup.policy": "compact"})
+    both.create(**{"cleanup.policy": "delete", "retention.ms": "90000"})
+    both.create(**{"cleanup.policy": "compact,delete", "retention.ms": "90000"})
+    both.agree()
+
+
+def test_heads_are_shown_as_far_as_there_is_something_to_show_them_of(both):
+    name = both.create(partitions=2)
+    group = f"tideline.{both.mark}"
+    # Groups have no coordinator before the first of them has come up.
+    topics.until(lambda: refusal(pair(both)[0].commit_heads, group, {(name, 0): 0}) is None)
+    for heads in (
+        {(name, 0): 7, (name, 1): 2},
+        {(name, 1): 1},
+        {(GONE, 0): 5, (name, 0): 9},
+        {(name, 5): 3, (name, 0): 4},
+        {},
+    ):
+        said = [refusal(brokers.commit_heads, group, heads) for brokers in pair(both)]
+        assert said[0] == said[1], heads
+        assert shown(both.admin, group) == both.cluster.heads[group]
+
+
+def test_who_asks_for_what_is_not_there_is_told_so(both):
+    name = both.create()
+    for topic, partitions in ((name, [0, 3]), (GONE, [0])):
+        said = [refusal(brokers.offsets_at, topic, partitions, T0) for brokers in pair(both)]
+        assert said[0] == said[1] is not None
+
+
+def pair(both):
+    source = next(both.sources())
+    return Broker(source), MemoryBroker(both.cluster, source)
+
+
+def refusal(call, *asked):
+    try:
+        call(*asked)
+    except (FatalError, RetryableError) as error:
+        return type(error)
+    return None
+
+
+def shown(admin, group):
+    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result().topic_partitions
+    return {(partition.topic, partition.partition): partition.offset for partition in found}
