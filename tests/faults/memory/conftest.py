@@ -6,6 +6,7 @@ from asking import execute
 from faults import records
 from faults.memory import MemoryLedger
 from faults.memory.mirrored import MirroredDatabase
+from ledgers import start_streams
 
 
 @pytest.fixture
@@ -20,3 +21,10 @@ def session(mirrored) -> MemoryLedger:
     """A session with both."""
     with MemoryLedger(mirrored, actor="test") as session:
         yield session
+
+
+@pytest.fixture
+def stream(session) -> int:
+    """The first of both."""
+    [stream_id] = start_streams(session, 1)
+    return stream_id

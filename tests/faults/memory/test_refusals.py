@@ -1,71 +1,8 @@
-"""What Postgres refuses is refused in memory as well, in the same words: each statement goes to both, and both must say the same."""
+"""What Postgres refuses of streams and batches is refused in memory as well, in the same words: each statement goes to both, and both must agree."""
 
-import psycopg2
-import pytest
-
-from faults import records
-from faults.memory import MemorySink, record
-from ledgers import PIPELINE, RUN, TOPIC_ID, claim, plan, start_streams
-from tideline.domain.facts import PartitionFacts
-from tideline.domain.states import BatchKind
-from tideline.ledger import decisions, publishing
+from faults.memory.refusing import WHY, batch, planned, refused, reserved, run, written
+from ledgers import PIPELINE, TOPIC_ID, claim, plan, start_streams
 from tideline.ledger.connection import json
-from tideline.ledger.publishing import Written
-
-WHY = "because"
-COUNT = {"first_read": 0, "last_read": 9, "n_read": 10, "n_filtered": 0, "n_bytes": 0}
-
-
-@pytest.fixture
-def stream(session):
-    [stream_id] = start_streams(session, 1)
-    return stream_id
-
-
-def run(session, verb, **parameters):
-    with session.transaction():
-        return session.run(verb, **parameters)
-
-
-def refused(session, verb, **parameters):
-    """The law that refuses a verb, by the name of its constraint or in its words."""
-    with pytest.raises(psycopg2.Error) as caught:
-        run(session, verb, **parameters)
-    return caught.value.diag.constraint_name or caught.value.diag.message_primary
-
-
-def hole(stream, start=0, end=10, *, reason=WHY, by=None):
-    return {"stream_id": stream, "start": start, "end": end, "hole": "skipped", "reason": reason, "decided_by": by}
-
-
-def batch(kind="live", *, pipeline=PIPELINE, reason=None, supersedes=None):
-    run_of = {"dag_id": RUN.dag_id, "run_id": RUN.run_id}
-    return {"pipeline": pipeline, "kind": kind, **run_of, "supersedes": supersedes, "reason": reason}
-
-
-def planned(session, kind="live"):
-    with session.transaction():
-        return session.rows("plan_batch", **batch(kind))[0]["batch_id"]
-
-
-def reserved(batch_id, stream, start=0, end=10, *, log_start=0, log_end=100):
-    bounds = {"start": start, "end": end, "log_start": log_start, "log_end": log_end}
-    return {"batch_id": batch_id, "stream_id": stream, "gaps_allowed": False, **bounds}
-
-
-def written(session, stream, start=0, end=10, *, kind=BatchKind.LIVE):
-    """A published batch."""
-    attempt = claim(session, plan(session, {stream: (start, end)}, kind=kind))
-    count = {"first_read": start, "last_read": end - 1, "n_read": end - start, "n_filtered": 0, "n_bytes": 0}
-    record(session, attempt, counts=[{"stream_id": stream, **count}])
-    facts = {stream: PartitionFacts(partition=0, log_start=0, end=end)}
-    publishing.publish(
-        session, attempt, lambda _: Written(n_written={stream: end - start}), facts=facts, filtered_by_difference=False
-    )
-    return attempt
-
-
-# Streams -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_stream_begins_once_and_never_below_zero(session, stream):
@@ -84,9 +21,6 @@ def test_a_retired_stream_never_changes(session, stream):
     run(session, "resume_stream", stream_id=stream, accepted_end=7)
     run(session, "retire_stream", stream_id=stream)
     assert refused(session, "forget_cut", stream_id=stream) == f"stream {stream} is retired: it never changes"
-
-
-# Batches and their ranges ------------------------------------------------------------------------------------------
 
 
 def test_a_batch_has_a_pipeline_and_a_reason_that_says_something(session, stream):
@@ -145,135 +79,36 @@ def test_each_attempt_has_a_fence_of_its_own(session, stream):
     assert refused(session, "start_attempt", batch_id=77, fence=1, **writer) == "attempt_batch_id_fkey"
 
 
-# Counts ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("law", "count", "told"),
-    [
-        ("counts_add_up", {}, {"n_written": 9}),
-        ("gaps_are_allowed", {"n_read": 9}, {"n_written": 9}),
-        ("end_not_behind", {}, {"end": 9}),
-        ("counts_together", {}, {"facts": {}}),
-        ("read_within_range", {"first_read": 1, "last_read": 10}, {}),
-        ("batch_range_n_gap_check", {"n_read": 11}, {"n_written": 11}),
-        ("batch_range_n_filtered_check", {}, {"n_written": 11, "by_difference": True}),
-    ],
-)
-def test_counts_that_do_not_add_up_are_refused(session, stream, law, count, told):
-    attempt = claim(session, plan(session, {stream: (0, 10)}))
-    record(session, attempt, counts=[{"stream_id": stream, **COUNT, **count}])
-    assert refused(session, "record_counts", **counts(attempt, stream, **told)) == law
-
-
-def counts(attempt, stream, *, n_written=10, end=10, log_start=0, facts=None, by_difference=False):
-    told = {str(stream): {"log_start": log_start, "end": end}} if facts is None else facts
-    return {
-        "batch_id": attempt.batch_id,
-        "attempt_id": attempt.attempt_id,
-        "filtered_by_difference": by_difference,
-        "written": json([{"stream_id": stream, "n_written": n_written}]),
-        "facts": json(told),
-    }
-
-
-def test_gaps_that_retention_may_have_made_are_refused(session, stream):
-    attempt = claim(session, plan(session, {stream: (0, 10)}, gaps_allowed=True))
-    record(session, attempt, counts=[{"stream_id": stream, **COUNT, "n_read": 9}])
-    told = counts(attempt, stream, n_written=9, log_start=1)
-    assert refused(session, "record_counts", **told) == "retention_not_ahead"
-    run(session, "record_counts", **counts(attempt, stream, n_written=9))
-
-
-def test_counts_of_what_is_published_never_change(session, stream):
-    attempt = written(session, stream)
-    told = counts(attempt, stream)
-    assert refused(session, "record_counts", **told) == "batch 1 is published: its counts never change"
-
-
-def test_a_batch_without_counts_cannot_be_published(session, stream):
-    attempt = claim(session, plan(session, {stream: (0, 10)}))
-    asked = {"batch_id": attempt.batch_id, "attempt": attempt.attempt}
-    assert refused(session, "publish_batch", **asked) == "batch 1: a batch without counts cannot be published"
-
-
-def test_a_record_is_counted_once(session, stream):
-    attempt = claim(session, plan(session, {stream: (0, 10)}))
-    staged = {"attempt_id": attempt.attempt_id, "stream_id": stream, **COUNT}
-    run(session, "stage_count", **staged)
-    run(session, "stage_count", **staged)
-    assert refused(session, "stage_count", **{**staged, "first_read": 9, "last_read": 12}) == "counted_once"
-    assert refused(session, "stage_count", **{**staged, "first_read": 20}) == "staged_count_check"
-    assert refused(session, "stage_count", **{**staged, "attempt_id": 77}) == "staged_count_attempt_id_fkey"
-
-
-# Coverage ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_hole_has_a_reason_and_a_name_and_lies_where_nobody_has_anything(session, stream):
-    assert refused(session, "record_hole", **hole(stream, reason=None)) == "holes_have_a_name"
-    assert refused(session, "record_hole", **hole(stream, reason="")) == "coverage_reason_check"
-    assert refused(session, "record_hole", **hole(stream, by="")) == "coverage_decided_by_check"
-    assert refused(session, "record_hole", **hole(stream, 5, 5)) == "offsets_check"
-    plan(session, {stream: (0, 10)})
-    reserves = refused(session, "record_hole", **hole(stream, 9, 12))
-    assert reserves == f"offsets [9,12) of stream {stream} are reserved by a batch: no hole"
-    run(session, "record_hole", **hole(stream, 20, 30))
-    assert refused(session, "record_hole", **hole(stream, 29, 31)) == "one_owner_in_output"
-
-
-def test_only_what_is_published_covers_anything(session, stream):
+def test_who_does_not_hold_a_batch_changes_nothing(session, mirrored, stream):
     batch_id = plan(session, {stream: (0, 10)})
-    assert refused(session, "cover_batch", batch_id=batch_id) == f"batch 1 has not published [0,10) of stream {stream}"
-    written(session, stream, 20, 30)
-    assert refused(session, "cover_batch", batch_id=2) == "one_owner_in_output"
+    first, second = claim(session, batch_id), claim(session, batch_id)
+    for attempt in (first, second):
+        asked = {"batch_id": batch_id, "attempt": attempt.attempt}
+        holds = attempt is second
+        assert run(session, "beat", attempt=attempt.attempt) == holds
+        assert run(session, "abandon_batch", batch_id=batch_id) == 0
+        assert run(session, "claim_batch", **asked, fence=2) == 0
+        assert run(session, "end_attempt", attempt=attempt.attempt, outcome="failed", problem=WHY) == holds
+        assert run(session, "fail_batch", **asked) == holds
+        assert run(session, "publish_batch", **asked) == 0
+    assert run(session, "abandon_batch", batch_id=batch_id) == 1
+    assert run(session, "abandon_batch", batch_id=batch_id) == 0
+    assert run(session, "claim_batch", batch_id=batch_id, attempt=second.attempt, fence=3) == 0
+    mirrored.check()
 
 
-def test_what_is_accounted_for_stays_so_when_the_transaction_ends(session, stream):
-    attempt = written(session, stream)
-    lost = refused(session, "uncover_ranges", batch_id=attempt.batch_id)
-    assert lost == f"offsets of [0,10) of stream {stream} would no longer be accounted for"
-
-
-# Rejects, staging and output ---------------------------------------------------------------------------------------
-
-
-def test_a_record_is_rejected_once(session, stream):
-    rejects = [(stream, 3, "decode", WHY, None, None, b"x", None)]
-    attempt = claim(session, plan(session, {stream: (0, 10)}))
-    record(session, attempt, rejects=rejects)
-    record(session, attempt, rejects=rejects)
-    moved = {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id}
-    assert run(session, "move_rejects", **moved) == 1
-    assert refused(session, "move_rejects", **moved) == "reject_pkey"
-    redrive = plan(session, {stream: (0, 10)}, kind=BatchKind.REDRIVE)
-    asked = {"batch_id": redrive, "stream_ids": [stream, stream], "offsets": [3, 3]}
-    assert refused(session, "plan_redrive", **asked) == "redrive_pkey"
-    asked = {"batch_id": attempt.batch_id, "stream_ids": [77], "offsets": [3]}
-    assert refused(session, "plan_redrive", **asked) == "redrive_batch_id_stream_id_fkey"
-
-
-def test_the_output_has_a_row_once_and_a_staging_table_may_be_gone(session, mirrored, stream):
-    sink = MemorySink(mirrored, "ads.output", records.OUTPUT, item="item")
-    attempt = claim(session, plan(session, {stream: (0, 10)}))
-    staging = sink.create_staging(session, attempt)
-    row = (stream, 3, (1, 0, "name", 1))
-    assert sink.copy(staging, 1, [row, row]) == 2
-    with pytest.raises(Exception, match="table-refuses-rows") as caught, session.transaction():
-        sink.insert_output(attempt, staging, {1: 2})(session)
-    assert caught.value.__cause__.diag.constraint_name == "output_pkey"
-    sink.drop_staging(session, attempt)
-    with pytest.raises(psycopg2.errors.UndefinedTable):
-        sink.copy(staging, 1, [row])
-
-
-def test_after_a_refusal_a_transaction_does_nothing_more(session, stream):
-    def goes_on():
-        with session.transaction():
-            with pytest.raises(psycopg2.errors.CheckViolation):
-                session.run("record_hole", **hole(stream, reason=""))
-            decisions.set_reason(session, WHY)
-
-    with pytest.raises(psycopg2.errors.InFailedSqlTransaction):
-        goes_on()
-    assert run(session, "record_hole", **hole(stream)) == 1
+def test_a_stream_changes_only_from_the_state_that_is_expected(session, mirrored, stream):
+    for verb, parameters, touched in (
+        ("resume_stream", {"accepted_end": None}, 0),
+        ("forget_cut", {}, 0),
+        ("stop_stream", {"because": "a cut"}, 1),
+        ("stop_stream", {"because": "another"}, 0),
+        ("resume_stream", {"accepted_end": 5}, 1),
+        ("forget_cut", {}, 1),
+        ("retire_stream", {}, 1),
+        ("retire_stream", {}, 0),
+        ("stop_stream", {"because": "a cut"}, 0),
+    ):
+        assert run(session, verb, stream_id=stream, **parameters) == touched
+        assert run(session, verb, stream_id=77, **parameters) == 0
+    mirrored.check()
