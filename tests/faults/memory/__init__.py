@@ -22,6 +22,9 @@ outside, `database.crash()` all of them. Nothing else in the tables may be touch
     broker = MemoryBroker(cluster, pipeline.source)
 
     violations(found(database, pipeline.name, "ads.output"), truth, quiet=True)
+
+That both behave as the real ones do is what the tests here are for. `mirrored.MirroredDatabase` stands in for a `MemoryDatabase`, sends each
+statement to Postgres as well, and fails where the two do not agree.
 """
 
 from faults.memory.database import MemoryDatabase

@@ -21,8 +21,8 @@ _IN_ANY_ORDER = {
     "settle_rejects", "supersede_batches",
 }  # fmt: skip
 """Statements whose rows have no order, or several of them the same place in it."""
-_LATE_SECONDS = 5
-"""The two clocks may differ by this much, and by no more than passes between two statements."""
+_LATE_SECONDS = 9
+"""One clock is read a little later than the other, on a busy machine; still less than any time that the simulation lets pass."""
 
 
 class MirroredDatabase(MemoryDatabase):
