@@ -80,12 +80,12 @@ def schedule(seed: int) -> Schedule:
 def _beginning(random: Random) -> Beginning:
     incarnation = random.choice((1, 1, 1, 2))
     return Beginning(
-        ends=tuple(random.randint(0, 20) for _ in range(random.choice((1, 2, 2, 3)))),
+        ends=tuple(random.randint(0, 14) for _ in range(random.choice((1, 2, 2, 3)))),
         incarnation=incarnation,
         delivery="latest_wins" if random.random() < 0.15 else "exactly_once",
         gaps="allowed" if random.random() < (0.7, 0.2)[incarnation % 2] else "refused",
         start=random.choice(("latest", at(6), *["earliest"] * 8)),
-        batch_records=random.choice((5, 8, 12)),
+        batch_records=random.choice((4, 6, 10)),
         run_batches=random.choice((1, 2, 3)),
     )
 
@@ -100,7 +100,7 @@ def _actor(random: Random) -> int:
 
 
 def _offset(random: Random) -> int:
-    return random.randint(0, 30)
+    return random.randint(0, 24)
 
 
 def _flag(random: Random, share: float = 0.5) -> bool:
@@ -154,7 +154,7 @@ def _run(random: Random, wish: Wish) -> list[Operation]:
 
 
 def _new_run(random: Random) -> list[Operation]:
-    return [Arrive(_any(random), random.randint(1, 15)), *_run(random, _new(random))]
+    return [Arrive(_any(random), random.randint(1, 9)), *_run(random, _new(random))]
 
 
 def _decision(random: Random) -> list[Operation]:
@@ -162,7 +162,7 @@ def _decision(random: Random) -> list[Operation]:
 
 
 def _ends(random: Random) -> tuple[int, ...]:
-    return tuple(random.randint(0, 20) for _ in range(random.randint(1, 3)))
+    return tuple(random.randint(0, 14) for _ in range(random.randint(1, 3)))
 
 
 _TABLE: tuple[tuple[float, Callable[[Random], Sequence[Operation]]], ...] = (
@@ -180,7 +180,7 @@ _TABLE: tuple[tuple[float, Callable[[Random], Sequence[Operation]]], ...] = (
     (2, lambda random: [SkipOffsets(_any(random), _offset(random), random.randint(1, 8))]),
     (6, _decision),
     (1, lambda random: [Look(random.choice((_new, _window, _ranges))(random))]),
-    (5, lambda random: [Arrive(_any(random), random.randint(1, 15))]),
+    (5, lambda random: [Arrive(_any(random), random.randint(1, 9))]),
     (2, lambda random: [Retain(_any(random), random.randint(1, 8))]),
     (1, lambda random: [CutLog(_any(random), random.randint(1, 6))]),
     (1, lambda random: [AddPartitions(random.randint(1, 2), _offset(random))]),

@@ -24,6 +24,9 @@ class Healable(Protocol):
     def failed_batches(self) -> Sequence[int]:
         """Batches that a run could not write."""
 
+    def has_stopped(self) -> bool:
+        """Whether a stream waits for a person."""
+
 
 def heal(play: Play, ledger: Healable) -> int:
     """Until a run finds nothing left to do; the rounds that it took.
@@ -36,9 +39,10 @@ def heal(play: Play, ledger: Healable) -> int:
         play.do(Thaw(0))
     finish(play)
     for number in range(1, ROUNDS + 1):
-        for command in (AdoptTopic(), AcceptLoss()):
-            play.command(command)
-            finish(play)
+        if ledger.has_stopped():
+            for command in (AdoptTopic(), AcceptLoss()):
+                play.command(command)
+                finish(play)
         run = play.start(NewRecords())
         finish(play)
         if found_nothing(run):

@@ -7,7 +7,6 @@ PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.simulation --
 import argparse
 import sys
 import time
-from dataclasses import asdict
 
 from faults.drawing import schedule
 from faults.simulation.seeds import play_side_by_side
@@ -34,7 +33,7 @@ def main() -> int:
             f"{tally.schedules} schedules, {tally.crashes} faults, {tally.commits} commits, {time.monotonic() - begun:.0f} s",
             flush=True,
         )
-    for name, counted in asdict(tally).items():
+    for name, counted in tally.numbers().items():
         print(f"{name}: {counted}")
     return 0
 

@@ -166,7 +166,7 @@ class SimulatedProcess:
     def _hit(self, name: str, session: MemoryLedger | None) -> None:
         """What it is armed with strikes here; afterwards it stops at the next occasion."""
         self.struck, self._armed, self._steps = self._armed, None, 0
-        self._scheduler.tally.strikes[self.struck] += 1
+        self._scheduler.tally.strikes[str(self.struck)] += 1
         if self.struck in _COMMITS:
             self._scheduler.tally.unknown_commits += 1
             self._scheduler.tally.resolved += self._scheduler.said == "clear_staging"  # the last one of a publish

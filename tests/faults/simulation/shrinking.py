@@ -3,28 +3,40 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 from faults.drawing import Schedule
-from faults.operations import Operation
+from faults.operations import Fault, Go, Operation
 
-Fails = Callable[[Schedule], bool]
+Operations = tuple[Operation, ...]
+Fails = Callable[[Operations], bool]
 
 
-def shrink(schedule: Schedule, fails: Fails) -> Schedule:
-    """Leave out as many operations at once as possible, at last each by itself."""
+def shrink(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
+    """Leave out as many operations as possible."""
+
+    def still_fails(operations: Operations) -> bool:
+        return fails(replace(schedule, operations=operations))
+
     operations = schedule.operations
-    size = len(operations)
-    while size:
-        kept = _without(operations, size, lambda left: fails(replace(schedule, operations=left)))
-        # Whatever was left out may make another one superfluous.
-        size = size // 2 if kept == operations or size > 1 else 1
-        operations = kept
+    smaller: Operations | None = operations
+    while smaller is not None:
+        operations = _in_parts(smaller, still_fails)
+        smaller = _addressed_anew(operations, still_fails)
     return replace(schedule, operations=operations)
 
 
-def _without(
-    operations: tuple[Operation, ...], size: int, fails: Callable[[tuple[Operation, ...]], bool]
-) -> tuple[Operation, ...]:
+def _in_parts(operations: Operations, fails: Fails) -> Operations:
+    """Leave out many at once, then fewer, at last each by itself for as long as any may go."""
+    size = len(operations)
+    while size:
+        left = _without(operations, size, fails)
+        size = 1 if size == 1 and left != operations else size // 2
+        operations = left
+    return operations
+
+
+def _without(operations: Operations, size: int, fails: Fails) -> Operations:
     start = 0
     while start < len(operations):
         left = operations[:start] + operations[start + size :]
@@ -33,6 +45,18 @@ def _without(
         else:
             start += size
     return operations
+
+
+def _addressed_anew(operations: Operations, fails: Fails) -> Operations | None:
+    """One operation less: which process another one means is a matter of how many there are."""
+    for gone, at in product(range(len(operations)), repeat=2):
+        if gone != at and isinstance(operations[at], Go | Fault):
+            for process in (-1, 0, 1):
+                changed = [*operations[:at], replace(operations[at], process=process), *operations[at + 1 :]]
+                del changed[gone]
+                if fails(tuple(changed)):
+                    return tuple(changed)
+    return None
 
 
 def told(schedule: Schedule) -> str:

@@ -22,9 +22,6 @@ from tideline.domain.states import BatchKind
 from tideline.ledger.attempts import Attempt, Range
 from tideline.pipelines import Pipeline
 
-SPLIT_RECORDS = 6
-"""Most offsets that one task reads."""
-
 Read = Callable[[], Sequence[Record]]
 
 
@@ -42,6 +39,8 @@ class SimulatedSpark:
     def __init__(self, scheduler: Scheduler, cluster: Cluster, sink: MemorySink, broken: list[str]) -> None:
         self.refuses = True
         """Whether transform.py still refuses a name."""
+        self.split_records = 5
+        """Most offsets that one task reads."""
         self._broken = broken
         self._scheduler = scheduler
         self._cluster = cluster
@@ -101,9 +100,12 @@ class SimulatedSpark:
                 for stream_id in streams
             ]
         return [
-            (piece.stream_id, self._logged(piece, OffsetRange(start, min(start + SPLIT_RECORDS, piece.offsets.end))))
+            (
+                piece.stream_id,
+                self._logged(piece, OffsetRange(start, min(start + self.split_records, piece.offsets.end))),
+            )
             for piece in attempt.ranges
-            for start in range(piece.offsets.start, piece.offsets.end, SPLIT_RECORDS)
+            for start in range(piece.offsets.start, piece.offsets.end, self.split_records)
         ]
 
     def _logged(self, piece: Range, offsets: OffsetRange) -> Read:

@@ -1,9 +1,8 @@
 """What the simulation has done, counted, so that it cannot do nothing without anybody noticing."""
 
-import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -48,6 +47,10 @@ class Tally:
         """Faults of all kinds that struck."""
         return self.strikes.total()
 
-    def write(self, path: Path) -> None:
-        """As JSON."""
-        path.write_text(json.dumps({"crashes": self.crashes, **asdict(self)}, indent=2, sort_keys=True) + "\n")
+    def numbers(self) -> dict[str, Any]:
+        """All of it, as JSON takes it."""
+        counted = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            "crashes": self.crashes,
+            **{name: dict(n) if isinstance(n, Counter) else n for name, n in counted.items()},
+        }

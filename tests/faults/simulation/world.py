@@ -92,6 +92,10 @@ class World:
         """See `faults.healing.Healable`."""
         return [batch.batch_id for batch in self.database.batches.values() if batch.state == "failed"]
 
+    def has_stopped(self) -> bool:
+        """See `faults.healing.Healable`."""
+        return any(stream.state == "stopped" for stream in self.database.streams.values())
+
     def partitions(self) -> int:
         """See `faults.playing.Stage`."""
         return self.kafka.partitions
@@ -109,6 +113,7 @@ class World:
                 self._redeclare(gaps="allowed")
             case Heal():
                 self.spark.refuses = False
+                self.spark.split_records = LARGE.batch_records
                 self._redeclare(gaps="allowed", limits=LARGE)
                 self._swap_back()
                 self.kafka.heal()
