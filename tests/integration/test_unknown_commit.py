@@ -149,6 +149,12 @@ def test_a_server_that_is_down_is_to_be_tried_again():
         Ledger("postgresql://postgres:secret@127.0.0.1:1/ledger", actor="test")
 
 
+def test_a_session_that_is_lost_as_it_begins_is_to_be_tried_again(proxy):
+    proxy.at("tideline.actor", cut_before)
+    with pytest.raises(RetryableError, match="cannot be reached"):
+        Ledger(proxy.url, actor="cut off")
+
+
 def test_a_wrong_password_is_not_to_be_tried_again_and_not_told(ledger_url):
     with pytest.raises(FatalError, match=r"refused the connection: .*password authentication failed") as caught:
         Ledger(make_dsn(ledger_url, password="open sesame"), actor="test")

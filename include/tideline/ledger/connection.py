@@ -63,7 +63,8 @@ class Ledger:
             # As a parameter: the name of a DAG run may hold anything, and `options` has its own quoting.
             with connection, connection.cursor() as cursor:
                 cursor.execute(statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
-        except psycopg2.OperationalError as error:
+        # Where the connection is lost in between, its rollback finds it closed, and that is the error that comes out.
+        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise unreachable(error) from error
         return connection
 
