@@ -3,7 +3,7 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo down check test bench format lock
+.PHONY: help setup up demo down check test soak soak-load bench format lock
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -31,6 +31,12 @@ check: setup  ## Format, lint, types and the fast tests; what to run before each
 test: check  ## Everything: check, then the tests on real Postgres, Kafka, Spark and Airflow
 	@$(ENV)/python -m pytest -q tests/integration
 	@$(ENV)/python -m pytest -q tests/e2e
+
+soak: setup  ## Kill, freeze and cut off everything at random for a night, and check every record
+	@$(ENV)/python -m pytest -q tests/faults --soak
+
+soak-load: setup  ## Load 10 million records while something is killed each minute; say how fast, how steady and what memory (ARGS=--help)
+	@PYTHONPATH=tests:tests/integration $(ENV)/python -m faults.jobs.load $(ARGS)
 
 bench: setup  ## Measure speed and memory, side by side, and write docs/performance.md (about half an hour)
 	@PYTHONPATH=tests:. $(ENV)/python -m tests.benchmarks

@@ -42,6 +42,7 @@ class Servers:
         self.folder = folder
         self.postgres = Postgres(folder / "postgres", settings={**_POSTGRES, **(postgres or {})})
         self.broker = Broker(folder / "kafka", settings.PROJECT / ".local" / "jars" / "kafka", properties=kafka)
+        self._spark = spark.configure(folder / "spark")
 
     @property
     def url(self) -> str:
@@ -53,20 +54,24 @@ class Servers:
         """The broker's address."""
         return self.broker.bootstrap
 
+    @property
+    def pipelines(self) -> Path:
+        """The folder of the pipelines."""
+        return self.folder / "pipelines"
+
     def variables(self) -> dict[str, str]:
         """The variables of everybody who talks to them. They hold a password."""
-        pipelines = self.folder / "pipelines"
-        pipelines.mkdir(exist_ok=True)
         return {
             "TIDELINE_LEDGER_URL": self.url,
             "TIDELINE_KAFKA": self.bootstrap,
-            "TIDELINE_PIPELINES": str(pipelines),
-            "TIDELINE_SPARK_PROPERTIES": str(spark.configure(self.folder / "spark")),
+            "TIDELINE_PIPELINES": str(self.pipelines),
+            "TIDELINE_SPARK_PROPERTIES": str(self._spark),
         }
 
     @contextmanager
     def running(self) -> Iterator["Servers"]:
         """Start both with an empty ledger, and stop them at the end."""
+        self.pipelines.mkdir(parents=True)
         try:
             self.broker.launch()
             self.postgres.start()

@@ -22,7 +22,6 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 import topics
-from faults import checker
 from faults.jobs import filling, orders
 from faults.jobs.crashing import Servers
 from faults.jobs.figures import Figures, recoveries, spread
@@ -30,7 +29,7 @@ from faults.jobs.moments import PUBLISHED, Witness
 from faults.jobs.rounds import Rounds
 from faults.jobs.sampling import TENTHS, Sampler
 from faults.jobs.striking import ANY, Fault, Kind, Striker
-from faults.jobs.truth import KafkaTruth
+from faults.jobs.verdict import verdict
 from tideline import settings
 
 NAME = "soak"
@@ -50,7 +49,6 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="soak-", dir=settings.PROJECT / ".local"))
     folder.chmod(0o755)  # Postgres runs as another user where this runs as root
     servers = Servers(folder / "servers")
-    servers.folder.mkdir()
     try:
         with servers.running():
             report = _soak(asked, servers, folder / "logs")
@@ -98,15 +96,14 @@ def _check_machine(asked: argparse.Namespace) -> None:
 
 
 def _soak(asked: argparse.Namespace, servers: Servers, logs: Path) -> dict[str, Any]:
-    variables = servers.variables()
-    os.environ.update(variables)
+    os.environ.update(servers.variables())
     topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), NAME, partitions=asked.partitions)
     begin = time.monotonic()
     _produce(asked, servers.bootstrap)
     _say(f"{asked.records:,} records produced in {time.monotonic() - begin:.0f} s")
     limits = {"batch_records": asked.batch_records, "run_batches": 8}
-    orders.declare(Path(variables["TIDELINE_PIPELINES"]) / NAME, NAME, limits=limits)
-    rounds = Rounds(NAME, variables=variables, logs=logs, master=asked.master, refill=lambda: False)
+    orders.declare(servers.pipelines / NAME, NAME, limits=limits)
+    rounds = Rounds(NAME, variables=servers.variables(), logs=logs, master=asked.master, refill=lambda: False)
     sampler = Sampler(servers.url, NAME, asked.records, lambda: rounds.current)
     witness = Witness(servers.url)
     try:
@@ -159,11 +156,9 @@ def _kill_in_turn(asked: argparse.Namespace, striker: Striker, rounds: Rounds) -
 
 def _check(servers: Servers) -> dict[str, Any]:
     begin = time.monotonic()
-    truth = KafkaTruth(servers.bootstrap)
-    with checker.read(servers.url, NAME, orders.table_of(NAME), orders.COLUMNS) as found:
-        broken = checker.violations(found, truth, quiet=True)
+    broken, shown = verdict(servers, NAME)
     return {
-        "checked": truth.shown,
+        "checked": shown,
         "check_s": round(time.monotonic() - begin),
         "check_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "violations": [str(violation) for violation in broken],

@@ -9,7 +9,8 @@ from random import Random
 from confluent_kafka.admin import AdminClient
 
 import topics
-from faults import checker
+from faults.checker import watch
+from faults.checker.facts import Violation
 from faults.jobs import filling, orders
 from faults.jobs.crashing import Servers
 from faults.jobs.figures import Figures, recoveries
@@ -17,7 +18,7 @@ from faults.jobs.filling import fill_in_transactions
 from faults.jobs.moments import PUBLISHED, Witness
 from faults.jobs.rounds import TASK_S, Rounds
 from faults.jobs.striking import Kind, Striker, draw
-from faults.jobs.truth import KafkaTruth
+from faults.jobs.verdict import verdict
 from tideline import flow
 from tideline.ledger.connection import Ledger
 
@@ -26,6 +27,8 @@ RECORDS, MORE = 17_000, 4_000
 """At the beginning, and each time that everything is loaded before the faults are through."""
 _LIMITS = {"batch_records": 3000, "run_batches": 6, "split_records": 500}
 _ORPHANS_END_S = 60
+_LOOK_S = 0.25
+"""Between two looks at what must hold at every moment."""
 _STAGED = """
 SELECT tablename FROM pg_tables JOIN tideline.batch ON tablename LIKE format('batch\\_%%s\\_attempt\\_%%%%', batch_id)
 WHERE schemaname = 'tideline_staging' AND pipeline = %s
@@ -56,6 +59,7 @@ class Schedule:
         self.has_transactions = rng.random() < 1 / 3
         self.master = rng.choice(("local[2]", "local[2,4]"))
         self._left = len(self.faults)
+        self._name = f"jobs_{seed}_{os.getpid()}"
 
     def __str__(self) -> str:
         topic = f"{self.partitions} partitions{' with transactions' if self.has_transactions else ''}"
@@ -63,39 +67,43 @@ class Schedule:
 
     def play(self) -> Figures:
         """Run it; raises where a law does not hold."""
-        name = f"jobs_{self.seed}_{os.getpid()}"
-        admin = AdminClient({"bootstrap.servers": self._servers.bootstrap})
-        self._topic = topics.created(admin, name, partitions=self.partitions)
-        fill = fill_in_transactions if self.has_transactions else filling.fill
-        fill(self._servers.bootstrap, self._topic, orders.records(self._rng, RECORDS), self.partitions)
-        variables = self._servers.variables()
-        os.environ.update(variables)
-        folder = Path(variables["TIDELINE_PIPELINES"]) / name
-        gaps = "allowed" if self.has_transactions else "refused"
-        orders.declare(folder, self._topic, transform=self.transform, gaps=gaps, limits=_LIMITS)
-        rounds = Rounds(name, variables=variables, logs=self.folder, master=self.master, refill=self._refill)
+        rounds = self._begin()
         witness = Witness(self._servers.url)
         try:
             rounds.start()
-            figures = self._strike(rounds, witness)
-            rounds.finish(2 * TASK_S)
+            with watch(self._servers.url, self._name, orders.table_of(self._name), every=_LOOK_S) as watched:
+                figures = self._strike(rounds, witness)
+                rounds.finish(2 * TASK_S)
             _check_processes(rounds)
-            figures.codes = rounds.codes
-            figures.records = self._check(name)
-            _check_staging(rounds, witness)
-            published = [at for (at,) in witness.rows(PUBLISHED, name)]
+            broken, figures.records = verdict(self._servers, self._name)
+            _check_laws([*watched.violations, *broken])
+            _check_staging(self._servers, rounds, witness)
+            published = [at for (at,) in witness.rows(PUBLISHED, self._name)]
         finally:
             rounds.stop()
             witness.close()
+        figures.codes = rounds.codes
         figures.recovery_s = recoveries(figures.recovery_s, published)
         shutil.rmtree(self.folder)
         return figures
+
+    def _begin(self) -> Rounds:
+        """The topic, filled, and the pipeline, declared."""
+        servers, gaps = self._servers, "allowed" if self.has_transactions else "refused"
+        topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), self._name, partitions=self.partitions)
+        fill = fill_in_transactions if self.has_transactions else filling.fill
+        fill(servers.bootstrap, self._name, orders.records(self._rng, RECORDS), self.partitions)
+        folder = servers.pipelines / self._name
+        orders.declare(folder, self._name, transform=self.transform, gaps=gaps, limits=_LIMITS)
+        return Rounds(
+            self._name, variables=servers.variables(), logs=self.folder, master=self.master, refill=self._refill
+        )
 
     def _refill(self) -> bool:
         """More records, while there are faults that need somebody at work."""
         if not self._left:
             return False
-        filling.fill(self._servers.bootstrap, self._topic, orders.records(self._rng, MORE), self.partitions)
+        filling.fill(self._servers.bootstrap, self._name, orders.records(self._rng, MORE), self.partitions)
         return True
 
     def _strike(self, rounds: Rounds, witness: Witness) -> Figures:
@@ -107,13 +115,9 @@ class Schedule:
             self._left -= 1
         return figures
 
-    def _check(self, name: str) -> int:
-        """Compare the records with what is in Postgres; how many there were."""
-        truth = KafkaTruth(self._servers.bootstrap)
-        with checker.read(self._servers.url, name, orders.table_of(name), orders.COLUMNS) as found:
-            broken = checker.violations(found, truth, quiet=True)
-        assert not broken, "\n".join(map(str, broken))
-        return truth.shown
+
+def _check_laws(broken: list[Violation]) -> None:
+    assert not broken, "\n".join(map(str, broken))
 
 
 def _check_processes(rounds: Rounds) -> None:
@@ -124,10 +128,10 @@ def _check_processes(rounds: Rounds) -> None:
         time.sleep(0.2)
 
 
-def _check_staging(rounds: Rounds, witness: Witness) -> None:
+def _check_staging(servers: Servers, rounds: Rounds, witness: Witness) -> None:
     """After upkeep nothing is staged any more, whatever was killed in the midst of staging."""
     name = rounds.pipeline.name
-    with Ledger(os.environ["TIDELINE_LEDGER_URL"], actor="upkeep") as ledger:
+    with Ledger(servers.url, actor="upkeep") as ledger:
         flow.upkeep(ledger, rounds.pipeline)
     left = witness.rows(_STAGED, name, name)
     assert not left, f"still staged: {left}"

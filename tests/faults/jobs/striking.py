@@ -19,7 +19,7 @@ from faults.jobs.submitting import Job
 _AGE = "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '61 s' WHERE pid = %s AND ended_at IS NULL"
 _BACKENDS = """
 SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> 'witness' ORDER BY pid"""
+WHERE datname = current_database() AND backend_type = 'client backend' AND application_name NOT IN ('witness', 'watch') ORDER BY pid"""
 
 
 class Kind(StrEnum):

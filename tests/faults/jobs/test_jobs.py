@@ -1,21 +1,43 @@
 """Real write tasks on real servers while everything they are made of is killed: see `striking` for what and when."""
 
+import pytest
+
 from faults.jobs.figures import Figures
 from faults.jobs.schedule import Schedule
+from faults.share import COMMIT, SOAK
 
 
-def test_killed_jobs_and_servers_lose_nothing_double_nothing_and_jam_nothing(
-    crashing, tmp_path, share, first_seed, tally
-):
-    total = Figures()
-    for seed in range(first_seed, first_seed + share.jobs):
-        schedule = Schedule(seed, crashing, tmp_path / f"seed_{seed}")
-        try:
-            figures = schedule.play()
-        except BaseException as error:
-            error.add_note(f"{schedule}\nlogs of its jobs: {schedule.folder}\nservers: {crashing.folder}")
-            error.add_note(f"again: pytest tests/faults/jobs/test_jobs.py --first-seed {seed}")
-            raise
-        tally("job", seed=seed, **figures.as_json())
-        total.add(figures)
-    tally("jobs", **total.as_json())
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        config = metafunc.config
+        first, share = config.getoption("--first-seed"), SOAK if config.getoption("--soak") else COMMIT
+        metafunc.parametrize("seed", range(first, first + share.jobs))
+
+
+@pytest.fixture(scope="module")
+def total(tally):
+    """What all schedules together have done."""
+    figures = Figures()
+    yield figures
+    tally("jobs", **figures.as_json())
+
+
+@pytest.fixture
+def schedule(crashing, monkeypatch, tmp_path, seed):
+    """What the seed gives, on the servers of this room."""
+    for name, value in crashing.variables().items():
+        monkeypatch.setenv(name, value)
+    return Schedule(seed, crashing, tmp_path / "logs")
+
+
+def test_killed_jobs_and_servers_lose_nothing_double_nothing_and_jam_nothing(schedule, crashing, tally, total):
+    try:
+        figures = schedule.play()
+    except BaseException as error:
+        error.add_note(f"{schedule}\nlogs of its jobs: {schedule.folder}\nlogs of the servers: {crashing.folder}")
+        error.add_note(
+            f"again: pytest tests/faults/jobs/test_jobs.py -k '[{schedule.seed}]' --first-seed {schedule.seed}"
+        )
+        raise
+    tally("job", seed=schedule.seed, **figures.as_json())
+    total.add(figures)
