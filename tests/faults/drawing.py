@@ -28,6 +28,7 @@ from faults.operations import (
     MarkSuccess,
     Operation,
     PassTime,
+    Reprocess,
     Retain,
     SkipOffsets,
     SomeRejects,
@@ -58,6 +59,11 @@ class Beginning:
     start: str | datetime
     batch_records: int
     run_batches: int
+    batch_bytes: int | None = None
+    events_days: int | None = None
+    """After which upkeep deletes old events."""
+    frame: bool = False
+    """Whether the transform sees the whole batch, so that only the difference tells how many records it filtered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +92,10 @@ def _beginning(random: Random) -> Beginning:
         gaps="allowed" if random.random() < (0.7, 0.2)[incarnation % 2] else "refused",
         start=random.choice(("latest", at(6), *["earliest"] * 8)),
         batch_records=random.choice((4, 6, 10)),
+        batch_bytes=random.choice((300, *[None] * 5)),
         run_batches=random.choice((1, 2, 3)),
+        events_days=random.choice((1, *[None] * 7)),
+        frame=random.random() < 0.2,
     )
 
 
@@ -176,6 +185,7 @@ _TABLE: tuple[tuple[float, Callable[[Random], Sequence[Operation]]], ...] = (
     (5, lambda random: [Thaw(_any(random)), _go(random)]),
     (2, lambda random: [Duplicate(_any(random))]),
     (4, lambda random: [Clear(_any(random), random.randrange(3))]),
+    (2, lambda random: [Reprocess(_any(random), random.choice((_new, _window, _window, _ranges))(random))]),
     (2, lambda random: [MarkSuccess(_any(random))]),
     (2, lambda random: [SkipOffsets(_any(random), _offset(random), random.randint(1, 8))]),
     (6, _decision),
@@ -187,7 +197,7 @@ _TABLE: tuple[tuple[float, Callable[[Random], Sequence[Operation]]], ...] = (
     (1, lambda random: [CreateAgain(_ends(random))]),
     (0.4, lambda random: [DeleteTopic()]),
     (0.6, lambda random: [SwapCluster()]),
-    (6, lambda random: [PassTime(random.choice((10, 61, 61, 601)))]),
+    (6, lambda random: [PassTime(random.choice((10, 61, 61, 61, 601, 100_000)))]),
     (1.5, lambda random: [CrashServer()]),
     (1.5, lambda random: [Correct()]),
     (1, lambda random: [AllowGaps()]),

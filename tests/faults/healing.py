@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from faults.moves import Abandon, AcceptLoss, AdoptTopic
+from faults.moves import Abandon, AcceptLoss, AdoptTopic, Task
 from faults.operations import Heal, PassTime, Thaw
 from faults.playing import DagRun, Play
 from tideline.domain.requests import NewRecords
 
+ALONE = 3
+"""Runs after which all that needs no decision is loaded: one may find that streams are sick, the next one plans without them."""
 ROUNDS = 12
 _MANY = 1_000_000
 _PATIENCE = 20
@@ -29,29 +31,57 @@ class Healable(Protocol):
 
 
 def heal(play: Play, ledger: Healable) -> int:
-    """Until a run finds nothing left to do; the rounds that it took.
+    """Until a run finds nothing left to do; how many runs it took.
 
     Raises:
         JammedError: That never comes.
+    """
+    end_faults(play)
+    return load_alone(play) + decide(play, ledger)
+
+
+def end_faults(play: Play) -> None:
+    """Kafka and the declaration are whole again, and whoever still lives comes to an end.
+
+    Raises:
+        JammedError: They wait for each other.
     """
     play.do(Heal())
     while play.frozen:
         play.do(Thaw(0))
     finish(play)
-    for number in range(1, ROUNDS + 1):
-        if ledger.has_stopped():
-            for command in (AdoptTopic(), AcceptLoss()):
-                play.command(command)
-                finish(play)
-        run = play.start(NewRecords())
-        finish(play)
-        if found_nothing(run):
+
+
+def load_alone(play: Play) -> int:
+    """What runs load when nobody decides anything; how many there were."""
+    for number in range(1, ALONE + 1):
+        if found_nothing(_run(play)):
             return number
-        if run.failed:
-            for batch_id in ledger.failed_batches():
-                play.command(Abandon(batch_id))
-                finish(play)
+    return ALONE
+
+
+def decide(play: Play, ledger: Healable) -> int:
+    """People decide what is to be decided, and runs load the rest; how many there were.
+
+    Raises:
+        JammedError: After many of them there is still something to load.
+    """
+    for number in range(1, ROUNDS + 1):
+        commands: list[Task] = [Abandon(batch_id) for batch_id in ledger.failed_batches()]
+        if ledger.has_stopped():
+            commands += [AdoptTopic(), AcceptLoss()]
+        for command in commands:
+            play.command(command)
+            finish(play)
+        if found_nothing(_run(play)):
+            return number
     raise JammedError(f"after {ROUNDS} rounds of decisions and runs there is still something to load")
+
+
+def _run(play: Play) -> DagRun:
+    run = play.start(NewRecords())
+    finish(play)
+    return run
 
 
 def finish(play: Play) -> None:

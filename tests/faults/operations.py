@@ -98,6 +98,14 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
+class Reprocess:
+    """A run is started anew under its old id, and may ask for something else: Airflow's backfill does so."""
+
+    run: int
+    wish: Wish
+
+
+@dataclass(frozen=True, slots=True)
 class MarkSuccess:
     """The task that a run is at is marked as success by hand: what it was doing is killed, and the next one starts."""
 
@@ -217,6 +225,6 @@ class Heal:
 
 
 Operation = (
-    Fault | Go | Thaw | Start | Duplicate | Clear | MarkSuccess | SkipOffsets | Decide | Look | Arrive | Retain | CutLog | AddPartitions | CreateAgain
-    | DeleteTopic | SwapCluster | PassTime | CrashServer | Correct | AllowGaps | Heal
+    Fault | Go | Thaw | Start | Duplicate | Clear | Reprocess | MarkSuccess | SkipOffsets | Decide | Look | Arrive | Retain | CutLog | AddPartitions
+    | CreateAgain | DeleteTopic | SwapCluster | PassTime | CrashServer | Correct | AllowGaps | Heal
 )  # fmt: skip

@@ -15,6 +15,7 @@ from faults.operations import (
     Look,
     MarkSuccess,
     Operation,
+    Reprocess,
     SkipOffsets,
     Start,
     Strike,
@@ -104,7 +105,7 @@ class Play:
             case Start():
                 if request := addressing.request(operation.wish, self.stage):
                     self.start(request)
-            case Clear() | Duplicate() | MarkSuccess():
+            case Clear() | Duplicate() | MarkSuccess() | Reprocess():
                 self._manage(operation)
             case Decide() | SkipOffsets() | Look():
                 if command := addressing.command(operation, self.stage):
@@ -195,9 +196,10 @@ class Play:
         run.failed = failed
         self.actors.remove(run)
 
-    def _manage(self, operation: Clear | Duplicate | MarkSuccess) -> None:
+    def _manage(self, operation: Clear | Duplicate | MarkSuccess | Reprocess) -> None:
         """What people do to runs in Airflow."""
-        runs = self.runs if isinstance(operation, Clear) else [run for run in self.runs if run.process is not None]
+        going = isinstance(operation, Duplicate | MarkSuccess)
+        runs = [run for run in self.runs if run.process is not None] if going else self.runs
         if not runs:
             return
         run = runs[operation.run % len(runs)]
@@ -210,6 +212,9 @@ class Play:
                 self._succeed(run)
             case Clear():
                 self._clear(run, operation.task % (min(run.task, 2) + 1))
+            case Reprocess():
+                run.request = addressing.request(operation.wish, self.stage) or run.request
+                self._clear(run, 0)
 
     def _clear(self, run: DagRun, task: int) -> None:
         """From this task on everything is tried anew; tries are counted on."""

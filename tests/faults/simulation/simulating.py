@@ -8,9 +8,10 @@ from faults import records
 from faults.checker import violations
 from faults.checker.facts import Expected, Record, Stream
 from faults.drawing import Schedule
-from faults.healing import JammedError, heal
+from faults.healing import JammedError, decide, end_faults, load_alone
 from faults.memory import found
 from faults.playing import Play
+from faults.simulation.going_on import held_up
 from faults.simulation.kafka import SimulatedKafka
 from faults.simulation.tally import Tally
 from faults.simulation.world import PIPELINE, TABLE, World
@@ -52,7 +53,11 @@ def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
                 play.do(operation)
                 if problems := _so_far(world):
                     return problems
-            tally.rounds += heal(play, world)
+            end_faults(play)
+            tally.rounds += load_alone(play)
+            if problems := _so_far(world) or [Problem("held up", text) for text in held_up(world)]:
+                return problems
+            tally.rounds += decide(play, world)
             return _so_far(world) or _in_the_end(world)
         except JammedError as error:
             return _so_far(world) or [Problem("jammed", str(error))]
@@ -73,5 +78,7 @@ def _so_far(world: World) -> list[Problem]:
 
 def _in_the_end(world: World) -> list[Problem]:
     truth = SimulatedTruth(world.kafka, corrected=not world.spark.refuses)
-    seen = violations(found(world.database, PIPELINE, TABLE), truth, quiet=True)
+    seen = violations(
+        found(world.database, PIPELINE, TABLE), truth, quiet=True, pruned=world.pipeline.upkeep.events_days is not None
+    )
     return [Problem(violation.law, str(violation)) for violation in seen]

@@ -36,12 +36,15 @@ class Passed(NamedTuple):
 class SimulatedSpark:
     """The executors of all jobs, and what of the driver knows them."""
 
-    def __init__(self, scheduler: Scheduler, cluster: Cluster, sink: MemorySink, broken: list[str]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, cluster: Cluster, sink: MemorySink, broken: list[str], *, frame: bool
+    ) -> None:
         self.refuses = True
         """Whether transform.py still refuses a name."""
         self.split_records = 5
         """Most offsets that one task reads."""
         self._broken = broken
+        self._frame = frame
         self._scheduler = scheduler
         self._cluster = cluster
         self._sink = sink
@@ -58,7 +61,7 @@ class SimulatedSpark:
                 tasks = [self._task(attempt, staging, *part, refuses=refuses) for part in slices]
             insert = self._sink.insert_output(attempt, staging, dict(tasks))
             with self._replayed(attempt):
-                flow.publish(ledger, broker, pipeline, attempt, insert, filtered_by_difference=False)
+                flow.publish(ledger, broker, pipeline, attempt, insert, filtered_by_difference=self._frame)
         write_batches._clear(ledger, attempt)
 
     @contextmanager
@@ -173,7 +176,7 @@ class SimulatedSpark:
             "first_read": found[0][0].offset,
             "last_read": found[-1][0].offset,
             "n_read": len(found),
-            "n_filtered": sum(not passed.step and not passed.rows for _, passed in found),
+            "n_filtered": 0 if self._frame else sum(not passed.step and not passed.rows for _, passed in found),
             "n_bytes": sum(len(one.key or b"") + len(one.value or b"") for one, _ in found),
         }]  # fmt: skip
         with MemoryLedger(self._scheduler.database, actor="spark task") as ledger:

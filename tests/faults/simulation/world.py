@@ -23,7 +23,7 @@ from faults.simulation.tally import Tally
 from faults.simulation.watching import Watcher
 from planners import declared
 from spark_jobs import write_batches
-from tideline.declaration import Limits
+from tideline.declaration import Limits, Upkeep
 from tideline.flow import writing
 from tideline.pipelines import Pipeline
 
@@ -59,10 +59,8 @@ class World:
         self.scheduler = Scheduler(self.database, tally)
         self.kafka = SimulatedKafka(self._on_question, beginning.incarnation, beginning.ends)
         self.sink = MemorySink(self.database, TABLE, records.OUTPUT, item="item")
-        self.spark = SimulatedSpark(self.scheduler, self.kafka.cluster, self.sink, self.broken)
-        self.pipeline = _declared(
-            beginning.delivery, beginning.gaps, beginning.start, beginning.batch_records, beginning.run_batches
-        )
+        self.spark = SimulatedSpark(self.scheduler, self.kafka.cluster, self.sink, self.broken, frame=beginning.frame)
+        self.pipeline = _pipeline(beginning)
         self.processes: list[SimulatedProcess] = []
 
     def start(self, task: Task) -> SimulatedProcess:
@@ -186,14 +184,14 @@ class World:
                 setattr(room, name, door)
 
 
-@cache
-def _declared(delivery: str, gaps: str, start: str, batch_records: int, run_batches: int) -> Pipeline:
-    return declared(
-        "nowhere:9092",
-        TOPIC,
-        name=PIPELINE,
-        start=start,
-        source={"delivery": delivery, "gaps": gaps},
-        batch_records=batch_records,
-        run_batches=run_batches,
+def _pipeline(beginning: Beginning) -> Pipeline:
+    limits = Limits(
+        batch_records=beginning.batch_records, batch_bytes=beginning.batch_bytes, run_batches=beginning.run_batches
     )
+    update = {"limits": limits, "upkeep": Upkeep(events_days=beginning.events_days)}
+    return _declared(beginning.delivery, beginning.gaps, beginning.start).model_copy(update=update)
+
+
+@cache
+def _declared(delivery: str, gaps: str, start: Any) -> Pipeline:
+    return declared("nowhere:9092", TOPIC, name=PIPELINE, start=start, source={"delivery": delivery, "gaps": gaps})
