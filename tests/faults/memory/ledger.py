@@ -41,7 +41,7 @@ class MemoryLedger(Ledger):
     def _connect(self) -> "Connection":
         try:
             self.database.step(self, "connect")
-        except psycopg2.OperationalError as error:
+        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise unreachable(error) from error
         return Connection(self)
 
@@ -97,14 +97,14 @@ class Connection:
         if self._database.holder is not self:
             return
         if self._failed:
-            self.rollback()
+            self._take_back()
             return
         try:
             self._database.step(self.session, "commit")
             self.check()
             self._database.commit()
         except BaseException as error:
-            self.rollback()
+            self._take_back()
             self._lose_if_lost(error)
             raise
         try:
@@ -114,19 +114,23 @@ class Connection:
             raise
 
     def rollback(self) -> None:
-        """Take back what was changed."""
+        """Take back what was changed; of a lost session the server has, and psycopg2 says so."""
+        self.check()
+        self._take_back()
+
+    def _take_back(self) -> None:
         self._failed = False
         if self._database.holder is self:
             self._database.roll_back()
 
     def close(self) -> None:
         """End the session; what was not committed is rolled back."""
-        self.rollback()
+        self._take_back()
         self.closed = 1
 
     def lose(self) -> None:
         """The server gives up on the session, as it does on one that is frozen within a transaction; the client notices when it speaks again."""
-        self.rollback()
+        self._take_back()
         self._lost = True
 
     def check(self) -> None:
@@ -142,7 +146,7 @@ class Connection:
         if isinstance(error, psycopg2.Error) and (
             error.pgcode.startswith(_ENDING) if error.pgcode else isinstance(error, psycopg2.OperationalError)
         ):
-            self.rollback()
+            self._take_back()
             self.closed = 2
 
 
