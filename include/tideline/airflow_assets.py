@@ -50,6 +50,12 @@ def announce(context: Any, pipeline: str, published: list[Publication]) -> list[
     return [publication.batch_id for publication in new]
 
 
+def wake(context: Any, pipeline: str) -> None:
+    """Start one more run of a pipeline that is woken by records, once this task has succeeded."""
+    (alias,) = context["outlets"]
+    context["outlet_events"][alias].add(incoming(pipeline))
+
+
 def _extra(pipeline: str, publication: Publication) -> dict[str, JsonValue]:
     counts = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
     return {

@@ -131,6 +131,9 @@ def advance(pipeline_name: str) -> None:
         )
         published = flow.published_by(ledger, pipeline_name, _run(context))
         told = airflow_assets.announce(context, pipeline_name, published)
+        if pipeline.wake_on_records and flow.is_behind(ledger, Broker(pipeline.source), pipeline_name):
+            airflow_assets.wake(context, pipeline_name)
+            log.info("%s: there are more records than this run has loaded: one more run is asked for", pipeline_name)
     log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, told)) or "none")
 
 

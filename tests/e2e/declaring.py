@@ -46,6 +46,7 @@ def declare_all(folder: Path) -> None:
         "conf": {},
         "announced": {"batch_records": 40},
         "woken": {"wake": "true"},
+        "backlog": {"wake": "true", "batch_records": 10, "run_batches": 2},
         "no_topic": {"retries": 0},
         "no_broker": {"retries": 0, "servers": UNREACHABLE},
         "no_ledger": {"retries": 0},

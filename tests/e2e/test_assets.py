@@ -125,6 +125,14 @@ def test_new_records_wake_a_pipeline_that_nobody_triggers(system, woken):
     assert len(system.batches("woken")) >= 2
 
 
+def test_a_woken_pipeline_goes_on_until_it_has_loaded_all_there_is(system):
+    """More than one run may plan, and no record comes after them that would wake the next one."""
+    sent = system.fill("backlog", 50)
+    system.airflow.unpause("backlog")
+    system.wait(lambda: system.heads("backlog") == [50], "the head to pass all records", seconds=300)
+    assert system.output("backlog") == decoded(sent)
+
+
 def test_an_event_that_is_doubled_changes_nothing(system, woken):
     quiet(system)
     before = (system.output("woken"), system.batches("woken"), system.heads("woken"))

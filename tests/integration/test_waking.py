@@ -1,4 +1,4 @@
-"""When the trigger that wakes a pipeline fires, on a real broker: once when it starts, and when its topics have grown."""
+"""What wakes a pipeline, on a real broker: a trigger, once when it starts and when its topics have grown; and a run that leaves records behind."""
 
 import asyncio
 import json
@@ -8,9 +8,11 @@ from uuid import uuid4
 import pytest
 from airflow.triggers.base import BaseEventTrigger
 
-from tideline import airflow_trigger
+import planners
+from tideline import airflow_trigger, flow
 from tideline.airflow_trigger import NewRecordsTrigger
-from topics import created, produce, recreate, transaction
+from tideline.kafka import Broker
+from topics import created, grown, produce, recreate, transaction
 
 NAME = "woken"
 
@@ -140,3 +142,30 @@ def test_what_keeps_it_from_looking_is_waited_out_and_logged(topic, declare, tmp
 def test_two_triggers_of_a_pipeline_are_one_to_airflow_and_those_of_two_are_two():
     hashes = [BaseEventTrigger.hash(*NewRecordsTrigger(pipeline=name).serialize()) for name in ("a", "a", "b")]
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_run_that_may_not_plan_all_there_is_is_behind_and_the_next_one_is_not(ledger, ledger_url, broker, topic):
+    """No record comes that would wake a pipeline for what the first run has left."""
+    pipeline = planners.declared(broker.bootstrap, topic, batch_records=10, run_batches=1)
+    produce(broker, topic, 15)
+    behind = []
+    for name in ("first", "second"):
+        planners.load(ledger, planners.plan(ledger_url, pipeline, name))
+        behind.append(flow.is_behind(ledger, Broker(pipeline.source), planners.NAME))
+    assert behind == [True, False]
+
+
+def test_a_partition_that_nobody_has_read_yet_is_behind_when_it_has_records(ledger, ledger_url, broker, admin, topic):
+    pipeline = planners.declared(broker.bootstrap, topic)
+    produce(broker, topic, 1)
+    planners.load(ledger, planners.plan(ledger_url, pipeline, "first"))
+    grown(admin, topic, 2)
+    assert not flow.is_behind(ledger, Broker(pipeline.source), planners.NAME)
+    produce(broker, topic, 1, partition=1)
+    assert flow.is_behind(ledger, Broker(pipeline.source), planners.NAME)
+
+
+def test_a_broker_that_does_not_answer_counts_as_one_that_has_more(ledger, topic):
+    """A run too many is skipped; one too few leaves records unread until others come."""
+    pipeline = planners.declared("127.0.0.1:1", topic)
+    assert flow.is_behind(ledger, Broker(pipeline.source), planners.NAME)

@@ -3,7 +3,7 @@
 Each verb is safe to call again at any time, after any crash, by any number of processes at once: the ledger decides, in one transaction per verb.
 """
 
-from tideline.flow.advancing import advance, show_heads
+from tideline.flow.advancing import advance, is_behind, show_heads
 from tideline.flow.deciding import abandon, accept_loss, adopt_topic, skip
 from tideline.flow.keeping import upkeep
 from tideline.flow.planning import Draft, Plan, dry_run, plan
@@ -22,6 +22,7 @@ __all__ = [
     "claim",
     "describe",
     "dry_run",
+    "is_behind",
     "plan",
     "publish",
     "published_by",

@@ -1,4 +1,4 @@
-"""advance: move the heads over what is published. show_heads: let the tools of Kafka see them."""
+"""advance: move the heads over what is published. is_behind: whether there is more. show_heads: let the tools of Kafka see them."""
 
 import logging
 from collections.abc import Iterable
@@ -33,6 +33,27 @@ def advance(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
     if waiting:
         raise stopped(pipeline, waiting)
     return advanced
+
+
+def is_behind(ledger: Ledger, broker: Broker, pipeline: str) -> bool:
+    """Whether records wait behind the heads: a run plans only so many batches, and of those who are woken by records nobody comes for the rest.
+
+    A broker that does not answer counts as one that has more: to look once too often costs a run that is skipped.
+    """
+    with ledger.transaction():
+        heads_now = {
+            (row["topic"], row["partition"]): row["next_offset"] for row in ledger.rows("list_heads", pipeline=pipeline)
+        }
+    try:
+        topics = broker.topic_facts()
+    except TidelineError as error:
+        log.warning("%s: cannot see whether there are more records: %s", pipeline, error.problem)
+        return True
+    return any(
+        heads_now.get((topic.topic, facts.partition), facts.log_start) < facts.end
+        for topic in topics
+        for facts in topic.partitions
+    )
 
 
 def show_heads(ledger: Ledger, broker: Broker, pipeline: str) -> None:
