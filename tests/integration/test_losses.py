@@ -1,5 +1,6 @@
 """Streams that stop, and what a person may decide about them: to accept a loss, or to adopt a topic that was created again."""
 
+from contextlib import suppress
 from uuid import uuid4
 
 import pytest
@@ -8,6 +9,7 @@ from confluent_kafka import TopicPartition
 import ledgers
 from asking import query, state
 from faults.memory import Cluster, MemoryBroker
+from ledgers import claim
 from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
 from racing import together
 from tideline import flow
@@ -413,6 +415,36 @@ def test_nothing_is_decided_on_the_word_of_another_cluster(ledger, cut):
             verb(ledger, cut.broker, cut.pipeline, *asked, reason=WHY)
     assert query(ledger, "SELECT count(*) FROM tideline.event") == before
     assert state(ledger, opened)[0] == "planned"
+
+
+def leads_elsewhere_after(cluster, questions):
+    """From then on another cluster answers, which has a topic of the same name."""
+    left = iter(range(questions))
+
+    def swap(*_):
+        if next(left, None) is None and cluster.cluster_id == "c":
+            cluster.cluster_id = "elsewhere"
+            cluster.create("ads", 1, 1)
+
+    cluster.on_step = swap
+
+
+@pytest.mark.parametrize("questions", range(1, 5))
+@pytest.mark.parametrize("act", ["plan", "adopt", "accept", "write"])
+def test_an_address_that_leads_elsewhere_between_two_questions_stops_and_adopts_nothing(ledger, cut, act, questions):
+    [opened] = cut.plan()
+    attempt = claim(ledger, opened) if act == "write" else None
+    cut.end_at(22)
+    leads_elsewhere_after(cut.cluster, questions)
+    acts = {
+        "plan": cut.plan,
+        "accept": cut.accept,
+        "adopt": lambda: flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=WHY),
+        "write": lambda: flow.check_source(ledger, cut.broker, attempt),
+    }
+    with suppress(FatalError, NeedsOperatorError):
+        acts[act]()
+    assert query(ledger, "SELECT DISTINCT cluster_id, state::text FROM tideline.stream") == [("c", "active")]
 
 
 def test_a_batch_of_a_topic_that_was_adopted_since_cannot_be_replayed(ledger, cut):

@@ -55,8 +55,8 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline) -> Survey:
         NeedsOperatorError: Another cluster answers.
     """
     known = reservations.streams(ledger, pipeline.name)
-    check_cluster(broker, pipeline.name, {stream.cluster_id for stream in known if not stream.retired})
     topics = broker.topic_facts()
+    check_cluster(broker, pipeline.name, {stream.cluster_id for stream in known if not stream.retired}, topics)
     followed = {stream.topic for stream in known if not stream.retired}
     missing = broker.missing(topics, followed)
     for topic, error in missing.items():
@@ -96,15 +96,20 @@ def _let_go(ledger: Ledger, known: Iterable[Stream], topics: Iterable[TopicFacts
     return count
 
 
-def check_cluster(broker: Broker, pipeline: str, expected: set[str]) -> None:
-    """Offsets mean nothing in another cluster: nothing may be planned from it, stopped because of it, or published.
+def check_cluster(broker: Broker, pipeline: str, expected: set[str], topics: Iterable[TopicFacts]) -> None:
+    """Offsets mean nothing in another cluster: nothing may be planned from it, stopped because of it, adopted or published.
+
+    The topics are looked at as well, and before the cluster is asked: the address may lead to another one from any moment on.
 
     Raises:
         NeedsOperatorError: Another cluster answers than the ones whose offsets the ledger keeps.
     """
-    if expected and (found := broker.cluster_id()) not in expected:
+    if not expected:
+        return
+    strange = {*(topic.cluster_id for topic in topics), broker.cluster_id()} - expected
+    if strange:
         raise NeedsOperatorError(
-            f"{pipeline}: expected cluster {', '.join(sorted(expected))} at the declared address, found cluster {found}",
+            f"{pipeline}: expected cluster {', '.join(sorted(expected))} at the declared address, found cluster {', '.join(sorted(strange))}",
             next_step="point source.bootstrap_servers at the cluster whose offsets these are; nothing was changed",
             entry="another-cluster",
         )

@@ -189,9 +189,11 @@ def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, 
     """
     with _deciding(ledger, pipeline.name, reason):
         known = reservations.streams(ledger, pipeline.name)
-        candidates.check_cluster(broker, pipeline.name, {stream.cluster_id for stream in known if not stream.retired})
+        topics = broker.topic_facts()
+        followed = {stream.cluster_id for stream in known if not stream.retired}
+        candidates.check_cluster(broker, pipeline.name, followed, topics)
         decisions.set_reason(ledger, reason)
-        now = next((facts for facts in broker.topic_facts() if facts.topic == topic), None)
+        now = next((facts for facts in topics if facts.topic == topic), None)
         if now is None:
             raise FatalError(
                 f"{pipeline.name}: topic {topic} is not there, or the declaration does not name it",

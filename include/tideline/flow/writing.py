@@ -64,8 +64,8 @@ def check_source(ledger: Ledger, broker: Broker, attempt: Attempt) -> None:
 
 
 def _check(ledger: Ledger, broker: Broker, attempt: Attempt, *, whole: bool) -> dict[int, PartitionFacts]:
-    check_cluster(broker, attempt.pipeline, {piece.cluster_id for piece in attempt.ranges})
     topics = {topic.topic: topic for topic in broker.topic_facts()}
+    check_cluster(broker, attempt.pipeline, {piece.cluster_id for piece in attempt.ranges}, topics.values())
     problems = {}
     for piece in attempt.ranges:
         problem = _problem(piece, topics.get(piece.topic), whole=whole)

@@ -3,8 +3,8 @@
 from faults.memory import MemoryDatabase
 from faults.simulation.world import World
 
-_FOR_A_PERSON = "gaps_are_allowed"
-"""In the problem of a batch that was planned when gaps were not allowed: somebody has to give it up."""
+_FOR_A_PERSON = "tideline abandon"
+"""In the problem of a batch that somebody has to give up: it was planned when gaps were not allowed, or asked for by a person and is gone."""
 
 
 def held_up(world: World) -> list[str]:

@@ -24,6 +24,8 @@ class SimulatedKafka:
 
     def __init__(self, on_question: Callable[[Any, str], object], incarnation: int, ends: Sequence[int]) -> None:
         self.cluster = Cluster(on_question)
+        self.version = 0
+        """Another one after each change."""
         self.partitions = 0
         """How many the topic has, or had before it was deleted."""
         self._incarnation = incarnation - 1
@@ -44,6 +46,7 @@ class SimulatedKafka:
 
     def happen(self, operation: Operation) -> None:
         """One thing; nothing where there is no topic that it could happen to."""
+        self.version += 1
         if isinstance(operation, CreateAgain):
             self._create(operation.ends)
         elif isinstance(operation, SwapCluster):
@@ -85,10 +88,12 @@ class SimulatedKafka:
 
     def swap_back(self) -> None:
         """The first cluster answers again. Whoever has read from the other one must not publish now: nobody could tell."""
+        self.version += 1
         self._swap()
 
     def heal(self) -> None:
         """The topic is there, and each log has grown past all that it ever held."""
+        self.version += 1
         if self._topic is None:
             self._create([5] * self.partitions)
         for number, log in enumerate(self._topic.logs):

@@ -13,16 +13,20 @@ class Watcher:
         self._database = database
         self._tally = tally
         self._counting: list[Batch | Event] = []
+        self.stopped: list[Stream] = []
+        """By the transaction that was looked at last."""
 
     def look(self) -> None:
         """Before a COMMIT."""
         database = self._database
         touched = set()
-        self._counting = []
+        self._counting, self.stopped = [], []
         for table, key, old in database._undo:
             if table is database.streams:
                 touched.add(key)
                 self._check_head(old, table[key])
+                if isinstance(old, Stream) and old.state == "active" and table[key].state == "stopped":
+                    self.stopped.append(table[key])
             elif table is database.batches or table is database.events:
                 if key in table:
                     self._counting.append(table[key])

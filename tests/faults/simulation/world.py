@@ -19,6 +19,7 @@ from faults.simulation import promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
 from faults.simulation.kafka import SimulatedKafka
 from faults.simulation.spark import SimulatedSpark
+from faults.simulation.stopping import unfounded
 from faults.simulation.tally import Tally
 from faults.simulation.watching import Watcher
 from planners import declared
@@ -143,6 +144,7 @@ class World:
     def _on_statement(self, session: MemoryLedger, name: str) -> None:
         if name == "commit":
             self.watcher.look()
+            self._check_stops()
         elif name == "committed":
             self.watcher.count()
         if self.scheduler.running is not None:
@@ -150,9 +152,18 @@ class World:
         if name not in COMMITS:
             self.scheduler.said = name
 
-    def _on_question(self, _: MemoryBroker, __: str) -> None:
+    def _check_stops(self) -> None:
+        running = self.scheduler.running
+        if running is not None and running.knows == self.kafka.version:
+            for stream in self.watcher.stopped:
+                if why := unfounded(self.database, self.kafka, stream):
+                    self.broken.append(f"{stream} has stopped, but {why}")
+
+    def _on_question(self, _: MemoryBroker, question: str) -> None:
         if self.scheduler.running is not None:
             self.scheduler.running.point(ASK)
+            if question == "topic_facts":
+                self.scheduler.running.knows = self.kafka.version
 
     def _heartbeat(self, _: str, attempt: UUID, superseded: Any) -> SimulatedHeartbeat:
         return SimulatedHeartbeat(self.scheduler.running, attempt, superseded)
