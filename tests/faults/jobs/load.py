@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -46,6 +47,7 @@ def main() -> int:
     """Load, kill, check, report."""
     asked = _asked()
     _check_machine(asked)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or the servers' data would stay behind
     folder = Path(tempfile.mkdtemp(prefix="soak-", dir=settings.PROJECT / ".local"))
     folder.chmod(0o755)  # Postgres runs as another user where this runs as root
     servers = Servers(folder / "servers")

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg2
 
 _PATIENCE_S = 120
-_LOOK_S = 0.005
+_LOOK_S = 0.01
 PUBLISHED = "SELECT extract(epoch FROM at)::float8 FROM tideline.event WHERE pipeline = %s AND action = 'publish'"
 """When batches were published, in seconds since the epoch."""
 _NEWEST = """

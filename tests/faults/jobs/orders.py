@@ -128,7 +128,7 @@ def _value(number: int, order_id: int, note: str) -> bytes | None:
         case 8:
             order["id"] = "no number"
     # Rare, for the table's refusals cost a search with COPY.
-    match number % 348:
+    match number % 1044:
         case 43:
             order["price"] = str(PRICE_LIMIT)
         case 44:  # only its second row is refused, and both must be missed

@@ -27,7 +27,7 @@ RECORDS, MORE = 17_000, 4_000
 """At the beginning, and each time that everything is loaded before the faults are through."""
 _LIMITS = {"batch_records": 3000, "run_batches": 6, "split_records": 500}
 _ORPHANS_END_S = 60
-_LOOK_S = 0.25
+_LOOK_S = 0.5
 """Between two looks at what must hold at every moment."""
 _STAGED = """
 SELECT tablename FROM pg_tables JOIN tideline.batch ON tablename LIKE format('batch\\_%%s\\_attempt\\_%%%%', batch_id)
