@@ -55,6 +55,19 @@ def test_what_retention_deleted_unread_is_lost_in_the_policys_name_and_the_strea
     assert ranges(ledger)[topic, 0] == [(0, 1), (8, 10)]
 
 
+def test_a_run_that_finds_nothing_but_lost_records_has_moved_the_heads_over_them(
+    broker, admin, topic, ledger, ledger_url
+):
+    pipeline = latest(broker, topic)
+    produce(broker, topic, 3)
+    load(ledger, plan(ledger_url, pipeline, "first"))
+    produce(broker, topic, 4)
+    admin.delete_records([TopicPartition(topic, 0, 7)])[TopicPartition(topic, 0)].result()
+    assert plan(ledger_url, pipeline, "second") == []
+    assert holes(ledger) == [(3, 7, "lost", *POLICY)]
+    assert_tiled(ledger, {0: 7})
+
+
 def test_each_run_takes_the_newest_that_fit_and_records_the_rest(admin, broker, ledger, ledger_url):
     """A short partition stays whole, a long one gives way."""
     topic = topic_of(admin, broker, 20, 3)

@@ -92,6 +92,9 @@ def plan(
     asked = _Asked(ledger=ledger, broker=broker, pipeline=pipeline, run=run, reason=why)
     with ledger.transaction():
         planned, found = _plan(asked, request)
+    if not planned.batch_ids:
+        # Nobody advances after a run that is skipped: heads would stand before the holes that its policy has just left, until the next run.
+        heads.advance_published(ledger, pipeline.name)
     if found is not None:
         _report(pipeline, request, planned, found)
         warning.warn_of_retention(broker, found)
