@@ -11,24 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from spark_jobs.json_values import syntax_fault, type_fault
-from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from spark_jobs.arrow_types import arrow_type, wire_type
+from spark_jobs.json_values import may_hold_far_digits, syntax_fault, type_fault
+from spark_jobs.reasons import one_line
+from tideline.domain.columns import ColumnType
 
 BLOCK_BYTES = 32 << 20  # Arrow addresses the text of one column in one block with 31 bits
 NARROW = 512  # records: a call into Arrow costs as much as 150 of them, so one by one is 80 times slower
-MAX_REASON = 500  # characters
-
-_SIMPLE: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "date": pa.date32(),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,36 +61,6 @@ def decoder(value_format: str, columns: Mapping[str, ColumnType]) -> Decode:
     return lambda values: _decode_whole(values, arrow, fault)
 
 
-def arrow_type(kind: ColumnType) -> pa.DataType:
-    """The Arrow type of a column's values."""
-    match kind:
-        case SimpleType(name=name):
-            return _SIMPLE[name]
-        case DecimalType(precision=precision, scale=scale):
-            return pa.decimal128(precision, scale)
-        case ArrayType(element=element):
-            return pa.list_(arrow_type(element))
-        case StructType(fields=fields):
-            return pa.struct([(name, arrow_type(inner)) for name, inner in fields])
-
-
-def _wire_type(kind: ColumnType) -> pa.DataType:
-    """The type to parse as, before a cast to `arrow_type`: where the parser is lax the cast is not."""
-    match kind:
-        case SimpleType(name="timestamp" | "date"):
-            return pa.string()  # the parser takes a timestamp without a zone for UTC, and a date only as a number
-        case DecimalType(scale=scale):
-            # As decimal(12,4) the parser lets 123456789012 through and refuses 99999999.99990; as decimal(38,10) it
-            # wraps 1e30 to another number. It appends up to `scale` digits after its check: 76 in all fit 256 bits.
-            return pa.decimal256(76 - scale, scale)
-        case ArrayType(element=element):
-            return pa.list_(_wire_type(element))
-        case StructType(fields=fields):
-            return pa.struct([(name, _wire_type(inner)) for name, inner in fields])
-        case _:
-            return arrow_type(kind)
-
-
 class _JsonDecoder:
     """Parses records joined by newlines, all in one call where none of them is bad.
 
@@ -113,11 +72,15 @@ class _JsonDecoder:
 
     def __init__(self, columns: Mapping[str, ColumnType]) -> None:
         self._schema = pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
-        wire = pa.schema([(name, _wire_type(kind)) for name, kind in columns.items()])
+        wire = pa.schema([(name, wire_type(kind)) for name, kind in columns.items()])
         self._options = pj.ParseOptions(
             explicit_schema=wire, unexpected_field_behavior="ignore", newlines_in_values=True
         )
         self._type_fault = type_fault(columns)
+        self._sure_fault = type_fault(
+            columns, unsure="its numbers are too small, or it is nested too deep, to be judged"
+        )
+        self._holds_decimals = any("decimal" in str(kind) for kind in columns.values())
 
     def __call__(self, values: pa.Array | pa.ChunkedArray) -> Decoded:
         raws = values.to_pylist()
@@ -125,11 +88,19 @@ class _JsonDecoder:
         kept: list[int] = []
         tables = [self._schema.empty_table()]
         for block in _blocks(raws, rejected):
-            for positions, table in self._settle(raws, block, rejected):
+            for positions, table in self._settle(raws, self._harmless(raws, block, rejected), rejected):
                 kept += positions
                 tables.append(table)
         in_order = dict(sorted(rejected.items()))
         return Decoded(table=pa.concat_tables(tables), kept=pa.array(kept, pa.int64()), rejected=in_order)
+
+    def _harmless(self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]) -> Sequence[int]:
+        """`block` without the records that Arrow must not see: see `MAX_PLACES`. They go to `rejected`."""
+        if not self._holds_decimals or not may_hold_far_digits(b"\n".join(raws[position] for position in block)):
+            return block
+        suspects = [position for position in block if may_hold_far_digits(raws[position])]
+        rejected |= _faults(raws, suspects, self._sure_fault)
+        return [position for position in block if position not in rejected]
 
     def _settle(
         self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]
@@ -157,7 +128,7 @@ class _JsonDecoder:
             rejected |= found
             return [[position for position in block if position not in found]]
         if len(block) == 1:
-            rejected[block[0]] = _one_line(f"does not fit the columns: {str(error).removesuffix(' in row 0')}")
+            rejected[block[0]] = one_line(f"does not fit the columns: {str(error).removesuffix(' in row 0')}")
             return []
         return [block[: len(block) // 2], block[len(block) // 2 :]]
 
@@ -241,9 +212,4 @@ _WHOLE: dict[str, tuple[pa.DataType, Callable[[bytes | None], str | None]]] = {
 
 
 def _faults(raws: Sequence[bytes], positions: Sequence[int], fault: Callable[[bytes], str | None]) -> dict[int, str]:
-    return {position: _one_line(reason) for position in positions if (reason := fault(raws[position]))}
-
-
-def _one_line(reason: str) -> str:
-    text = reason[:MAX_REASON]
-    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+    return {position: one_line(reason) for position in positions if (reason := fault(raws[position]))}

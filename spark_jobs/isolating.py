@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from spark_jobs.reasons import of_error
 from tideline.errors import FatalError
 
 Result = TypeVar("Result")
@@ -56,10 +57,10 @@ def isolate(
                 half = part.num_rows // 2
                 waiting += [part.slice(half), part.slice(0, half)]
                 continue
-            refusals.append(Refusal(part, one_line(error)))
+            refusals.append(Refusal(part, of_error(error)))
             if suspect and len(refusals) == SAMPLE and not results and _fails_throughout(table, step, errors):
                 raise StepError(
-                    f"{suspect} failed for each of the first {SAMPLE} records: {one_line(error)}",
+                    f"{suspect} failed for each of the first {SAMPLE} records: {of_error(error)}",
                     next_step=f"correct {suspect} and run the task again; nothing was published",
                     entry="transform",
                 ) from error
@@ -75,9 +76,3 @@ def _fails_throughout(table: pa.Table, step: Callable[[pa.Table], Result], error
             continue
         return False
     return True
-
-
-def one_line(error: BaseException) -> str:
-    """An error as a reason: its type and its first line, at most 500 characters."""
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}"[:500] if text else type(error).__name__

@@ -23,12 +23,19 @@ Check = Callable[[object], str | None]
 
 INTEGER_BITS = {"smallint": 16, "int": 32, "bigint": 64}
 _WORDS = {"timestamp": "timestamp with a zone, to the microsecond", "date": "date as 2026-01-31"}
+MAX_PLACES = 76
+"""Most digits after the point with which a decimal may be written. Arrow's parser looks further ones up behind the end of a table: it takes one
+number for another, or the process dies."""
 _SHOWN = 60
 _TWICE = object()
 _FLOAT_OVERFLOW = 2**128 - 2**103  # from here on the nearest 32-bit float is infinity
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\Z", re.ASCII)
+# A number that may have more places: with an exponent of two digits and above 37, or of one behind 38 digits or more; or one that hides in escapes.
+# A literal in front, for the search is fast for those only.
+_FAR = [re.compile(rb"%b-(?:(?:[4-9]\d|3[89]|\d{3,})[\"\s,\]}]|(?<=[\d.]{38}%b-)\d)" % (e, e)) for e in (b"e", b"E")]
+_FAR.append(re.compile(rb"\\u00(?:2[dD]|3\d|[46]5)"))
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -49,11 +56,23 @@ def syntax_fault(raw: bytes | None) -> str | None:
     return None if type(value) is dict else f"expected a JSON object, found {_shown(value)}"
 
 
-def type_fault(columns: Mapping[str, ColumnType]) -> Callable[[bytes], str | None]:
+def may_hold_far_digits(text: bytes) -> bool:
+    """Whether some number of `text`, which is JSON, may be written with more than `MAX_PLACES` digits after the point.
+
+    The exponent of all others is at most 37, behind fewer than 38 digits, or their digits are more than Arrow looks at.
+    """
+    return any(pattern.search(text) for pattern in _FAR)
+
+
+def type_fault(columns: Mapping[str, ColumnType], *, unsure: str | None = None) -> Callable[[bytes], str | None]:
     """A function that names the first field of a JSON object that does not fit its column; None if it finds none.
 
     What it faults does not convert. What it passes may still fail to convert (its numbers are odd, or it is nested
     deeper than Python can follow), so a batch of records that all pass is still to be tried.
+
+    Args:
+        columns: The declared columns.
+        unsure: What to say of a record that Python cannot follow: its numbers are odd, or it is nested too deep.
     """
     check = partial(_struct_fault, [(name, _check(kind)) for name, kind in columns.items()])
     # orjson would round a decimal to a double and keep the last of two equal keys.
@@ -63,7 +82,7 @@ def type_fault(columns: Mapping[str, ColumnType]) -> Callable[[bytes], str | Non
         try:
             problem = check(parse(raw.decode()))
         except (RecursionError, DecimalException):
-            return None
+            return unsure
         return problem.removeprefix(".") if problem else None
 
     return fault
@@ -137,10 +156,11 @@ def _fits_decimal(context: Context, quantum: Decimal, value: object) -> bool:
     if not ((isinstance(value, str) and _NUMBER.fullmatch(value)) or _is_number(value)):
         return False
     try:
-        Decimal(value).quantize(quantum, context=context)
+        number = Decimal(value)
+        number.quantize(quantum, context=context)
     except (Inexact, InvalidOperation):
         return False
-    return True
+    return int(number.as_tuple().exponent) >= -MAX_PLACES
 
 
 def _fits_moment(

@@ -62,7 +62,7 @@ class Recorder:
         columns["timestamp"] = records.field("timestamp").cast(pa.int64()).to_pylist()
         for *record, reason in zip(*columns.values(), reasons, strict=True):
             self._rejects.append(self._row(step, dict(zip(columns, record, strict=True)), reason))
-            self._reject_bytes += len(self._rejects[-1][-2] or b"")
+            self._reject_bytes += sum(len(part) for part in self._rejects[-1][-3:] if part)  # key, value, headers
             if len(self._rejects) >= _REJECTS_AT_ONCE or self._reject_bytes >= _BYTES_AT_ONCE:
                 self._store_rejects()
 
@@ -72,7 +72,7 @@ class Recorder:
             self._streams[record["topic"], record["partition"]],
             record["offset"],
             step,
-            reason.replace("\0", "\\0"),  # a text column holds anything but NUL
+            reason,
             None if timestamp is None else timestamp // 1000,
             record["key"],
             record["value"],

@@ -20,7 +20,7 @@ from pyspark import cloudpickle
 from pyspark.errors.exceptions.captured import AnalysisException, CapturedException
 from pyspark.sql import DataFrame
 
-from spark_jobs.isolating import one_line
+from spark_jobs.reasons import of_error
 from tideline.errors import FatalError, TidelineError
 from tideline.pipelines import Pipeline
 
@@ -134,7 +134,7 @@ def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataF
         if of_spark or isinstance(error, TidelineError):
             raise  # it read something, and that is what failed
         raise FatalError(
-            f"transform.py: `frame` raised {one_line(error)}",
+            f"transform.py: `frame` raised {of_error(error)}",
             next_step="correct it; nothing was published",
             entry="transform",
         ) from error

@@ -7,7 +7,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from spark_jobs.decoding import BLOCK_BYTES, MAX_REASON, NARROW, _blocks, arrow_type, decoder
+from spark_jobs.arrow_types import arrow_type
+from spark_jobs.decoding import BLOCK_BYTES, NARROW, _blocks, decoder
+from spark_jobs.reasons import MAX_REASON
 from tideline.domain.columns import parse_type
 
 
@@ -97,6 +99,39 @@ def test_a_value_that_fits_is_decoded_exactly(text, kind, expected):
 def test_no_value_is_bent_to_fit_its_column(text, kind, found):
     words = {"timestamp": "timestamp with a zone, to the microsecond", "date": "date as 2026-01-31"}
     assert field_reason(text, kind) == f"v: expected {words.get(kind, kind)}, found {found}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("1e-999999999", "decimal(38,10)"),  # these four would end the process
+        ('"0E-999999999"', "decimal(12,4)"),
+        ('"0e\\u002d999999999"', "decimal(12,4)"),
+        ('["\\u0030\\u0065-999999999"]', "array<decimal(1,1)>"),
+        ("1e-192", "decimal(38,0)"),  # and these become 0 and 50
+        ("5000000000000000000000000000000000000000e-96", "decimal(38,0)"),
+        ("0." + "0" * 75 + "5e-3", "decimal(38,0)"),
+        ("[" * 1000 + "]" * 1000 + ', "w": 1e-999999999', "decimal(38,0)"),
+    ],
+)
+def test_a_decimal_with_more_places_than_arrow_looks_up_is_rejected(text, kind):
+    assert reason(b'{"v": %s}' % text.encode(), v=kind, w=kind)
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (b'{"v": 1e-37}', Decimal("1e-37")),
+        (b'{"v": 1%be-38}' % (b"0" * 38), Decimal(1)),
+        (b'{"v": "0E-38"}', Decimal(0)),
+        (b'{"v": 1.5, "d": 1e-300, "s": "1e-999"}', Decimal("1.5")),
+        (b'{"v": 1.5, "s": "\\u0031"}', Decimal("1.5")),
+    ],
+)
+def test_what_only_looks_like_such_a_decimal_is_decoded(record, expected):
+    decoded = decode([record], v="decimal(38,37)", d="double", s="string")
+    assert decoded.rejected == {}
+    assert decoded.table["v"].to_pylist() == [expected]
 
 
 @pytest.mark.parametrize(
