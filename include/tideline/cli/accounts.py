@@ -4,7 +4,7 @@ import json
 from base64 import b64encode
 from collections.abc import Iterable
 
-from tideline.cli.output import Cell, Grid, Page
+from tideline.cli.output import Cell, Grid, Page, safe
 from tideline.cli.reaching import Answer, ask, declaration, looking
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.ledger import views
@@ -32,7 +32,7 @@ def coverage(name: str) -> Page:
                 str(OffsetRange(row["start_offset"], row["end_offset"])),
                 row["end_offset"] - row["start_offset"],
                 row["hole"],
-                row["reason"],
+                safe(row["reason"]),
                 row["decided_by"],
                 row["recorded_at"],
             )
@@ -139,7 +139,7 @@ def _shown(content: bytes | None) -> Cell:
     """As text where it is text, else with escapes, on one line."""
     if content is None:
         return None
-    text = content.decode("utf-8", errors="backslashreplace").replace("\n", "\\n").replace("\r", "\\r")
+    text = safe(content[: 4 * _SHOWN_CHARACTERS + 4].decode("utf-8", errors="backslashreplace"))
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(content)} bytes)"
 
 

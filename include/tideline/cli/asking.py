@@ -1,5 +1,6 @@
 """What the options of a command ask for, as a request. A mistake in them is a usage error: exit code 2, and it says what to write."""
 
+import re
 from datetime import datetime
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Request, Window
 
+_TOPIC = re.compile(r"([A-Za-z0-9._-]+)(?:/(\d+))?", re.ASCII)
 OfBatch = Annotated[int | None, typer.Option("--batch", metavar="N", min=1, help="The ranges of this batch.")]
 OfRanges = Annotated[
     list[str] | None,
@@ -84,12 +86,13 @@ def topic_and_partition(text: str) -> tuple[str, int | None]:
     """`ads` means all partitions, `ads/3` one of them.
 
     Raises:
-        typer.BadParameter: What stands behind the slash is no number.
+        typer.BadParameter: It is no topic's name, or what stands behind the slash is no number.
     """
-    topic, slash, partition = text.partition("/")
-    if not topic or (slash and not partition.isdecimal()):
-        raise typer.BadParameter(f"expected TOPIC or TOPIC/PARTITION like ads/3, found {text}")
-    return topic, int(partition) if slash else None
+    found = _TOPIC.fullmatch(text)
+    if not found:
+        raise typer.BadParameter(f"expected TOPIC or TOPIC/PARTITION like ads/3, found {text!r}")
+    topic, partition = found.groups()
+    return topic, int(partition) if partition else None
 
 
 def moment(name: str, text: str) -> datetime:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tideline.cli.output import Cell, Grid, Page, instant
+from tideline.cli.output import Cell, Grid, Page, instant, safe
 from tideline.cli.reaching import declaration, looking
 from tideline.domain.offsets import OffsetRange
 from tideline.errors import FatalError
@@ -30,7 +30,7 @@ def batches(name: str, *, state: str | None, kind: str | None, limit: int) -> Pa
                 row["n_attempts"],
                 row["planned_at"],
                 row["run_id"],
-                row["reason"] or (row["problem"] if row["state"] == "failed" else None),
+                safe(row["reason"]) if row["reason"] else row["problem"] if row["state"] == "failed" else None,
             )
             for row in rows
         ],
@@ -66,12 +66,12 @@ def batch(batch_id: int) -> Page:
 def _summary(found: Row) -> str:
     lines = [
         f"batch {found['batch_id']} of {found['pipeline']}: {found['kind']}, {found['state']}",
-        f"planned: {instant(found['planned_at'])} for run {found['run_id']} of {found['dag_id']}",
+        safe(f"planned: {instant(found['planned_at'])} for run {found['run_id']} of {found['dag_id']}"),
     ]
     if found["supersedes"] is not None:
         lines.append(f"supersedes: batch {found['supersedes']}")
     if found["reason"]:
-        lines.append(f"reason: {found['reason']}")
+        lines.append(safe(f"reason: {found['reason']}"))
     return "\n".join(lines)
 
 
@@ -128,7 +128,7 @@ def _events(rows: Iterable[Row]) -> Grid:
                 row["action"],
                 " > ".join(filter(None, (row["from_state"], row["to_state"]))),
                 row["actor"],
-                ", ".join(f"{key}: {value}" for key, value in row["detail"].items()),
+                safe(", ".join(f"{key}: {value}" for key, value in row["detail"].items())),
             )
             for row in rows
         ],

@@ -58,7 +58,7 @@ _LONG = {
 """Columns that a narrow terminal may break into lines. The others stay whole: half a number is a wrong number."""
 _NARROWEST = 12
 """Characters of a long column in a narrow terminal."""
-_WIDE = 10_000
+_WIDE = 1_000_000
 """No terminal, no edge to wrap at: each row stays one line for whoever reads it with other programs."""
 
 
@@ -101,7 +101,7 @@ def report(error: TidelineError, *, as_json: bool) -> int:
     if as_json:
         text = json.dumps({"error": error.problem, "next_step": error.next_step, "entry": error.entry})
     else:
-        text = "\n".join(map(safe, str(error).splitlines()))
+        text = "\n".join(map(safe, str(error).split("\n")))
     print(text, file=sys.stderr)
     return error.exit_code
 
@@ -147,7 +147,7 @@ def _print(parts: Sequence[Grid | str]) -> None:
                 console.width = wanted
             else:
                 text = part if isinstance(part, str) else f"{part.title}: {part.empty}" if part.title else part.empty
-                console.print(Text("\n".join(map(safe, text.splitlines()))))
+                console.print(Text("\n".join(map(safe, text.split("\n")))))
     # Cells are filled up to their column's width: the last of a line would end in spaces.
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 

@@ -2,6 +2,7 @@
 
 from tideline.domain.states import BatchState
 from tideline.errors import FatalError
+from tideline.ledger import decisions
 from tideline.ledger.connection import Ledger, json
 
 _OPEN = {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
@@ -35,6 +36,7 @@ def retry(ledger: Ledger, batch_id: int, *, reason: str) -> str:
                 next_step=f"to load its offsets again: tideline replay {batch['pipeline']} --batch {batch_id} --reason ...",
                 entry="batch-is-published",
             )
+        decisions.set_reason(ledger, reason)
         ledger.run(
             "record_event",
             action="retry",
@@ -42,6 +44,6 @@ def retry(ledger: Ledger, batch_id: int, *, reason: str) -> str:
             batch_id=batch_id,
             stream_id=None,
             attempt=None,
-            detail=json({"reason": reason}),
+            detail=json({}),
         )
     return str(batch["pipeline"])

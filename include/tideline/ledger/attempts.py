@@ -145,7 +145,8 @@ def beat(ledger: Ledger, attempt: UUID) -> bool:
 
 def fail(ledger: Ledger, attempt: Attempt, problem: str) -> None:
     """Give the batch back with its ranges, for the next attempt; nothing to do where a newer attempt holds it already."""
-    text = problem.replace("\0", "\\0")[:2000]  # an error may quote a record, and a text column holds anything but NUL
+    # An error may quote a record, and a text column holds neither NUL nor half a surrogate pair.
+    text = problem.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()[:2000]
     with ledger.transaction():
         ledger.rows("fail_batch", batch_id=attempt.batch_id, attempt=attempt.attempt)
         ledger.run("end_attempt", attempt=attempt.attempt, outcome="failed", problem=text)

@@ -62,7 +62,7 @@ class Ledger:
             )
             # As a parameter: the name of a DAG run may hold anything, and `options` has its own quoting.
             with connection, connection.cursor() as cursor:
-                cursor.execute(statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
+                _execute(cursor, statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
         # Where the connection is lost in between, its rollback finds it closed, and that is the error that comes out.
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise unreachable(error) from error
@@ -134,13 +134,13 @@ class Ledger:
     def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list[DictRow]:
         """Run a composed statement, as a sink does whose table has a declared name, and return its rows."""
         with self.connection.cursor() as cursor:
-            cursor.execute(query, parameters)
+            _execute(cursor, query, parameters)
             return cast(list[DictRow], cursor.fetchall())  # by the cursor factory
 
     def run_sql(self, query: Composable, parameters: Mapping[str, Any]) -> int:
         """Run a composed statement for its effect and return how many rows it touched."""
         with self.connection.cursor() as cursor:
-            cursor.execute(query, parameters)
+            _execute(cursor, query, parameters)
             return cursor.rowcount
 
 
@@ -162,6 +162,19 @@ def json(value: Mapping[str, Any] | list[Mapping[str, Any]]) -> Json:
 def here() -> dict[str, Any]:
     """This process as the columns `host` and `pid` of an attempt."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
+
+
+def _execute(cursor: psycopg2.extensions.cursor, query: str | Composable, parameters: Mapping[str, Any]) -> None:
+    try:
+        cursor.execute(query, parameters)
+    except ValueError as error:  # of psycopg2, before anything is sent
+        if not isinstance(error, UnicodeEncodeError) and "NUL" not in str(error):
+            raise
+        raise FatalError(
+            f"the ledger cannot keep a text that holds U+0000 or bytes that are no UTF-8: {error}",
+            next_step="say it in other characters; nothing was changed",
+            entry="text-cannot-be-kept",
+        ) from error
 
 
 def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
