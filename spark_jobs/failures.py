@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
-from pyspark.errors import PySparkException, PythonException
+from pyspark.errors import AnalysisException, PySparkException, PythonException
 
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, TidelineError
 from tideline.ledger.attempts import Attempt
@@ -35,6 +35,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
 
     Raises:
         NeedsOperatorError: The broker no longer holds what was to be read, or Spark cannot read it.
+        FatalError: Spark refuses the names of columns, which no other try can change.
         RetryableError: Anything else that Spark reports; our own errors keep the class that an executor gave them.
     """
     try:
@@ -48,6 +49,12 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
             ) from error
         check_source()
         gist = _gist(error, text)
+        if isinstance(error, AnalysisException):
+            raise FatalError(
+                f"{attempt}: Spark cannot make sense of the columns: {gist}",
+                next_step="name the columns so that Spark can tell them apart in a `frame`: without dots and backticks, and not by upper case alone",
+                entry="transform",
+            ) from error
         if _UNREADABLE in gist:
             raise NeedsOperatorError(
                 f"{attempt}: Spark refuses to read {', '.join(map(str, attempt.ranges))}: {gist}",
@@ -66,8 +73,15 @@ def _gist(error: Exception, text: str) -> str:
     """What a person has to know of an error of Spark's, in one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if isinstance(error, PythonException):
-        return lines[-1][:_MAX_LENGTH]  # under the traceback
+        return _raised(text)[:_MAX_LENGTH]
     head = [line for line in lines if not line.startswith("An error occurred while calling")]
     end = next((number for number, line in enumerate(head) if line.startswith(("at ", "==", "JVM stacktrace"))), None)
     said = re.sub(r"^: (?:[\w$]+\.)+", "", " ".join(head[:end]))  # the exception's package tells nobody anything
     return said[:_MAX_LENGTH]
+
+
+def _raised(traceback: str) -> str:
+    """The first line of the error under a traceback: what stands below it is the error's own further lines."""
+    lines = [line for line in traceback.splitlines() if line.strip()]
+    frame = max((number for number, line in enumerate(lines) if line.startswith('  File "')), default=len(lines))
+    return next((line for line in lines[frame:] if not line[0].isspace()), lines[-1].strip())

@@ -54,11 +54,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pipeline", required=True)
     parser.add_argument("--batches", required=True, type=lambda text: [int(word) for word in text.split(",")])
-    parser.add_argument("--dag-id", required=True)
-    parser.add_argument("--run-id", required=True)
-    parser.add_argument("--task-id", required=True)
+    for name in ("--pipeline", "--dag-id", "--run-id", "--task-id"):
+        parser.add_argument(name, required=True)
     parser.add_argument("--try-number", required=True, type=int)
     return parser.parse_args(argv)
 
@@ -122,11 +120,12 @@ def _write(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt)
     decoded, frame = _frame(raw, decoding, transform)
     target = postgres.prepare(ledger, pipeline, rows if frame is None else transforms.frame_schema(frame))
     staging = Staging(place=place, target=target, table=postgres.create_staging(ledger, target, attempt))
-    with _superseded_ends(spark, ledger, attempt):
+
+    def publish() -> Sequence[Counts]:
         tasks = _run(raw, OnePass(decoding=decoding, staging=staging)) if frame is None else _run(frame, staging)
         if decoded is not None:
             _finish_reading(ledger, pipeline, attempt, decoded)
-        counts = flow.publish(
+        return flow.publish(
             ledger,
             broker,
             pipeline,
@@ -134,6 +133,14 @@ def _write(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt)
             lambda session: postgres_output.insert_output(session, target, attempt, staging.table, tasks),
             filtered_by_difference=frame is not None,
         )
+
+    with _superseded_ends(spark, ledger, attempt):
+        try:
+            counts = publish()
+        except postgres_output.TooLongError as error:
+            print(f"{error.problem}; staging once more, to find out which", flush=True)
+            postgres.index_staging(ledger, target, staging.table)
+            counts = publish()
     _report(attempt, counts)
     _clear(ledger, attempt)
 

@@ -158,6 +158,23 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
     return name
 
 
+def index_staging(ledger: Ledger, target: Target, name: str) -> None:
+    """Empty a staging table, and give it the target's indexes over values of any length: what they cannot hold is refused where it costs only itself.
+
+    Staged without them first, because they cost time and nearly always hold everything.
+    """
+    staging = Identifier(STAGING_SCHEMA, name)
+    there = ["kafka_offset", *(column.name for column in target.columns)]
+    with ledger.transaction():
+        found = ledger.rows_of(
+            sink_sql("list_indexes"), {"schema": target.schema, "table": target.table, "columns": there}
+        )
+        ledger.run_sql(sink_sql("empty_staging").format(staging=staging), {})
+        for index in found:
+            keys, condition = (SQL(index[part].replace("%", "%%")) for part in ("keys", "condition"))
+            ledger.run_sql(sink_sql("index_staging").format(staging=staging, keys=keys, condition=condition), {})
+
+
 def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:
     """Drop the staging tables of a batch's attempts; a dead attempt that still writes to one of them makes it wait its lock out."""
     for fence in fences:

@@ -34,6 +34,7 @@ def insert_output(ledger: Ledger, target: Target, attempt: Attempt, staging: str
         What was written.
 
     Raises:
+        TooLongError: A value is too long for an index of the target.
         RetryableError: Rows are missing in staging: it is not logged, and a crash of the server empties it. Or rejects that were re-driven are
             gone: a replay has read their records again.
         FatalError: The transform gave two rows of one record the same key, or rows of records that are not in the batch.
@@ -64,6 +65,10 @@ def insert_output(ledger: Ledger, target: Target, attempt: Attempt, staging: str
     )
 
 
+class TooLongError(FatalError):
+    """A value is too long for an index of the target. Which one it is Postgres does not say."""
+
+
 def _move(
     ledger: Ledger, target: Target, attempt: Attempt, names: Mapping[str, Composable], bound: Mapping[str, Any]
 ) -> int:
@@ -76,6 +81,12 @@ def _move(
         return ledger.run_sql(insert.format(**names), bound)
     except psycopg2.errors.IntegrityError as error:
         raise _refused(attempt, target, error) from error
+    except psycopg2.errors.ProgramLimitExceeded as error:
+        raise TooLongError(
+            f"{attempt}: {target.schema}.{target.table} refuses the output: {error.diag.message_primary}",
+            next_step="index a hash of the column in its place, or let transform.py leave out what is so long",
+            entry="table-refuses-rows",
+        ) from error
 
 
 def _left_behind(

@@ -1,6 +1,6 @@
 """Arrow columns into Postgres columns: what fits, and how it is handed to binary COPY, which converts nothing by itself."""
 
-import uuid
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +21,10 @@ class Column:
     """Of `numeric(precision, scale)`; None where it is not declared."""
     required: bool
     """NOT NULL and without a default: somebody must give a value."""
+
+
+# What Postgres takes for a UUID. Python takes more, and makes another one of it: `0x` and spaces count as digits, `_` as none.
+_UUID = re.compile(r"(\{)?[0-9a-f]{4}(-?[0-9a-f]{4}){7}(?(1)\})", re.ASCII | re.IGNORECASE)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -75,7 +79,7 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
 
     Raises:
         pa.ArrowInvalid: A value does not fit: out of range, too many digits, no UUID.
-        ValueError: A text is no UUID.
+        ValueError: A text is no UUID, or a number is too large.
     """
     _, target = _TYPES[column.type_name]
     if column.type_name == "numeric":
@@ -83,10 +87,16 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     if column.type_name == "real":
         return _finite(values, values.cast(target))
     if column.type_name == "uuid" and _is_text(values.type):
-        return pa.chunked_array([[None if v is None else uuid.UUID(v).bytes for v in values.to_pylist()]], target)
+        return pa.chunked_array([[None if v is None else _uuid(v) for v in values.to_pylist()]], target)
     if column.type_name == "jsonb":
         return pc.binary_join_element_wise(b"\x01", values.cast(pa.binary()), b"")  # its version, then the text
     return values.cast(target)
+
+
+def _uuid(text: str) -> bytes:
+    if not _UUID.fullmatch(text):
+        raise ValueError("badly formed UUID")
+    return bytes.fromhex(text.strip("{}").replace("-", ""))
 
 
 def _exact(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:

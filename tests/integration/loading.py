@@ -54,6 +54,7 @@ class Loading:
         value_format: str = "json",
         transform: str = "",
         target: str = TARGET,
+        table: str = "ads.output",
         item: str | None = None,
         batch_records: int = 1_000_000,
         fail_above: float = 0.5,
@@ -71,7 +72,7 @@ class Loading:
                 "value": {"format": value_format, "columns": columns},
                 **source,
             },
-            "sink": {"table": "ads.output", "item": item} if item else {"table": "ads.output"},
+            "sink": {"table": table, "item": item} if item else {"table": table},
             "limits": {"batch_records": batch_records, **(limits or {})},
             "rejects": {"fail_above": fail_above},
         }

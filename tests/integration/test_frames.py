@@ -1,10 +1,13 @@
 """`frame` of transform.py: it sees the whole batch, and the counts add up whatever it does with it."""
 
+import json
+
 import psycopg2
 import pytest
 
 import records
 from spark_jobs import write_batches
+from test_sink import target
 from tideline.errors import FatalError, RetryableError
 
 IMPORTS = "from pyspark.sql import Window, functions as F\nfrom spark_jobs.dimensions import dimension\n"
@@ -211,3 +214,12 @@ def test_an_error_inside_of_a_frame_is_told_in_one_line(loading, topic):
     text = loading.refusal(RetryableError)
     assert "ZeroDivisionError" in text
     assert [line.split(":")[0] for line in text.splitlines()[1:]] == ["  Next", "  More"]
+
+
+@pytest.mark.parametrize("columns", [["a.b"], ["a`b"], ["a", "A"]])
+def test_columns_that_spark_cannot_tell_apart_are_no_reason_to_try_again(loading, columns):
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, [json.dumps(dict.fromkeys(columns, 1))])
+    table = target(", ".join(f'"{name}" int' for name in columns))
+    loading.declare(topic, columns=dict.fromkeys(columns, "int"), transform=frame("df"), target=table)
+    assert "Spark cannot make sense of the columns" in loading.refusal(FatalError)

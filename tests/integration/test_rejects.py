@@ -3,10 +3,15 @@
 import base64
 import json
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+import ledgers
 import records
+from asking import query
+from spark_jobs.recording import Recorder
+from spark_jobs.transforms import KAFKA
 from tideline.errors import NeedsOperatorError
 
 ANY_BYTES = bytes(range(256))
@@ -59,6 +64,19 @@ def test_any_moment_is_a_timestamp(loading, timestamp):
     assert loading.published() == 1
 
 
+@pytest.mark.parametrize(
+    "timestamp", [-2_208_988_800_001, -14_825_808_000_000, -62_135_596_800_001, -9_000_000_000_000_000]
+)
+def test_a_moment_that_spark_would_change_is_none(loading, timestamp):
+    """It reads them by the calendar of Caesar: the 29th of February 1500 and the day behind it become one."""
+    topic = records.create(loading.bootstrap)
+    send(loading, topic, value=b"{bad", timestamp=timestamp)
+    send(loading, topic, value=b"{bad", timestamp=-2_208_988_800_000)
+    loading.declare(topic)
+    loading.run()
+    assert stored(loading) == [(None, b"{bad", None, None), (None, b"{bad", None, -2_208_988_800_000)]
+
+
 def test_a_timestamp_that_spark_cannot_hold_is_named(loading):
     """Microseconds where milliseconds belong: brokers refuse them unless a topic is told otherwise."""
     topic = records.create(loading.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
@@ -79,6 +97,41 @@ def test_a_value_of_ten_megabytes_is_loaded_or_rejected_whole(loading):
     loading.run()
     assert loading.rows("SELECT id, length(name) FROM ads.output ORDER BY id") == [(1, len(long)), (2, 2)]
     assert [value for _, value, _, _ in stored(loading)] == [long.encode()]
+
+
+@pytest.mark.parametrize("part", ["key", "value", "headers"])
+def test_what_is_large_is_stored_at_once_whichever_part_of_a_record_it_is(ledger, ledger_url, part):
+    """Held back until a thousand of them are there, they are a statement that Postgres cannot take."""
+    attempt = ledgers.claim(ledger, ledgers.plan(ledger, {ledgers.start_streams(ledger, 1)[0]: (0, 100)}))
+    (piece,) = attempt.ranges
+    large = 3_000_000
+    with Recorder(ledger_url, attempt.attempt_id, {(piece.topic, piece.partition): piece.stream_id}) as recorder:
+        for offset in range(9):
+            one = {"topic": piece.topic, "partition": piece.partition, "offset": offset}
+            one[part] = "x" * large if part == "headers" else b"x" * large
+            recorder.reject("decode", pa.array([one], KAFKA), ["because"])
+        assert query(ledger, "SELECT count(*)::int FROM tideline.staged_reject") == [(9,)]
+        sizes = f"SELECT min(octet_length({part})), max(octet_length({part})) FROM tideline.staged_reject"
+        assert query(ledger, sizes) == [(large, large)]
+
+
+def test_a_record_is_kept_as_it_came_whatever_a_transform_makes_of_it(loading):
+    topic = records.create(loading.bootstrap)
+    value = json.dumps({"id": 1, "price": 5000})
+    send(loading, topic, key=b"key", value=value, headers=[("h", b"1")], timestamp=1_700_000_000_123)
+    text = """\
+        import pyarrow as pa
+
+        def records(batch):
+            kafka = batch["kafka"].to_pylist()
+            for record in kafka:
+                record |= {"key": b"forged", "value": None, "headers": None, "timestamp": None}
+            forged = pa.array(kafka, batch["kafka"].type)
+            return batch.set_column(batch.schema.get_field_index("kafka"), "kafka", forged)
+        """
+    loading.declare(topic, transform=text)
+    loading.run()
+    assert stored(loading) == [(b"key", value.encode(), b'[{"key":"h","value":"MQ=="}]', 1_700_000_000_123)]
 
 
 def test_many_rejects_are_stored_in_pieces(loading):

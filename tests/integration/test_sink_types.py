@@ -1,10 +1,14 @@
 """Every supported column type keeps its values, and a value that does not fit is a reject that says why."""
 
 import json
+import re
 import uuid
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from hashlib import shake_128
 
+import psycopg2
 import pytest
 
 import records
@@ -108,6 +112,17 @@ UNFIT = [
     ("bigint", "numeric(3,0)", 1000, "numeric field overflow"),
     ("string", "varchar(3)", "four", "value too long for type character varying(3)"),
     ("string", "uuid", "no uuid", "badly formed"),
+    *(
+        ("string", "uuid", text, "badly formed")
+        for text in (
+            "0x345678123456781234567812345678",
+            "1234_6781234567812345678123456_78",
+            " " + "1" * 31,
+            "\uff11" * 32,
+        )
+    ),
+    ("string", "json", "[" * 100_000, "stack depth limit exceeded"),
+    ("string", "jsonb", "[" * 100_000, "stack depth limit exceeded"),
     ("string", "json", "{bad", "invalid input syntax for type json"),
     ("string", "jsonb", "{bad", "invalid input syntax for type json"),
     ("string", "jsonb", '{"a": "\\u0000"}', "unsupported Unicode escape sequence"),
@@ -145,3 +160,50 @@ def test_text_with_nul_is_a_reject_of_the_table(loading):
     ((place, (step, said, raw)),) = loading.rejects().items()
     assert (place, step, raw) == ((0, 1), "store", b"a\0b")
     assert 'column value: invalid byte sequence for encoding "UTF8": 0x00' in said
+
+
+def text_of(size, number):
+    """Text that cannot be made smaller."""
+    return shake_128(str(number).encode()).hexdigest(size)[:size]
+
+
+def held_by_a_twin(loading, values):
+    """The numbers of the values that a table with the same indexes takes, one by one."""
+    connection = psycopg2.connect(loading.url)
+    connection.autocommit = True
+    held = []
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE ads.twin (LIKE ads.output INCLUDING INDEXES)")
+        for number, value in enumerate(values):
+            with suppress(psycopg2.errors.ProgramLimitExceeded):
+                cursor.execute("INSERT INTO ads.twin VALUES (%s, %s, 0, %s, 1)", (value, str(uuid.UUID(int=1)), number))
+                held.append(number)
+    connection.close()
+    return held
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "INDEX ON ads.output (c)",
+        "UNIQUE INDEX ON ads.output (lower(c), kafka_offset) WHERE c <> '100%'",
+        "INDEX ON ads.output (kafka_topic_id, kafka_partition, kafka_offset, c)",
+        "INDEX ON ads.output (c) WHERE length(c) < 100",
+        "INDEX ON ads.output USING hash (c)",
+    ],
+)
+def test_text_that_is_too_long_for_an_index_costs_its_record_only(loading, index):
+    topic = records.create(loading.bootstrap)
+    sizes = [10, 2600, *range(2640, 2704, 4), 3000, 100_000]
+    values = [text_of(size, number) for number, size in enumerate(sizes)] + ["x" * 100_000]
+    records.produce(loading.bootstrap, topic, (json.dumps({"c": value}) for value in values))
+    loading.declare(topic, columns={"c": "string"}, target=f"{target('c text')} CREATE {index}")
+    loading.run()
+    found = [row[0] for row in loading.rows("SELECT kafka_offset FROM ads.output ORDER BY kafka_offset")]
+    assert found == held_by_a_twin(loading, values)
+    rejects = loading.rejects()
+    assert {offset for _, offset in rejects} == set(range(len(values))) - set(found)
+    assert {step for step, _, _ in rejects.values()} <= {"store"}
+    assert all(
+        re.search(r"exceeds btree version 4 maximum|index row requires", said) for _, said, _ in rejects.values()
+    )

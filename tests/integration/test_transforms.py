@@ -116,6 +116,42 @@ def test_a_record_that_the_transform_cannot_take_is_rejected_alone(loading):
     assert loading.counts() == {"n_read": 20, "n_written": 17, "n_rejected": 3, "n_filtered": 0, "n_gap": 0}
 
 
+@pytest.mark.parametrize(
+    ("gives_up", "reason"),
+    [
+        ("raise ValueError('half \\ud800')", "ValueError: half \\ud800"),
+        ("raise ValueError('\\x1b[1A\\x1b[2Kbatch 1 is fine')", "ValueError: \\x1b[1A\\x1b[2Kbatch 1 is fine"),
+    ],
+)
+def test_however_a_transform_gives_up_it_costs_the_record_only(loading, gives_up, reason):
+    topic, sent = produced(loading)
+    text = f"""\
+        def records(batch):
+            if 7 in batch["id"].to_pylist():
+                {gives_up}
+            return batch
+        """
+    loading.declare(topic, transform=text)
+    loading.run()
+    ((place, (step, said, _)),) = loading.rejects().items()
+    assert (json.loads(sent[place])["id"], step, said) == (7, "transform", reason)
+    assert set(loading.output()) == set(sent) - {place}
+
+
+def test_rows_without_an_offset_are_refused(loading):
+    topic, _ = produced(loading)
+    text = """\
+        import pyarrow as pa
+
+        def records(batch):
+            kafka = [{**record, "offset": None} for record in batch["kafka"].to_pylist()]
+            lost = pa.array(kafka, batch["kafka"].type)
+            return batch.set_column(batch.schema.get_field_index("kafka"), "kafka", lost)
+        """
+    loading.declare(topic, transform=text)
+    assert "returned a row without an offset" in loading.refusal(FatalError)
+
+
 BROKEN = """\
     def records(batch):
         if batch.num_rows:

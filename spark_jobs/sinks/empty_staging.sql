@@ -1,0 +1,2 @@
+-- What an attempt has staged leaves, and is staged once more.
+TRUNCATE {staging};
