@@ -1,31 +1,53 @@
-"""Writes the matrix's table:
+"""Plays schedules of real processes, or writes the matrix's table:
 
+PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.processes --schedules 50 --first-seed 7
 PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.processes --write-table
 """
 
 import argparse
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from faults.processes import table
 from faults.processes.points import points
+from faults.processes.schedules import counts, play
 from faults.processes.striking import recorded
 from faults.processes.verbs import VERBS
-from faults.processes.workers import Workers
+from faults.processes.workers import COUNT, Workers
+from faults.simulation.tally import Tally
 
 
 def main() -> int:
     """1 if a schedule fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schedules", type=int, default=0, help="how many; the first that fails is the last")
+    parser.add_argument("--first-seed", type=int, default=0, help="the others count up")
+    parser.add_argument("--workers", type=int, default=COUNT)
     parser.add_argument(
         "--write-table", action="store_true", help="record the steps of all verbs into docs/reliability.md"
     )
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Workers(Path(folder)) as workers:
+    with tempfile.TemporaryDirectory() as folder, Workers(Path(folder), asked.workers) as workers:
         if asked.write_table:
             found = {verb: workers.submit(recorded, verb) for verb in VERBS}
             table.write(points({verb: future.result() for verb, future in found.items()}))
+        return _played(workers, asked.first_seed, asked.schedules)
+
+
+def _played(workers: Workers, first: int, count: int) -> int:
+    tally, begun = Tally(), time.monotonic()
+    parts = [workers.submit(play, seed, min(5, first + count - seed)) for seed in range(first, first + count, 5)]
+    for part in parts:
+        found, wrong = part.result()
+        tally.add(found)
+        if wrong:
+            print(wrong, flush=True)
+            return 1
+        print(f"{tally.schedules} schedules, {tally.crashes} faults, {time.monotonic() - begun:.0f} s", flush=True)
+    if count:
+        print(counts(tally))
     return 0
 
 

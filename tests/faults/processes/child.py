@@ -129,8 +129,9 @@ def _done(errand: Errand, gate: Gate) -> Ended:
                 break
         gate.reach(Step(name="end", kind=Kind.END))
     except BaseException as error:  # noqa: BLE001 - whatever it was, it ends this errand and nothing else
-        text = str(error) if isinstance(error, TidelineError) else traceback.format_exc()
-        return Ended(error=type(error).__name__, text=text, lasting=is_lasting(error))
+        ours = isinstance(error, TidelineError)
+        text = str(error) if ours else traceback.format_exc()
+        return Ended(error=type(error).__name__, text=text, ours=ours, lasting=is_lasting(error))
     return Ended(batch_ids=batch_ids)
 
 

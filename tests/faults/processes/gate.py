@@ -1,10 +1,13 @@
 """Where a process waits before each of its steps, until the conductor lets it go on. The process's end of the pipe, and what passes through it."""
 
+import copyreg
 import threading
 from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
+
+from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError, TidelineError
 
 
 class Kind(StrEnum):
@@ -15,6 +18,8 @@ class Kind(StrEnum):
     COPY = "copy"
     ASK = "ask"
     """A question to the broker, or a read of its records."""
+    WAIT = "wait"
+    """Nothing: it sleeps until another process is through."""
     END = "end"
     """Nothing is left to do but to tell whoever waits for the process."""
 
@@ -33,6 +38,8 @@ class Step:
     """Whether a transaction is open."""
     table: str = ""
     """Of a COPY."""
+    writes: bool = False
+    """Of a COMMIT: whether the transaction may have changed something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class Ended:
     error: str = ""
     """The name of its class."""
     text: str = ""
+    ours: bool = False
+    """Whether it is one that a verb may raise."""
     lasting: bool = False
     """Whether Airflow fails the task at once."""
 
@@ -62,6 +71,18 @@ class Answer:
 
     value: Any = None
     error: BaseException | None = None
+
+
+def _pickled(error: TidelineError) -> tuple[Any, ...]:
+    return _made, (type(error), error.problem, error.next_step, error.entry)
+
+
+def _made(kind: type[TidelineError], problem: str, next_step: str, entry: str | None) -> TidelineError:
+    return kind(problem, next_step=next_step, entry=entry)
+
+
+for _kind in (FatalError, NeedsOperatorError, RetryableError, SupersededError):
+    copyreg.pickle(_kind, _pickled)
 
 
 class Gate:

@@ -33,6 +33,7 @@ class LiveProcess:
         self.outcome: Ended | None = None
         """What it said at the end; None also where it did not get to say anything."""
         self.gone = False
+        self._handle = os.pidfd_open(pid)  # the system may give the pid to somebody else
         self._pipe = pipe
         self._answer = answer
         self._question: Question | None = None
@@ -68,26 +69,30 @@ class LiveProcess:
 
     def kill(self) -> None:
         """SIGKILL; returns when nothing of it is left."""
-        if not self.gone:
-            os.kill(self.pid, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
+        while not self.gone:
             self.at = None
-            while not self.gone:
-                self.outcome = None
-                if not self.hear(20):
-                    raise HangsError(f"process {self.pid} outlives SIGKILL")
-                self.at = None
+            if not self.hear(PATIENCE_SECONDS):
+                raise HangsError(f"process {self.pid} outlives SIGKILL")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Nothing where it has ended by itself."""
+        if not self.gone:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, number)
 
     def freeze(self) -> None:
         """SIGSTOP."""
-        os.kill(self.pid, signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """SIGCONT."""
-        os.kill(self.pid, signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     def _part(self) -> None:
         self.gone = True
         self._pipe.close()
+        os.close(self._handle)
 
 
 def finished(process: LiveProcess) -> Ended:
@@ -108,8 +113,12 @@ class Stagehand:
     """Does what nobody strikes, one errand after the other."""
 
     def __init__(self, pid: int, pipe: Connection) -> None:
-        self.pid = pid
+        self._pid = pid
         self._pipe = pipe
+
+    def end(self) -> None:
+        """It is not needed any more."""
+        self._pipe.close()
 
     def do(self, errand: Errand, answer: Callable[[Question], Any]) -> Ended:
         """The errand, from beginning to end."""

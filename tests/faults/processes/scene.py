@@ -112,11 +112,12 @@ class Scene:
     def pass_time(self, seconds: int, *, living: Collection[int] = ()) -> None:
         """For the hearts of all but those that live: pids."""
         self.query(
-            "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - make_interval(secs => %s)"
-            " WHERE ended_at IS NULL AND pid <> ALL (%s) AND batch_id IN (SELECT batch_id FROM tideline.batch WHERE pipeline = %s)",
-            seconds,
-            list(living),
+            "WITH silent AS (SELECT attempt FROM tideline.attempt JOIN tideline.batch USING (batch_id, attempt)"
+            "                WHERE pipeline = %s AND ended_at IS NULL AND pid <> ALL (%s) FOR UPDATE OF attempt SKIP LOCKED)"
+            " UPDATE tideline.attempt a SET heartbeat_at = heartbeat_at - make_interval(secs => %s) FROM silent WHERE a.attempt = silent.attempt",
             self.pipeline.name,
+            list(living),
+            seconds,
         )
 
     def grow_old(self) -> None:
@@ -139,6 +140,11 @@ class Scene:
                 self.pipeline.name,
             )
         ]
+
+    def forget(self) -> None:
+        """Drop its tables: what stays of a pipeline is its history."""
+        for table in (self.pipeline.sink.table, *(f"tideline_staging.{name}" for name in self.staging())):
+            self.query(f"DROP TABLE IF EXISTS {table}")
 
     def violations(self, *, quiet: bool) -> list[Violation]:
         """What the checker finds."""

@@ -1,6 +1,5 @@
 """What is done to a process before one of its steps, and how each verb is gone through: struck, done again, healed and checked."""
 
-import os
 import signal
 import socket
 import time
@@ -101,7 +100,7 @@ def recorded(ground: Ground, verb_name: str) -> list[tuple[str, Step]]:
 def prepared(ground: Ground, verb: Verb, scene: Scene | None = None) -> Iterator[tuple[Scene, Deed]]:
     """A scene in which the verb has something to do: the one that is given, or a new one."""
     if verb.migrated is not None:
-        with ground.database(verb.migrated) as name:
+        with ground.database(migrated=verb.migrated) as name:
             scene = Scene(ground, ground.declare(), SimulatedKafka(_unheard, 1, (3,)), database=name)
             yield scene, verb.prepare(scene)
         return
@@ -212,7 +211,7 @@ def _kill_after(process: LiveProcess):
     def act(server: socket.socket, data: bytes) -> bool:
         server.sendall(data)
         assert server.recv(1 << 20)
-        os.kill(process.pid, signal.SIGKILL)
+        process.signal(signal.SIGKILL)
         return False
 
     return act

@@ -1,7 +1,9 @@
 """Makes each statement, COMMIT and COPY of this process a step that waits at the gate. Installed in the tests' own processes, and nowhere else."""
 
 import os
+import re
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import adbc_driver_manager.dbapi
@@ -12,10 +14,30 @@ from psycopg2.sql import Composable
 
 from faults.processes.gate import Gate, Kind, Step
 from faults.processes.statements import name_of
+from tideline.flow import writing
+
+_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\b")
+_ASIDE = re.compile(r"--.*|FOR (NO KEY )?UPDATE")
 
 
 def install(gate: Gate, target: str) -> None:
-    """From now on sessions of this process wait at the gate; `target` is the text of its pipeline's target.sql."""
+    """From now on this process waits at the gate; `target` is the text of its pipeline's target.sql."""
+    _watch_sessions(gate, target)
+    _watch_copies(gate)
+    writing.time = SimpleNamespace(sleep=lambda _: gate.reach(Step(name="wait", kind=Kind.WAIT)))
+
+
+def _watch_copies(gate: Gate) -> None:
+    ingest = adbc_driver_manager.dbapi.Cursor.adbc_ingest
+
+    def copy(cursor: Any, table: str, *arguments: Any, **options: Any) -> int:
+        gate.reach(Step(name="task: COPY", kind=Kind.COPY, table=table))
+        return int(ingest(cursor, table, *arguments, **options))
+
+    adbc_driver_manager.dbapi.Cursor.adbc_ingest = copy
+
+
+def _watch_sessions(gate: Gate, target: str) -> None:
     connect = psycopg2.connect
 
     class Session(connection):
@@ -23,6 +45,13 @@ def install(gate: Gate, target: str) -> None:
 
         actor = ""
         last = ""
+        wrote = False
+
+        def said(self, text: str, bound: Any) -> None:
+            self.last = name_of(text, target)
+            self.wrote = self.wrote or bool(_WRITES.search(_ASIDE.sub("", text)))
+            if self.last == "set_actor":
+                self.actor = bound["actor"]
 
         def step(self, name: str, kind: Kind) -> Step:
             of_task = self.actor == "spark task"
@@ -32,12 +61,18 @@ def install(gate: Gate, target: str) -> None:
                 backend=self.info.backend_pid,
                 port=_port(self),
                 inside=self.info.transaction_status != TRANSACTION_STATUS_IDLE,
+                writes=self.wrote,
             )
 
         def commit(self) -> None:
             if gate.watches and self.info.transaction_status == TRANSACTION_STATUS_INTRANS:
                 gate.reach(self.step(f"COMMIT after {self.last}", Kind.COMMIT))
+            self.wrote = False
             super().commit()
+
+        def rollback(self) -> None:
+            self.wrote = False
+            super().rollback()
 
     class Statement(DictCursor):
         """One statement."""
@@ -47,10 +82,7 @@ def install(gate: Gate, target: str) -> None:
         def execute(self, query: str | Composable, vars: Any = None) -> None:  # noqa: A002 - psycopg2's own name
             if gate.watches:
                 session = self.connection
-                text = query.as_string(session) if isinstance(query, Composable) else query
-                session.last = name_of(text, target)
-                if session.last == "set_actor":
-                    session.actor = vars["actor"]
+                session.said(query.as_string(session) if isinstance(query, Composable) else query, vars)
                 gate.reach(session.step(session.last, Kind.STATEMENT))
             super().execute(query, vars)
 
@@ -58,13 +90,6 @@ def install(gate: Gate, target: str) -> None:
         return connect(*arguments, **{**options, "connection_factory": Session, "cursor_factory": Statement})
 
     psycopg2.connect = watched
-    ingest = adbc_driver_manager.dbapi.Cursor.adbc_ingest
-
-    def copy(cursor: Any, table: str, *arguments: Any, **options: Any) -> int:
-        gate.reach(Step(name="task: COPY", kind=Kind.COPY, table=table))
-        return int(ingest(cursor, table, *arguments, **options))
-
-    adbc_driver_manager.dbapi.Cursor.adbc_ingest = copy
 
 
 def _port(session: connection) -> int:

@@ -1,0 +1,234 @@
+"""A real process as schedules have it: it goes on for some steps, waits for a lock, is struck."""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import cycle
+
+import psycopg2
+import psycopg2.errors
+from pyspark.errors import PySparkException
+
+from cutting_proxy import CuttingProxy, cut_after, cut_before, cut_meanwhile
+from faults.operations import Strike
+from faults.playing import Ended
+from faults.processes import gate
+from faults.processes.gate import Kind, Step
+from faults.processes.process import PATIENCE_SECONDS, HangsError, LiveProcess
+from tideline.errors import FatalError, RetryableError, TidelineError
+
+_COMMITS = {Strike.COMMIT_KEPT, Strike.COMMIT_LOST}
+_PROMPT_SECONDS = 0.05
+"""Who has reached no step after so long may be waiting for a lock."""
+
+
+class UnexpectedError(TidelineError):
+    """What no verb may raise, unless it was put there."""
+
+
+class Variety:
+    """Ways for the same thing to happen, each in its turn."""
+
+    def __init__(self) -> None:
+        self.errors: Iterator[type[Exception]] = cycle(
+            (psycopg2.errors.LockNotAvailable, psycopg2.OperationalError, RuntimeError)
+        )
+        self.cuts = cycle((True, False))
+        self.kept = cycle((cut_after, cut_meanwhile))
+
+
+def as_played(outcome: gate.Ended) -> Ended:
+    """What a process said at its end, as whoever plays the schedule wants to know it."""
+    if not outcome.error:
+        return Ended(batch_ids=outcome.batch_ids)
+    kind = FatalError if outcome.lasting else RetryableError if outcome.ours else UnexpectedError
+    return Ended(error=kind(f"{outcome.error}: {outcome.text}", next_step=""))
+
+
+class QuickProcess:
+    """One that nobody strikes and nobody else is beside of: its first step is its whole task."""
+
+    waiting = frozen = False
+
+    def __init__(self, name: str, task: Callable[[], gate.Ended]) -> None:
+        self.name = name
+        self.pid = 0
+        self.ended: Ended | None = None
+        self.struck: list[tuple[Strike, str]] = []
+        self.n_commits = 0
+        self.was_refused = False
+        self._task = task
+
+    def go(self, steps: int) -> int:
+        self.ended = as_played(self._task())
+        return steps - 1
+
+    def strike(self, strike: Strike, after: int) -> int:
+        self.go(1)
+        return after
+
+    def kill(self) -> None:
+        if self.ended is None:
+            self.ended = Ended(killed=True)
+
+
+class ActingProcess:
+    """See `faults.playing.Process`.
+
+    Args:
+        live: What it is.
+        name: Of its task.
+        proxy: Between it and the server.
+        query: Asks the server, from outside.
+        variety: Shared by all processes of a schedule.
+        on_end: Told before its last step, when all that it has promised must be so.
+    """
+
+    def __init__(
+        self,
+        live: LiveProcess,
+        name: str,
+        *,
+        proxy: CuttingProxy,
+        query: Callable[..., list[tuple]],
+        variety: Variety,
+        on_end: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.pid = live.pid
+        self.ended: Ended | None = None
+        self.waiting = self.frozen = False
+        self.struck: list[tuple[Strike, str]] = []
+        """What has struck it, and before which step."""
+        self.n_commits = 0
+        self.was_refused = False
+        """Whether an error was injected that nobody has expected."""
+        self._live = live
+        self._proxy = proxy
+        self._query = query
+        self._variety = variety
+        self._on_end = on_end
+        self._session: Step | None = None
+        """Its last statement."""
+
+    def go(self, steps: int) -> int:
+        self._wake()
+        while steps > 0 and self._stands():
+            self._step()
+            steps -= 1
+        self._stands()
+        return steps
+
+    def strike(self, strike: Strike, after: int) -> int | None:
+        self._wake()
+        while self._stands():
+            if self._can(strike, self._live.at):
+                if after == 0:
+                    self.struck.append((strike, self._live.at.name))
+                    self._hit(strike, self._live.at)
+                    return None
+                after -= 1
+            self._step()
+        return after
+
+    def kill(self) -> None:
+        if self.ended is None:
+            self._live.kill()
+            self.ended = Ended(killed=True)
+
+    def _wake(self) -> None:
+        if self.frozen:
+            self._live.thaw()
+        self.frozen = False
+        if self.waiting and self._live.at is not None:
+            self._live.go()  # it has slept
+        self.waiting = False
+
+    def _stands(self) -> bool:
+        """Whether it stands before a step that it can do; else it has ended, or waits."""
+        if self.ended is not None or not self._arrives():
+            return False
+        if self._live.gone:
+            self._settle()
+            return False
+        if self._live.at.kind is Kind.WAIT:
+            self.waiting = True
+            return False
+        return True
+
+    def _arrives(self) -> bool:
+        """At its next step, or its end; False where somebody else has to go on first."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._live.hear(_PROMPT_SECONDS):
+            if self._session is not None and self._query(_BLOCKED, self._session.backend) == [(True,)]:
+                self.waiting = True
+                return False
+            if time.monotonic() > deadline:
+                raise HangsError(f"{self.name}: nothing for {PATIENCE_SECONDS} s after {self._session}")
+        return True
+
+    def _step(self) -> None:
+        at = self._live.at
+        if at.kind is Kind.END:
+            self._on_end()
+        if at.backend is not None:
+            self._session = at
+        self.n_commits += at.kind is Kind.COMMIT
+        self._live.go()
+
+    def _settle(self) -> None:
+        outcome = self._live.outcome
+        self.ended = Ended(killed=True) if outcome is None else as_played(outcome)
+
+    def _can(self, strike: Strike, at: Step) -> bool:
+        if strike in _COMMITS:
+            # What becomes of the COMMIT of an executor is Spark's affair: the matrix goes through it.
+            return at.kind is Kind.COMMIT and at.writes and not at.name.startswith("task: ")
+        if strike is Strike.CUT:
+            return at.kind is Kind.COPY or (at.backend or self._session) is not None
+        return strike is not Strike.ERROR or at.kind is not Kind.END
+
+    def _hit(self, strike: Strike, at: Step) -> None:
+        match strike:
+            case Strike.KILL:
+                self.kill()
+            case Strike.ERROR:
+                self.was_refused = True
+                self._live.go(self._refusal(at))
+                self._stands()
+            case Strike.CUT:
+                self._cut(at)
+            case Strike.COMMIT_KEPT | Strike.COMMIT_LOST:
+                act = next(self._variety.kept) if strike is Strike.COMMIT_KEPT else cut_before
+                self._proxy.at("COMMIT", act, port=at.port)
+                self._step()
+                self._stands()
+            case Strike.FREEZE:
+                self._live.freeze()
+                self.frozen = True
+                if at.inside:  # the server does not wait for ever for a client that is silent within a transaction
+                    self._query("SELECT pg_terminate_backend(%s, 5000)", at.backend)
+
+    def _refusal(self, at: Step) -> Exception:
+        match at.kind:
+            case Kind.ASK if at.name.startswith("broker"):
+                return RetryableError("brokers: no answer", next_step="wait")
+            case Kind.ASK | Kind.COPY:
+                return PySparkException("Job aborted due to stage failure")
+            case _:
+                return next(self._variety.errors)("injected")
+
+    def _cut(self, at: Step) -> None:
+        """It notices when it says something the next time."""
+        if at.kind is Kind.COPY:
+            self._proxy.at(f'"{at.table}"', cut_before)
+            return
+        session = at if at.backend is not None else self._session
+        if next(self._variety.cuts):
+            self._proxy.cut(session.port)
+        else:
+            self._query("SELECT pg_terminate_backend(%s, 5000)", session.backend)
+
+
+_BLOCKED = """
+SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock')
+    OR EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'COPY %%')"""

@@ -1,0 +1,111 @@
+"""Schedules of real processes, each from one seed: played, healed and checked."""
+
+import traceback
+from collections import Counter
+from dataclasses import fields, replace
+from random import Random
+from typing import Any
+
+from faults.drawing import Schedule, schedule
+from faults.healing import JammedError, heal
+from faults.moves import Advance, Plan, Write
+from faults.operations import Fault, Go, Operation, Strike
+from faults.playing import Play
+from faults.processes.ground import Ground
+from faults.processes.process import HangsError
+from faults.processes.stage import LiveStage
+from faults.simulation.shrinking import told
+from faults.simulation.tally import Tally
+from tideline.domain.requests import OneBatch
+
+MORE_FAULTS = 0.5
+"""The share of processes that are struck where they would only go on."""
+LOOK_AT_EVERY = 4
+"""So many operations."""
+REPLAY_EVERY = 5
+"""So many schedules."""
+COMMAND = "PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.processes --schedules 1 --first-seed"
+
+
+def play(ground: Ground, first: int, count: int) -> tuple[Tally, str]:
+    """Schedules of seeds that count up, until one fails; what was found wrong with that one."""
+    tally = Tally()
+    with ground.own_database():
+        for seed in range(first, first + count):
+            drawn = drawn_for(seed)
+            if problems := _play(ground, drawn, seed, tally):
+                found = "\n".join(problems[:5])
+                return tally, f"seed {seed} fails:\n{told(drawn)}\n{found}\nPlay it again: {COMMAND} {seed}"
+    return tally, ""
+
+
+def counts(tally: Tally) -> dict[str, Any]:
+    """All that was counted, in plain values."""
+    counted = {one.name: getattr(tally, one.name) for one in fields(tally)}
+    return {name: dict(value) if isinstance(value, Counter) else value for name, value in counted.items()}
+
+
+def drawn_for(seed: int) -> Schedule:
+    """The simulation's schedule of that seed, struck more often: a process costs more here, so it has to be worth it."""
+    drawn, random = schedule(seed), Random(seed)
+    return replace(drawn, operations=tuple(_struck(random, operation) for operation in drawn.operations))
+
+
+def _struck(random: Random, operation: Operation) -> Operation:
+    match operation:
+        case Go() if random.random() < MORE_FAULTS:
+            return _near(random, Fault(random.choice(tuple(Strike)), operation.process, 0))
+        case Fault():
+            return _near(random, operation)
+        case _:
+            return operation
+
+
+def _near(random: Random, fault: Fault) -> Fault:
+    """Before the process is through, if it can be."""
+    of_commit = fault.strike in {Strike.COMMIT_KEPT, Strike.COMMIT_LOST}
+    return replace(fault, after=random.randint(0, 6 if of_commit else 50))
+
+
+def _play(ground: Ground, drawn: Schedule, seed: int, tally: Tally) -> list[str]:
+    stage = LiveStage(ground, drawn.beginning, Random(seed), tally)
+    begun = Play(stage)
+    try:
+        for number, operation in enumerate(drawn.operations):
+            begun.do(operation)
+            if number % LOOK_AT_EVERY == 0 and (problems := _so_far(stage, quiet=False)):
+                return [f"after operation {number}, {operation}:", *problems]
+        tally.rounds += heal(begun, stage)
+        return _so_far(stage, quiet=True) or (_replayed(stage, tally) if seed % REPLAY_EVERY == 0 else [])
+    except (JammedError, HangsError):
+        return [*stage.broken, *stage.unexpected(), traceback.format_exc()]
+    finally:
+        stage.kill_all()
+        tally.schedules += 1
+        tally.operations.update(type(operation).__name__ for operation in drawn.operations)
+        stage.count()
+        stage.scene.forget()
+
+
+def _so_far(stage: LiveStage, *, quiet: bool) -> list[str]:
+    return [*stage.broken, *stage.unexpected(), *map(str, stage.scene.violations(quiet=quiet))]
+
+
+def _replayed(stage: LiveStage, tally: Tally) -> list[str]:
+    """The newest batch once more: it was loaded with the same transform, and readers see no difference."""
+    scene = stage.scene
+    newest = scene.query(
+        "SELECT max(batch_id) FROM tideline.batch WHERE pipeline = %s AND kind = 'live' AND state = 'advanced'",
+        scene.pipeline.name,
+    )[0][0]
+    if newest is None:
+        return []
+    before, run = scene.shown(), scene.run()
+    asked = OneBatch(batch_id=newest, replace=True)
+    ended = scene.through(Plan(run=run, request=asked), Write(run=run, try_number=1), Advance(run=run))
+    if ended.error:
+        return [f"a replay of batch {newest} fails: {ended}"]
+    if scene.shown() != before:
+        return [f"a replay of batch {newest} with an unchanged transform has changed what readers see"]
+    tally.replays_unchanged += 1
+    return [str(found) for found in scene.violations(quiet=True)]

@@ -1,0 +1,164 @@
+"""The stage of real processes: what `faults.playing` plays schedules on."""
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+
+from faults.drawing import Beginning
+from faults.moves import Task
+from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
+from faults.processes.acting import ActingProcess, QuickProcess, UnexpectedError, Variety
+from faults.processes.ground import Ground
+from faults.processes.promises import Promise
+from faults.processes.scene import Scene
+from faults.processes.spark import Again
+from faults.simulation.kafka import SimulatedKafka
+from faults.simulation.tally import Tally
+from tideline.declaration import Limits
+
+SPLIT_RECORDS = 6
+LARGE = Limits(batch_records=200, run_batches=20, split_records=200)
+_AGAIN = (Again.DIES, Again.LOSES, None, None, None, None)
+
+
+class LiveStage:
+    """See `faults.playing.Stage`.
+
+    Args:
+        ground: Where.
+        beginning: What there is.
+        random: Chooses what the operations leave open.
+        tally: Counts.
+    """
+
+    def __init__(self, ground: Ground, beginning: Beginning, random: Random, tally: Tally) -> None:
+        pipeline = ground.declare(
+            delivery=beginning.delivery,
+            gaps=beginning.gaps,
+            start=beginning.start,
+            batch_records=beginning.batch_records,
+            run_batches=beginning.run_batches,
+            split_records=SPLIT_RECORDS,
+        )
+        kafka = SimulatedKafka(lambda *_: None, beginning.incarnation, beginning.ends)
+        self.scene = Scene(ground, pipeline, kafka)
+        self.processes: list[ActingProcess | QuickProcess] = []
+        self.broken: list[str] = []
+        self._ground = ground
+        self._random = random
+        self._tally = tally
+        self._variety = Variety()
+        self._healed = False
+
+    def start(self, task: Task) -> ActingProcess | QuickProcess:
+        """See `faults.playing.Stage`."""
+        name = type(task).__name__
+        if self._healed and all(process.ended is not None for process in self.processes):
+            quick = QuickProcess(name, partial(self.scene.through, task))
+            self.processes.append(quick)
+            return quick
+        again = {number: why for number in range(4) if (why := self._random.choice(_AGAIN))}
+        promise = Promise(self.scene, task)
+        process = ActingProcess(
+            self.scene.start(task, again=again),
+            name,
+            proxy=self._ground.proxy,
+            query=self.scene.query,
+            variety=self._variety,
+            on_end=lambda: self.broken.extend(promise.broken()),
+        )
+        self.processes.append(process)
+        return process
+
+    def happen(self, operation: Operation) -> None:
+        """See `faults.playing.Stage`."""
+        match operation:
+            case PassTime():
+                living = [process.pid for process in self.processes if process.ended is None and not process.frozen]
+                self.scene.pass_time(operation.seconds, living=living)
+            case CrashServer():
+                self._ground.crash()
+            case Correct():
+                self.scene.transform(corrected=True)
+            case AllowGaps():
+                self._redeclare(gaps="allowed")
+            case Heal():
+                self._healed = True
+                self.scene.transform(corrected=True)
+                self._redeclare(gaps="allowed", limits=LARGE)
+                self._swap_back()
+                self.scene.kafka.heal()
+            case _:
+                self.scene.happen(operation)
+
+    def _redeclare(self, *, gaps: str, limits: Limits | None = None) -> None:
+        pipeline = self.scene.pipeline
+        source = pipeline.source.model_copy(update={"gaps": gaps})
+        self.scene.pipeline = pipeline.model_copy(update={"source": source, "limits": limits or pipeline.limits})
+
+    def _swap_back(self) -> None:
+        """The cluster answers again that the ledger follows. Nobody could tell that another one was read in between: its readers are killed."""
+        kafka = self.scene.kafka
+        followed = {
+            cluster for (cluster,) in self._ask("SELECT DISTINCT cluster_id FROM tideline.stream WHERE pipeline = %s")
+        }
+        if kafka.is_swapped and kafka.cluster.cluster_id not in followed:
+            self.kill_all()
+            kafka.swap_back()
+
+    def batches(self) -> Sequence[int]:
+        """See `faults.playing.Stage`."""
+        return [row[0] for row in self._ask("SELECT batch_id FROM tideline.batch WHERE pipeline = %s ORDER BY 1")]
+
+    def failed_batches(self) -> Sequence[int]:
+        """See `faults.healing.Healable`."""
+        failed = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'failed' ORDER BY 1"
+        return [row[0] for row in self._ask(failed)]
+
+    def has_stopped(self) -> bool:
+        """See `faults.healing.Healable`."""
+        return bool(self._ask("SELECT 1 FROM tideline.stream WHERE pipeline = %s AND state = 'stopped'"))
+
+    def partitions(self) -> int:
+        """See `faults.playing.Stage`."""
+        return self.scene.kafka.partitions
+
+    def _ask(self, sql: str) -> list[tuple]:
+        return self.scene.query(sql, self.scene.pipeline.name)
+
+    def kill_all(self) -> None:
+        """Whoever lives, frozen or not."""
+        for process in self.processes:
+            process.kill()
+
+    def unexpected(self) -> list[str]:
+        """What no verb may raise; what was injected is let pass."""
+        return [
+            str(process.ended.error)
+            for process in self.processes
+            if process.ended is not None
+            and isinstance(process.ended.error, UnexpectedError)
+            and not process.was_refused
+        ]
+
+    def count(self) -> None:
+        """What the processes have done, into the tally."""
+        for process in self.processes:
+            ended = process.ended
+            how = "killed" if ended.killed else type(ended.error).__name__ if ended.error else "ok"
+            self._tally.tasks[f"{process.name} {how}"] += 1
+            self._tally.commits += process.n_commits
+            for strike, step in process.struck:
+                self._tally.strikes[strike] += 1
+                if strike.startswith("commit"):
+                    self._tally.unknown_commits += 1
+                    self._tally.resolved += step == "COMMIT after clear_staging"  # the last statement of a publish
+        published = (
+            "SELECT kind::text, count(*)::int FROM tideline.batch"
+            " WHERE pipeline = %s AND state IN ('published', 'advanced', 'superseded') GROUP BY 1"
+        )
+        refused = "SELECT count(*)::int FROM tideline.event WHERE pipeline = %s AND action = 'refuse'"
+        passed = "SELECT coalesce(sum(next_offset - start_offset), 0)::int FROM tideline.stream WHERE pipeline = %s"
+        self._tally.published.update(dict(self._ask(published)))
+        self._tally.refused += self._ask(refused)[0][0]
+        self._tally.records += self._ask(passed)[0][0]

@@ -1,0 +1,59 @@
+"""Real processes that are really killed, frozen and cut off, each schedule from one seed: whatever happens, every record is accounted for once, and
+nothing jams.
+
+A schedule that fails is printed with the one command that plays it again.
+"""
+
+import time
+
+import pytest
+
+from faults.operations import Strike
+from faults.processes.schedules import play
+from faults.simulation.tally import Tally
+from tideline.domain.states import BatchKind
+
+AT_ONCE = 10
+"""Schedules that a worker is given at a time."""
+REPLAYS = 20
+
+
+@pytest.fixture(scope="module")
+def total(workers, share, first_seed, tally):
+    """What all schedules have done together; fails with the first of them that does."""
+    counted, begun = Tally(), time.monotonic()
+    seeds = range(first_seed, first_seed + share.processes, AT_ONCE)
+    parts = [workers.submit(play, seed, min(AT_ONCE, first_seed + share.processes - seed)) for seed in seeds]
+    for part in parts:
+        found, wrong = part.result()
+        counted.add(found)
+        if wrong:
+            for other in parts:
+                other.cancel()
+            pytest.fail(wrong, pytrace=False)
+    tally(
+        "processes", first_seed=first_seed, seconds=time.monotonic() - begun, crashes=counted.crashes, **asdict(counted)
+    )
+    return counted
+
+
+def test_any_schedule_of_real_processes_leaves_every_record_accounted_for_once_and_nothing_jammed(total, share):
+    assert total.schedules == share.processes
+
+
+def test_commits_whose_outcome_nobody_knows_are_resolved_right(total, share):
+    """Each schedule has ended right, and these struck in them."""
+    assert total.unknown_commits >= share.unknown_commits
+    assert total.resolved >= share.unknown_commits // 20  # of a publish
+
+
+def test_replays_of_what_is_published_change_nothing_that_readers_see(total, share):
+    assert total.replays_unchanged >= REPLAYS * share.processes // 200
+
+
+def test_all_that_can_happen_has_happened(total):
+    """So that the schedules cannot do nothing without anybody noticing."""
+    seldom = {strike: total.strikes[strike] for strike in Strike if total.strikes[strike] < 10}
+    unpublished = {kind: total.published[kind] for kind in BatchKind if not total.published[kind]}
+    assert (seldom, unpublished) == ({}, {})
+    assert min(total.refused, total.operations["CrashServer"], total.tasks["Write killed"]) > 0
