@@ -27,19 +27,24 @@ class Writing:
     @property
     def jvm(self) -> psutil.Process:
         """spark-submit, which starts the driver."""
-        return self.driver.parent()
+        return _known(self.driver.parent(), "java")
 
     @property
     def runner(self) -> psutil.Process:
         """Airflow's process that runs the task; it starts spark-submit."""
-        return self.jvm.parent()
+        return _known(self.jvm.parent(), "airflow worker")
 
     @property
     def supervisor(self) -> psutil.Process:
         """Airflow's process that watches over the one that runs the task."""
-        found = self.runner.parent()
-        assert "LocalExecutor" in " ".join(found.cmdline()), found
-        return found
+        return _known(self.runner.parent(), "LocalExecutor")
+
+
+def _known(process: psutil.Process | None, word: str) -> psutil.Process:
+    """The process, which must have this word in its command line: an orphan has a stranger for a parent."""
+    if process is None or word not in " ".join(process.cmdline()):
+        raise psutil.NoSuchProcess(process.pid if process else 0, msg=f"its place has {process}")
+    return process
 
 
 def writing(system: System, name: str, *, fence: int = 1) -> Writing:
@@ -83,11 +88,11 @@ def before_claim(system: System, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def before_publish(system: System, batch_id: int) -> Iterator[psutil.Process]:
+def before_publish(system: System, batch_id: int, *, seconds: float = 90) -> Iterator[psutil.Process]:
     """Hold whoever publishes the batch after everything is staged; entered once it waits."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.batch WHERE batch_id = %s FOR NO KEY UPDATE", (batch_id,))
-        yield _await_waiter(system, cursor)
+        yield _await_waiter(system, cursor, seconds)
 
 
 @contextmanager
@@ -99,7 +104,7 @@ def while_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
 
 
 @contextmanager
-def amid_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
+def amid_staging(system: System, attempt: Writing, *, seconds: float = 90) -> Iterator[psutil.Process]:
     """Hold the next Spark task of one attempt that stages rows; entered once it waits, with its Python worker."""
     system.wait(
         lambda: system.rows("SELECT to_regclass(%s)", attempt.staging)[0][0],
@@ -108,26 +113,26 @@ def amid_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
     )
     with _transaction(system) as cursor:
         cursor.execute(f"LOCK TABLE {attempt.staging} IN SHARE MODE")
-        yield _await_waiter(system, cursor)
+        yield _await_waiter(system, cursor, seconds)
 
 
 @contextmanager
-def before_plan(system: System, name: str) -> Iterator[psutil.Process]:
+def before_plan(system: System, name: str, *, seconds: float = 90) -> Iterator[psutil.Process]:
     """Hold whoever plans for a pipeline that had a plan before; entered once it waits, with the process that runs its task."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.pipeline WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
-        yield _await_waiter(system, cursor)
+        yield _await_waiter(system, cursor, seconds)
 
 
 @contextmanager
-def before_heads_move(system: System, name: str) -> Iterator[psutil.Process]:
+def before_heads_move(system: System, name: str, *, seconds: float = 90) -> Iterator[psutil.Process]:
     """Hold whoever moves a pipeline's heads, as `advance` and `plan` do; entered once it waits, with the process that runs its task."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.stream WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
-        yield _await_waiter(system, cursor)
+        yield _await_waiter(system, cursor, seconds)
 
 
-def _await_waiter(system: System, cursor: psycopg2.extensions.cursor) -> psutil.Process:
+def _await_waiter(system: System, cursor: psycopg2.extensions.cursor, seconds: float) -> psutil.Process:
     """The process whose session waits for a lock of this one."""
     waiting = "SELECT client_port FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
     own = cursor.connection.info.backend_pid
@@ -135,7 +140,7 @@ def _await_waiter(system: System, cursor: psycopg2.extensions.cursor) -> psutil.
     def found() -> psutil.Process | None:
         return next((process for (port,) in system.rows(waiting, own) for process in _connected_from(port)), None)
 
-    return system.wait(found, "somebody to wait for the lock")
+    return system.wait(found, "somebody to wait for the lock", seconds=seconds)
 
 
 def _connected_from(port: int) -> list[psutil.Process]:

@@ -27,7 +27,7 @@ class Victim(StrEnum):
     WORKER = "Python worker"
 
 
-PARTS = tuple(Victim)[:6]
+PARTS, OF_WRITE = tuple(Victim)[:6], tuple(Victim)[8:]
 
 
 class Hold(StrEnum):
@@ -60,7 +60,7 @@ class Kill:
     """How many seconds a lock is held on after the death, or how far into a write that nothing holds."""
 
     def __str__(self) -> str:
-        return str(self.victim) if self.victim in PARTS else f"{self.victim}, {self.hold}"
+        return f"{self.victim}, {self.hold}" if self.victim in OF_WRITE else str(self.victim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
