@@ -167,7 +167,8 @@ def _new_run(random: Random) -> list[Operation]:
 
 
 def _decision(random: Random) -> list[Operation]:
-    return [Decide(random.choice(tuple(Decision)), _any(random)), _go(random)]
+    then = replace(_fault(random), process=-1, after=random.randint(0, 15)) if _flag(random, 0.4) else _go(random)
+    return [Decide(random.choice(tuple(Decision)), _any(random)), then]
 
 
 def _ends(random: Random) -> tuple[int, ...]:

@@ -128,6 +128,8 @@ def perform(task: Task, at: Surroundings) -> list[int] | None:
             finally:
                 flow.show_heads(at.ledger, at.broker, at.pipeline.name)
             flow.published_by(at.ledger, at.pipeline.name, task.run)
+            if at.pipeline.wake_on_records:
+                flow.is_behind(at.ledger, at.broker, at.pipeline.name)
         case _:
             _command(task, at)
     return None

@@ -59,8 +59,8 @@ class SimulatedProcess:
         """What has struck it, since it was set going the last time."""
         self.heart: SimulatedHeartbeat | None = None
         """Beats while this process lives and writes."""
-        self.knows: int | None = None
-        """The version of Kafka that it was told about last."""
+        self.knows = self.stops_by = -1
+        """The version of Kafka that it was told about last, and the one because of which it has stopped a stream."""
         self.is_cancelled = False
         """Whether its Spark jobs are to end."""
         self._scheduler = scheduler

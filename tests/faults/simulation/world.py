@@ -147,14 +147,17 @@ class World:
             self._check_stops()
         elif name == "committed":
             self.watcher.count()
-        if self.scheduler.running is not None:
-            self.scheduler.running.point(name, session)
+        running = self.scheduler.running
+        if running is not None:
+            if name == "stop_stream":
+                running.stops_by = running.knows
+            running.point(name, session)
         if name not in COMMITS:
             self.scheduler.said = name
 
     def _check_stops(self) -> None:
         running = self.scheduler.running
-        if running is not None and running.knows == self.kafka.version:
+        if running is not None and running.stops_by == self.kafka.version:
             for stream in self.watcher.stopped:
                 if why := unfounded(self.database, self.kafka, stream):
                     self.broken.append(f"{stream} has stopped, but {why}")
@@ -199,7 +202,7 @@ def _pipeline(beginning: Beginning) -> Pipeline:
     limits = Limits(
         batch_records=beginning.batch_records, batch_bytes=beginning.batch_bytes, run_batches=beginning.run_batches
     )
-    update = {"limits": limits, "upkeep": Upkeep(events_days=beginning.events_days)}
+    update = {"limits": limits, "upkeep": Upkeep(events_days=beginning.events_days), "wake_on_records": True}
     return _declared(beginning.delivery, beginning.gaps, beginning.start).model_copy(update=update)
 
 
