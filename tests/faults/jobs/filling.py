@@ -11,7 +11,6 @@ _TRANSACTIONS = 5
 _SETTINGS = {
     "enable.idempotence": True,  # a broker that is killed meanwhile makes a producer send again
     "linger.ms": 20,
-    "compression.type": "lz4",
     "queue.buffering.max.messages": 200_000,
     "message.timeout.ms": _DELIVERY_S * 1000,
     "transaction.timeout.ms": _DELIVERY_S * 1000,

@@ -91,9 +91,17 @@ class Rounds:
                 self.current = job
             if self.ended(job) == 0:
                 return True
+            if current:
+                self._wait_for_tries(run_id)
             if self._stopped.wait(_DELAY_S):
                 return False
         return False
+
+    def _wait_for_tries(self, run_id: str) -> None:
+        """The tries of a task follow one another: two that both went on would take the batches from each other for ever."""
+        for job in self.jobs:
+            if job.run_id == run_id:
+                job.wait(TASK_S)
 
     def submit(self, run_id: str, batch_ids: list[int], try_number: int) -> Job:
         """Start one try of a task `write`."""

@@ -41,6 +41,7 @@ _BROKERS = {Kind.BROKER, Kind.EVERYTHING}
 START, ANY = "start", "any"
 """Moments beside those of an attempt: within the first seconds of a job, and whatever is going on."""
 _OF_JOB = (START, Moment.CLAIMED, Moment.READING, Moment.STAGING, Moment.PUBLISHING)
+_JUST_S = 2
 _MOMENTS = {
     Kind.FROZEN: (Moment.CLAIMED, Moment.READING, Moment.STAGING),
     Kind.WORKER: (Moment.READING, Moment.STAGING),
@@ -182,7 +183,7 @@ class Striker:
     def _moment(self, fault: Fault) -> Iterator[Job | None]:
         """Entered at the fault's moment with the job that is at work; with None where the moment has passed meanwhile."""
         if fault.moment in {START, ANY}:
-            job = self._awaited(lambda: self._begun() if fault.moment == START else self._rounds.current)
+            job = self._awaited(lambda: self._begun(fault) if fault.moment == START else self._rounds.current)
             time.sleep(fault.seconds)
             yield job
             return
@@ -199,9 +200,15 @@ class Striker:
         time.sleep(fault.seconds)
         yield job
 
-    def _begun(self) -> Job | None:
+    def _begun(self, fault: Fault) -> Job | None:
+        """A job that has just been started or, for the driver's sake, has just started its driver."""
         job = self._rounds.current
-        return job if job is not None and job.alive() and time.monotonic() - job.begun < 1 else None
+        if job is None or not job.alive():
+            return None
+        first = job.driver if fault.kind is Kind.DRIVER else job.jvm
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return job if first is not None and time.time() - first.create_time() < _JUST_S else None
+        return None
 
     def _at(self, moments: set[str]) -> tuple[Job, int] | None:
         standing, job = self._witness.standing(self._rounds.pipeline.name), self._rounds.current

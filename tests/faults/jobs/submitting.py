@@ -3,7 +3,6 @@
 import contextlib
 import os
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -37,6 +36,7 @@ class Job:
         log: Path,
         master: str,
     ) -> None:
+        self.run_id = run_id
         self.log = log
         scratch = log.with_suffix(".scratch")
         scratch.mkdir(parents=True)
@@ -58,7 +58,6 @@ class Job:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # so that what outlives the JVM can be found
             )
-        self.begun = time.monotonic()
         self.jvm = psutil.Process(self._popen.pid)
 
     @property

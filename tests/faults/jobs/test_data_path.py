@@ -2,19 +2,24 @@
 
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from random import Random
 
 import psutil
 import psycopg2
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 import topics
+from faults.jobs import filling, orders
 from loading import TARGET
 from spark_jobs.sinks import postgres_output
-from tideline.errors import RetryableError
+from tideline.errors import RetryableError, TidelineError
+from tideline.kafka import Broker
 
 COUNT = 3000
 LOCK = 7
@@ -185,3 +190,46 @@ def frozen(pid: int):
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def test_a_broker_that_comes_back_never_looks_as_if_it_had_lost_something(crashing, monkeypatch, request):
+    """Else streams would stop that nothing has happened to, and wait for somebody who accepts a loss."""
+    names = [f"comes_back_{number}" for number in range(3)]
+    admin = AdminClient({"bootstrap.servers": crashing.bootstrap})
+    for name in names:
+        topics.created(admin, name, partitions=12)
+        filling.fill(crashing.bootstrap, name, orders.records(Random(0), 1200), 12)
+    asked = topics.source(crashing.bootstrap, *names)
+    whole = {(name, partition): (0, 100) for name in names for partition in range(12)}
+    enough, right, others = threading.Event(), [], []
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask, enough, asked, whole, right, others)
+        try:
+            for _ in range(20 if request.config.getoption("--soak") else 1):
+                crashing.kill_broker()
+                crashing.revive_broker()
+                revived = time.monotonic()
+                topics.until(lambda since=revived: asking.done() or (right and right[-1] > since), seconds=120)
+        finally:
+            enough.set()
+        asking.result(60)
+    assert others == []
+
+
+def ask(enough, source, whole, right, others):
+    """Note when the broker said what is true, and everything else that it said; an error that passes by itself says nothing."""
+    while not enough.is_set():
+        broker, begun = Broker(source), time.monotonic()
+        try:
+            facts = broker.topic_facts()
+            missing = broker.missing(facts)
+        except RetryableError:
+            continue
+        except TidelineError as error:
+            others.append(error)
+            continue
+        found = {(topic.topic, p.partition): (p.log_start, p.end) for topic in facts for p in topic.partitions}
+        if found == whole and not missing:
+            right.append(begun)
+        else:
+            others.append((missing, found))
