@@ -7,9 +7,8 @@ from datetime import datetime
 from itertools import chain
 from random import Random
 
-from faults.moves import TOPIC
+from faults import wishes
 from faults.operations import (
-    ABatch,
     AddPartitions,
     AllowGaps,
     Arrive,
@@ -31,19 +30,14 @@ from faults.operations import (
     Reprocess,
     Retain,
     SkipOffsets,
-    SomeRejects,
     Start,
     Strike,
     SwapCluster,
     Thaw,
     Wish,
 )
-from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, Ranges, Window
+from faults.races import RACES
 from windows import at
-
-ANY = 60
-"""Numbers that are taken by remainder are drawn below it: it has many divisors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +71,7 @@ class Schedule:
 def schedule(seed: int) -> Schedule:
     """The same one for the same seed."""
     random = Random(seed)
-    scenes = [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(5, 16))]
+    scenes = [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(1, 6))]
     return Schedule(
         beginning=_beginning(random), operations=tuple(chain.from_iterable(draw(random) for draw in scenes))
     )
@@ -99,50 +93,9 @@ def _beginning(random: Random) -> Beginning:
     )
 
 
-def _any(random: Random) -> int:
-    return random.randrange(ANY)
-
-
 def _actor(random: Random) -> int:
     """More often than not the newest."""
-    return -1 if _flag(random) else _any(random)
-
-
-def _offset(random: Random) -> int:
-    return random.randint(0, 24)
-
-
-def _flag(random: Random, share: float = 0.5) -> bool:
-    return random.random() < share
-
-
-def _new(random: Random) -> Wish:
-    if _flag(random, 0.7):
-        return NewRecords()
-    until = _offset(random)
-    return NewRecords(until=at(until), since=at(max(0, until - 10)))
-
-
-def _window(random: Random) -> Wish:
-    start = _offset(random)
-    return Window(start=at(start), end=at(start + random.randint(1, 20)), replace=_flag(random))
-
-
-def _ranges(random: Random) -> Wish:
-    pieces = [
-        NamedRange(TOPIC, partition, OffsetRange(start, start + random.randint(1, 15)))
-        for partition in random.sample(range(3), random.choice((1, 1, 2)))
-        for start in [_offset(random)]
-    ]
-    return Ranges(ranges=tuple(pieces), replace=_flag(random, 0.7))
-
-
-def _batch(random: Random) -> Wish:
-    return ABatch(_any(random), replace=_flag(random, 0.7))
-
-
-def _rejects(random: Random) -> Wish:
-    return SomeRejects(None if _flag(random, 0.7) else _any(random))
+    return -1 if wishes.flag(random) else wishes.number(random)
 
 
 def _fault(random: Random) -> Fault:
@@ -163,12 +116,17 @@ def _run(random: Random, wish: Wish) -> list[Operation]:
 
 
 def _new_run(random: Random) -> list[Operation]:
-    return [Arrive(_any(random), random.randint(1, 9)), *_run(random, _new(random))]
+    return [Arrive(wishes.number(random), random.randint(1, 9)), *_run(random, wishes.new_records(random))]
 
 
 def _decision(random: Random) -> list[Operation]:
-    then = replace(_fault(random), process=-1, after=random.randint(0, 15)) if _flag(random, 0.4) else _go(random)
-    return [Decide(random.choice(tuple(Decision)), _any(random)), then]
+    then = replace(_fault(random), process=-1, after=random.randint(0, 15)) if wishes.flag(random, 0.4) else _go(random)
+    return [Decide(random.choice(tuple(Decision)), wishes.number(random)), then]
+
+
+def _reprocessed(random: Random) -> list[Operation]:
+    wish = random.choice((wishes.new_records, wishes.window, wishes.window, wishes.ranges))(random)
+    return [Reprocess(wishes.number(random), wish)]
 
 
 def _ends(random: Random) -> tuple[int, ...]:
@@ -177,24 +135,24 @@ def _ends(random: Random) -> tuple[int, ...]:
 
 _TABLE: tuple[tuple[float, Callable[[Random], Sequence[Operation]]], ...] = (
     (10, _new_run),
-    (3, lambda random: _run(random, _window(random))),
-    (3, lambda random: _run(random, _ranges(random))),
-    (3, lambda random: _run(random, _batch(random))),
-    (4, lambda random: _run(random, _rejects(random))),
+    (3, lambda random: _run(random, wishes.window(random))),
+    (3, lambda random: _run(random, wishes.ranges(random))),
+    (3, lambda random: _run(random, wishes.batch(random))),
+    (4, lambda random: _run(random, wishes.rejects(random))),
     (12, lambda random: [_go(random)]),
     (20, lambda random: [_fault(random)]),
-    (5, lambda random: [Thaw(_any(random)), _go(random)]),
-    (2, lambda random: [Duplicate(_any(random))]),
-    (4, lambda random: [Clear(_any(random), random.randrange(3))]),
-    (2, lambda random: [Reprocess(_any(random), random.choice((_new, _window, _window, _ranges))(random))]),
-    (2, lambda random: [MarkSuccess(_any(random))]),
-    (2, lambda random: [SkipOffsets(_any(random), _offset(random), random.randint(1, 8))]),
+    (5, lambda random: [Thaw(wishes.number(random)), _go(random)]),
+    (2, lambda random: [Duplicate(wishes.number(random))]),
+    (4, lambda random: [Clear(wishes.number(random), random.randrange(3))]),
+    (2, _reprocessed),
+    (2, lambda random: [MarkSuccess(wishes.number(random))]),
+    (2, lambda random: [SkipOffsets(wishes.number(random), wishes.offset(random), random.randint(1, 8))]),
     (6, _decision),
-    (1, lambda random: [Look(random.choice((_new, _window, _ranges))(random))]),
-    (5, lambda random: [Arrive(_any(random), random.randint(1, 9))]),
-    (2, lambda random: [Retain(_any(random), random.randint(1, 8))]),
-    (1, lambda random: [CutLog(_any(random), random.randint(1, 6))]),
-    (1, lambda random: [AddPartitions(random.randint(1, 2), _offset(random))]),
+    (1, lambda random: [Look(random.choice((wishes.new_records, wishes.window, wishes.ranges))(random))]),
+    (5, lambda random: [Arrive(wishes.number(random), random.randint(1, 9))]),
+    (2, lambda random: [Retain(wishes.number(random), random.randint(1, 8))]),
+    (1, lambda random: [CutLog(wishes.number(random), random.randint(1, 6))]),
+    (1, lambda random: [AddPartitions(random.randint(1, 2), wishes.offset(random))]),
     (1, lambda random: [CreateAgain(_ends(random))]),
     (0.4, lambda random: [DeleteTopic()]),
     (0.6, lambda random: [SwapCluster()]),
@@ -202,5 +160,6 @@ _TABLE: tuple[tuple[float, Callable[[Random], Sequence[Operation]]], ...] = (
     (1.5, lambda random: [CrashServer()]),
     (1.5, lambda random: [Correct()]),
     (1, lambda random: [AllowGaps()]),
+    *RACES,
 )
 _WEIGHTS, _SCENES = zip(*_TABLE, strict=True)

@@ -5,13 +5,12 @@ from typing import Protocol
 
 from faults.moves import Abandon, AcceptLoss, AdoptTopic, Task
 from faults.operations import Heal, PassTime, Thaw
-from faults.playing import DagRun, Play
+from faults.playing import MANY, DagRun, Play
 from tideline.domain.requests import NewRecords
 
 ALONE = 3
 """Runs after which all that needs no decision is loaded: one may find that streams are sick, the next one plans without them."""
 ROUNDS = 12
-_MANY = 1_000_000
 _PATIENCE = 20
 """Times that everybody may wait for somebody else until the time of a heartbeat is over."""
 
@@ -92,7 +91,7 @@ def finish(play: Play) -> None:
     """
     for _ in range(_PATIENCE):
         for actor in list(play.actors):
-            play.go(actor, _MANY)
+            play.go(actor, MANY)
         if not play.actors:
             return
         play.do(PassTime(61))

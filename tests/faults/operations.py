@@ -51,6 +51,21 @@ class Go:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """A DAG run goes on until it is at its task: 1 is `write`, 2 is `advance`. It stops where it has to wait."""
+
+    process: int
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """A process goes on until it is through, or has to wait."""
+
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
 class Thaw:
     """A frozen process goes on: from now on it is an orphan that lives."""
 
@@ -225,6 +240,6 @@ class Heal:
 
 
 Operation = (
-    Fault | Go | Thaw | Start | Duplicate | Clear | Reprocess | MarkSuccess | SkipOffsets | Decide | Look | Arrive | Retain | CutLog | AddPartitions
-    | CreateAgain | DeleteTopic | SwapCluster | PassTime | CrashServer | Correct | AllowGaps | Heal
+    Fault | Go | Until | Finish | Thaw | Start | Duplicate | Clear | Reprocess | MarkSuccess | SkipOffsets | Decide | Look | Arrive | Retain | CutLog
+    | AddPartitions | CreateAgain | DeleteTopic | SwapCluster | PassTime | CrashServer | Correct | AllowGaps | Heal
 )  # fmt: skip

@@ -11,6 +11,7 @@ from faults.operations import (
     Decide,
     Duplicate,
     Fault,
+    Finish,
     Go,
     Look,
     MarkSuccess,
@@ -20,9 +21,13 @@ from faults.operations import (
     Start,
     Strike,
     Thaw,
+    Until,
 )
 from tideline.domain.requests import Request
 from tideline.ledger.reservations import Run
+
+MANY = 1_000_000
+"""Steps: as many as there are."""
 
 
 @dataclass(slots=True)
@@ -96,7 +101,7 @@ class Play:
     def do(self, operation: Operation) -> None:
         """One operation; it does nothing where what it is about is not there."""
         match operation:
-            case Go() | Fault():
+            case Go() | Until() | Finish() | Fault():
                 if actors := self.actors:
                     self._set_going(actors[operation.process % len(actors)], operation)
             case Thaw():
@@ -113,11 +118,17 @@ class Play:
             case _:
                 self.stage.happen(operation)
 
-    def _set_going(self, actor: Actor, operation: Go | Fault) -> None:
-        if isinstance(operation, Go):
-            self.go(actor, operation.steps)
-        else:
-            self._strike(actor, operation)
+    def _set_going(self, actor: Actor, operation: Go | Until | Finish | Fault) -> None:
+        match operation:
+            case Go():
+                self.go(actor, operation.steps)
+            case Until():
+                while isinstance(actor, DagRun) and actor.task < operation.task and not self.go(actor, 1):
+                    pass
+            case Finish():
+                self.go(actor, MANY)
+            case Fault():
+                self._strike(actor, operation)
 
     def start(self, request: Request) -> DagRun:
         """A new run."""

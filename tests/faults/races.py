@@ -1,0 +1,198 @@
+"""Scenes in which something comes between: while a batch is being written its writer is taken for dead, another one comes, or what it reads
+changes. Each leads up to that moment; the rest of a schedule is left to chance.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from faults import wishes
+from faults.operations import (
+    Arrive,
+    Clear,
+    Correct,
+    CrashServer,
+    CreateAgain,
+    CutLog,
+    Decide,
+    Decision,
+    Duplicate,
+    Fault,
+    Finish,
+    Go,
+    MarkSuccess,
+    Operation,
+    PassTime,
+    Retain,
+    SkipOffsets,
+    Start,
+    Strike,
+    Thaw,
+    Until,
+    Wish,
+)
+from tideline.domain.requests import NewRecords
+
+Scene = Callable[[Random], Sequence[Operation]]
+_WRITE = 1
+"""The task."""
+_OF_PUBLISH = 4
+"""The COMMIT with which a writer publishes one batch, counted from its beginning."""
+
+
+def _orphan(random: Random) -> list[Operation]:
+    """A writer is taken for dead and lives: its next try is somewhere in the middle when it publishes."""
+    strike = random.choice((Strike.LOSE, Strike.FREEZE))
+    thaw = [Thaw(-1)] if strike is Strike.FREEZE else []
+    return [*_writing(random), _struck(random, strike), *thaw, Go(-2, random.randint(0, 25)), Finish(-1), Finish(-1)]
+
+
+def _heir(random: Random) -> list[Operation]:
+    """A writer is dead, silent or alive when the next run comes to its batches."""
+    strike = random.choice((Strike.FREEZE, Strike.LOSE, Strike.KILL))
+    passed = [PassTime(random.choice((10, 61)))] if wishes.flag(random, 0.7) else []
+    return [*_writing(random), _struck(random, strike), *passed, Start(NewRecords()), Finish(-1), Thaw(-1), Finish(-1)]
+
+
+def _given_up(random: Random) -> list[Operation]:
+    """A writer is silent, and somebody gives its batch up before it comes back."""
+    seconds, decision = random.choice(((10, Decision.ABANDON), (61, Decision.ABANDON), (601, Decision.UPKEEP)))
+    return [
+        *_writing(random),
+        _struck(random, Strike.FREEZE),
+        PassTime(seconds),
+        Decide(decision, -1),
+        Finish(-1),
+        Thaw(-1),
+        Finish(-1),
+        Finish(-1),
+    ]
+
+
+def _exhausted(random: Random) -> list[Operation]:
+    """Every try of a write fails, and the next run comes to what is left behind."""
+    strikes = random.choices((Strike.KILL, Strike.ERROR, Strike.CUT), k=3)
+    return [*_writing(random), *(_struck(random, strike) for strike in strikes), Start(NewRecords()), Until(-1, _WRITE)]
+
+
+def _unheard(random: Random) -> list[Operation]:
+    """The answer to one of a writer's COMMITs is lost."""
+    strike = random.choice((Strike.COMMIT_KEPT, Strike.COMMIT_LOST))
+    number = random.choice((_OF_PUBLISH, _OF_PUBLISH, random.randint(0, 9)))
+    return [*_writing(random), Fault(strike, -1, number), Finish(-1)]
+
+
+def _between(random: Random) -> list[Operation]:
+    """Something happens to what a writer reads, or to what it has put aside."""
+    happening = random.choice((
+        [CreateAgain((8, 8))],
+        [CreateAgain((8, 8))],
+        [Retain(wishes.number(random), random.randint(1, 8))],
+        [CutLog(wishes.number(random), random.randint(1, 4))],
+        [CrashServer()],
+        [CrashServer()],
+        [Duplicate(-1), Finish(-1)],
+        [Clear(-1, _WRITE)],
+        [MarkSuccess(-1)],
+        [SkipOffsets(wishes.number(random), wishes.offset(random), random.randint(1, 8)), Finish(-1)],
+        [Decide(random.choice(tuple(Decision)), -1), Finish(-1)],
+        [Arrive(wishes.number(random), 4), Start(NewRecords()), Finish(-1)],
+    ))  # fmt: skip
+    return [*_writing(random), Go(-1, random.randint(0, 25)), *happening, Finish(-1)]
+
+
+def _replays(random: Random) -> list[Operation]:
+    """What is loaded is loaded again, twice at once."""
+    return [*_loaded(random), *_together(random, wishes.loaded(random), wishes.loaded(random))]
+
+
+def _redriven(random: Random) -> list[Operation]:
+    """Rejects are driven again, and some of their records are read or driven once more meanwhile."""
+    rival = random.choice((wishes.loaded(random), wishes.rejects(random)))
+    correct = [Correct()] if wishes.flag(random, 0.3) else []
+    return [*_loaded(random), *correct, *_together(random, wishes.rejects(random), rival)]
+
+
+def _stopped(random: Random) -> list[Operation]:
+    """A stream stops, and a person decides."""
+    happening = random.choice((CreateAgain((9, 5)), Retain(wishes.number(random), 9), CutLog(wishes.number(random), 4)))
+    decision = Decision.ADOPT if isinstance(happening, CreateAgain) else Decision.ACCEPT_ALL
+    return [
+        *_writing(random),
+        Go(-1, random.randint(0, 50)),
+        happening,
+        Start(NewRecords()),
+        Finish(-1),
+        Decide(decision, 0),
+        Finish(-1),
+        Start(random.choice((NewRecords(), wishes.rejects(random)))),
+        Finish(-1),
+    ]
+
+
+def _planners(random: Random) -> list[Operation]:
+    """Two runs are planned at once."""
+    return [
+        Arrive(wishes.number(random), 5),
+        Start(_wish(random)),
+        Go(-1, random.randint(1, 8)),
+        Start(_wish(random)),
+        Go(-1, random.randint(1, 8)),
+        Finish(-2),
+        Finish(-1),
+    ]
+
+
+def _decided(random: Random) -> list[Operation]:
+    """People decide about what is loaded, and about what they have decided about before."""
+    place, start = wishes.number(random), random.randint(0, 14)
+    skips = [SkipOffsets(place, start + shift, 4) for shift in (0, random.randint(0, 3))]
+    abandons = [Decide(Decision.ABANDON, -1)]
+    decisions = random.choice((skips, abandons))
+    return [*_loaded(random), Arrive(place, 6), *(step for decision in decisions for step in (decision, Finish(-1)))]
+
+
+def _wish(random: Random) -> Wish:
+    return random.choice((NewRecords(), NewRecords(), NewRecords(), wishes.loaded(random), wishes.window(random)))
+
+
+def _writing(random: Random) -> list[Operation]:
+    """A run that is about to write."""
+    return [Arrive(wishes.number(random), random.randint(1, 9)), Start(_wish(random)), Until(-1, _WRITE)]
+
+
+def _struck(random: Random, strike: Strike) -> Fault:
+    """The newest process, while it writes its first batch."""
+    return Fault(strike, -1, random.randint(0, 45))
+
+
+def _loaded(random: Random) -> list[Operation]:
+    """A run that is through."""
+    return [Arrive(wishes.number(random), random.randint(1, 9)), Start(NewRecords()), Finish(-1)]
+
+
+def _together(random: Random, first: Wish, second: Wish) -> list[Operation]:
+    """Two runs, of which the second one is through while the first one writes."""
+    return [
+        Start(first),
+        Until(-1, _WRITE),
+        Go(-1, random.randint(0, 20)),
+        Start(second),
+        Finish(-1),
+        Finish(-1),
+    ]
+
+
+RACES: tuple[tuple[float, Scene], ...] = (
+    (8, _orphan),
+    (6, _heir),
+    (6, _given_up),
+    (4, _exhausted),
+    (8, _unheard),
+    (10, _between),
+    (5, _replays),
+    (5, _redriven),
+    (5, _stopped),
+    (5, _planners),
+    (4, _decided),
+)
+"""With how often each is drawn."""
