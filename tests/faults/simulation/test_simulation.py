@@ -25,7 +25,7 @@ FLOORS = {
     "unknown_commits": 5_000,
 }
 """Of the schedules of one commit: the simulation must not do nothing without anybody noticing."""
-OFTEN = 100
+OFTEN = 50
 
 
 def test_any_schedule_of_runs_people_and_crashes_leaves_every_record_accounted_for_once_and_nothing_jammed(
