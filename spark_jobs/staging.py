@@ -8,21 +8,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from spark_jobs.decoding import decoder
 from spark_jobs.isolating import isolate
+from spark_jobs.origins import as_they_came, kafka_column, stream_ids
 from spark_jobs.recording import Recorder
 from spark_jobs.sinks.postgres import STAGED_STREAM, STAGED_TASK, STAGING_SCHEMA, Target
 from spark_jobs.sinks.postgres_types import converted
-from spark_jobs.transforms import KAFKA
 from tideline.domain.columns import ColumnType
-from tideline.errors import FatalError
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -31,11 +28,6 @@ WINNER = pa.schema([("task", pa.int64()), ("n_rows", pa.int64())])
 _OF_A_ROW = ("22", "23", "38", "39", "44", "54", "P0")
 """Classes of SQLSTATE that are a row's fault and no server's trouble: data, constraints, what a function in a check raises, limits such as a text
 that is nested too deep for `jsonb`."""
-
-
-_TOLD = pa.scalar(datetime(1900, 1, 1, tzinfo=UTC), KAFKA.field("timestamp").type)
-"""Earlier timestamps pass through calendars and zones of the JVM that change them: by minutes, before 1582 by days, and not always so that it could
-be undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +69,22 @@ class Decoding:
             decoded = decode(batch.column("value"))
             recorder.reject("decode", raw.take(pa.array(decoded.rejected, pa.int64())), decoded.rejected.values())
             table = decoded.table.append_column("kafka", raw.take(decoded.kept) if decoded.rejected else raw)
-            passed, refused = self._transform(table, raw, recorder)
+            passed, refused = self._transform(table, recorder)
             recorder.count(raw, n_rejected=len(decoded.rejected) + refused, passed=passed)
             yield from passed
 
     def _given(self, table: pa.Table) -> pa.Table:
         given = self.records(table)  # type: ignore[misc]  # the caller has looked
-        return given if given.schema.equals(self.rows) else given.select(self.rows.names).cast(self.rows)
+        fitting = given if given.schema.equals(self.rows) else given.select(self.rows.names).cast(self.rows)
+        return as_they_came(fitting, table.column("kafka").combine_chunks())
 
-    def _transform(self, table: pa.Table, raw: pa.StructArray, recorder: Recorder) -> tuple[list[pa.Table], int]:
+    def _transform(self, table: pa.Table, recorder: Recorder) -> tuple[list[pa.Table], int]:
         if self.records is None:
             return [table], 0
         passed, refusals = isolate(table, self._given, (Exception,), suspect="`records` of transform.py")
         for refusal in refusals:
             recorder.reject("transform", refusal.row.column("kafka").combine_chunks(), [refusal.reason])
-        return [_as_it_came(rows, raw) for rows in passed], len(refusals)
+        return passed, len(refusals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,56 +188,3 @@ class OnePass:
 def decoded_schema(value_format: str, columns: Mapping[str, ColumnType]) -> pa.Schema:
     """The columns that decoding gives, before any transform."""
     return decoder(value_format, columns)(pa.array([], pa.binary())).table.schema
-
-
-def kafka_column(batch: pa.RecordBatch) -> pa.StructArray:
-    """The columns of Spark's Kafka reader as the one struct column that transforms know; a timestamp that nobody can tell is null."""
-    parts = {
-        part.name: column if (column := batch.column(part.name)).type == part.type else column.cast(part.type)
-        for part in KAFKA
-    }
-    untold = pc.less(parts["timestamp"], _TOLD)
-    if pc.any(untold).as_py():
-        parts["timestamp"] = pc.if_else(untold, None, parts["timestamp"])
-    return pa.StructArray.from_arrays(list(parts.values()), fields=list(KAFKA))
-
-
-def _as_it_came(rows: pa.Table, raw: pa.StructArray) -> pa.Table:
-    """The rows with key, value, headers and timestamp of their records, whatever a transform has made of them: a reject is kept to the byte."""
-    topic, partition, offset, *_ = rows.column("kafka").combine_chunks().flatten()
-    places = pc.index_in(offset, value_set=raw.field("offset"))
-    if places.null_count:
-        return rows  # of other records, which is refused where they are stored
-    came = raw.take(places).flatten()[3:]
-    kafka = pa.StructArray.from_arrays([topic, partition, offset, *came], fields=list(KAFKA))
-    return rows.set_column(rows.schema.get_field_index("kafka"), "kafka", kafka)
-
-
-def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) -> pa.Array:
-    """The stream id of each row.
-
-    Raises:
-        FatalError: A row names a topic and partition that the batch does not read, or no offset.
-    """
-    if kafka.field("offset").null_count:
-        raise FatalError(
-            "the transform returned a row without an offset",
-            next_step="let transform.py give the column `kafka` on as it came",
-            entry="transform",
-        )
-    topics, partitions = kafka.field("topic"), kafka.field("partition")
-    pairs = pa.table({"topic": topics, "partition": partitions}).group_by(["topic", "partition"]).aggregate([])
-    result = pa.nulls(len(kafka), pa.int64())
-    for pair in pairs.to_pylist():
-        stream_id = streams.get((pair["topic"], pair["partition"]))
-        if stream_id is None:
-            raise FatalError(
-                f"the transform returned a row of {pair['topic']}/{pair['partition']}, which the batch does not read",
-                next_step="let transform.py give the column `kafka` on as it came",
-                entry="transform",
-            )
-        if len(pairs) == 1:
-            return pa.repeat(pa.scalar(stream_id, pa.int64()), len(kafka))
-        here = pc.and_(pc.equal(topics, pair["topic"]), pc.equal(partitions, pair["partition"]))
-        result = pc.if_else(here, stream_id, result)
-    return result

@@ -1,0 +1,68 @@
+"""The records that rows come from: the struct column `kafka`, out of the reader and through a transform. Runs in the executors' Python."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.transforms import KAFKA
+from tideline.errors import FatalError
+
+_TOLD = pa.scalar(datetime(1900, 1, 1, tzinfo=UTC), KAFKA.field("timestamp").type)
+"""Earlier timestamps pass through calendars and zones of the JVM that change them: by minutes, before 1582 by days, and not always so that it could
+be undone."""
+
+
+def kafka_column(batch: pa.RecordBatch) -> pa.StructArray:
+    """The columns of Spark's Kafka reader as the one struct column that transforms know; a timestamp that nobody can tell is null."""
+    parts = {
+        part.name: column if (column := batch.column(part.name)).type == part.type else column.cast(part.type)
+        for part in KAFKA
+    }
+    untold = pc.less(parts["timestamp"], _TOLD)
+    if pc.any(untold).as_py():
+        parts["timestamp"] = pc.if_else(untold, None, parts["timestamp"])
+    return pa.StructArray.from_arrays(list(parts.values()), fields=list(KAFKA))
+
+
+def as_they_came(rows: pa.Table, raw: pa.StructArray) -> pa.Table:
+    """The rows with key, value, headers and timestamp of their records, whatever a transform has made of them: a reject is kept to the byte."""
+    topic, partition, offset, *_ = rows.column("kafka").combine_chunks().flatten()
+    places = pc.index_in(offset, value_set=raw.field("offset"))
+    if places.null_count:
+        return rows  # of other records, which is refused where they are stored
+    came = raw if offset.equals(raw.field("offset")) else raw.take(places)
+    kafka = pa.StructArray.from_arrays([topic, partition, offset, *came.flatten()[3:]], fields=list(KAFKA))
+    return rows.set_column(rows.schema.get_field_index("kafka"), "kafka", kafka)
+
+
+def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) -> pa.Array:
+    """The stream id of each row.
+
+    Raises:
+        FatalError: A row names a topic and partition that the batch does not read, or no offset.
+    """
+    if kafka.field("offset").null_count:
+        raise FatalError(
+            "the transform returned a row without an offset",
+            next_step="let transform.py give the column `kafka` on as it came",
+            entry="transform",
+        )
+    topics, partitions = kafka.field("topic"), kafka.field("partition")
+    named = pa.table({"topic": topics, "partition": partitions})
+    pairs = named.group_by(named.column_names, use_threads=False).aggregate([])  # threads take longer to start
+    result = pa.nulls(len(kafka), pa.int64())
+    for pair in pairs.to_pylist():
+        stream_id = streams.get((pair["topic"], pair["partition"]))
+        if stream_id is None:
+            raise FatalError(
+                f"the transform returned a row of {pair['topic']}/{pair['partition']}, which the batch does not read",
+                next_step="let transform.py give the column `kafka` on as it came",
+                entry="transform",
+            )
+        if len(pairs) == 1:
+            return pa.repeat(pa.scalar(stream_id, pa.int64()), len(kafka))
+        here = pc.and_(pc.equal(topics, pair["topic"]), pc.equal(partitions, pair["partition"]))
+        result = pc.if_else(here, stream_id, result)
+    return result
