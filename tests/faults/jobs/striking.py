@@ -2,11 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
+from typing import TypeVar
 
 import psutil
 
@@ -14,6 +15,8 @@ from faults.jobs.crashing import Servers
 from faults.jobs.moments import Moment, Witness
 from faults.jobs.rounds import TASK_S, Rounds
 from faults.jobs.submitting import Job
+
+Result = TypeVar("Result")
 
 # The heartbeat of a frozen driver is made a minute older, mostly: whoever waits for it need not wait in the test.
 _AGE = "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '61 s' WHERE pid = %s AND ended_at IS NULL"
@@ -216,7 +219,7 @@ class Striker:
             return None
         return job, standing.batch_id
 
-    def _awaited(self, look):
+    def _awaited(self, look: Callable[[], Result | None]) -> Result:
         deadline = time.monotonic() + TASK_S
         while not (found := look()):
             self._rounds.check()
