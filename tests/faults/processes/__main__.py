@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from faults.processes import table
+from faults.processes.matrix import recorded
 from faults.processes.points import points
 from faults.processes.schedules import counts, play
-from faults.processes.striking import recorded
 from faults.processes.verbs import VERBS
 from faults.processes.workers import COUNT, Workers
 from faults.simulation.tally import Tally

@@ -1,74 +1,21 @@
 """A real process as schedules have it: it goes on for some steps, waits for a lock, is struck."""
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import cycle
+from collections.abc import Callable
 
-import psycopg2
-import psycopg2.errors
 from pyspark.errors import PySparkException
 
-from cutting_proxy import CuttingProxy, cut_after, cut_before, cut_meanwhile
+from cutting_proxy import CuttingProxy, cut_before
 from faults.operations import Strike
 from faults.playing import Ended
-from faults.processes import gate
 from faults.processes.gate import Kind, Step
+from faults.processes.outcomes import Variety, as_played
 from faults.processes.process import PATIENCE_SECONDS, HangsError, LiveProcess
-from tideline.errors import FatalError, RetryableError, TidelineError
+from tideline.errors import RetryableError
 
 _COMMITS = {Strike.COMMIT_KEPT, Strike.COMMIT_LOST}
 _PROMPT_SECONDS = 0.05
 """Who has reached no step after so long may be waiting for a lock."""
-
-
-class UnexpectedError(TidelineError):
-    """What no verb may raise, unless it was put there."""
-
-
-class Variety:
-    """Ways for the same thing to happen, each in its turn."""
-
-    def __init__(self) -> None:
-        self.errors: Iterator[type[Exception]] = cycle(
-            (psycopg2.errors.LockNotAvailable, psycopg2.OperationalError, RuntimeError)
-        )
-        self.cuts = cycle((True, False))
-        self.kept = cycle((cut_after, cut_meanwhile))
-
-
-def as_played(outcome: gate.Ended) -> Ended:
-    """What a process said at its end, as whoever plays the schedule wants to know it."""
-    if not outcome.error:
-        return Ended(batch_ids=outcome.batch_ids)
-    kind = FatalError if outcome.lasting else RetryableError if outcome.ours else UnexpectedError
-    return Ended(error=kind(f"{outcome.error}: {outcome.text}", next_step=""))
-
-
-class QuickProcess:
-    """One that nobody strikes and nobody else is beside of: its first step is its whole task."""
-
-    waiting = frozen = False
-
-    def __init__(self, name: str, task: Callable[[], gate.Ended]) -> None:
-        self.name = name
-        self.pid = 0
-        self.ended: Ended | None = None
-        self.struck: list[tuple[Strike, str]] = []
-        self.n_commits = 0
-        self.was_refused = False
-        self._task = task
-
-    def go(self, steps: int) -> int:
-        self.ended = as_played(self._task())
-        return steps - 1
-
-    def strike(self, strike: Strike, after: int) -> int:
-        self.go(1)
-        return after
-
-    def kill(self) -> None:
-        if self.ended is None:
-            self.ended = Ended(killed=True)
 
 
 class ActingProcess:

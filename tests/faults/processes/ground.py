@@ -14,9 +14,8 @@ import psycopg2
 from psycopg2.extensions import make_dsn, parse_dsn
 
 from cutting_proxy import CuttingProxy
-from faults import records
 from faults.checker.reading import snapshot
-from faults.moves import TOPIC
+from faults.processes.declaring import declared
 from faults.processes.process import Stagehand
 from faults.processes.zygote import Zygote
 from tideline.ledger import migrate as migrating
@@ -55,28 +54,7 @@ class Ground:
     def declare(self, **source: object) -> Pipeline:
         """One more pipeline, with a table of its own; `source` holds more keys of that section, and those of `limits`."""
         self._declared += 1
-        name = f"pipeline_{self._declared}"
-        folder = self._folder / name
-        folder.mkdir()
-        limits = {key: source.pop(key) for key in ("batch_records", "run_batches", "split_records") if key in source}
-        raw = {
-            "description": "A test",
-            "source": {
-                "bootstrap_servers": "nowhere:9092",
-                "topics": [TOPIC],
-                "value": {"format": "json", "columns": records.COLUMNS},
-                **source,
-            },
-            "sink": {"table": f"ads.{name}", "item": "item"},
-            "limits": limits,
-            "rejects": {"fail_above": 1.0},
-            "upkeep": {"events_days": 1},
-            "name": name,
-            "folder": folder,
-        }
-        (folder / "target.sql").write_text(records.TARGET.replace("ads.output", f"ads.{name}"))
-        put_transform(folder, corrected=False)
-        return Pipeline.model_validate(raw, context=name)
+        return declared(self._folder / f"pipeline_{self._declared}", **source)
 
     def urls(self, database: str | None = None) -> tuple[str, str]:
         """Of a database, by default the one with the ledger: straight to the server, and through the proxy."""
@@ -187,11 +165,6 @@ def _answers(session: psycopg2.extensions.connection) -> bool:
     except psycopg2.OperationalError:
         return False
     return True
-
-
-def put_transform(folder: Path, *, corrected: bool) -> None:
-    """Put a pipeline's transform.py in place: the one that refuses a name, or the corrected one."""
-    (folder / "transform.py").write_text(records.TRANSFORM.format(refuses=not corrected))
 
 
 @contextmanager

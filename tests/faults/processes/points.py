@@ -1,6 +1,6 @@
-"""Which steps of the verbs the matrix strikes: each transaction once, in the first verb that sends it, and each step between transactions."""
+"""Which steps of the verbs the matrix strikes: each once, in the first verb that comes to the same point in the same way."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from faults.processes.gate import Kind, Step
@@ -12,16 +12,16 @@ Named = tuple[str, Step]
 
 
 def points(recorded: Mapping[str, Iterable[Named]]) -> dict[str, list[tuple[str, Kind]]]:
-    """By verb, the names of the steps to strike at, and what each does. What several verbs have in common the first one stands for."""
+    """By verb, the names of the steps to strike at, and what each does. What transactions of several verbs begin with the first one stands for."""
     seen: set[tuple[str, ...]] = set()
     found: dict[str, list[tuple[str, Kind]]] = {}
     for verb, steps in recorded.items():
         found[verb] = []
         for unit in _units(steps):
-            key = _key(verb, unit)
-            if key not in seen:
-                seen.add(key)
-                found[verb] += [(name, step.kind) for name, step in unit]
+            for (name, step), way in zip(unit, _ways(verb, unit), strict=True):
+                if way not in seen:
+                    seen.add(way)
+                    found[verb].append((name, step.kind))
     return found
 
 
@@ -35,12 +35,13 @@ def _units(steps: Iterable[Named]) -> Iterator[list[Named]]:
             unit = []
 
 
-def _key(verb: str, unit: list[Named]) -> tuple[str, ...]:
-    """What makes two of them the same: what they send, however often they repeat it."""
+def _ways(verb: str, unit: Sequence[Named]) -> list[tuple[str, ...]]:
+    """How each of the steps is come to: by all that the transaction has sent before, however often it has repeated itself."""
     [(name, step), *others] = unit
     if step.kind is Kind.END:
-        return (verb, name)
+        return [(verb, name)]
     if not others:
         number = int(name.removeprefix(step.name).strip(" ()") or 1)
-        return (step.name, str(min(number, _FEW)))
-    return tuple(base for base, _ in groupby(step.name for _, step in unit))
+        return [(step.name, str(min(number, _FEW)))]
+    sent = [step.name for _, step in unit]
+    return [(*(base for base, _ in groupby(sent[:length])), sent[length]) for length in range(len(sent))]

@@ -12,8 +12,9 @@ from faults.memory import MemoryBroker
 from faults.moves import Advance, Plan, Task, Write
 from faults.operations import Arrive, Operation
 from faults.processes.child import Errand, Migrate, Timing
+from faults.processes.declaring import put_transform
 from faults.processes.gate import Ended, Question
-from faults.processes.ground import Ground, put_transform
+from faults.processes.ground import Ground
 from faults.processes.process import LiveProcess, finished
 from faults.processes.spark import Again
 from faults.simulation.kafka import SimulatedKafka

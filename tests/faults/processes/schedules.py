@@ -9,7 +9,7 @@ from typing import Any
 from faults.drawing import Schedule, schedule
 from faults.healing import JammedError, heal
 from faults.moves import Advance, Plan, Write
-from faults.operations import Fault, Go, Operation, Strike
+from faults.operations import Fault, Finish, Go, Operation, Strike
 from faults.playing import Play
 from faults.processes.ground import Ground
 from faults.processes.process import HangsError
@@ -18,7 +18,9 @@ from faults.simulation.shrinking import told
 from faults.simulation.tally import Tally
 from tideline.domain.requests import OneBatch
 
-MORE_FAULTS = 0.5
+_STRIKES = (*Strike, Strike.COMMIT_KEPT, Strike.COMMIT_LOST)
+"""What only a real server can show as it is comes more often."""
+MORE_FAULTS = 0.6
 """The share of processes that are struck where they would only go on."""
 LOOK_AT_EVERY = 4
 """So many operations."""
@@ -53,8 +55,8 @@ def drawn_for(seed: int) -> Schedule:
 
 def _struck(random: Random, operation: Operation) -> Operation:
     match operation:
-        case Go() if random.random() < MORE_FAULTS:
-            return _near(random, Fault(random.choice(tuple(Strike)), operation.process, 0))
+        case Go() | Finish() if random.random() < MORE_FAULTS:
+            return _near(random, Fault(random.choice(_STRIKES), operation.process, 0))
         case Fault():
             return _near(random, operation)
         case _:

@@ -7,8 +7,9 @@ from random import Random
 from faults.drawing import Beginning
 from faults.moves import Task
 from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
-from faults.processes.acting import ActingProcess, QuickProcess, UnexpectedError, Variety
+from faults.processes.acting import ActingProcess
 from faults.processes.ground import Ground
+from faults.processes.outcomes import QuickProcess, UnexpectedError, Variety
 from faults.processes.promises import Promise
 from faults.processes.scene import Scene
 from faults.processes.spark import Again

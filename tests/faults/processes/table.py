@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from faults.processes.gate import Kind
-from faults.processes.striking import Case, Fault, faults_of
+from faults.processes.matrix import Case
+from faults.processes.striking import Fault, faults_of
 from tideline.settings import PROJECT
 
 PAGE = PROJECT / "docs" / "reliability.md"

@@ -7,14 +7,15 @@ is no place in between that nobody has thought of.
 import re
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from itertools import islice
 
 import pytest
 
 from faults.processes import table
+from faults.processes.matrix import outcomes, recorded
 from faults.processes.points import points
-from faults.processes.striking import outcomes, recorded
 from faults.processes.verbs import VERBS
 from tideline.settings import PROJECT
 
@@ -25,8 +26,9 @@ HERE = "tests/faults/processes/test_failpoints.py"
 
 
 @pytest.fixture(scope="module")
-def struck(workers, request, share):
+def struck(workers, request, share, tally):
     """By case, what comes of it: of all that are to be run, each in its turn."""
+    begun = time.monotonic()
     wanted = {item.callspec.params["case"] for item in request.session.items if hasattr(item, "callspec")} & set(CASES)
     by_verb = defaultdict(list)
     for case in CASES:
@@ -38,7 +40,8 @@ def struck(workers, request, share):
         while part := list(islice(rest, AT_ONCE)):
             future = workers.submit(outcomes, part, share.failpoint_rounds)
             found |= {case: (future, number) for number, case in enumerate(part)}
-    return found
+    yield found
+    tally("failpoints", cases=len(found), rounds=share.failpoint_rounds, seconds=time.monotonic() - begun)
 
 
 def test_every_step_of_every_verb_stands_in_the_table(workers):

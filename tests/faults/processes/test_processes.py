@@ -9,7 +9,7 @@ import time
 import pytest
 
 from faults.operations import Strike
-from faults.processes.schedules import play
+from faults.processes.schedules import counts, play
 from faults.simulation.tally import Tally
 from tideline.domain.states import BatchKind
 
@@ -32,7 +32,7 @@ def total(workers, share, first_seed, tally):
                 other.cancel()
             pytest.fail(wrong, pytrace=False)
     tally(
-        "processes", first_seed=first_seed, seconds=time.monotonic() - begun, crashes=counted.crashes, **asdict(counted)
+        "processes", first_seed=first_seed, seconds=time.monotonic() - begun, crashes=counted.crashes, **counts(counted)
     )
     return counted
 

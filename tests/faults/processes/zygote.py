@@ -9,6 +9,7 @@ import pickle
 import signal
 import socket
 import struct
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NoReturn, Self
@@ -48,7 +49,6 @@ class Zygote:
 
 
 def _serve(control: socket.socket) -> NoReturn:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps them
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.collect()
     gc.freeze()  # so that the collector leaves alone, and children need not copy, what was there before them
@@ -57,16 +57,23 @@ def _serve(control: socket.socket) -> NoReturn:
     os.dup2(silence, 2)
     while True:
         length, descriptors, _, _ = socket.recv_fds(control, _LENGTH.size, 1)
+        _reap()
         if not length:
             os._exit(0)
         text = _exactly(control, _LENGTH.unpack(length)[0])
         pid = os.fork()
         if pid == 0:
             control.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _be_a_child(pickle.loads(text), Connection(descriptors[0]))
         os.close(descriptors[0])
         control.sendall(_LENGTH.pack(pid))
+
+
+def _reap() -> None:
+    """Let go of those that have ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _be_a_child(errand: Errand | None, pipe: Connection) -> NoReturn:
