@@ -15,6 +15,8 @@ from spark_jobs.transforms import KAFKA
 from tideline.errors import NeedsOperatorError
 
 ANY_BYTES = bytes(range(256))
+KEPT = {"retention.ms": "-1"}
+"""For topics with old records: the broker would delete them before they are read."""
 
 
 def send(loading, topic, **record):
@@ -36,7 +38,7 @@ def stored(loading):
 
 
 def test_key_value_and_headers_of_a_reject_are_kept_to_the_byte(loading):
-    topic = records.create(loading.bootstrap)
+    topic = records.create(loading.bootstrap, **KEPT)
     headers = [("any", ANY_BYTES), ("any", b"again"), ("empty", b""), ("null", None), ('qu"ote\n', b"x")]
     send(loading, topic, key=ANY_BYTES, value=ANY_BYTES, headers=headers, timestamp=1_700_000_000_123)
     send(loading, topic, key=None, value=None, timestamp=1)
@@ -55,7 +57,7 @@ def test_key_value_and_headers_of_a_reject_are_kept_to_the_byte(loading):
 @pytest.mark.parametrize("timestamp", [1, 253_402_300_800_000, 9_000_000_000_000_000])
 def test_any_moment_is_a_timestamp(loading, timestamp):
     """The first moment that this client can send, one after the year 9999, and the last thousand centuries that Spark can tell."""
-    topic = records.create(loading.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    topic = records.create(loading.bootstrap, **KEPT, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
     send(loading, topic, value=records.record(1), timestamp=timestamp)
     send(loading, topic, value=b"{bad", timestamp=timestamp)
     loading.declare(topic)
@@ -69,7 +71,7 @@ def test_any_moment_is_a_timestamp(loading, timestamp):
 )
 def test_a_moment_that_spark_would_change_is_none(loading, timestamp):
     """It reads them by the calendar of Caesar: the 29th of February 1500 and the day behind it become one."""
-    topic = records.create(loading.bootstrap)
+    topic = records.create(loading.bootstrap, **KEPT)
     send(loading, topic, value=b"{bad", timestamp=timestamp)
     send(loading, topic, value=b"{bad", timestamp=-2_208_988_800_000)
     loading.declare(topic)
@@ -116,7 +118,7 @@ def test_what_is_large_is_stored_at_once_whichever_part_of_a_record_it_is(ledger
 
 
 def test_a_record_is_kept_as_it_came_whatever_a_transform_makes_of_it(loading):
-    topic = records.create(loading.bootstrap)
+    topic = records.create(loading.bootstrap, **KEPT)
     value = json.dumps({"id": 1, "price": 5000})
     send(loading, topic, key=b"key", value=value, headers=[("h", b"1")], timestamp=1_700_000_000_123)
     text = """\
