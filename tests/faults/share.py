@@ -18,6 +18,8 @@ class Share:
     unknown_commits: int
     bad_records: int
     """Through Spark into Postgres."""
+    parsed_records: int
+    """Only decoded."""
 
 
 COMMIT = Share(
@@ -29,6 +31,7 @@ COMMIT = Share(
     failpoint_rounds=1,
     unknown_commits=100,
     bad_records=10_000,
+    parsed_records=4_000,
 )
 SOAK = Share(
     simulation=1_000_000,
@@ -39,4 +42,5 @@ SOAK = Share(
     failpoint_rounds=20,
     unknown_commits=5_000,
     bad_records=50_000,
+    parsed_records=1_000_000,
 )

@@ -1,0 +1,107 @@
+"""Records that are decoded well, and that the table or the transform does not take."""
+
+from dataclasses import replace
+from json import dumps
+from random import Random
+
+from faults.bad_input.fates import Case, Class, Filtered, Rejected
+from faults.bad_input.good import Change, each, fields_class, kept, record
+
+OVERFLOW = Rejected("store", "numeric field overflow")
+NO_UUID = Rejected("store", "column u: badly formed UUID")
+HEX = "123456781234567812345678123456"
+U = "12345678-1234-5678-1234-567812345678"
+
+
+def texts(column: str, *values: str) -> tuple[Change, ...]:
+    return each(column, *map(dumps, values))
+
+
+def told(act: str, **rest: str) -> Change:
+    """The transform does as field `act` says."""
+    return Change({"act": f'"{act}"', **rest})
+
+
+def filtered(rng: Random) -> Case:
+    return replace(record(rng, told("filter")), typed=Filtered())
+
+
+CLASSES = [
+    fields_class("a CHECK that is broken", *each("i4", "13"), fate=Rejected("store", "violates check constraint")),
+    fields_class("a CHECK that raises", *each("i8", "0"), fate=Rejected("store", "division by zero")),
+    fields_class("a CHECK that gives up", *each("i8", "-1"), fate=Rejected("store", "told to give up")),
+    fields_class(
+        "longer than varchar(5)",
+        *texts("code", "sixsix", "é" * 6, "x" * 3000),
+        fate=Rejected("store", "value too long for type"),
+    ),
+    fields_class("as long as varchar(5)", *kept("code", {'"fives"': "fives", '"ééééé"': "ééééé", '""': ""})),
+    fields_class("beyond numeric(6,1)", *each("n", "123456.5", "-100000", "12345678.0"), fate=OVERFLOW),
+    fields_class("finer than numeric(6,1)", *each("n", "1.25", "0.0001"), fate=Rejected("store", "column n: ")),
+    fields_class(
+        "nested too deep for jsonb",
+        *texts("doc", "[" * 50_000, "[" * 100_000, '{"a":' * 50_000),
+        fate=Rejected("store", "stack depth"),
+    ),
+    fields_class(
+        "no JSON for jsonb",
+        *texts("doc", "{bad", "", "NaN", "{'a': 1}", "[1,]", "nul"),
+        fate=Rejected("store", "invalid input syntax for type json"),
+    ),
+    fields_class(
+        "U+0000 for jsonb",
+        *texts("doc", '"\\u0000"', '{"a": "x\\u0000"}'),
+        fate=Rejected("store", "column doc: unsupported Unicode escape"),
+    ),
+    fields_class(
+        "half surrogates for jsonb",
+        *texts("doc", '"\\ud800"', '"\\udc00"'),
+        fate=Rejected("store", "invalid input syntax for type json"),
+    ),
+    fields_class(
+        "numbers beyond jsonb", *texts("doc", "1e131073", '{"a": -1e999999}'), fate=Rejected("store", "overflow")
+    ),
+    fields_class(
+        "what jsonb takes",
+        *kept("doc", {dumps('{"a": 1, "a": 2}'): '{"a": 2}', dumps("1e5"): "100000", dumps(" null "): "null"}),
+        *kept("doc", {dumps("[" * 1000 + "]" * 1000): "[" * 1000 + "]" * 1000, dumps("-0.0"): "0.0"}),
+    ),
+    fields_class(
+        "UUIDs of every form",
+        *kept("u", {f'"{text}"': U for text in (U, U.upper(), "{" + U + "}", U.replace("-", ""))}),
+    ),
+    fields_class(
+        "what only Python takes for a UUID",
+        *texts("u", f"0x{HEX}", f"1_{HEX}", f" {HEX}1", f"+{HEX}1", "\uff11" * 32),
+        fate=NO_UUID,
+    ),
+    fields_class(
+        "no UUID", *texts("u", "", "x", U[:-1], f"urn:uuid:{U}", U + "\n", "{" + U, "' OR 1=1 --"), fate=NO_UUID
+    ),
+    Class(name="filtered by the transform", draw=filtered),
+    fields_class("two rows", Change({"act": '"two"'}, second={})),
+    fields_class(
+        "two rows, one refused", told("two, one refused"), fate=Rejected("store", "violates check constraint")
+    ),
+    fields_class(
+        "the transform raises",
+        told("raise"),
+        fate=Rejected("transform", r"ValueError: told to raise \x1b[31m %s {} \ud800"),
+    ),
+    fields_class(
+        "the transform raises without words", told("speechless"), fate=Rejected("transform", "SpeechlessError")
+    ),
+    fields_class("the transform returns nothing", told("nothing"), fate=Rejected("transform", "AttributeError: ")),
+    fields_class("the transform returns fewer columns", told("columns"), fate=Rejected("transform", "KeyError: ")),
+    fields_class("the transform returns no record", told("homeless"), fate=Rejected("transform", "KeyError: ")),
+    fields_class("the transform returns other types", told("types"), fate=Rejected("transform", "ArrowInvalid: ")),
+    fields_class(
+        "the transform forges the record", told("forge", i4="13"), fate=Rejected("store", "violates check constraint")
+    ),
+    fields_class(
+        "the transform makes no text",
+        told("garbage"),
+        fate=Rejected("store", 'invalid byte sequence for encoding "UTF8"'),
+    ),
+    fields_class("the transform runs out of stack", told("recurse"), fate=Rejected("transform", "RecursionError: ")),
+]

@@ -1,0 +1,110 @@
+"""Records onto a topic, each with the place that the broker has given it."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import Message, Producer
+
+from faults.bad_input import wire
+from faults.bad_input.fates import Case
+from faults.checker.facts import Record
+
+PARTITIONS = 3
+CONFIG = {
+    "max.message.bytes": "20000000",
+    "retention.ms": "-1",
+    # Records of all times beside each other: none is too old or too young, and none begins a new file.
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+    "segment.ms": str(2**63 - 1),
+}
+PRODUCER = {
+    "message.max.bytes": 20_000_000,
+    "linger.ms": 20,
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 1_000_000,
+}
+BY_HAND_AT_ONCE = 50
+A_MOMENT = 1_800_000_000_000
+"""Of records that are made by hand and have no other one."""
+
+FIRST_TOLD = -2_208_988_800_000
+"""The year 1900. Spark would make another moment of an earlier one, so that none is kept in its place."""
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What stands at one place."""
+
+    name: str
+    """Of its class."""
+    case: Case
+    record: Record
+    """As any reader sees it."""
+
+
+class Sending:
+    """Onto one topic; `places` is complete behind `flush`."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": bootstrap, **PRODUCER})
+        self._by_hand: dict[int, list[tuple[str, Case]]] = defaultdict(list)
+        self.places: dict[Place, Sent] = {}
+
+    def send(self, partition: int, name: str, case: Case) -> None:
+        """By the client, or with others by hand."""
+        if not case.by_hand:
+            self._produce(partition, name, case)
+            return
+        self._by_hand[partition].append((name, case))
+        if len(self._by_hand[partition]) == BY_HAND_AT_ONCE:
+            self._send_by_hand(partition)
+
+    def flush(self) -> None:
+        """Nothing is under way any more."""
+        for partition in list(self._by_hand):
+            self._send_by_hand(partition)
+        assert self._producer.flush(120) == 0
+
+    def _produce(self, partition: int, name: str, case: Case) -> None:
+        def acknowledge(error: object, message: Message) -> None:
+            assert error is None, (name, error)
+            self._keep(name, case, message.partition(), message.offset(), message.timestamp()[1])
+
+        extra = {} if case.timestamp_ms is None else {"timestamp": case.timestamp_ms}
+        headers = [(key.decode(), content) for key, content in case.headers]
+        self._producer.produce(
+            self._topic, case.value, case.key, partition, headers=headers, on_delivery=acknowledge, **extra
+        )
+        self._producer.poll(0)
+
+    def _send_by_hand(self, partition: int) -> None:
+        cases = self._by_hand.pop(partition)
+        timestamps = [A_MOMENT if case.timestamp_ms is None else case.timestamp_ms for _, case in cases]
+        records = [
+            (case.key, case.value, case.headers, moment) for (_, case), moment in zip(cases, timestamps, strict=True)
+        ]
+        first = wire.produce(self._bootstrap, self._topic, partition, records)
+        for number, ((name, case), moment) in enumerate(zip(cases, timestamps, strict=True)):
+            self._keep(name, case, partition, first + number, moment)
+
+    def _keep(self, name: str, case: Case, partition: int, offset: int, timestamp_ms: int) -> None:
+        headers = tuple((key.decode(errors="replace"), content) for key, content in case.headers)
+        told = timestamp_ms if timestamp_ms >= FIRST_TOLD else None
+        record = Record(offset, told, case.key, case.value, headers or None)
+        self.places[partition, offset] = Sent(name, case, record)
+
+
+def send(bootstrap: str, topic: str, cases: Iterable[tuple[str, Case]]) -> dict[Place, Sent]:
+    """All of them, over the partitions in turn; what stands where."""
+    sending = Sending(bootstrap, topic)
+    for number, (name, case) in enumerate(cases):
+        sending.send(number % PARTITIONS, name, case)
+    sending.flush()
+    return sending.places
