@@ -1,7 +1,7 @@
 """Schedules, drawn from a seed: what there is at the beginning, and what happens then. The weights see to it that most schedules load a lot, and that
 most faults strike in the middle of something."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -36,7 +36,7 @@ from faults.operations import (
     Thaw,
     Wish,
 )
-from faults.races import RACES
+from faults.races import RACES, Scene
 from windows import at
 
 
@@ -71,7 +71,17 @@ class Schedule:
 def schedule(seed: int) -> Schedule:
     """The same one for the same seed."""
     random = Random(seed)
-    scenes = [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(1, 6))]
+    return _drawn(random, [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(1, 6))])
+
+
+def crowded(seed: int) -> Schedule:
+    """One in which something comes between again and again."""
+    random = Random(seed)
+    weights, scenes = zip(*RACES, strict=True)
+    return _drawn(random, random.choices(scenes, weights, k=random.randint(5, 9)))
+
+
+def _drawn(random: Random, scenes: Sequence[Scene]) -> Schedule:
     return Schedule(
         beginning=_beginning(random), operations=tuple(chain.from_iterable(draw(random) for draw in scenes))
     )
@@ -133,7 +143,7 @@ def _ends(random: Random) -> tuple[int, ...]:
     return tuple(random.randint(0, 14) for _ in range(random.randint(1, 3)))
 
 
-_TABLE: tuple[tuple[float, Callable[[Random], Sequence[Operation]]], ...] = (
+_TABLE: tuple[tuple[float, Scene], ...] = (
     (10, _new_run),
     (3, lambda random: _run(random, wishes.window(random))),
     (3, lambda random: _run(random, wishes.ranges(random))),

@@ -47,8 +47,8 @@ def advanced_early(index: Index) -> Iterator[Violation]:
         batch, stream = index.batches.get(piece.batch_id), index.streams.get(piece.stream_id)
         if batch is None or stream is None or stream.state == "retired":
             continue
-        if (batch.kind, batch.state) == ("live", "advanced") and stream.next_offset < piece.end:
-            text = f"is advanced and ends at {piece.end}, the head of {stream} is {stream.next_offset}"
+        if batch.kind == "live" and batch.state in {"advanced", "superseded"} and stream.next_offset < piece.end:
+            text = f"is {batch.state} and ends at {piece.end}, the head of {stream} is {stream.next_offset}"
             yield Violation("advanced early", f"batch {batch.batch_id}", text)
 
 

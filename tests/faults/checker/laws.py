@@ -24,7 +24,7 @@ LAWS: dict[str, str] = {
     "head beyond coverage": "No head has passed offsets that nobody accounts for.",
     "head moved back": "No move of a head goes back.",
     "head history": "Each move of a head begins where the last one ended, and the head stands where the last one ends.",
-    "advanced early": "The heads have passed every live batch that is advanced.",
+    "advanced early": "The heads have passed every live batch that is advanced or superseded: its run is through.",
     # batches
     "counts": "A range has counts exactly when its batch is published; they add up, and gaps are where gaps are allowed.",
     "reserved": "A range reserves its offsets exactly while its batch is live or a backfill, and not abandoned.",

@@ -15,6 +15,7 @@ from faults.playing import Ended
 from faults.simulation.tally import Tally
 from tideline.errors import RetryableError, TidelineError
 from tideline.ledger import attempts
+from tideline.ledger.connection import CommitUnknownError
 
 ASK, SPARK = "ask", "spark"
 """Points beside those of the ledger: a question to the broker, and a step of Spark."""
@@ -71,6 +72,8 @@ class SimulatedProcess:
         self._armed: Strike | None = None
         self._steps = self._left = 0
         self._dead = self._blocked = False
+        self._has_published = False
+        """In a COMMIT whose answer was lost, and nothing has struck it since."""
 
     def go(self, steps: int) -> int:
         self._steps = steps
@@ -95,7 +98,7 @@ class SimulatedProcess:
             self.ended = Ended(killed=True)
         except Exception as error:  # noqa: BLE001 - whoever plays the schedule looks at it
             self.ended = Ended(error=error)
-            if not isinstance(error, TidelineError):
+            if not isinstance(error, TidelineError) or (self._has_published and isinstance(error, CommitUnknownError)):
                 self._scheduler.unexpected.append(error)
         self.heart = None
         how = "killed" if self.ended.killed else type(self.ended.error).__name__ if self.ended.error else "ok"
@@ -169,9 +172,10 @@ class SimulatedProcess:
         """What it is armed with strikes here; afterwards it stops at the next occasion."""
         self.struck, self._armed, self._steps = self._armed, None, 0
         self._scheduler.tally.strikes[str(self.struck)] += 1
-        if self.struck in _COMMITS:
-            self._scheduler.tally.unknown_commits += 1
-            self._scheduler.tally.resolved += self._scheduler.said == "clear_staging"  # the last one of a publish
+        of_publish = self.struck in _COMMITS and self._scheduler.said == "clear_staging"  # its last statement
+        self._has_published = of_publish and self.struck is Strike.COMMIT_KEPT
+        self._scheduler.tally.unknown_commits += self.struck in _COMMITS
+        self._scheduler.tally.resolved += of_publish
         match self.struck:
             case Strike.KILL:
                 self._dead = True

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from faults.memory import MemoryDatabase
 from faults.moves import Abandon, Advance, Plan, Skip, Task
+from tideline.domain.requests import NewRecords
 from tideline.ledger.reservations import Run
 
 _WRITTEN = frozenset({"published", "advanced", "superseded", "abandoned"})
@@ -26,12 +27,7 @@ def kept(
     """What a task has promised and not kept; `before` are the batches that its run had when it began."""
     match task:
         case Plan():
-            unknown = set(result or ()) - set(given_to(database, pipeline, task.run))
-            return (
-                [f"a plan gave batches {sorted(unknown)}, and the ledger has not given them to the run"]
-                if unknown
-                else []
-            )
+            return _of_plan(database, task, before, result or [], given_to(database, pipeline, task.run))
         case Advance():
             return _not_in(database, before, _THROUGH, "an advance has ended well")
         case Abandon():
@@ -44,6 +40,17 @@ def kept(
             return [f"a skip of {piece} has ended well, and nothing accounts for all of these offsets"]
         case _:
             return []
+
+
+def _of_plan(
+    database: MemoryDatabase, plan: Plan, before: Sequence[int], result: Sequence[int], given: Sequence[int]
+) -> list[str]:
+    if unknown := set(result) - set(given):
+        return [f"a plan gave batches {sorted(unknown)}, and the ledger has not given them to the run"]
+    is_same = list(result) == list(before) or any(database.batches[batch].state == "abandoned" for batch in before)
+    if isinstance(plan.request, NewRecords) and before and not is_same:
+        return [f"a run that had batches {list(before)} was given {list(result)}"]
+    return []
 
 
 def _not_in(

@@ -1,8 +1,11 @@
 """A stream stops for a reason: when it does, what Kafka holds must give one. Else every healthy stream might wait for a person."""
 
 from faults.memory import MemoryDatabase
-from faults.memory.rows import Stream
+from faults.memory.batches import OPEN
+from faults.memory.database import SECOND
+from faults.memory.rows import Batch, Stream
 from faults.simulation.kafka import SimulatedKafka
+from faults.simulation.living import SILENT_SECONDS
 
 
 def unfounded(database: MemoryDatabase, kafka: SimulatedKafka, stream: Stream) -> str | None:
@@ -18,3 +21,34 @@ def unfounded(database: MemoryDatabase, kafka: SimulatedKafka, stream: Stream) -
     if log.start > stream.next_offset or log.stable_end < max([stream.next_offset, *planned, *covered]):
         return None
     return f"the log holds [{log.start}, {log.stable_end}), and nothing else was ever planned or read"
+
+
+def presumed(database: MemoryDatabase, stream: Stream) -> str | None:
+    """Whether a writer has stopped a stream of a batch that is not its own any more: a person may have let the stream go on since."""
+    if not database.actor.endswith(" write"):
+        return None
+    for batch in database.batches.values():
+        if batch.state == "writing" and stream.stream_id in database.ranges[batch.batch_id]:
+            attempt = database.attempts[batch.attempt]
+            if database.actor == f"{attempt.dag_id} {attempt.run_id} {attempt.task_id}":
+                return None
+    return f"{database.actor} writes no batch that holds it"
+
+
+def held_back(database: MemoryDatabase) -> list[str]:
+    """Batches that hold a stream which has stopped, and that nobody writes: each of their tries would fail, and the other streams wait for them."""
+    return [
+        f"batch {batch.batch_id} holds a stream that has stopped, and {database.actor} has not given it up"
+        for batch in database.batches.values()
+        if batch.kind == "live"
+        and batch.state in OPEN
+        and any(database.streams[stream_id].state != "active" for stream_id in database.ranges[batch.batch_id])
+        and not _may_live(database, batch)
+    ]
+
+
+def _may_live(database: MemoryDatabase, batch: Batch) -> bool:
+    """Others that wait let time pass within a plan: so whether a writer was silent when the plan looked is certain only some time later."""
+    if batch.state != "writing":
+        return False
+    return database.clock - database.attempts[batch.attempt].heartbeat_at <= 2 * SILENT_SECONDS * SECOND

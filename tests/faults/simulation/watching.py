@@ -15,12 +15,14 @@ class Watcher:
         self._counting: list[Batch | Event] = []
         self.stopped: list[Stream] = []
         """By the transaction that was looked at last."""
+        self.taken: list[Batch] = []
+        """The same, of batches that were being written: as they were before."""
 
     def look(self) -> None:
         """Before a COMMIT."""
         database = self._database
         touched = set()
-        self._counting, self.stopped = [], []
+        self._counting, self.stopped, self.taken = [], [], []
         for table, key, old in database._undo:
             if table is database.streams:
                 touched.add(key)
@@ -30,6 +32,8 @@ class Watcher:
             elif table is database.batches or table is database.events:
                 if key in table:
                     self._counting.append(table[key])
+                if isinstance(old, Batch) and old.state == "writing":
+                    self.taken.append(old)
             else:
                 touched.update(stream_id for stream_id, pieces in database.coverage.items() if pieces is table)
         for stream_id in touched:

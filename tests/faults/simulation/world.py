@@ -13,13 +13,14 @@ from uuid import UUID
 from faults import records
 from faults.drawing import Beginning
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink
-from faults.moves import TOPIC, Advance, Task, actor, perform
+from faults.moves import TOPIC, Advance, Plan, Task, actor, perform
 from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
 from faults.simulation import promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
 from faults.simulation.kafka import SimulatedKafka
+from faults.simulation.living import robbed
 from faults.simulation.spark import SimulatedSpark
-from faults.simulation.stopping import unfounded
+from faults.simulation.stopping import held_back, presumed, unfounded
 from faults.simulation.tally import Tally
 from faults.simulation.watching import Watcher
 from planners import declared
@@ -63,6 +64,8 @@ class World:
         self.spark = SimulatedSpark(self.scheduler, self.kafka.cluster, self.sink, self.broken, frame=beginning.frame)
         self.pipeline = _pipeline(beginning)
         self.processes: list[SimulatedProcess] = []
+        self._planning: MemoryLedger | None = None
+        """Whose transaction gives a run its batches."""
 
     def start(self, task: Task) -> SimulatedProcess:
         """See `faults.playing.Stage`."""
@@ -73,7 +76,7 @@ class World:
     def _perform(self, task: Task) -> list[int] | None:
         with MemoryLedger(self.database, actor=actor(task)) as ledger:
             broker = MemoryBroker(self.kafka.cluster, self.pipeline.source)
-            before = promises.given_to(self.database, PIPELINE, task.run) if isinstance(task, Advance) else []
+            before = promises.given_to(self.database, PIPELINE, task.run) if isinstance(task, Plan | Advance) else []
             result = perform(task, SimulatedSurroundings(ledger, broker, self.pipeline, self._check_written))
             if self.database.holder is None:  # else what is seen may be taken back
                 self.broken += promises.kept(self.database, PIPELINE, task, before, result)
@@ -142,9 +145,12 @@ class World:
                     process.heart.beat(ledger)
 
     def _on_statement(self, session: MemoryLedger, name: str) -> None:
+        if name == "lock_pipeline" and session.actor.endswith(" plan"):
+            self._planning = session
         if name == "commit":
             self.watcher.look()
             self._check_stops()
+            self._check_taken(session)
         elif name == "committed":
             self.watcher.count()
         running = self.scheduler.running
@@ -161,6 +167,15 @@ class World:
             for stream in self.watcher.stopped:
                 if why := unfounded(self.database, self.kafka, stream):
                     self.broken.append(f"{stream} has stopped, but {why}")
+
+    def _check_taken(self, session: MemoryLedger) -> None:
+        self.broken += filter(None, (robbed(self.database, batch) for batch in self.watcher.taken))
+        for stream in self.watcher.stopped:
+            if why := presumed(self.database, stream):
+                self.broken.append(f"{stream} has stopped, but {why}")
+        if session is self._planning:
+            self._planning = None
+            self.broken += held_back(self.database)
 
     def _on_question(self, _: MemoryBroker, question: str) -> None:
         if self.scheduler.running is not None:
