@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from faults.moves import Abandon, AcceptLoss, AdoptTopic, Advance, Plan, Retry, Skip, Task, Upkeep, Write
 from faults.operations import CreateAgain, Retain
-from faults.processes.child import Migrate
+from faults.processes.child import Migrate, Timing
 from faults.processes.scene import Scene
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
@@ -199,7 +199,8 @@ def _upkeep(scene: Scene) -> Deed:
     run = scene.run()
     scene.arrive(11)
     [batch_id] = scene.through(Plan(run=run, request=NewRecords())).batch_ids
-    writer = scene.start(Write(run=run, try_number=1))
+    # Its heart does not beat: a beat that is still under way when it is killed would make it look alive.
+    writer = scene.start(Write(run=run, try_number=1), timing=Timing(beat_seconds=1000))
     while not (writer.hear(10) and writer.at and writer.at.name == "count_rejects"):
         writer.go()
     writer.kill()
