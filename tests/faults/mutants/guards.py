@@ -1,0 +1,240 @@
+"""The guards of the protocol, each of which is taken away once."""
+
+from faults.mutants.mutant import Edit, Mutant
+
+MUTANTS = (
+    Mutant(
+        "publish_in_any_state",
+        "publish asks in which state the batch is",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                'if batch["state"] == "writing" and batch["attempt"] == attempt.attempt:\n        return None',
+                'if batch["attempt"] == attempt.attempt:\n        return None',
+            ),
+        ),
+    ),
+    Mutant(
+        "publish_by_anybody",
+        "publish asks who holds the batch at all",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                "            found = _holder(ledger, attempt)\n",
+                "            found = None\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "refusal_unsaid",
+        "an attempt that is refused says so",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                "    if found is not None:\n        raise refuse",
+                "    if found is None and False:\n        raise refuse",
+            ),
+        ),
+    ),
+    Mutant(
+        "nothing_superseded",
+        "batches that a replay has replaced are superseded",
+        (Edit("include/tideline/ledger/publishing.py", "    _supersede(ledger, attempt, owners)\n", ""),),
+    ),
+    Mutant(
+        "old_rejects_stay",
+        "a replay removes the rejects of what it reads again",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                '        ledger.run("replace_rejects", batch_id=attempt.batch_id)\n',
+                "        pass\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "old_coverage_stays",
+        "a replay or backfill takes coverage away from those who had it",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                '    ledger.run("uncover_ranges", batch_id=attempt.batch_id)\n',
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "heads_walk_once",
+        "heads walk until nothing moves any more",
+        (
+            Edit(
+                "include/tideline/ledger/heads.py",
+                '    while ledger.rows("pass_coverage", pipeline=pipeline):\n        pass\n',
+                '    ledger.rows("pass_coverage", pipeline=pipeline)\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "claim_in_any_state",
+        "a claim asks whether there is anything left to write",
+        (
+            Edit(
+                "include/tideline/ledger/attempts.py",
+                "        if state not in {BatchState.PLANNED, BatchState.FAILED, BatchState.WRITING}:\n            return state\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "nobody_takes_over",
+        "a batch of a writer that fell silent is taken over",
+        (
+            Edit(
+                "include/tideline/ledger/attempts.py",
+                '    return same_task or batch["silent_seconds"] > stale_after_seconds',
+                "    return same_task",
+            ),
+        ),
+    ),
+    Mutant(
+        "old_attempt_stays_open",
+        "a takeover ends the attempt before it",
+        (
+            Edit(
+                "include/tideline/ledger/attempts.py",
+                '    if batch["attempt"] is not None:\n        ledger.run(\n            "end_attempt"',
+                '    if False:\n        ledger.run(\n            "end_attempt"',
+            ),
+        ),
+    ),
+    Mutant(
+        "fence_stays",
+        "a claim raises the fence",
+        (Edit("include/tideline/ledger/attempts.py", 'fence=batch["fence"] + 1', 'fence=max(batch["fence"], 1)'),),
+    ),
+    Mutant(
+        "failed_batch_kept",
+        "an attempt that failed gives its batch back",
+        (
+            Edit(
+                "include/tideline/ledger/attempts.py",
+                '        ledger.rows("fail_batch", batch_id=attempt.batch_id, attempt=attempt.attempt)\n',
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "failure_unsaid",
+        "an error makes the attempt a failed one",
+        (
+            Edit(
+                "include/tideline/ledger/attempts.py",
+                "            fail(ledger, attempt, str(error))",
+                "            pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "open_batches_forgotten",
+        "a plan begins with the batches that were left open",
+        (Edit("include/tideline/flow/planning.py", "return Plan(opened + new)", "return Plan(new)"),),
+    ),
+    Mutant(
+        "asked_without_looking",
+        "what is asked for is compared with what Kafka holds",
+        (Edit("include/tideline/flow/planning.py", "    targets.check_held(found, shares)\n", ""),),
+    ),
+    Mutant(
+        "batches_of_a_run_forgotten",
+        "a run keeps the batches that it was given",
+        (
+            Edit(
+                "include/tideline/flow/planning.py",
+                "    reservations.join_run(ledger, pipeline.name, asked.run, planned.batch_ids)\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "reserved_is_free",
+        "what another batch has reserved is not free",
+        (
+            Edit(
+                "include/tideline/flow/candidates.py",
+                "list(subtract(OffsetRange(stream.next_offset, end), stream.reserved))",
+                "[OffsetRange(stream.next_offset, end)]",
+            ),
+        ),
+    ),
+    Mutant(
+        "replay_takes_open",
+        "a replay leaves alone what an open batch will load",
+        (Edit("include/tideline/flow/targets.py", "if replace and _why_not(owner) is None]", "if replace]"),),
+    ),
+    Mutant(
+        "backfill_takes_open",
+        "a backfill leaves alone what an open batch will load",
+        (
+            Edit(
+                "include/tideline/flow/targets.py",
+                "owner for owner in owned.get(stream_id, []) if owner.batch_id is not None and",
+                "owner for owner in owned.get(stream_id, []) if owner.batch_id is not None and not owner.is_open and",
+            ),
+        ),
+    ),
+    Mutant(
+        "advance_believes",
+        "advance asks whether its batches are through",
+        (Edit("include/tideline/flow/advancing.py", "    if blocked:", "    if False:"),),
+    ),
+    Mutant(
+        "skip_takes_anything",
+        "a skip asks what is loaded or reserved",
+        (
+            Edit(
+                "include/tideline/flow/deciding.py",
+                "for rest in subtract(piece.offsets, taken):",
+                "for rest in [piece.offsets]:",
+            ),
+            Edit("include/tideline/flow/deciding.py", "        _check_skip(ledger, found, stream, piece)\n", ""),
+        ),
+    ),
+    Mutant(
+        "skip_over_holes",
+        "a skip leaves out what is in a hole already",
+        (
+            Edit(
+                "include/tideline/flow/deciding.py",
+                "for rest in subtract(piece.offsets, taken):",
+                "for rest in [piece.offsets]:",
+            ),
+        ),
+    ),
+    Mutant(
+        "published_abandoned",
+        "what is published cannot be abandoned",
+        (
+            Edit(
+                "include/tideline/ledger/decisions.py",
+                "    elif state in {BatchState.PUBLISHED, BatchState.ADVANCED, BatchState.SUPERSEDED}:",
+                "    elif False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "other_topic_unseen",
+        "a topic that was created again is noticed",
+        (Edit("include/tideline/domain/streams.py", "    if topic.topic_id != topic_id:", "    if False:"),),
+    ),
+    Mutant(
+        "replaced_rows_stay",
+        "a replay deletes the rows that it replaces",
+        (
+            Edit(
+                "spark_jobs/sinks/postgres_output.py",
+                "        if attempt.kind is BatchKind.REPLAY:\n",
+                "        if False:\n",
+            ),
+        ),
+    ),
+)

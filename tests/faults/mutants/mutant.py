@@ -1,0 +1,48 @@
+"""A mutant: a copy of the product with one guard taken away. Imports nothing of the product."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+FOLDERS = ("include/tideline", "spark_jobs")
+"""What is copied: all that processes of the product import."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One replacement, of a text that stands in the file exactly once."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """The product with these edits."""
+
+    name: str
+    guard: str
+    """What is gone."""
+    edits: tuple[Edit, ...]
+
+
+class MisfitError(Exception):
+    """The product has changed: the text of a mutant does not stand where it should, or not once."""
+
+
+def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
+    """Copy the product into a new folder, with the edits of a mutant or with none; the folder.
+
+    Raises:
+        MisfitError: An edit does not fit.
+    """
+    for folder in FOLDERS:
+        copytree(project / folder, tree / folder, ignore=ignore_patterns("__pycache__"))
+    for edit in mutant.edits if mutant else ():
+        file = tree / edit.file
+        text = file.read_text(encoding="utf-8")
+        if text.count(edit.old) != 1:
+            raise MisfitError(f"{mutant.name}: stands {text.count(edit.old)} times in {edit.file}: {edit.old}")
+        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+    return tree

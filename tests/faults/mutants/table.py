@@ -1,0 +1,16 @@
+"""The table of the guards for docs/reliability.md. Print it: PYTHONPATH=tests .local/env/bin/python -m faults.mutants.table"""
+
+from collections.abc import Iterable
+
+from faults.mutants.guards import MUTANTS
+from faults.mutants.mutant import Mutant
+
+
+def written(mutants: Iterable[Mutant]) -> str:
+    """One row for each."""
+    rows = [f"| {mutant.name.replace('_', ' ')} | {mutant.guard} | {mutant.edits[0].file} |" for mutant in mutants]
+    return "\n".join(["| mutant | what it lacks: that ... | where |", "|---|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    print(written(MUTANTS))
