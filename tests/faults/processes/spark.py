@@ -7,6 +7,7 @@ import threading
 import traceback
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -144,7 +145,8 @@ class Frame:
     def _settled(self, number: int, part: Read) -> list[dict[str, Any]]:
         again = self.spark.again.get(number)
         if again is Again.LOSES:
-            self._task(part)
+            with suppress(Exception):  # of the two copies only one needs to end well
+                self._task(part)
         failed = 0
         while True:
             if self.spark.cancelled.is_set():
