@@ -155,8 +155,8 @@ def _plan(asked: _Asked, request: Request) -> tuple[Plan, Survey | None]:
             # What earlier runs did not get to is given up, as far as nobody is writing it.
             decisions.abandon_unwritten(ledger, pipeline.name, candidates.LATEST_WINS)
         found = candidates.survey(ledger, asked.broker, pipeline)
-        if decisions.abandon_unreadable(ledger, pipeline.name):
-            # Streams have stopped just now, and what was reserved together with them is free again.
+        while decisions.abandon_unreadable(ledger, pipeline.name):
+            # Streams have stopped just now, and what was reserved together with them is free again. More may stop while it is looked at.
             found = candidates.survey(ledger, asked.broker, pipeline)
         decisions.set_reason(ledger, asked.reason or "")
         planned = _load(asked, found, request)
