@@ -76,9 +76,11 @@ class World:
     def _perform(self, task: Task) -> list[int] | None:
         with MemoryLedger(self.database, actor=actor(task)) as ledger:
             broker = MemoryBroker(self.kafka.cluster, self.pipeline.source)
-            before = promises.given_to(self.database, PIPELINE, task.run) if isinstance(task, Plan | Advance) else []
+            before: list[int] = []
+            if isinstance(task, Plan | Advance) and self.database.holder is None:  # else what is seen may be taken back
+                before = promises.given_to(self.database, PIPELINE, task.run)
             result = perform(task, SimulatedSurroundings(ledger, broker, self.pipeline, self._check_written))
-            if self.database.holder is None:  # else what is seen may be taken back
+            if self.database.holder is None:
                 self.broken += promises.kept(self.database, PIPELINE, task, before, result)
             return result
 
