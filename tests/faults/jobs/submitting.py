@@ -119,5 +119,5 @@ class Job:
 def _words(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.Error):
         words = process.cmdline()
-        return " ".join(words) if "python" in words[0] else ""
+        return " ".join(words) if words and "python" in words[0] else ""  # none while it ends
     return ""
