@@ -28,7 +28,7 @@ def quiet(postgres, ledger_template) -> Iterator[Whole]:
         with Ledger(url, actor="test") as ledger:
             loads = Loads(ledger)
             live_through(loads)
-        yield Whole(url, truth(loads.log), loads.pipeline)
+        yield Whole(url, truth(loads.topic), loads.pipeline)
 
 
 @pytest.fixture(scope="session")
@@ -39,4 +39,4 @@ def busy(postgres, ledger_template) -> Iterator[Whole]:
             loads = Loads(ledger)
             live_through(loads)
             stop_halfway(loads)
-        yield Whole(url, truth(loads.log), loads.pipeline)
+        yield Whole(url, truth(loads.topic), loads.pipeline)

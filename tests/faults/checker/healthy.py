@@ -13,7 +13,8 @@ from asking import query
 from faults import records
 from faults.checker import Remembered
 from faults.checker.facts import WRITTEN, Expected, Record, Stream
-from ledger_model import Log
+from faults.memory import Cluster, MemoryBroker
+from faults.memory.kafka import Topic
 from planners import declared
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
@@ -31,7 +32,7 @@ WHY = "because"
 EVERYTHING = 1_000
 
 
-def truth(log: Log) -> Remembered:
+def truth(topic: Topic) -> Remembered:
     """All that ever was; the transform was corrected on the way."""
     places = [(incarnation, partition) for incarnation in (1, 2, 3) for partition in range(3)]
     return Remembered(
@@ -40,7 +41,7 @@ def truth(log: Log) -> Remembered:
             for incarnation, partition in places
         },
         expected=lambda stream, record: oracle(stream, record, corrected=True),
-        ends={(log.topic_id, partition): end for partition, end in enumerate(log.ends)},
+        ends={(topic.topic_id, partition): end for partition, end in enumerate(topic.ends)},
     )
 
 
@@ -54,7 +55,8 @@ class Loads:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.log = Log(10, 5, 0)
+        self.cluster = Cluster()
+        self.cluster.create("ads", 10, 5, 0)
         self.pipeline = declared(
             "nowhere:9092",
             "ads",
@@ -64,13 +66,24 @@ class Loads:
             batch_records=12,
             run_batches=20,
         )
+        self.broker = MemoryBroker(self.cluster, self.pipeline.source)
         self.corrected = False
         self._runs = count(1)
         query(ledger, records.TARGET)
 
+    @property
+    def topic(self) -> Topic:
+        """As it is now: it may have been created again."""
+        return self.cluster.topics["ads"]
+
+    def arrive(self, *counts: int) -> None:
+        """So many records in each partition."""
+        for log, number in zip(self.topic.logs, counts, strict=True):
+            log.append(number)
+
     def plan(self, request: Request) -> tuple[Run, list[int]]:
         run = Run(dag_id=NAME, run_id=f"run {next(self._runs)}")
-        return run, flow.plan(self.ledger, self.log, self.pipeline, run, request, reason=WHY).batch_ids
+        return run, flow.plan(self.ledger, self.broker, self.pipeline, run, request, reason=WHY).batch_ids
 
     def run(self, request: Request | None = None) -> list[int]:
         """A run from plan to advance; its batches."""
@@ -104,7 +117,7 @@ class Loads:
                 offsets=offsets if attempt.kind is BatchKind.REDRIVE else (),
             )
 
-        flow.publish(self.ledger, self.log, self.pipeline, attempt, insert_output, filtered_by_difference=False)
+        flow.publish(self.ledger, self.broker, self.pipeline, attempt, insert_output, filtered_by_difference=False)
 
     def _read(self, attempt: Attempt, piece: Range) -> Iterator[Record]:
         incarnation = records.incarnation_of(piece.topic_id)
@@ -201,27 +214,28 @@ def ranges(partition: int, start: int, end: int, *, replace: bool = False) -> Ra
 
 def live_through(loads: Loads) -> None:
     """Everything that may happen to a ledger, to its end: nothing is open, and the heads stand where the log ends."""
-    ledger, log, pipeline = loads.ledger, loads.log, loads.pipeline
+    ledger, broker, pipeline = loads.ledger, loads.broker, loads.pipeline
     assert loads.run() == []  # the streams begin at the latest offsets
-    log.ends = [40, 25, 12]
+    loads.arrive(30, 20, 12)
     _stumble(loads)
     loads.run(ranges(0, 4, 8))  # before the start
-    log.ends[0] = 70
-    flow.skip(ledger, log, pipeline, NamedRange("ads", 0, OffsetRange(50, 60)), reason=WHY)
+    loads.arrive(30, 0, 0)
+    flow.skip(ledger, broker, pipeline, NamedRange("ads", 0, OffsetRange(50, 60)), reason=WHY)
     loads.run()
     loads.run(ranges(0, 53, 55))  # a backfill splits the hole
     loads.run(ranges(0, 20, 26, replace=True))
     loads.run(ranges(0, 18, 24, replace=True))  # one replay takes from another
     loads.run(ranges(0, 53, 55, replace=True))  # the backfill owns nothing now
     loads.run(ranges(1, 5, 25, replace=True))
-    log.ends[:2], log.starts[1] = [80, 45], 32
+    loads.arrive(10, 20, 0)
+    loads.topic.logs[1].delete_before(32)
     loads.plan(NewRecords())  # retention has taken what nobody has read: the stream stops
-    flow.accept_loss(ledger, log, pipeline, "ads", 1, reason=WHY)
+    flow.accept_loss(ledger, broker, pipeline, "ads", 1, reason=WHY)
     loads.run()
     loads.corrected = True
     loads.run(Rejects())
-    log.create_again(20, 13, 0)
-    flow.adopt_topic(ledger, log, pipeline, "ads", reason=WHY)
+    loads.cluster.create("ads", 20, 13, 0)
+    flow.adopt_topic(ledger, broker, pipeline, "ads", reason=WHY)
     loads.run()
     loads.run(ranges(0, 13, 14, replace=True))
 
@@ -246,7 +260,7 @@ def _stumble(loads: Loads) -> None:
 
 def stop_halfway(loads: Loads) -> None:
     """One batch of each state that a crash may leave, among them one that is published and waits for another."""
-    loads.log.ends[0] += 60
+    loads.arrive(60, 0, 0)
     _, (planned, writing, failed, published, *_) = loads.plan(NewRecords())
     loads.claim(writing)
     attempts.fail(loads.ledger, loads.claim(failed), "a fault")
