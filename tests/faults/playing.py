@@ -124,7 +124,8 @@ class Play:
                 self.go(actor, operation.steps)
             case Until():
                 while isinstance(actor, DagRun) and actor.task < operation.task and not self.go(actor, 1):
-                    pass
+                    if actor.process is None or actor.process.waiting:
+                        break
             case Finish():
                 self.go(actor, MANY)
             case Fault():

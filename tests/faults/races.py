@@ -19,6 +19,7 @@ from faults.operations import (
     Fault,
     Finish,
     Go,
+    Look,
     MarkSuccess,
     Operation,
     PassTime,
@@ -33,8 +34,8 @@ from faults.operations import (
 from tideline.domain.requests import NewRecords
 
 Scene = Callable[[Random], Sequence[Operation]]
-_WRITE = 1
-"""The task."""
+_WRITE, _ADVANCE = 1, 2
+"""The tasks."""
 _OF_PUBLISH = 4
 """The COMMIT with which a writer publishes one batch, counted from its beginning."""
 
@@ -97,7 +98,7 @@ def _between(random: Random) -> list[Operation]:
         [Decide(random.choice(tuple(Decision)), -1), Finish(-1)],
         [Arrive(wishes.number(random), 4), Start(NewRecords()), Finish(-1)],
     ))  # fmt: skip
-    return [*_writing(random), Go(-1, random.randint(0, 25)), *happening, Finish(-1)]
+    return [*_writing(random), Go(-1, _part_of_a_write(random)), *happening, Finish(-1)]
 
 
 def _replays(random: Random) -> list[Operation]:
@@ -114,7 +115,14 @@ def _redriven(random: Random) -> list[Operation]:
 
 def _stopped(random: Random) -> list[Operation]:
     """A stream stops, and a person decides."""
-    happening = random.choice((CreateAgain((9, 5)), Retain(wishes.number(random), 9), CutLog(wishes.number(random), 4)))
+    happening = random.choice(
+        (
+            CreateAgain((9, 5)),
+            Retain(wishes.number(random), 9),
+            Retain(wishes.number(random), 40),
+            CutLog(wishes.number(random), 4),
+        )
+    )
     decision = Decision.ADOPT if isinstance(happening, CreateAgain) else Decision.ACCEPT_ALL
     return [
         *_writing(random),
@@ -142,9 +150,39 @@ def _planners(random: Random) -> list[Operation]:
     ]
 
 
+def _walkers(random: Random) -> list[Operation]:
+    """Several batches are published, and the heads are moved over them twice at once."""
+    place = wishes.number(random)
+    return [
+        Arrive(place, 9),
+        Arrive(place, 9),
+        Start(NewRecords()),
+        Until(-1, _ADVANCE),
+        Duplicate(-1),
+        Go(-1, random.randint(1, 8)),
+        Finish(-2),
+        Finish(-1),
+        Finish(-1),
+    ]
+
+
+def _looked(random: Random) -> list[Operation]:
+    """Somebody has a look at what would be planned while it is planned."""
+    who = random.choice((-1, -2))
+    return [
+        Arrive(wishes.number(random), 5),
+        Start(_wish(random)),
+        Go(-1, random.randint(1, 20)),
+        Look(NewRecords()),
+        Go(-1, random.randint(1, 20)),
+        Finish(who),
+        Finish(-3 - who),
+    ]
+
+
 def _decided(random: Random) -> list[Operation]:
     """People decide about what is loaded, and about what they have decided about before."""
-    place, start = wishes.number(random), random.randint(0, 14)
+    place, start = wishes.number(random), random.randint(4, 20)
     skips = [SkipOffsets(place, start + shift, 4) for shift in (0, random.randint(0, 3))]
     abandons = [Decide(Decision.ABANDON, -1)]
     decisions = random.choice((skips, abandons))
@@ -158,6 +196,11 @@ def _wish(random: Random) -> Wish:
 def _writing(random: Random) -> list[Operation]:
     """A run that is about to write."""
     return [Arrive(wishes.number(random), random.randint(1, 9)), Start(_wish(random)), Until(-1, _WRITE)]
+
+
+def _part_of_a_write(random: Random) -> int:
+    """Steps. The simulation's are transactions, of which a batch takes a dozen; the statements of real processes are four times as many."""
+    return random.choice((random.randint(0, 15), random.randint(15, 50)))
 
 
 def _struck(random: Random, strike: Strike) -> Fault:
@@ -175,7 +218,7 @@ def _together(random: Random, first: Wish, second: Wish) -> list[Operation]:
     return [
         Start(first),
         Until(-1, _WRITE),
-        Go(-1, random.randint(0, 20)),
+        Go(-1, _part_of_a_write(random)),
         Start(second),
         Finish(-1),
         Finish(-1),
@@ -191,8 +234,10 @@ RACES: tuple[tuple[float, Scene], ...] = (
     (10, _between),
     (5, _replays),
     (5, _redriven),
-    (5, _stopped),
+    (7, _stopped),
     (5, _planners),
-    (4, _decided),
+    (6, _walkers),
+    (5, _looked),
+    (8, _decided),
 )
 """With how often each is drawn."""

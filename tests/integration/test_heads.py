@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from asking import query
-from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams, write
-from racing import together
+from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams, wait_for_a_lock, write
+from racing import beside, together
 from tideline import flow
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError
@@ -180,3 +180,22 @@ def test_advance_names_what_is_in_the_way(ledger):
         f"batch {batches[1]} is failed, last tried by write try 1 of {RUN.run_id}: the transform divides by zero",
         f"batch {batches[2]} is published, last tried by write try 1 of {RUN.run_id}",
     ]
+
+
+def test_a_walk_that_comes_while_another_one_is_halfway_begins_where_that_one_ends(ledger, ledger_url):
+    """It has seen where the head stood before, and would set it back there: the ledger refuses that, and the run fails for nothing."""
+    (stream,) = start_streams(ledger, 1)
+    for number in range(3):
+        published(ledger, {stream: (number * 10, number * 10 + 10)}, run=run(number))
+
+    def walk():
+        with Ledger(ledger_url, actor="second") as own:
+            return heads.advance_published(own, PIPELINE)
+
+    with ledger.transaction():
+        assert ledger.rows("pass_coverage", pipeline=PIPELINE)
+        second_ends = beside(walk)
+        wait_for_a_lock(ledger_url)
+        assert ledger.rows("pass_coverage", pipeline=PIPELINE)
+    assert len(second_ends()) == 3
+    assert next_offsets(ledger) == [30]

@@ -237,4 +237,129 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "publish_by_an_older_attempt",
+        "publish asks whether a newer attempt holds the batch",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                'if batch["state"] == "writing" and batch["attempt"] == attempt.attempt:\n        return None',
+                'if batch["state"] == "writing":\n        return None',
+            ),
+        ),
+    ),
+    Mutant(
+        "commit_taken_for_granted",
+        "a COMMIT that was not answered is looked up",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                "        if not was_published(ledger, attempt):\n            raise\n",
+                "        ledger.reconnect()\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "commit_never_looked_up",
+        "a COMMIT that was not answered may have succeeded",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                "        if not was_published(ledger, attempt):\n            raise\n",
+                "        raise\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "topic_not_rechecked",
+        "publish asks once more whether the topic is still the one that was planned",
+        (
+            Edit(
+                "include/tideline/flow/writing.py",
+                "    if other is not None or topic is None or not whole:\n        return other\n",
+                "    if not whole:\n        return None\n    if other is not None or topic is None:\n        return other\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "redriven_uncounted",
+        "a re-drive asks whether its rejects are still there",
+        (Edit("include/tideline/ledger/publishing.py", "    if left != staged:", "    if False:"),),
+    ),
+    Mutant(
+        "redrive_covers",
+        "a re-drive leaves coverage alone",
+        (
+            Edit(
+                "include/tideline/ledger/publishing.py",
+                "    if attempt.kind is not BatchKind.REDRIVE:\n",
+                "    if attempt.kind is not None:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "retention_unseen",
+        "what retention has deleted unread is noticed",
+        (
+            Edit(
+                "include/tideline/domain/streams.py",
+                "    if gone := lost(stream, facts):",
+                "    if (gone := lost(stream, facts)) and False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "unreadable_unseen",
+        "what is to be read is compared with what Kafka holds before the read",
+        (
+            Edit(
+                "include/tideline/flow/writing.py",
+                "    return range_problem(piece.offsets, topic.partition(piece.partition))",
+                "    return None",
+            ),
+        ),
+    ),
+    Mutant(
+        "unreadable_kept",
+        "a plan gives up the batches over streams that have stopped",
+        (
+            Edit(
+                "include/tideline/flow/planning.py",
+                "    decisions.abandon_unreadable(ledger, pipeline.name)\n    given",
+                "    given",
+            ),
+            Edit(
+                "include/tideline/flow/planning.py",
+                "        while decisions.abandon_unreadable(ledger, pipeline.name):",
+                "        while False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "loss_without_a_hole",
+        "a loss that is accepted leaves a hole",
+        (
+            Edit(
+                "include/tideline/flow/deciding.py",
+                '        decisions.leave_hole(ledger, stream, piece, "lost", reason=reason)\n',
+                "        pass\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "adopted_beside_the_old",
+        "who adopts a topic lets the streams of the old one retire",
+        (Edit("include/tideline/flow/deciding.py", "        _retire(ledger, old)\n", ""),),
+    ),
+    Mutant(
+        "written_abandoned",
+        "a batch that somebody is writing cannot be abandoned",
+        (
+            Edit(
+                "include/tideline/ledger/decisions.py",
+                '        if batch["silent_seconds"] <= STALE_AFTER_SECONDS:',
+                "        if False:",
+            ),
+        ),
+    ),
 )

@@ -25,6 +25,10 @@ class Mutant:
     guard: str
     """What is gone."""
     edits: tuple[Edit, ...]
+    first_seed: int = 0
+    """Of the schedules that are played. Where each costs seconds: of one that is known to need the guard."""
+    seen_by: str = ""
+    """The tests, where it is not schedules."""
 
 
 class MisfitError(Exception):

@@ -1,6 +1,8 @@
-"""Plays schedules of the simulation against a copy of the product, in a new process that has imported nothing of the product yet."""
+"""Plays schedules against a copy of the product, in a new process that has imported nothing of the product yet."""
 
 import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -12,18 +14,16 @@ class Verdict:
 
     schedules: int
     """How many were played."""
-    law: str = ""
-    """The one that the last of them has broken; nothing where all have passed."""
     found: str = ""
-    """In words."""
+    """What is wrong with the last of them; nothing where all have passed."""
 
 
 class WrongCopyError(Exception):
     """Another copy of the product was imported than the one that was to be tried."""
 
 
-def simulated(tree: Path, first: int, count: int) -> Verdict:
-    """Schedules of seeds that count up, until one fails.
+def simulated(tree: Path, seeds: Sequence[int]) -> Verdict:
+    """Schedules of the simulation, until one fails.
 
     Raises:
         WrongCopyError: This process has imported another copy already.
@@ -32,10 +32,24 @@ def simulated(tree: Path, first: int, count: int) -> Verdict:
     simulate = import_module("faults.simulation.simulating").simulate
     drawn = import_module("faults.drawing").schedule
     tally = import_module("faults.simulation.tally").Tally()
-    for number in range(1, count + 1):
-        if problems := simulate(drawn(first + number - 1), tally):
-            return Verdict(number, problems[0].law, str(problems[0]))
-    return Verdict(count)
+    for number, seed in enumerate(seeds, 1):
+        if problems := simulate(drawn(seed), tally):
+            return Verdict(number, str(problems[0]))
+    return Verdict(len(seeds))
+
+
+def with_processes(tree: Path, seeds: Sequence[int]) -> Verdict:
+    """The same, with real processes on a real server.
+
+    Raises:
+        WrongCopyError: This process has imported another copy already.
+    """
+    _take(tree)
+    ground = import_module("faults.processes.ground").ground
+    play = import_module("faults.processes.schedules").play
+    with tempfile.TemporaryDirectory() as folder, ground(Path(folder)) as place:
+        tally, found = play(place, seeds)
+    return Verdict(tally.schedules, found)
 
 
 def _take(tree: Path) -> None:

@@ -1,9 +1,10 @@
-"""The table of the guards for docs/reliability.md. Print it: PYTHONPATH=tests .local/env/bin/python -m faults.mutants.table"""
+"""The tables of the guards for docs/reliability.md. Print it: PYTHONPATH=tests .local/env/bin/python -m faults.mutants.table"""
 
 from collections.abc import Iterable
 
 from faults.mutants.guards import MUTANTS
 from faults.mutants.mutant import Mutant
+from faults.mutants.postgres_guards import POSTGRES_MUTANTS, TESTED_MUTANTS
 
 
 def written(mutants: Iterable[Mutant]) -> str:
@@ -13,4 +14,4 @@ def written(mutants: Iterable[Mutant]) -> str:
 
 
 if __name__ == "__main__":
-    print(written(MUTANTS))
+    print(*map(written, (MUTANTS, POSTGRES_MUTANTS, TESTED_MUTANTS)), sep="\n\n")

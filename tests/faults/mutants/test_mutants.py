@@ -1,13 +1,19 @@
-"""Each guard of the protocol is taken away once, and the simulation sees it: a harness that finds nothing may also have looked at nothing."""
+"""Each guard of the protocol is taken away once, and the harness sees it: one that finds nothing may also have looked at nothing."""
 
 import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
 
 import pytest
 
+from faults.drawing import CROWDED_EVERY
 from faults.mutants.guards import MUTANTS
-from faults.mutants.mutant import grow
-from faults.mutants.playing import Verdict, simulated
+from faults.mutants.mutant import Mutant, grow
+from faults.mutants.playing import Verdict, simulated, with_processes
+from faults.mutants.postgres_guards import POSTGRES_MUTANTS, TESTED_MUTANTS
 from faults.mutants.table import written
 from tideline.settings import PROJECT
 
@@ -16,28 +22,47 @@ ENOUGH = 50
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory) -> dict[str, Verdict]:
-    """What came of each mutant, and of the product as it is, two at a time and each in a process of its own."""
+def verdicts(tmp_path_factory) -> Iterable[Mapping[str | None, Future[Verdict]]]:
+    """What comes of each mutant, and of the product as it is, two at a time and each in a process of its own."""
     folder = tmp_path_factory.mktemp("mutants")
-    trees = {None: grow(PROJECT, None, folder / "as it is")}
-    trees |= {mutant.name: grow(PROJECT, mutant, folder / mutant.name) for mutant in MUTANTS}
     new = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=new, max_tasks_per_child=1) as pool:
-        played = {name: pool.submit(simulated, tree, 0, ENOUGH) for name, tree in trees.items()}
-        return {name: future.result() for name, future in played.items()}
+
+        def played(mutant: Mutant | None, play: Callable[..., Verdict]) -> Future[Verdict]:
+            tree = grow(PROJECT, mutant, folder / (mutant.name if mutant else "as it is"))
+            first = mutant.first_seed if mutant else 0
+            # The crowded ones: a guard is for the moment in which something comes between.
+            return pool.submit(play, tree, range(first, first + ENOUGH * CROWDED_EVERY, CROWDED_EVERY))
+
+        found = {None: played(None, simulated)}
+        found |= {mutant.name: played(mutant, simulated) for mutant in MUTANTS}
+        found |= {mutant.name: played(mutant, with_processes) for mutant in POSTGRES_MUTANTS}
+        yield found
+        pool.shutdown(cancel_futures=True)
 
 
 def test_the_product_as_it_is_passes(verdicts):
-    assert verdicts[None] == Verdict(ENOUGH)
+    assert verdicts[None].result() == Verdict(ENOUGH)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *POSTGRES_MUTANTS], ids=lambda mutant: mutant.name)
 def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(verdicts, mutant):
-    assert verdicts[mutant.name].law, f"{mutant.guard}: it does not, and nothing was found"
+    assert verdicts[mutant.name].result().found, f"{mutant.guard}: it does not, and nothing was found"
 
 
-def test_the_docs_name_the_guards_that_are_tried(request):
+@pytest.mark.parametrize("mutant", TESTED_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(mutant, tmp_path):
+    tree = grow(PROJECT, mutant, tmp_path / "tree")
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", mutant.seen_by]
+    environment = os.environ | {"PYTHONPATH": f"{tree / 'include'}{os.pathsep}{tree}", "PYTEST_ADDOPTS": ""}
+    ended = subprocess.run(tests, env=environment, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout + ended.stderr
+    assert " error" not in ended.stdout.splitlines()[-1], ended.stdout
+
+
+def test_the_docs_name_the_guards_that_are_tried():
     text = (PROJECT / "docs" / "reliability.md").read_text(encoding="utf-8")
-    assert written(MUTANTS) in text, (
-        "the table of mutants in docs/reliability.md is another one: see faults/mutants/table.py"
-    )
+    for mutants in (MUTANTS, POSTGRES_MUTANTS, TESTED_MUTANTS):
+        assert written(mutants) in text, (
+            "a table of mutants in docs/reliability.md is another one: see faults/mutants/table.py"
+        )

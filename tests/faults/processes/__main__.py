@@ -38,7 +38,7 @@ def main() -> int:
 
 def _played(workers: Workers, first: int, count: int) -> int:
     tally, begun = Tally(), time.monotonic()
-    parts = [workers.submit(play, seed, min(5, first + count - seed)) for seed in range(first, first + count, 5)]
+    parts = [workers.submit(play, range(seed, min(seed + 5, first + count))) for seed in range(first, first + count, 5)]
     for part in parts:
         found, wrong = part.result()
         tally.add(found)

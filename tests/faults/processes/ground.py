@@ -24,8 +24,9 @@ from tideline.ledger.migrate import migrate, migrations
 from tideline.local.postgres import Postgres
 from tideline.pipelines import Pipeline
 
-# A process opens a dozen sessions: each is to be had as cheaply as it gets. What a crash of a process can do fsync cannot undo.
-_SETTINGS = {"scram_iterations": "1", "jit": "off", "fsync": "off"}
+# A process opens a dozen sessions: each is to be had as cheaply as it gets. What a crash of a process can do fsync cannot undo. Who is in a deadlock
+# is to hear of it before the conductor loses its patience.
+_SETTINGS = {"scram_iterations": "1", "jit": "off", "fsync": "off", "deadlock_timeout": "50ms"}
 LEDGER = "faults"
 """The database with an empty ledger, to begin with and to copy from."""
 

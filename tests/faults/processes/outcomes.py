@@ -12,6 +12,9 @@ from faults.playing import Ended
 from faults.processes import gate
 from tideline.errors import FatalError, RetryableError, TidelineError
 
+_NEVER = ("deadlock detected", "refuses the output")
+"""What verbs may raise and another try may heal, and yet: two of them take their locks in different orders, or somebody publishes a row twice."""
+
 
 class UnexpectedError(TidelineError):
     """What no verb may raise, unless it was put there."""
@@ -32,6 +35,8 @@ def as_played(outcome: gate.Ended) -> Ended:
     """What a process said at its end, as whoever plays the schedule wants to know it."""
     if not outcome.error:
         return Ended(batch_ids=outcome.batch_ids)
+    if any(words in outcome.text for words in _NEVER):
+        return Ended(error=UnexpectedError(f"{outcome.error}: {outcome.text}", next_step=""))
     kind = FatalError if outcome.lasting else RetryableError if outcome.ours else UnexpectedError
     return Ended(error=kind(f"{outcome.error}: {outcome.text}", next_step=""))
 

@@ -22,8 +22,8 @@ REPLAYS = 20
 def total(workers, share, first_seed, tally):
     """What all schedules have done together; fails with the first of them that does."""
     counted, begun = Tally(), time.monotonic()
-    seeds = range(first_seed, first_seed + share.processes, AT_ONCE)
-    parts = [workers.submit(play, seed, min(AT_ONCE, first_seed + share.processes - seed)) for seed in seeds]
+    seeds = range(first_seed, first_seed + share.processes)
+    parts = [workers.submit(play, seeds[at : at + AT_ONCE]) for at in range(0, len(seeds), AT_ONCE)]
     for part in parts:
         found, wrong = part.result()
         counted.add(found)
