@@ -3,7 +3,7 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo down check test soak soak-load bench format lock
+.PHONY: help setup up demo down check test test-stacks test-schedules soak soak-load bench format lock
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -29,9 +29,20 @@ check: setup  ## Format, lint, types and the fast tests; what to run before each
 	@$(ENV)/python -m pytest -q tests/unit tests/dags
 
 test: check  ## Everything: check, then the tests on real Postgres, Kafka, Spark and Airflow, and the faults
+	@mkdir -p .local/log
+	@$(MAKE) --no-print-directory --keep-going -j2 test-stacks test-schedules
+
+# The schedules of faults that wait for nobody fill what the stacks leave of the processors; what they say comes at their end.
+test-stacks:
 	@$(ENV)/python -m pytest -q tests/integration
-	@$(ENV)/python -m pytest -q tests/faults --ignore tests/faults/stack
+	@$(ENV)/python -m pytest -q tests/faults/memory tests/faults/bad_input tests/faults/jobs
+	@$(ENV)/python -m pytest -q tests/faults/stack
 	@$(ENV)/python -m pytest -q tests/e2e
+
+test-schedules: rooms = checker mutants processes simulation
+test-schedules:
+	@nice -n 19 $(ENV)/python -m pytest -q $(rooms:%=tests/faults/%) >.local/log/schedules.log 2>&1 || { cat .local/log/schedules.log; exit 1; }
+	@echo "faults by schedule: $$(tail -1 .local/log/schedules.log)"
 
 soak: setup  ## Kill, freeze and cut off everything at random for a night, and check every record
 	@$(ENV)/python -m pytest -q tests/faults --soak

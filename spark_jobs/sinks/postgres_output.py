@@ -46,7 +46,8 @@ def insert_output(ledger: Ledger, target: Target, attempt: Attempt, staging: str
         "staged_columns": SQL(", ").join(quoted("s", column.name) for column in target.columns),
     }
     bound = {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id, "tasks": list(tasks)}
-    n_discarded = ledger.run_sql(sink_sql("discard_rejected").format(**names), bound)
+    with ledger.without_nested_loops():
+        n_discarded = ledger.run_sql(sink_sql("discard_rejected").format(**names), bound)
     counted = ledger.rows_of(sink_sql("count_staged").format(**names), bound)
     n_rows = sum(row["n_rows"] for row in counted)
     if n_discarded + n_rows != sum(tasks.values()):
@@ -78,7 +79,8 @@ def _move(
     try:
         if attempt.kind is BatchKind.REPLAY:
             ledger.run_sql(sink_sql("delete_replaced").format(**names), bound)
-        return ledger.run_sql(insert.format(**names), bound)
+        with ledger.without_nested_loops():
+            return ledger.run_sql(insert.format(**names), bound)
     except psycopg2.errors.IntegrityError as error:
         raise _refused(attempt, target, error) from error
     except psycopg2.errors.ProgramLimitExceeded as error:

@@ -23,11 +23,14 @@ register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
 
 LOCK_TIMEOUT_MS = 30_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000
+CLIENT_CHECK_MS = 5_000
 
 _SESSION = {
     "lock_timeout": LOCK_TIMEOUT_MS,
     # A frozen client must not hold the row locks for ever that others wait for.
     "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
+    # Nor may a statement whose client was killed: by itself the server only notices at its end.
+    "client_connection_check_interval": CLIENT_CHECK_MS,
     # Published means on disk: a database that acknowledges earlier would lose the newest batches in a crash, but not their heads' readers.
     "synchronous_commit": "on",
     "timezone": "UTC",
@@ -117,6 +120,17 @@ class Ledger:
                 self.connection.rollback()
             except psycopg2.Error:
                 self.connection.close()
+
+    @contextmanager
+    def without_nested_loops(self) -> Iterator[None]:
+        """Within a transaction: for joins of what was staged a moment ago.
+
+        Nobody has counted those rows yet. Where the planner expects one, it reads the other table anew for each of them: half a million staged rows
+        and some thousand rejects then take hours, under the lock of their batch.
+        """
+        self.run("forbid_nested_loops")
+        yield
+        self.run("allow_nested_loops")
 
     def rows(self, verb: str, **parameters: Any) -> list[DictRow]:
         """Run the SQL file of `verb` and return all its rows."""

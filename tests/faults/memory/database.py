@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from faults.memory.refusals import law
-from faults.memory.registry import Statement
+from faults.memory.registry import NO_STEPS, Statement
 from faults.memory.rows import (
     Attempt,
     Batch,
@@ -89,7 +89,7 @@ class MemoryDatabase:
 
     def step(self, session: Any, name: str) -> None:
         """Tell whoever watches what comes next."""
-        if self.on_step is not None:
+        if self.on_step is not None and name not in NO_STEPS:
             self.on_step(session, name)
 
     def carry_out(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:

@@ -86,6 +86,16 @@ def set_reason(db: MemoryDatabase, *, reason: str) -> Rows:
 
 
 @verb
+def forbid_nested_loops(_: MemoryDatabase) -> int:
+    return -1  # as of every statement that is about no rows
+
+
+@verb
+def allow_nested_loops(_: MemoryDatabase) -> int:
+    return -1  # as of every statement that is about no rows
+
+
+@verb
 def lock_pipeline(db: MemoryDatabase, *, pipeline: str) -> Rows:
     if pipeline not in db.pipelines:
         if not _PIPELINE.fullmatch(pipeline):

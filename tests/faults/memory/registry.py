@@ -29,6 +29,9 @@ class Statement(NamedTuple):
     """What was filled into it, by name."""
 
 
+NO_STEPS = frozenset({"forbid_nested_loops", "allow_nested_loops"})
+"""Settings of a transaction that is open: nobody can tell a crash before them from one before the next statement."""
+
 VERBS: dict[str, Statement] = {}
 """By the name of the file in tideline/ledger/sql/queries."""
 

@@ -12,6 +12,7 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INTR
 from psycopg2.extras import DictCursor
 from psycopg2.sql import Composable
 
+from faults.memory.registry import NO_STEPS
 from faults.processes.gate import Gate, Kind, Step
 from faults.processes.statements import name_of
 from tideline.flow import writing
@@ -47,11 +48,16 @@ def _watch_sessions(gate: Gate, target: str) -> None:
         last = ""
         wrote = False
 
-        def said(self, text: str, bound: Any) -> None:
-            self.last = name_of(text, target)
+        def said(self, query: str | Composable, bound: Any) -> bool:
+            """Whether it is a step."""
+            text = query.as_string(self) if isinstance(query, Composable) else query
+            name = name_of(text, target)
+            is_step = name not in NO_STEPS
+            self.last = name if is_step else self.last
             self.wrote = self.wrote or bool(_WRITES.search(_ASIDE.sub("", text)))
             if self.last == "set_actor":
                 self.actor = bound["actor"]
+            return is_step
 
         def step(self, name: str, kind: Kind) -> Step:
             of_task = self.actor == "spark task"
@@ -80,9 +86,10 @@ def _watch_sessions(gate: Gate, target: str) -> None:
         connection: Session
 
         def execute(self, query: str | Composable, vars: Any = None) -> None:  # noqa: A002 - psycopg2's own name
-            if gate.watches:
-                session = self.connection
-                session.said(query.as_string(session) if isinstance(query, Composable) else query, vars)
+            session = self.connection
+            if gate.watches and session.said(
+                query.as_string(session) if isinstance(query, Composable) else query, vars
+            ):
                 gate.reach(session.step(session.last, Kind.STATEMENT))
             super().execute(query, vars)
 

@@ -90,7 +90,7 @@ def replaced_batches_keep_their_state(monkeypatch):
         (published_without_asking_who_holds_the_batch, 50, 8),
         (an_unknown_commit_is_taken_for_one_that_took_effect, 200, 4),
         (nobody_takes_over_from_a_writer_that_is_silent, 50, 4),
-        (heads_walk_one_step_at_a_time, 50, 6),
+        (heads_walk_one_step_at_a_time, 50, 8),
         (replaced_batches_keep_their_state, 50, 6),
     ],
 )

@@ -8,9 +8,16 @@ WITH gone AS (
     RETURNING reject.batch_id, reject.stream_id, reject.kafka_offset
 ), written AS (
     SELECT w.stream_id, w.kafka_offset FROM unnest(%(stream_ids)s::bigint[], %(offsets)s::bigint[]) AS w (stream_id, kafka_offset)
+), each AS (
+    -- Grouped and not joined: nobody knows how many have gone, and for a handful a join would read all that was written once for each.
+    SELECT stream_id, kafka_offset, max(batch_id) AS batch_id, bool_or(was_written) AS was_written
+    FROM (SELECT stream_id, kafka_offset, batch_id, false AS was_written FROM gone
+          UNION ALL
+          SELECT stream_id, kafka_offset, NULL, true FROM written) AS both_of_it
+    GROUP BY stream_id, kafka_offset
 ), settled AS (
-    SELECT gone.batch_id, gone.stream_id, count(*) AS n_gone, count(written.kafka_offset) AS n_written
-    FROM gone LEFT JOIN written USING (stream_id, kafka_offset) GROUP BY gone.batch_id, gone.stream_id
+    SELECT batch_id, stream_id, count(*) AS n_gone, count(*) FILTER (WHERE was_written) AS n_written
+    FROM each WHERE batch_id IS NOT NULL GROUP BY batch_id, stream_id
 )
 UPDATE tideline.batch_range r
 SET n_rejected = n_rejected - s.n_gone, n_written = r.n_written + s.n_written, n_filtered = n_filtered + s.n_gone - s.n_written

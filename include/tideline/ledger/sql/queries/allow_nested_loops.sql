@@ -1,0 +1,2 @@
+-- As it was.
+SET LOCAL enable_nestloop = on;
