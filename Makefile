@@ -41,7 +41,7 @@ test-stacks:
 
 test-schedules: rooms = checker mutants processes simulation
 test-schedules:
-	@nice -n 19 $(ENV)/python -m pytest -q $(rooms:%=tests/faults/%) >.local/log/schedules.log 2>&1 || { cat .local/log/schedules.log; exit 1; }
+	@nice -n 19 $(ENV)/python -m pytest -q --side-by-side 1 $(rooms:%=tests/faults/%) >.local/log/schedules.log 2>&1 || { cat .local/log/schedules.log; exit 1; }
 	@echo "faults by schedule: $$(tail -1 .local/log/schedules.log)"
 
 soak: setup  ## Kill, freeze and cut off everything at random for a night, and check every record

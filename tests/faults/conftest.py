@@ -20,6 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--first-seed", type=int, default=0, help="seed of the first schedule of each level; the others count up"
     )
+    group.addoption(
+        "--side-by-side",
+        type=int,
+        default=2,
+        metavar="N",
+        help="play so many schedules at the same time: two by default",
+    )
     group.addoption("--tally", type=Path, metavar="FILE", help="append what was counted and timed, a line of JSON each")
 
 
@@ -33,6 +40,12 @@ def share(request: pytest.FixtureRequest) -> Share:
 def first_seed(request: pytest.FixtureRequest) -> int:
     """Where the seeds of each level begin."""
     return request.config.getoption("--first-seed")
+
+
+@pytest.fixture(scope="session")
+def side_by_side(request: pytest.FixtureRequest) -> int:
+    """How many schedules are played at the same time."""
+    return request.config.getoption("--side-by-side")
 
 
 @pytest.fixture(scope="session")

@@ -22,11 +22,11 @@ ENOUGH = 50
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory) -> Iterable[Mapping[str | None, Future[Verdict]]]:
-    """What comes of each mutant, and of the product as it is, two at a time and each in a process of its own."""
+def verdicts(tmp_path_factory, side_by_side) -> Iterable[Mapping[str | None, Future[Verdict]]]:
+    """What comes of each mutant, and of the product as it is, each in a process of its own."""
     folder = tmp_path_factory.mktemp("mutants")
     new = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, mp_context=new, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(side_by_side, mp_context=new, max_tasks_per_child=1) as pool:
 
         def played(mutant: Mutant | None, play: Callable[..., Verdict]) -> Future[Verdict]:
             tree = grow(PROJECT, mutant, folder / (mutant.name if mutant else "as it is"))

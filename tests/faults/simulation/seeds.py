@@ -50,7 +50,7 @@ def explain(seed: int, law: str) -> Failure:
     return Failure(seed, simulate(small, Tally()), small)
 
 
-def play_side_by_side(first: int, count: int, processes: int = 2) -> Iterator[tuple[Tally, Failure | None]]:
+def play_side_by_side(first: int, count: int, processes: int) -> Iterator[tuple[Tally, Failure | None]]:
     """The same, a part at a time; ends with the first part that has failed."""
     # Not forked: whoever calls may have threads.
     pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))

@@ -32,7 +32,8 @@ def test_any_schedule_of_runs_people_and_crashes_leaves_every_record_accounted_f
     share, first_seed, tally, request, capsys
 ):
     total, begun = Tally(), time.monotonic()
-    for part, failure in play_side_by_side(first_seed, share.simulation):
+    side_by_side = request.getfixturevalue("side_by_side")
+    for part, failure in play_side_by_side(first_seed, share.simulation, side_by_side):
         total.add(part)
         assert failure is None, str(failure)
         if request.config.getoption("--soak") and total.schedules % 10_000 == 0:
