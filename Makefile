@@ -35,11 +35,11 @@ test: check  ## Everything: check, then the tests on real Postgres, Kafka, Spark
 # The schedules of faults that wait for nobody fill what the stacks leave of the processors; what they say comes at their end.
 test-stacks:
 	@$(ENV)/python -m pytest -q tests/integration
-	@$(ENV)/python -m pytest -q tests/faults/memory tests/faults/bad_input tests/faults/jobs
+	@$(ENV)/python -m pytest -q tests/faults/jobs
 	@$(ENV)/python -m pytest -q tests/faults/stack
 	@$(ENV)/python -m pytest -q tests/e2e
 
-test-schedules: rooms = checker mutants processes simulation
+test-schedules: rooms = checker memory bad_input mutants processes simulation
 test-schedules:
 	@nice -n 19 $(ENV)/python -m pytest -q --side-by-side 1 $(rooms:%=tests/faults/%) >.local/log/schedules.log 2>&1 || { cat .local/log/schedules.log; exit 1; }
 	@echo "faults by schedule: $$(tail -1 .local/log/schedules.log)"

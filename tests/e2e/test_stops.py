@@ -200,8 +200,11 @@ def test_an_adopted_topic_is_read_from_its_beginning_and_the_old_ones_history_st
 
 
 def test_retention_that_passes_while_records_are_read_stops_that_stream_and_publishes_nothing(system):
-    """One partition is read by more tasks than Spark runs at once: the first are held back while records go that others have yet to read."""
-    count = 5 * 4 * (os.cpu_count() or 1)
+    """One partition is read by many more tasks than Spark runs at once: the first are held back while records go that others have yet to read.
+
+    Not only a few more: a consumer fetches ahead, and as long as its tasks come one after the other it needs nothing more of the broker.
+    """
+    count = 5 * 20 * (os.cpu_count() or 1)
     records.create(system.bootstrap, name="drained", partitions=2)
     produce(system, "drained", count)
     produce(system, "drained", 3, first_partition=1)
