@@ -10,13 +10,15 @@ from concurrent.futures import Future, ProcessPoolExecutor
 import pytest
 
 from faults.drawing import CROWDED_EVERY
-from faults.mutants.guards import MUTANTS
+from faults.mutants.flow_guards import FLOW_MUTANTS
+from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant, grow
 from faults.mutants.playing import Verdict, simulated, with_processes
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS, TESTED_MUTANTS
 from faults.mutants.table import written
 from tideline.settings import PROJECT
 
+SIMULATED = (*LEDGER_MUTANTS, *FLOW_MUTANTS)
 ENOUGH = 50
 """Schedules."""
 
@@ -35,7 +37,7 @@ def verdicts(tmp_path_factory, side_by_side) -> Iterable[Mapping[str | None, Fut
             return pool.submit(play, tree, range(first, first + ENOUGH * CROWDED_EVERY, CROWDED_EVERY))
 
         found = {None: played(None, simulated)}
-        found |= {mutant.name: played(mutant, simulated) for mutant in MUTANTS}
+        found |= {mutant.name: played(mutant, simulated) for mutant in SIMULATED}
         found |= {mutant.name: played(mutant, with_processes) for mutant in POSTGRES_MUTANTS}
         yield found
         pool.shutdown(cancel_futures=True)
@@ -45,7 +47,7 @@ def test_the_product_as_it_is_passes(verdicts):
     assert verdicts[None].result() == Verdict(ENOUGH)
 
 
-@pytest.mark.parametrize("mutant", [*MUTANTS, *POSTGRES_MUTANTS], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*SIMULATED, *POSTGRES_MUTANTS], ids=lambda mutant: mutant.name)
 def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(verdicts, mutant):
     assert verdicts[mutant.name].result().found, f"{mutant.guard}: it does not, and nothing was found"
 
@@ -62,7 +64,7 @@ def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(mutant, tmp_path
 
 def test_the_docs_name_the_guards_that_are_tried():
     text = (PROJECT / "docs" / "reliability.md").read_text(encoding="utf-8")
-    for mutants in (MUTANTS, POSTGRES_MUTANTS, TESTED_MUTANTS):
+    for mutants in (SIMULATED, POSTGRES_MUTANTS, TESTED_MUTANTS):
         assert written(mutants) in text, (
             "a table of mutants in docs/reliability.md is another one: see faults/mutants/table.py"
         )
