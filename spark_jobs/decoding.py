@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from spark_jobs.arrow_types import arrow_type, wire_type
+from spark_jobs.json_suspects import suspect_fault
 from spark_jobs.json_values import may_hold_far_digits, syntax_fault, type_fault
 from spark_jobs.reasons import one_line
 from tideline.domain.columns import ColumnType
@@ -77,6 +78,9 @@ class _JsonDecoder:
             explicit_schema=wire, unexpected_field_behavior="ignore", newlines_in_values=True
         )
         self._type_fault = type_fault(columns)
+        self._suspect_fault = suspect_fault(columns)
+        self._is_wary = False
+        """Whether the records before these had faults that show at a glance: then it is quicker to look before Arrow has failed."""
         self._sure_fault = type_fault(
             columns, unsure="its numbers are too small, or it is nested too deep, to be judged"
         )
@@ -84,7 +88,8 @@ class _JsonDecoder:
 
     def __call__(self, values: pa.Array | pa.ChunkedArray) -> Decoded:
         raws = values.to_pylist()
-        rejected = _faults(raws, range(len(raws)), syntax_fault)
+        rejected = _faults(raws, range(len(raws)), self._suspect_fault if self._is_wary else syntax_fault)
+        self._is_wary = self._is_wary and bool(rejected)
         kept: list[int] = []
         tables = [self._schema.empty_table()]
         for block in _blocks(raws, rejected):
@@ -123,6 +128,10 @@ class _JsonDecoder:
     ) -> list[Sequence[int]]:
         """Smaller blocks to try instead of `block`, which did not parse; none when its only record is rejected."""
         if len(block) > NARROW:
+            if found := _faults(raws, block, self._suspect_fault):
+                self._is_wary = True
+                rejected |= found
+                return [[position for position in block if position not in found]]
             return [block[start : start + NARROW] for start in range(0, len(block), NARROW)]
         if found := _faults(raws, block, self._type_fault):
             rejected |= found

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tideline import settings
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.sessions import conninfo
 
 _NUMERIC = 1700  # its type's oid in every PostgreSQL
 _WIDEST = (38, 18)  # what Spark makes of a numeric without a precision
@@ -31,7 +32,7 @@ def dimension(spark: SparkSession, table: str) -> DataFrame:
     with Ledger(settings.ledger_url(), actor="dimension") as ledger:
         described = _described(ledger, query, table)
         text = query.as_string(ledger.connection)
-    with closing(adbc.connect(settings.ledger_url())) as connection, connection.cursor() as cursor:
+    with closing(adbc.connect(conninfo(settings.ledger_url()))) as connection, connection.cursor() as cursor:
         cursor.execute(text)
         rows = cursor.fetch_arrow_table()
     columns = {column.name: _plain(rows[column.name].combine_chunks(), column) for column in described}

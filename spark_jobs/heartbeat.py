@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Self
 from uuid import UUID
 
+from pyspark.sql import SparkSession
+
 from tideline.errors import TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
@@ -14,13 +16,39 @@ BEAT_SECONDS = 5.0
 _WATCH_SECONDS = 1.0
 
 
+class Work:
+    """The Spark session of an attempt, for the heartbeat to stop. There is none at first: a cluster may let it wait for minutes."""
+
+    def __init__(self) -> None:
+        self.taken_over = threading.Event()
+        """Set when a newer attempt has claimed the batch."""
+        self._spark: SparkSession | None = None
+
+    def begin(self, spark: SparkSession) -> None:
+        """Use this session from here on; raises where a newer attempt has claimed the batch meanwhile."""
+        self._spark = spark
+        if self.taken_over.is_set():
+            raise RuntimeError("a newer attempt has claimed the batch")
+
+    def stop(self) -> None:
+        """Cancel the jobs for good: a newer attempt has claimed the batch."""
+        self.taken_over.set()
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the jobs that run now."""
+        if self._spark is not None:
+            self._spark.sparkContext.cancelAllJobs()
+
+
 class Heartbeat:
     """A thread beside the work of one attempt.
 
     Args:
         ledger_url: libpq URI of the ledger; the thread has a session of its own.
         attempt: Whose life it shows.
-        superseded: Called once, from the thread, when a newer attempt has claimed the batch; should make the work stop.
+        superseded: Called from the thread when a newer attempt has claimed the batch, and again at each later beat, since a job may have
+            begun only after it was called; should make the work stop.
     """
 
     def __init__(self, ledger_url: str, attempt: UUID, superseded: Callable[[], object]) -> None:
@@ -29,6 +57,7 @@ class Heartbeat:
         self._superseded = superseded
         self._parent = os.getppid()
         self._stop = threading.Event()
+        self._ledger: Ledger | None = None
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
@@ -40,6 +69,12 @@ class Heartbeat:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._go_on()
+        finally:
+            self._disconnect()
+
+    def _go_on(self) -> None:
         waited = BEAT_SECONDS
         while not self._stop.wait(_WATCH_SECONDS):
             # The JVM started this process. Without it nothing can be read any more, and nobody is left to end this process.
@@ -50,12 +85,18 @@ class Heartbeat:
                 waited = 0.0
                 if not self._beat():
                     self._superseded()
-                    return
 
     def _beat(self) -> bool:
         """Whether the attempt still holds its batch; a ledger that does not answer takes nothing away."""
         try:
-            with Ledger(self._ledger_url, actor="heartbeat") as ledger:
-                return attempts.beat(ledger, self._attempt)
+            if self._ledger is None:
+                self._ledger = Ledger(self._ledger_url, actor="heartbeat")
+            return attempts.beat(self._ledger, self._attempt)
         except TidelineError:
+            self._disconnect()
             return True
+
+    def _disconnect(self) -> None:
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None

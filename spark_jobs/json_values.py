@@ -30,13 +30,13 @@ _SHOWN = 60
 _TWICE = object()
 _FLOAT_OVERFLOW = 2**128 - 2**103  # from here on the nearest 32-bit float is infinity
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\Z", re.ASCII)
 # A number that may have more places: with an exponent of two digits and above 37, or of one behind 38 digits or more; or one that hides in escapes.
 # A literal in front, for the search is fast for those only.
 _FAR = [re.compile(rb"%b-(?:(?:[4-9]\d|3[89]|\d{3,})[\"\s,\]}]|(?<=[\d.]{38}%b-)\d)" % (e, e)) for e in (b"e", b"E")]
 _FAR.append(re.compile(rb"\\u00(?:2[dD]|3\d|[46]5)"))
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def syntax_fault(raw: bytes | None) -> str | None:
@@ -45,6 +45,12 @@ def syntax_fault(raw: bytes | None) -> str | None:
     Strict: no NaN or Infinity, no byte order mark, valid UTF-8, no half surrogates, at most 1024 levels deep, numbers
     within the range of a double. Whitespace and newlines around and between the parts are JSON, too.
     """
+    found = object_in(raw)
+    return found if isinstance(found, str) else None
+
+
+def object_in(raw: bytes | None) -> dict[str, object] | str:
+    """The object that `raw` is, as orjson reads it, or why it is none."""
     if raw is None:
         return "value is null: a tombstone holds no fields"
     if not raw:
@@ -53,7 +59,7 @@ def syntax_fault(raw: bytes | None) -> str | None:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         return f"not valid JSON: {error}"
-    return None if type(value) is dict else f"expected a JSON object, found {_shown(value)}"
+    return value if type(value) is dict else f"expected a JSON object, found {_shown(value)}"
 
 
 def may_hold_far_digits(text: bytes) -> bool:
@@ -107,7 +113,7 @@ def _check(kind: ColumnType) -> Check:
         case SimpleType(name="string"):
             return _string_fault
         case SimpleType(name=name):
-            fits = _FITS[name]
+            fits = FITS[name]
     expected = _WORDS.get(str(kind), str(kind))
     return lambda value: None if fits(value) else f": expected {expected}, found {_shown(value)}"
 
@@ -184,16 +190,16 @@ def _fits_timestamp(value: object) -> bool:
     # A topic without zones has no good record: asking Arrow about each would make it ten times slower than a good one.
     if not isinstance(value, str) or not _ZONE.search(value):
         return False
-    return _fits_moment(_TIMESTAMP, datetime.fromisoformat, pa.timestamp("us", tz="UTC"), value)
+    return _fits_moment(TIMESTAMP, datetime.fromisoformat, pa.timestamp("us", tz="UTC"), value)
 
 
-_FITS: dict[str, Callable[[object], bool]] = {
+FITS: dict[str, Callable[[object], bool]] = {
     **{name: partial(_fits_integer, bits) for name, bits in INTEGER_BITS.items()},
     "boolean": lambda value: isinstance(value, bool),
     "double": _is_number,
     "float": _fits_float,
     "timestamp": _fits_timestamp,
-    "date": partial(_fits_moment, _DATE, date.fromisoformat, pa.date32()),
+    "date": partial(_fits_moment, DATE, date.fromisoformat, pa.date32()),
 }
 
 

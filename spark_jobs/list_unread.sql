@@ -1,13 +1,17 @@
 -- Ranges of a batch that the tasks of the attempt have not read to the end: a task stores its counts when its input has ended. Where offsets may be
--- missing only the number of tasks tells (one that finds nothing but gaps stores nothing, and is taken for unread); of a re-drive, the rejects that
--- are still there.
+-- missing only the number of tasks tells (one that finds nothing but gaps stores nothing, and is taken for unread). Of a re-drive, each reject that is
+-- still there must have been read, and all that was read must have been counted: a slice finds the same each time, so that its count is there or is not.
 SELECT r.stream_id FROM tideline.batch_range r JOIN tideline.batch USING (batch_id)
 LEFT JOIN (
     SELECT stream_id, sum(n_read) AS n_read, count(*) AS n_tasks FROM tideline.staged_count WHERE attempt_id = %(attempt_id)s GROUP BY stream_id
 ) c USING (stream_id)
 WHERE r.batch_id = %(batch_id)s
   AND CASE WHEN batch.kind = 'redrive' THEN coalesce(c.n_read, 0) < (
-               SELECT count(*) FROM tideline.redrive d JOIN tideline.reject USING (stream_id, kafka_offset)
-               WHERE d.batch_id = r.batch_id AND d.stream_id = r.stream_id)
+               SELECT coalesce(sum(cardinality(s.offsets)), 0) FROM tideline.staged_redrive s
+               WHERE s.attempt_id = %(attempt_id)s AND s.stream_id = r.stream_id)
+               OR EXISTS (SELECT d.kafka_offset FROM tideline.redrive d JOIN tideline.reject USING (stream_id, kafka_offset)
+                          WHERE d.batch_id = r.batch_id AND d.stream_id = r.stream_id
+                          EXCEPT
+                          SELECT unnest(s.offsets) FROM tideline.staged_redrive s WHERE s.attempt_id = %(attempt_id)s AND s.stream_id = r.stream_id)
            WHEN r.gaps_allowed THEN coalesce(c.n_tasks, 0) < ceil((upper(r.offsets) - lower(r.offsets))::numeric / %(split_records)s)
            ELSE coalesce(c.n_read, 0) < upper(r.offsets) - lower(r.offsets) END;

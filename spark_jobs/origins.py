@@ -49,20 +49,22 @@ def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) ->
             next_step="let transform.py give the column `kafka` on as it came",
             entry="transform",
         )
-    topics, partitions = kafka.field("topic"), kafka.field("partition")
-    named = pa.table({"topic": topics, "partition": partitions})
-    pairs = named.group_by(named.column_names, use_threads=False).aggregate([])  # threads take longer to start
-    result = pa.nulls(len(kafka), pa.int64())
-    for pair in pairs.to_pylist():
-        stream_id = streams.get((pair["topic"], pair["partition"]))
-        if stream_id is None:
-            raise FatalError(
-                f"the transform returned a row of {pair['topic']}/{pair['partition']}, which the batch does not read",
-                next_step="let transform.py give the column `kafka` on as it came",
-                entry="transform",
-            )
-        if len(pairs) == 1:
-            return pa.repeat(pa.scalar(stream_id, pa.int64()), len(kafka))
-        here = pc.and_(pc.equal(topics, pair["topic"]), pc.equal(partitions, pair["partition"]))
-        result = pc.if_else(here, stream_id, result)
-    return result
+    known = sorted(streams)
+    topics, partitions = (pa.array(part) for part in zip(*known, strict=True))
+    names = topics.unique()
+    places = _places(topics, partitions.cast(pa.int32()), names)
+    ids = pc.index_in(_places(kafka.field("topic"), kafka.field("partition"), names), value_set=places, skip_nulls=True)
+    if ids.null_count:
+        stranger = kafka[pc.index(ids.is_null(), True).as_py()].as_py()
+        raise FatalError(
+            f"the transform returned a row of {stranger['topic']}/{stranger['partition']}, which the batch does not read",
+            next_step="let transform.py give the column `kafka` on as it came",
+            entry="transform",
+        )
+    return pa.array([streams[place] for place in known], pa.int64()).take(ids)
+
+
+def _places(topic: pa.Array, partition: pa.Array, names: pa.Array) -> pa.Array:
+    """Topic and partition as one number each, which Arrow can look up; null where the topic is none of `names`."""
+    number = pc.shift_left(pc.index_in(topic, value_set=names, skip_nulls=True).cast(pa.int64()), 32)
+    return pc.add(number, partition.cast(pa.int64()))

@@ -1,5 +1,14 @@
--- One slice of a re-drive's rejects, as they came from Kafka; those that are gone since are not there.
-SELECT kafka_offset, kafka_timestamp_ms, key, value, headers
-FROM tideline.redrive JOIN tideline.reject USING (stream_id, kafka_offset)
-WHERE redrive.batch_id = %(batch_id)s AND stream_id = %(stream_id)s AND kafka_offset >= %(start)s AND kafka_offset < %(end)s
-ORDER BY kafka_offset;
+-- One slice of a re-drive's rejects, as they came from Kafka; those that are gone since are not there. Which ones were found is put down in the same
+-- statement, so that nothing is read that publishing does not know of. A second reading must find the same.
+WITH found AS MATERIALIZED (
+    SELECT kafka_offset, reject.attempt_id AS rejected_by, kafka_timestamp_ms, key, value, headers
+    FROM tideline.redrive JOIN tideline.reject USING (stream_id, kafka_offset)
+    WHERE redrive.batch_id = %(batch_id)s AND stream_id = %(stream_id)s AND kafka_offset >= %(start)s AND kafka_offset < %(end)s
+), put_down AS (
+    INSERT INTO tideline.staged_redrive (attempt_id, stream_id, start_offset, offsets, rejected_by)
+    SELECT %(attempt_id)s, %(stream_id)s, %(start)s,
+           coalesce(array_agg(kafka_offset ORDER BY kafka_offset), ARRAY[]::bigint[]), coalesce(array_agg(rejected_by ORDER BY kafka_offset), ARRAY[]::bigint[])
+    FROM found
+    ON CONFLICT (attempt_id, stream_id, start_offset) DO UPDATE SET offsets = excluded.offsets, rejected_by = excluded.rejected_by
+)
+SELECT kafka_offset, kafka_timestamp_ms, key, value, headers FROM found ORDER BY kafka_offset;

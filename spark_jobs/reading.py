@@ -1,7 +1,10 @@
 """Read exactly the offset ranges of a batch from Kafka. Chooses nothing: the ledger has chosen."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from math import ceil
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
@@ -17,7 +20,47 @@ _FETCHING = {
     # At the end of the log the consumer's next fetch waits this long at the broker, and what Spark asks about offsets waits behind it on
     # the same connection: with the default half a second for each partition.
     "kafka.fetch.max.wait.ms": "10",
+    # A consumer for each range, which lives for a second: what it would tell the broker and the JVM of itself takes a fifth of its CPU.
+    "kafka.enable.metrics.push": "false",
+    "kafka.auto.include.jmx.reporter": "false",
 }
+
+# A task costs a Python worker and two connections: as much as reading some thousand records.
+_WORTH_A_TASK = 5_000
+# Ranges that share tasks are at most this many times as long as each other, but for the shortest, so that tasks of as many ranges are about as long.
+_ALIKE = 8
+
+
+class Share(NamedTuple):
+    """Ranges that are read alike."""
+
+    ranges: Sequence[Range]
+    tasks: int | None
+    """How many tasks read them, each whole ranges; None where each range has tasks of its own."""
+
+
+def shares(ranges: Iterable[Range], *, cores: int, split_records: int) -> Iterator[Share]:
+    """Cut a batch for the tasks that read it: twice as many as there are cores, so that none is left alone with a long one at the end.
+
+    A range as long as a task's share is read by one task, or by several where it is longer than `split_records`; shorter ones share tasks. So what is
+    counted for a range does not depend on which others its task has read.
+    """
+    longest_first = sorted(ranges, key=lambda piece: (-_length(piece), piece.topic, piece.partition))
+    total = sum(map(_length, longest_first))
+    share = min(split_records, max(_WORTH_A_TASK, ceil(total / (2 * cores))))
+    if long := [piece for piece in longest_first if _length(piece) > share]:
+        yield Share(long, None)
+    short = longest_first[len(long) :]
+    bounds = [share // _ALIKE, share // _ALIKE**2, 0] if total > share else [0]
+    for bound in bounds:
+        alike = [piece for piece in short if _length(piece) > bound]
+        short = short[len(alike) :]
+        if alike:
+            yield Share(alike, min(len(alike), max(cores, ceil(sum(map(_length, alike)) / share))))
+
+
+def _length(piece: Range) -> int:
+    return piece.offsets.end - piece.offsets.start
 
 
 def reader_options(security: Mapping[str, str], ranges: Iterable[Range], *, split_records: int) -> dict[str, str]:
@@ -53,8 +96,26 @@ def reader_options(security: Mapping[str, str], ranges: Iterable[Range], *, spli
     }
 
 
-def read(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+def read(spark: SparkSession, security: Mapping[str, str], ranges: Iterable[Range], *, split_records: int) -> DataFrame:
     """The records of a batch, lazily. Every action reads Kafka again, so give it one action only.
+
+    Args:
+        spark: The session.
+        security: As of `reader_options`.
+        ranges: As of `reader_options`.
+        split_records: As of `reader_options`.
+    """
+    cores = spark.sparkContext.defaultParallelism
+    parts = [
+        records if share.tasks is None else records.coalesce(share.tasks)
+        for share in shares(ranges, cores=cores, split_records=split_records)
+        for records in [load(spark, reader_options(security, share.ranges, split_records=split_records))]
+    ]
+    return reduce(DataFrame.union, parts)
+
+
+def load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """What one reader of Spark's gives.
 
     Headers become JSON text, null where there are none: after each row Spark measures its Arrow batch, and for a column of lists that takes as
     long as the batch has rows. With a list of headers a load took ten times as long.

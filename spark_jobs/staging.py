@@ -4,20 +4,18 @@ A task only ever adds rows under its attempt; nothing of it is visible before th
 may run a task twice and only names one winner; counts and rejects are keyed by the data, so twice is once.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 
-import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spark_jobs.copying import Copier, RefusedError
 from spark_jobs.decoding import decoder
-from spark_jobs.isolating import isolate
+from spark_jobs.isolating import Refusal, isolate
 from spark_jobs.origins import as_they_came, kafka_column, stream_ids
 from spark_jobs.recording import Recorder
-from spark_jobs.sinks.postgres import STAGED_STREAM, STAGED_TASK, STAGING_SCHEMA, Target
+from spark_jobs.sinks.postgres import STAGED_STREAM, STAGED_TASK, Target
 from spark_jobs.sinks.postgres_types import converted
 from tideline.domain.columns import ColumnType
 
@@ -25,9 +23,6 @@ Batches = Iterator[pa.RecordBatch]
 
 WINNER = pa.schema([("task", pa.int64()), ("n_rows", pa.int64())])
 """What a staging task returns; Spark keeps the one of the winner of each partition."""
-_OF_A_ROW = ("22", "23", "38", "39", "44", "54", "P0")
-"""Classes of SQLSTATE that are a row's fault and no server's trouble: data, constraints, what a function in a check raises, limits such as a text
-that is nested too deep for `jsonb`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +62,14 @@ class Decoding:
         for batch in batches:
             raw = kafka_column(batch)
             decoded = decode(batch.column("value"))
-            recorder.reject("decode", raw.take(pa.array(decoded.rejected, pa.int64())), decoded.rejected.values())
+            rejected = [raw.take(pa.array(decoded.rejected, pa.int64()))]
+            recorder.reject("decode", rejected[0], decoded.rejected.values())
             table = decoded.table.append_column("kafka", raw.take(decoded.kept) if decoded.rejected else raw)
-            passed, refused = self._transform(table, recorder)
-            recorder.count(raw, n_rejected=len(decoded.rejected) + refused, passed=passed)
+            passed, refusals = self._transform(table)
+            for refusal in refusals:
+                rejected.append(refusal.row.column("kafka").combine_chunks())
+                recorder.reject("transform", rejected[-1], [refusal.reason])
+            recorder.count(raw, rejected=rejected, passed=passed)
             yield from passed
 
     def _given(self, table: pa.Table) -> pa.Table:
@@ -78,13 +77,10 @@ class Decoding:
         fitting = given if given.schema.equals(self.rows) else given.select(self.rows.names).cast(self.rows)
         return as_they_came(fitting, table.column("kafka").combine_chunks())
 
-    def _transform(self, table: pa.Table, recorder: Recorder) -> tuple[list[pa.Table], int]:
+    def _transform(self, table: pa.Table) -> tuple[list[pa.Table], list[Refusal]]:
         if self.records is None:
-            return [table], 0
-        passed, refusals = isolate(table, self._given, (Exception,), suspect="`records` of transform.py")
-        for refusal in refusals:
-            recorder.reject("transform", refusal.row.column("kafka").combine_chunks(), [refusal.reason])
-        return passed, len(refusals)
+            return [table], []
+        return isolate(table, self._given, (Exception,), suspect="`records` of transform.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,16 +104,21 @@ class Staging:
         """
         task = TaskContext.get().taskAttemptId()
         n_rows = 0
-        with closing(adbc.connect(self.place.ledger_url, autocommit=True)) as connection:
-
-            def copy(part: pa.Table) -> int:
-                return self._copy(connection, self._fit(part, task))
-
+        with Copier(self.place.ledger_url, self.table, self.target.table) as copier:
             for table in tables:
-                staged, refusals = isolate(table, copy, (RefusedError,), suspect=None)
-                n_rows += sum(staged)
-                for refusal in refusals:
-                    recorder.reject("store", refusal.row.column("kafka").combine_chunks(), [refusal.reason])
+                fitting, misfits = isolate(
+                    table, lambda part: (part, self._fit(part, task)), (RefusedError,), suspect=None
+                )
+                for misfit in misfits:
+                    recorder.reject("store", misfit.row.column("kafka").combine_chunks(), [misfit.reason])
+                if not fitting:
+                    continue
+                came, rows = (pa.concat_tables(parts) for parts in zip(*fitting, strict=True))
+                n_staged, refused = copier.copy(rows)
+                n_rows += n_staged
+                if refused:
+                    kafka = came.column("kafka").combine_chunks().take(pa.array(refused, pa.int64()))
+                    recorder.reject("store", kafka, refused.values())
         return pa.record_batch({"task": [task], "n_rows": [n_rows]}, schema=WINNER)
 
     def _fit(self, table: pa.Table, task: int) -> pa.Table:
@@ -137,38 +138,6 @@ class Staging:
         columns[STAGED_STREAM] = stream_ids(kafka, self.place.streams)
         columns[STAGED_TASK] = pa.repeat(pa.scalar(task, pa.int64()), len(table))
         return pa.table(columns)
-
-    def _copy(self, connection: adbc.Connection, rows: pa.Table) -> int:
-        """COPY all of the rows or, where the table refuses one, none of them.
-
-        Raises:
-            RefusedError: The table refused a row. A connection that is lost is none of the row's fault, and stays what it was.
-        """
-        try:
-            with connection.cursor() as cursor:
-                cursor.adbc_ingest(self.table, rows, mode="append", db_schema_name=STAGING_SCHEMA)
-        except adbc.Error as error:
-            if not _of_a_row(error):
-                raise
-            # By the name of the table that people know: the same fault gives the same reason in every batch.
-            raise RefusedError(_server_words(str(error)).replace(self.table, self.target.table)) from error
-        return len(rows)
-
-
-class RefusedError(Exception):
-    """A row that its table cannot hold."""
-
-
-def _of_a_row(error: adbc.Error) -> bool:
-    return isinstance(error, adbc.DataError | adbc.IntegrityError) or (error.sqlstate or "")[:2] in _OF_A_ROW
-
-
-def _server_words(text: str) -> str:
-    """What the server said, and about which column, without what the driver says around it."""
-    said = re.search(r"ERROR:\s+(.*)", text)
-    column = re.search(r"COPY .+, line \d+, column ([^:\n]+)", text)
-    where = f"column {column[1]}: " if column else ""
-    return where + (said[1] if said else text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

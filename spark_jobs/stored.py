@@ -1,17 +1,20 @@
 """The records of a re-drive, from the bytes that were kept when they were rejected. Kafka need not hold them any more.
 
-Rejects that are gone since are not there: what was read is counted, and publishing compares. Owns no decision: the ledger has chosen.
+Each task puts down which rejects it has read, and publishing settles these and no others. Owns no decision: the ledger has chosen.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import psycopg2.errors
 import pyarrow as pa
+from psycopg2.extras import DictRow
 from psycopg2.sql import SQL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.transforms import KAFKA
+from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
 
@@ -52,7 +55,7 @@ def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt)
         for row in rows
     )
     numbers = spark.range(0, len(slices), 1, max(1, len(slices)))
-    stored = Stored(ledger_url=ledger_url, batch_id=attempt.batch_id, slices=slices)
+    stored = Stored(ledger_url=ledger_url, attempt=attempt, slices=slices)
     return numbers.mapInArrow(stored, from_arrow_schema(pa.schema(list(KAFKA))))
 
 
@@ -61,7 +64,7 @@ class Stored:
     """Numbers of slices -> their records. Runs in the executors' Python."""
 
     ledger_url: str = field(repr=False)  # holds a password
-    batch_id: int
+    attempt: Attempt
     slices: tuple[Slice, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,11 +74,8 @@ class Stored:
                 yield self._records(self.slices[number])
 
     def _records(self, part: Slice) -> pa.RecordBatch:
-        with Ledger(self.ledger_url, actor="spark task") as ledger, ledger.transaction():
-            rows = ledger.rows_of(
-                SQL(statement("spark_jobs", "read_rejects.sql")),
-                {"batch_id": self.batch_id, "stream_id": part.stream_id, "start": part.start, "end": part.end},
-            )
+        with Ledger(self.ledger_url, actor="spark task") as ledger:
+            rows = read_slice(ledger, self.attempt, part.stream_id, part.start, part.end)
         columns = {
             "topic": [part.topic] * len(rows),
             "partition": [part.partition] * len(rows),
@@ -92,3 +92,27 @@ class Stored:
             pa.array(columns[of.name], pa.int64() if of.name == "timestamp" else of.type).cast(of.type) for of in KAFKA
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(KAFKA)))
+
+
+def read_slice(ledger: Ledger, attempt: Attempt, stream_id: int, start: int, end: int) -> list[DictRow]:
+    """Rejects that a re-drive takes within `[start, end)` of a stream and that are still there; puts down which ones they are.
+
+    Raises:
+        RetryableError: A task has read the slice before for this attempt, and has found other rejects: it may be its rows that are staged.
+    """
+    bound = {
+        "batch_id": attempt.batch_id,
+        "attempt_id": attempt.attempt_id,
+        "stream_id": stream_id,
+        "start": start,
+        "end": end,
+    }
+    try:
+        with ledger.transaction():
+            return ledger.rows_of(SQL(statement("spark_jobs", "read_rejects.sql")), bound)
+    except psycopg2.errors.RestrictViolation as error:
+        raise RetryableError(
+            f"{attempt}: rejects of stream {stream_id} from offset {start} on were read twice, and were others the second time",
+            next_step="run the task again",
+            entry="rejects-have-changed",
+        ) from error

@@ -3,14 +3,16 @@
 An event of the first is one batch, told once, with its ranges and counts. An event of the second is a hint and says nothing about offsets.
 """
 
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 from pydantic import JsonValue
 
 from tideline.airflow_trigger import NewRecordsTrigger
-from tideline.ledger.publications import Publication
+from tideline.ledger.publications import Announcer, Publication
 
 REPLAYED = "replayed batches"
 _CLOCKS_APART = timedelta(hours=1)
@@ -29,25 +31,35 @@ def incoming(pipeline: str) -> Asset:
 
 
 def batches(name: str) -> AssetAlias:
-    """The outlet of `advance`: an asset there gets one event of each task that succeeds, but through an alias any number, also none."""
+    """The outlet of a task that announces: an asset there gets one event of each task that succeeds, but through an alias any number, also none."""
     return AssetAlias(name)
 
 
-def announce(context: Any, pipeline: str, published: list[Publication]) -> list[int]:
-    """Give the asset one event for each batch that has none yet; returns those batches.
+class Events:
+    """What Airflow knows of the events of a pipeline's asset, asked from within a task that has the asset as an inlet."""
 
-    Airflow keeps the events together with the task's success: a try that fails has told nothing. One that is cleared and succeeds again would
-    tell everything again, so events that are there are left out.
-    """
-    if not published:
-        return []
+    def __init__(self, context: Any, pipeline: str) -> None:
+        self._context = context
+        self._asset = output(pipeline)
+
+    def may_succeed(self, announcer: Announcer) -> bool:
+        """Whether a task is running. Of one that is not, the API server accepts no events any more: each try has an id of its own."""
+        states = self._context["ti"].get_task_states(
+            dag_id=announcer.dag_id, run_ids=[announcer.run_id], task_ids=[announcer.task_id]
+        )
+        return bool(states.get(announcer.run_id, {}).get(announcer.task_id) == "running")
+
+    def announced(self, since: datetime) -> set[UUID]:
+        """The attempts that stand in events of `since` or later."""
+        events = self._context["inlet_events"][self._asset].after((since - _CLOCKS_APART).isoformat())
+        return {UUID(event.extra["attempt"]) for event in events if "attempt" in (event.extra or {})}
+
+
+def announce(context: Any, pipeline: str, publications: Iterable[Publication]) -> None:
+    """Give the asset one event for each batch, once this task has succeeded: Airflow keeps them together with the success, or none."""
     (alias,) = context["outlets"]
-    since = min(publication.published_at for publication in published) - _CLOCKS_APART
-    told = {(event.extra or {}).get("batch") for event in context["inlet_events"][alias].after(since.isoformat())}
-    new = [publication for publication in published if publication.batch_id not in told]
-    for publication in new:
+    for publication in publications:
         context["outlet_events"][alias].add(output(pipeline), extra=_extra(pipeline, publication))
-    return [publication.batch_id for publication in new]
 
 
 def wake(context: Any, pipeline: str) -> None:
@@ -61,6 +73,7 @@ def _extra(pipeline: str, publication: Publication) -> dict[str, JsonValue]:
     return {
         "pipeline": pipeline,
         "batch": publication.batch_id,
+        "attempt": str(publication.attempt),
         "kind": str(publication.kind),
         "ranges": [
             {

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, get_parsing_context
 
-from tideline import airflow_assets
+from tideline import airflow_assets, pipelines
 from tideline.airflow_params import ingest_params, replay_params
 from tideline.pipelines import Broken, Pipeline
 
@@ -18,7 +18,8 @@ _WAKING_RUNS = 2
 """Of a pipeline that new records wake: one run writes, the next is planned; events that come meanwhile become one more run when there is room."""
 
 _INGEST_DOC = """\
-**plan** reserves batches of offsets in the ledger, **write** loads them with Spark, **advance** moves the heads over what is published.
+**plan** reserves batches of offsets in the ledger, **write** loads them with Spark, **advance** moves the heads over what is published, and
+**announce** makes an event of each batch.
 Each may be cleared at any time, by anybody: a run that is cleared gets the same batches again.
 
 Trigger it without changing anything to load what is new. The form also takes a window of time, ranges of offsets, a batch, or rejected records.
@@ -41,6 +42,15 @@ _UPKEEP_DOC = """\
 Once a day, for each pipeline: drops what dead attempts have put aside, gives up claims that nobody holds any more, and deletes history that is older
 than the declaration keeps. Never what says which offsets are loaded. The log of each task says what it did.
 """
+
+
+def parsed_now() -> list[Pipeline | Broken]:
+    """Return the pipelines whose DAGs Airflow asks for: all of them, but only its own where a task is about to run.
+
+    Each task parses its DAG file anew. With hundreds of declarations that would cost it more than its work.
+    """
+    dag_id = get_parsing_context().dag_id
+    return pipelines.declared(chosen=lambda name: dag_id is None or _dag_id(name) == dag_id)
 
 
 def ingest_dag(declared: Pipeline | Broken) -> DAG:
@@ -93,7 +103,11 @@ def upkeep_dag() -> DAG:
 
 def name_of(declared: Pipeline | Broken) -> str:
     """The id under which Airflow knows a pipeline: its name, where that can be one. The name itself may be the mistake in a declaration."""
-    name = re.sub(r"[^\w.-]", "_", declared.name, flags=re.ASCII)
+    return _dag_id(declared.name)
+
+
+def _dag_id(folder_name: str) -> str:
+    name = re.sub(r"[^\w.-]", "_", folder_name, flags=re.ASCII)
     return f"{name}_declaration" if name in _OWN else name
 
 

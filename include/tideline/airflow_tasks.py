@@ -5,13 +5,13 @@ Only ids travel by XCom. No secret is on a command line or in a rendered templat
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import AssetAlias, get_current_context, task
+from airflow.sdk import AssetAlias, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from tideline import airflow_assets, flow, pipelines, settings, trigger_form
@@ -19,32 +19,45 @@ from tideline.airflow_dags import name_of
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.kafka import Broker
 from tideline.ledger.connection import Ledger
+from tideline.ledger.publications import Announcer
 from tideline.ledger.reservations import Run
+from tideline.ledger.versions import require_current
 from tideline.pipelines import Broken, Pipeline
 from tideline.trigger_form import Asked, Triggered
 
 log = logging.getLogger(__name__)
 
 _LASTING = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
+_WRITE_MARGIN = timedelta(minutes=15)
+"""For what comes before the first claim and after the last publish. A timeout here ends what could not end itself."""
 # Rendered by Airflow when a task of the DAG `replay` begins.
 _CHOSEN = "{{ params.pipeline }}"
 
 
 def ingest(declared: Pipeline | Broken) -> None:
-    """The tasks of a pipeline's own DAG."""
+    """The tasks of a pipeline's own DAG. A declaration with mistakes publishes nothing, and its name need not be one that an asset may have."""
     outlet = airflow_assets.batches(f"{declared.name} batches")
-    plan(declared.name) >> write(declared.name) >> _advancing(outlet)(declared.name)
+    written = plan(declared.name) >> write(declared.name)
+    written >> _advancing(outlet)(declared.name)
+    if isinstance(declared, Pipeline):
+        written >> _announcing(outlet, [declared])(declared.name)
 
 
-def replay() -> None:
-    """The same three for the pipeline that the form names."""
+def replay(declared: Iterable[Pipeline | Broken]) -> None:
+    """The same for the pipeline that the form names."""
     outlet = airflow_assets.batches(airflow_assets.REPLAYED)
-    plan_replay(_CHOSEN) >> write(_CHOSEN) >> _advancing(outlet)(_CHOSEN)
+    written = plan_replay(_CHOSEN) >> write(_CHOSEN)
+    written >> _advancing(outlet)(_CHOSEN)
+    written >> _announcing(outlet, declared)(_CHOSEN)
 
 
 def upkeep(declared: Pipeline | Broken) -> None:
     """The one task in which a pipeline is tidied up; that of a broken declaration fails, and the others run."""
-    keep_up.override(task_id=name_of(declared))(declared.name)
+    assets: dict[str, Any] = {}
+    if isinstance(declared, Pipeline):
+        outlet = airflow_assets.batches(f"{declared.name} batches")
+        assets = {"inlets": [airflow_assets.output(declared.name)], "outlets": [outlet]}
+    keep_up.override(task_id=name_of(declared), **assets)(declared.name)
 
 
 @task(task_id="plan")
@@ -79,6 +92,16 @@ def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[i
 class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not followed: the class has no type here
     """spark-submit, which knows only one kind of failure; the job's exit code tells what another try cannot change."""
 
+    def pre_execute(self, context: Any) -> None:
+        """Bound the task by what its batches may take; which batches, and of which pipeline, only the rendered arguments say."""
+        super().pre_execute(context)
+        given = dict(argument.removeprefix("--").split("=", 1) for argument in self.application_args)
+        with _failing_for_people():
+            limits = pipelines.load_named(given["pipeline"]).limits
+        # Once more for a batch that another run is writing: that one is waited for.
+        minutes = (len(given["batches"].split(",")) + 1) * limits.timeout_minutes
+        self.execution_timeout = timedelta(minutes=minutes) + _WRITE_MARGIN
+
     def execute(self, context: Any) -> None:
         """Run the job; a declaration, a transform or a table that is wrong fails the task at once, without its retries."""
         try:
@@ -110,16 +133,24 @@ def write(pipeline_name: str) -> WriteBatches:
 
 
 def _advancing(outlet: AssetAlias) -> Any:
-    """The task `advance` of one DAG. The alias is an inlet as well: that is how a task may see which events there are."""
-    return advance.override(inlets=[outlet], outlets=[outlet])
+    """The task `advance` of one DAG, with the outlet through which it may start one more run."""
+    return advance.override(outlets=[outlet])
+
+
+def _announcing(outlet: AssetAlias, declared: Iterable[Pipeline | Broken]) -> Any:
+    """The task `announce` of one DAG. The assets are inlets: that is how a task may see which events there are."""
+    inlets = [airflow_assets.output(each.name) for each in declared if isinstance(each, Pipeline)]
+    return announce.override(inlets=inlets, outlets=[outlet])
 
 
 @task(task_id="advance")
 def advance(pipeline_name: str) -> None:
-    """Move the heads over what is published, fail unless every batch of this run is through, and tell who waits for the pipeline's asset."""
+    """Move the heads over what is published, and fail unless every batch of this run is through."""
     context = get_current_context()
     with _failing_for_people(), _ledger(context) as ledger:
         pipeline = pipelines.load_named(pipeline_name)
+        planned = context["ti"].xcom_pull(task_ids="plan") or []
+        flow.check_given(ledger, pipeline_name, _run(context), planned)
         try:
             advanced = flow.advance(ledger, pipeline_name, _run(context))
         finally:  # also where a stopped stream fails the run: the others have moved
@@ -129,20 +160,44 @@ def advance(pipeline_name: str) -> None:
             pipeline_name,
             ", ".join(map(str, advanced)) or "none: they had moved before",
         )
-        published = flow.published_by(ledger, pipeline_name, _run(context))
-        told = airflow_assets.announce(context, pipeline_name, published)
         if pipeline.wake_on_records and flow.is_behind(ledger, Broker(pipeline.source), pipeline_name):
             airflow_assets.wake(context, pipeline_name)
             log.info("%s: there are more records than this run has loaded: one more run is asked for", pipeline_name)
-    log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, told)) or "none")
+
+
+# Beside `advance` and not behind it: whatever became of this run, and of others, what is published is announced. The run fails with `advance`.
+@task(task_id="announce", trigger_rule=TriggerRule.ALL_DONE)
+def announce(pipeline_name: str) -> None:
+    """Tell who waits for the pipeline's asset of each batch that is published and was not announced yet; skipped when there is none."""
+    context = get_current_context()
+    with _failing_for_people(), _ledger(context) as ledger:
+        announced = _announce(context, ledger, pipeline_name)
+    log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, announced)) or "none")
+    if not announced:
+        raise AirflowSkipException(f"{pipeline_name}: every batch that is published has been announced")
+
+
+def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
+    pipelines.load_named(pipeline_name)  # the asset of a declaration with mistakes is no inlet
+    ti = context["ti"]
+    announcer = Announcer(dag_id=ti.dag_id, run_id=ti.run_id, task_id=ti.task_id)
+    events = airflow_assets.Events(context, pipeline_name)
+    publications = flow.announce(ledger, pipeline_name, announcer, events)
+    airflow_assets.announce(context, pipeline_name, publications)
+    return [publication.batch_id for publication in publications]
 
 
 @task
 def keep_up(pipeline_name: str) -> None:
-    """Tidy up after one pipeline, and log each thing that was done."""
-    with _failing_for_people(), _ledger(get_current_context()) as ledger:
-        for line in flow.upkeep(ledger, pipelines.load_named(pipeline_name)) or [f"{pipeline_name}: nothing to do"]:
-            log.info(line)
+    """Tidy up after one pipeline, announce what no run of it has announced, and log each thing that was done."""
+    context = get_current_context()
+    with _failing_for_people(), _ledger(context) as ledger:
+        done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
+        announced = _announce(context, ledger, pipeline_name)
+    if announced:
+        done.append(f"{pipeline_name}: asset events for batches {', '.join(map(str, announced))}")
+    for line in done or [f"{pipeline_name}: nothing to do"]:
+        log.info(line)
 
 
 def _show_heads(ledger: Ledger, pipeline: Pipeline) -> None:
@@ -172,6 +227,7 @@ def _run(context: Any) -> Run:
 def _ledger(context: Any) -> Iterator[Ledger]:
     ti = context["ti"]
     with Ledger(settings.ledger_url(), actor=f"{ti.dag_id} {ti.run_id} {ti.task_id} try {ti.try_number}") as ledger:
+        require_current(ledger)
         yield ledger
 
 

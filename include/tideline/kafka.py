@@ -1,27 +1,29 @@
 """What the brokers say about a pipeline's topics: identity, oldest offset, end, offset at a time.
 
-Never reads a record, joins a group or decides anything. `tideline.flow` calls it when it plans and again before it
-publishes; after that it shows the heads to those who watch consumer groups.
+Never joins a group or decides anything, and of records it sees only when and under which leader they were written.
+`tideline.flow` calls it when it plans and again before it publishes; after that it shows the heads to those who watch
+consumer groups.
 """
 
 import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicCollection, TopicPartition
-from confluent_kafka.admin import ConfigEntry, ConfigResource, OffsetSpec, TopicDescription
+from confluent_kafka.admin import ConfigEntry, ConfigResource, ListOffsetsResultInfo, OffsetSpec, TopicDescription
 
 from tideline.declaration import Source
-from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.facts import FoundOffset, PartitionFacts, Place, RecordFacts, TopicFacts
+from tideline.domain.timestamps import milliseconds
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka_connection import TIMEOUT_S, Connection
+from tideline.kafka_records import records_from
+from tideline.kafka_settings import client_settings
 
 log = logging.getLogger(__name__)
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Broker:
@@ -97,19 +99,28 @@ class Broker:
         gone = [name for name in names if name not in described]
         return self._connection.missing(gone) if gone else {}
 
-    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, int]:
+    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, FoundOffset]:
         """By partition, the first offset whose record's timestamp is `when` or later, at most the last stable offset.
 
-        Where there is no such record it is the last stable offset. `when` has a zone; Kafka counts whole milliseconds.
+        Where there is no such record it is the last stable offset. Producers write timestamps: one of the future is as late as any time that is
+        asked for. `when` has a zone; Kafka counts whole milliseconds.
         """
         # A listing does not tell a missing topic from a missing leader.
         led_partitions(self._connection.results(self._describe([topic]))[topic])
         asked = [TopicPartition(topic, partition) for partition in partitions]
         # The end first: asked afterwards, it could lie past a late enough record that arrived after the search.
         ends = self._listed(asked, OffsetSpec.latest())
-        milliseconds = max(0, -((_EPOCH - when) // timedelta(milliseconds=1)))
-        found = self._listed(asked, OffsetSpec.for_timestamp(milliseconds))
-        return {p.partition: end if found[p] < 0 else min(found[p], end) for p, end in ends.items()}
+        found = self._listed(asked, OffsetSpec.for_timestamp(milliseconds(when)))
+        return {
+            p.partition: FoundOffset(offset=found[p].offset, timestamp=found[p].timestamp)
+            if 0 <= found[p].offset < end.offset
+            else FoundOffset(offset=end.offset)
+            for p, end in ends.items()
+        }
+
+    def records_from(self, starts: Mapping[Place, int], count: int) -> dict[Place, list[RecordFacts]]:
+        """The first `count` records at or behind each offset; fewer where the log ends. The other questions are quicker."""
+        return records_from(client_settings(self._source), starts, count, seconds=TIMEOUT_S)
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         """Show offsets to those who watch consumer groups: `heads` by topic and partition, higher or lower than before.
@@ -149,17 +160,26 @@ class Broker:
         futures = self._admin.describe_topics(TopicCollection(topics), request_timeout=TIMEOUT_S)
         return futures
 
-    def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+    def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionFacts]:
         """The log start and the last stable offset of each, without topics that have been deleted since."""
         asked = list(partitions)
         # In this order the end is never below the start, whatever retention deletes in between.
         starts = self._connection.existing(self._list(asked, OffsetSpec.earliest()))
         ends = self._connection.existing(self._list(asked, OffsetSpec.latest()))
-        return {p: (starts[p].offset, ends[p].offset) for p in starts.keys() & ends.keys()}
+        return {
+            p: PartitionFacts(
+                partition=p.partition,
+                log_start=starts[p].offset,
+                end=ends[p].offset,
+                leader_epoch=ends[p].leader_epoch,
+            )
+            for p in starts.keys() & ends.keys()
+        }
 
-    def _listed(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        found = self._connection.results(self._list(partitions, spec))
-        return {p: info.offset for p, info in found.items()}
+    def _listed(
+        self, partitions: list[TopicPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        return self._connection.results(self._list(partitions, spec))
 
     def _list(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, Future[Any]]:
         futures: dict[TopicPartition, Future[Any]] = self._admin.list_offsets(
@@ -191,9 +211,9 @@ def _retention_ms(settings: Mapping[str, ConfigEntry]) -> int | None:
     return milliseconds if milliseconds >= 0 else None
 
 
-def _partition_facts(topic: str, bounds: Mapping[TopicPartition, tuple[int, int]]) -> tuple[PartitionFacts, ...]:
-    mine = sorted((p.partition, found) for p, found in bounds.items() if p.topic == topic)
-    return tuple(PartitionFacts(partition=number, log_start=start, end=end) for number, (start, end) in mine)
+def _partition_facts(topic: str, bounds: Mapping[TopicPartition, PartitionFacts]) -> tuple[PartitionFacts, ...]:
+    mine = [facts for place, facts in bounds.items() if place.topic == topic]
+    return tuple(sorted(mine, key=lambda facts: facts.partition))
 
 
 def topic_uuid(topic: TopicDescription) -> UUID:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.kafka_settings import client_settings
+from tideline.withholding import without
 
 TIMEOUT_S = 10
 _FORBIDDEN = {
@@ -41,6 +42,7 @@ class Connection:
     def __init__(self, source: Source) -> None:
         settings = client_settings(source)
         self.servers = settings["bootstrap.servers"]
+        self._secrets = source.secrets()
         self._errors: dict[int, KafkaError] = {}
         # Its own log is off: it repeats each failed connection many times a second, and what matters arrives here.
         own = {"log_level": 0, "error_cb": partial(_remember, self._errors)}
@@ -48,10 +50,10 @@ class Connection:
             self.admin = AdminClient({**settings, **own})
         except KafkaException as error:  # such as a CA file that is not there
             raise FatalError(
-                f"brokers {self.servers}: the connection settings do not work: {error.args[0].str()}",
+                f"brokers {self.servers}: the connection settings do not work: {self._said(error.args[0])}",
                 next_step="correct source.security in the declaration, or the file that it names",
                 entry="kafka-refuses",
-            ) from error
+            ) from (error if self._said(error.args[0]) == error.args[0].str() else None)
 
     def results(self, futures: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
         """What each future holds, once all are done. Keys are topics, partitions of them, or groups."""
@@ -127,22 +129,26 @@ class Connection:
         if error.code() in _FORBIDDEN:
             kind = "group" if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED else "topic"
             return FatalError(
-                f"brokers {self.servers}, {kind} {name}: not permitted: {error.str()}",
+                f"brokers {self.servers}, {kind} {name}: not permitted: {self._said(error)}",
                 next_step=_FORBIDDEN[error.code()],
                 entry="kafka-refuses",
             )
         if refusal := self._errors.get(_UNTRUSTED):
             return self._refused(refusal)
-        causes = "; ".join(cause.str() for cause in (error, *self._errors.values()))
+        causes = "; ".join(self._said(cause) for cause in (error, *self._errors.values()))
         return RetryableError(
             f"brokers {self.servers} could not answer: {causes}",
             next_step="check that they run and can be reached from here; the task tries again by itself",
             entry="kafka-does-not-answer",
         )
 
+    def _said(self, error: KafkaError) -> str:
+        """The client's own words, which quote settings that it cannot use."""
+        return without(error.str(), self._secrets)
+
     def _refused(self, error: KafkaError) -> FatalError:
         return FatalError(
-            f"brokers {self.servers} refused the connection: {error.str()}",
+            f"brokers {self.servers} refused the connection: {self._said(error)}",
             next_step="correct source.security in the declaration, or the variables and files that it names",
             entry="kafka-refuses",
         )

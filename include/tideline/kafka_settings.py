@@ -73,9 +73,9 @@ def _quoted(text: str) -> str:
 def _pem(key: str, path: str) -> str:
     try:
         return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise FatalError(
-            f"source.security.{key}: expected a readable PEM file at {path}, found: {type(error).__name__}",
-            next_step="correct the path, or the file's permissions for the account that runs the task",
+            f"source.security.{key}: expected the path of a readable PEM file, found: {type(error).__name__}",
+            next_step="correct the path, or the file's permissions for the account that runs the task; it is not shown: it may be a key",
             entry="kafka-refuses",
-        ) from error
+        ) from None  # the error names the path

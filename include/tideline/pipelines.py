@@ -6,6 +6,7 @@ the DAG files call it each time Airflow parses them, and so do the CLI, the plan
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from tideline import settings
-from tideline.declaration import Declaration, Pipeline
+from tideline.declaration import Declaration, Pipeline, Section
+from tideline.declaration.sections import FromEnvironment
+from tideline.declaration.security import Security
 from tideline.errors import FatalError
 
 __all__ = ["Broken", "Pipeline", "declared", "load", "load_named"]
@@ -37,9 +40,9 @@ class Broken:
     error: FatalError
 
 
-def declared() -> list[Pipeline | Broken]:
-    """Every folder of the pipelines folder, in order of name. Names that begin with `.` or `_` are passed over."""
-    return [_load_or_broken(folder) for folder in _folders()]
+def declared(*, chosen: Callable[[str], bool] = lambda _: True) -> list[Pipeline | Broken]:
+    """Return every pipeline whose folder's name is `chosen`, in order of name. Names that begin with `.` or `_` are skipped."""
+    return [_load_or_broken(folder) for folder in _folders() if chosen(folder.name)]
 
 
 def load_named(name: str) -> Pipeline:
@@ -125,8 +128,9 @@ def _parse(path: Path) -> Any:
         raise _mistake(f"{_shown(path)}: expected the pipeline's declaration, found {error.strerror}") from error
     except DuplicateKeyError as error:
         key = re.match(r'found duplicate key "(\w+)"', error.problem)
+        known = key and key[1] in _keys(Declaration)
         raise _mistake(
-            f"{_at(path, error.problem_mark.line)}: {key[1] if key else 'a key'}: the same key twice"
+            f"{_at(path, error.problem_mark.line)}: {key[1] if key and known else 'a key'}: the same key twice"
         ) from None
     except MarkedYAMLError as error:
         raise _mistake(f"{_at(path, error.problem_mark.line)}: not YAML: {_unquoted(error.problem)}") from None
@@ -139,9 +143,21 @@ def _worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
     found: dict[tuple[Any, ...], tuple[int, str]] = {}
     for detail in error.errors(include_url=False):
         keys, line, value = _located(raw, detail)
-        where = ".".join(map(str, keys)) or "the file"
+        where = ".".join(_named(keys)) or "the file"
         found.setdefault(keys, (line, f"{_at(path, line)}: {where}: {_text(keys, value, detail)}"))
     return [text for _, text in sorted(found.values())]
+
+
+def _named(keys: tuple[Any, ...]) -> Iterator[str]:
+    """The keys as they are shown. One that nobody knows in the section of the passwords may be a secret."""
+    for number, key in enumerate(keys):
+        secret = _is_secret(keys[:number]) and key not in {*Security.model_fields, *FromEnvironment.model_fields}
+        yield "…" if secret else str(key)
+
+
+def _is_secret(keys: tuple[Any, ...]) -> bool:
+    """Whether what stands there is not to be shown."""
+    return keys[:2] == ("source", "security") or "password" in str(keys)
 
 
 def _located(raw: Any, detail: ErrorDetails) -> tuple[tuple[Any, ...], int, Any]:
@@ -163,7 +179,7 @@ def _text(keys: tuple[Any, ...], found: Any, detail: ErrorDetails) -> str:
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"])
     if detail["type"] == "invalid_key":
-        return f"expected keys that are text, found the key {detail['loc'][-1]}"
+        return f"expected keys that are text, found the key {'…' if _is_secret(keys) else detail['loc'][-1]}"
     section: Any = Declaration
     expected = "a mapping"
     for key in keys:
@@ -180,7 +196,7 @@ def _text(keys: tuple[Any, ...], found: Any, detail: ErrorDetails) -> str:
 def _rendered(keys: tuple[Any, ...], found: Any) -> str:
     if found is _NOTHING:
         return "nothing"
-    if "password" in str(keys):
+    if _is_secret(keys):
         return "a value that is not shown: it may be a secret"
     if isinstance(found, dict | list):
         return "a mapping" if isinstance(found, dict) else "a list"
@@ -192,7 +208,16 @@ def _mistake(problem: str) -> FatalError:
 
 
 def _unquoted(problem: str) -> str:
-    return re.sub(r"'[^']*'|\"[^\"]*\"", "…", problem)
+    """Without all that lies between the first quotation mark and the last one: what is quoted may hold some itself."""
+    return re.sub(r"['\"].*['\"]", "…", problem, flags=re.DOTALL)
+
+
+def _keys(section: type[Section]) -> set[str]:
+    """All keys that are known in a section and below it."""
+    below = (field.annotation for field in section.model_fields.values())
+    return {*section.model_fields}.union(
+        *(_keys(one) for one in below if isinstance(one, type) and issubclass(one, Section))
+    )
 
 
 def _at(path: Path, line: int) -> str:

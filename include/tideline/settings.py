@@ -2,10 +2,13 @@
 
 import getpass
 import os
+import re
 import socket
 from pathlib import Path
 
 from tideline.errors import FatalError
+
+_WEB_ADDRESS = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s@?#]*)?")
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -14,9 +17,15 @@ def required(name: str, why: str) -> str:
     """The value of environment variable `name`.
 
     Raises:
-        FatalError: It is not set, or empty.
+        FatalError: It is not set, empty, or no text.
     """
     value = os.environ.get(name, "")
+    if any("\ud800" <= character <= "\udfff" for character in value):  # what is no UTF-8, as Python reads it
+        raise FatalError(
+            f"environment variable {name} holds bytes that are no UTF-8; it holds {why}",
+            next_step=f"set {name} anew and run again; what it holds is not shown",
+            entry="environment",
+        )
     if not value:
         raise FatalError(
             f"environment variable {name} is not set; it holds {why}",
@@ -57,12 +66,19 @@ def airflow() -> tuple[str, str, str] | None:
     """Where people's commands start DAG runs: address, user and password; None where nothing is configured.
 
     Raises:
-        FatalError: Some of it is configured.
+        FatalError: Only some of it is configured, or the address is none.
     """
     if not os.environ.get("TIDELINE_AIRFLOW_URL"):
         return None
+    url = required("TIDELINE_AIRFLOW_URL", "the address of Airflow")
+    if not _WEB_ADDRESS.fullmatch(url):  # it is shown to people, and a password may be in it
+        raise FatalError(
+            "environment variable TIDELINE_AIRFLOW_URL: expected http(s)://host[:port][/path] without user and password, found something else",
+            next_step="correct it; what it holds is not shown. User and password have variables of their own",
+            entry="environment",
+        )
     return (
-        required("TIDELINE_AIRFLOW_URL", "the address of Airflow"),
+        url,
         required("TIDELINE_AIRFLOW_USERNAME", "the user in whose name Airflow is asked"),
         required("TIDELINE_AIRFLOW_PASSWORD", "that user's password"),
     )

@@ -1,8 +1,14 @@
--- A replay takes the place of what the output holds of its ranges, whichever batch had put it there. What lies beside them stays.
+-- A replay takes the place of what its pipeline has put into the output of its ranges. What lies beside them stays, and so does every row of another
+-- pipeline that writes this table. The batches come first, by an index: looked up row by row they cost more than the delete.
 WITH ranges AS MATERIALIZED (
-    SELECT topic_id, partition, lower(offsets) AS start_offset, upper(offsets) AS end_offset
+    SELECT stream_id, topic_id, partition, offsets, lower(offsets) AS start_offset, upper(offsets) AS end_offset
     FROM tideline.batch_range JOIN tideline.stream USING (stream_id)
     WHERE batch_id = %(batch_id)s
+), ours AS MATERIALIZED (
+    SELECT o.batch_id FROM ranges r, tideline.reserving(r.stream_id, r.offsets) o
+    UNION
+    SELECT o.batch_id FROM ranges r, tideline.replaying(r.stream_id, r.offsets) o
 )
 DELETE FROM {target} t USING ranges r
-WHERE t.kafka_topic_id = r.topic_id AND t.kafka_partition = r.partition AND t.kafka_offset >= r.start_offset AND t.kafka_offset < r.end_offset;
+WHERE t.kafka_topic_id = r.topic_id AND t.kafka_partition = r.partition AND t.kafka_offset >= r.start_offset AND t.kafka_offset < r.end_offset
+  AND t.tideline_batch IN (SELECT batch_id FROM ours);

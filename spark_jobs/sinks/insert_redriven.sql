@@ -1,10 +1,10 @@
--- Rows of a re-drive become output of the batches that had rejected their records. Only where the reject is still there: without it a replay has
--- read the record again, and the row stays behind and is missed. Rejects stay locked until the end, so that none goes after its row was inserted.
+-- Rows of a re-drive become output of the batches that had rejected their records. Only those of rejects that the attempt has read, each by its identity;
+-- a row of another record stays behind and is missed. Publishing has locked the rejects before: none goes after its row was inserted.
 WITH rejects AS MATERIALIZED (
     SELECT reject.stream_id, reject.kafka_offset, reject.batch_id
-    FROM tideline.reject JOIN tideline.redrive USING (stream_id, kafka_offset)
-    WHERE redrive.batch_id = %(batch_id)s
-    ORDER BY reject.stream_id, reject.kafka_offset FOR UPDATE OF reject
+    FROM tideline.staged_redrive r CROSS JOIN LATERAL unnest(r.offsets, r.rejected_by) AS one (kafka_offset, rejected_by)
+    JOIN tideline.reject ON reject.stream_id = r.stream_id AND reject.kafka_offset = one.kafka_offset AND reject.attempt_id = one.rejected_by
+    WHERE r.attempt_id = %(attempt_id)s
 )
 INSERT INTO {target} ({columns}, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch)
 SELECT {staged_columns}, stream.topic_id, stream.partition, s.kafka_offset, r.batch_id

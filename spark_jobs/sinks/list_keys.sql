@@ -1,6 +1,8 @@
--- The columns of each primary or unique key of a table.
+-- The columns of each primary or unique key of a table that is in force: not of an index over an expression, over some of the rows, or one that
+-- CREATE INDEX CONCURRENTLY has left behind.
 SELECT array_agg(a.attname::text) AS columns
 FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
-WHERE n.nspname = %(schema)s AND c.relname = %(table)s AND i.indisunique AND i.indpred IS NULL
+WHERE n.nspname = %(schema)s AND c.relname = %(table)s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND i.indisvalid AND i.indisready
 GROUP BY i.indexrelid;

@@ -14,6 +14,7 @@ from psycopg2.sql import SQL, Composable, Identifier
 
 from spark_jobs.sinks.postgres_types import Column, misfit
 from tideline.errors import FatalError
+from tideline.ledger import output_tables
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
 from tideline.pipelines import Pipeline
@@ -21,9 +22,12 @@ from tideline.pipelines import Pipeline
 COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
 """Columns that every output table has: the record a row came from, and the batch that wrote it."""
 STAGING_SCHEMA = "tideline_staging"
-STAGED_STREAM, STAGED_TASK = "tideline_stream", "tideline_task"
-"""Columns that staging tables have beside the target's: the stream of a row's record, and the Spark task that staged it."""
-_OURS = (*COORDINATES, STAGED_STREAM, STAGED_TASK)
+STAGED_STREAM, STAGED_TASK, STAGED_ROW = "tideline_stream", "tideline_task", "tideline_row"
+"""Columns beside the target's while rows are staged: the stream of a row's record, the Spark task that stages it, and its number there."""
+OF_A_ROW = ("22", "23", "38", "39", "44", "54", "P0")
+"""Classes of SQLSTATE that are a row's fault and no server's trouble: data, constraints, what a function in a check or a trigger raises, limits such
+as a text that is nested too deep for `jsonb`."""
+_OURS = (*COORDINATES, STAGED_STREAM, STAGED_TASK, STAGED_ROW, "tideline_law")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,19 @@ class Target:
     columns: tuple[Column, ...]
     """The columns that the transform produces, in its order."""
     item: str | None
+    partitioned_by: tuple[str, ...] = ()
+    """Columns of the key behind coordinates and item, by which the table is partitioned."""
+    deferred: tuple[tuple[str, str], ...] = ()
+    """Schema and name of the constraints of its rows that Postgres would check at COMMIT."""
+    referring: tuple[tuple[str, str], ...] = ()
+    """The same of those by which rows of other tables refer to its rows."""
+    refers_to_itself: bool = False
+    """Whether a foreign key of the table leads to the table."""
+
+    @property
+    def name(self) -> str:
+        """As people write it."""
+        return f"{self.schema}.{self.table}"
 
     @property
     def identifier(self) -> Composable:
@@ -46,19 +63,28 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
     """Create the declared table where it is not there, and make sure that what the transform produces fits it.
 
     Raises:
-        FatalError: `target.sql` fails or makes another table, or columns, types or the key do not fit; all of them are named.
+        FatalError: Another pipeline has the table, `target.sql` fails or makes another one, or columns, types or the key do not fit; all of them
+            are named.
     """
     schema, table = pipeline.sink.table.split(".")
     with ledger.transaction():
+        # Once more after the plan: the declaration may name another table since, and another pipeline may have that.
+        output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
         found = _describe(ledger, schema, table)
         if not found:
             _create(ledger, pipeline)
             found = _describe(ledger, schema, table)
-        key_fits = _key_fits(ledger, schema, table, pipeline.sink.item)
+        partitioned_by = _key_fits(ledger, schema, table, pipeline.sink.item)
+        laws = ledger.rows_of(sink_sql("describe_laws"), {"schema": schema, "table": table})[0]
     produced = pa.schema([field for field in produced if field.name != "kafka"])
     problems = _misfits(found, produced)
-    if not key_fits:
-        problems.append(f"no primary or unique key on exactly ({', '.join(_key(pipeline.sink.item))})")
+    if laws["row_security"]:
+        problems.append("row-level security applies to the writer's role: own the table with it, or give it BYPASSRLS")
+    if partitioned_by is None:
+        problems.append(
+            f"no primary or unique key on exactly ({', '.join(_key(pipeline.sink.item))}), or on these with the columns behind them "
+            "that the table is partitioned by"
+        )
     if problems:
         raise FatalError(
             f"{pipeline.name}: table {pipeline.sink.table} does not fit what the transform produces: "
@@ -67,7 +93,16 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
             entry="table-does-not-fit",
         )
     columns = tuple(found[field.name] for field in produced)
-    return Target(schema=schema, table=table, columns=columns, item=pipeline.sink.item)
+    return Target(
+        schema=schema,
+        table=table,
+        columns=columns,
+        item=pipeline.sink.item,
+        partitioned_by=partitioned_by or (),
+        deferred=tuple((name, constraint) for name, constraint in laws["deferred"]),
+        referring=tuple((name, constraint) for name, constraint in laws["referring"]),
+        refers_to_itself=laws["refers_to_itself"],
+    )
 
 
 def _key(item: str | None) -> list[str]:
@@ -82,6 +117,8 @@ def _describe(ledger: Ledger, schema: str, table: str) -> dict[str, Column]:
             type_name=row["type_name"],
             precision=row["precision"],
             scale=row["scale"],
+            length=row["length"],
+            filled=row["filled"],
             required=row["required"],
         )
         for row in rows
@@ -132,9 +169,17 @@ def _misfits(found: Mapping[str, Column], produced: pa.Schema) -> list[str]:
     return problems
 
 
-def _key_fits(ledger: Ledger, schema: str, table: str, item: str | None) -> bool:
-    keys = ledger.rows_of(sink_sql("list_keys"), {"schema": schema, "table": table})
-    return any(sorted(row["columns"]) == sorted(_key(item)) for row in keys)
+def _key_fits(ledger: Ledger, schema: str, table: str, item: str | None) -> tuple[str, ...] | None:
+    """The columns of the table's key that it is partitioned by, beside coordinates and item; None where no key fits."""
+    place, wanted = {"schema": schema, "table": table}, sorted(_key(item))
+    if any(sorted(row["columns"]) == wanted for row in ledger.rows_of(sink_sql("list_keys"), place)):
+        return ()
+    for row in ledger.rows_of(sink_sql("list_partition_keys"), place):
+        # Coordinates first: what is replaced is found by them, in the index of each partition.
+        first, rest = row["columns"][: len(wanted)], row["columns"][len(wanted) :]
+        if sorted(first) == wanted and {*rest} <= {*row["partitioned_by"]}:
+            return tuple(rest)
+    return None
 
 
 def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
@@ -156,23 +201,6 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
             {},
         )
     return name
-
-
-def index_staging(ledger: Ledger, target: Target, name: str) -> None:
-    """Empty a staging table, and give it the target's indexes over values of any length: what they cannot hold is refused where it costs only itself.
-
-    Staged without them first, because they cost time and nearly always hold everything.
-    """
-    staging = Identifier(STAGING_SCHEMA, name)
-    there = ["kafka_offset", *(column.name for column in target.columns)]
-    with ledger.transaction():
-        found = ledger.rows_of(
-            sink_sql("list_indexes"), {"schema": target.schema, "table": target.table, "columns": there}
-        )
-        ledger.run_sql(sink_sql("empty_staging").format(staging=staging), {})
-        for index in found:
-            keys, condition = (SQL(index[part].replace("%", "%%")) for part in ("keys", "condition"))
-            ledger.run_sql(sink_sql("index_staging").format(staging=staging, keys=keys, condition=condition), {})
 
 
 def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:

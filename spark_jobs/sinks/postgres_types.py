@@ -19,12 +19,24 @@ class Column:
     precision: int | None
     scale: int | None
     """Of `numeric(precision, scale)`; None where it is not declared."""
+    length: int | None = None
+    """Of `character varying(length)`; None where it is not declared."""
+    filled: str | None = None
+    """How the table fills the column where nobody else may: `GENERATED` or `IDENTITY ALWAYS`."""
     required: bool
     """NOT NULL and without a default: somebody must give a value."""
 
 
 # What Postgres takes for a UUID. Python takes more, and makes another one of it: `0x` and spaces count as digits, `_` as none.
 _UUID = re.compile(r"(\{)?[0-9a-f]{4}(-?[0-9a-f]{4}){7}(?(1)\})", re.ASCII | re.IGNORECASE)
+
+
+_MAX_DIGITS = 38
+"""Of a decimal of 128 bits, which is what becomes of every number for `numeric`."""
+_WITHOUT_ZONE = (
+    "without a zone it names no moment; give it its zone, with pyarrow's `assume_timezone` in `records` or as a TIMESTAMP instead of a "
+    "TIMESTAMP_NTZ in `frame`"
+)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -70,6 +82,12 @@ def misfit(produced: pa.DataType, column: Column) -> str | None:
         return f"type {column.type_name} is not supported; supported: {', '.join(_TYPES)}"
     if column.scale is not None and column.scale < 0:
         return "a negative scale is not supported"
+    if column.filled is not None:
+        return f"{column.filled}: only the table fills it, it must not come out of the transform"
+    if at.is_decimal(produced) and produced.precision > _MAX_DIGITS:
+        return f"cannot hold Arrow type {produced}: more than {_MAX_DIGITS} digits are not supported"
+    if at.is_timestamp(produced) and produced.tz is None and column.type_name == "timestamp with time zone":
+        return f"cannot hold Arrow type {produced}: {_WITHOUT_ZONE}"
     fits, _ = _TYPES[column.type_name]
     return None if fits(produced) else f"cannot hold Arrow type {produced}"
 
@@ -88,9 +106,18 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
         return _finite(values, values.cast(target))
     if column.type_name == "uuid" and _is_text(values.type):
         return pa.chunked_array([[None if v is None else _uuid(v) for v in values.to_pylist()]], target)
+    if column.length is not None:
+        return _no_longer(values.cast(target), column.length)
     if column.type_name == "jsonb":
         return pc.binary_join_element_wise(b"\x01", values.cast(pa.binary()), b"")  # its version, then the text
     return values.cast(target)
+
+
+def _no_longer(texts: pa.ChunkedArray, length: int) -> pa.ChunkedArray:
+    """`texts`, where none has more characters than the column holds: blanks at its end that are too many Postgres would cut off in silence."""
+    if (pc.max(pc.utf8_length(texts)).as_py() or 0) > length:
+        raise ValueError(f"value too long for type character varying({length})")
+    return texts
 
 
 def _uuid(text: str) -> bytes:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import psutil
 
+from tests.benchmarks import rivals
+from tests.benchmarks.scene import PARTITIONS, RECORDS, Scene, say, table
 from tideline import flow, settings
 from tideline.domain.requests import NewRecords
 from tideline.kafka import Broker
@@ -14,6 +16,29 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.local import surroundings
 from tideline.pipelines import Pipeline
+
+TITLE = "Peak memory of one write task"
+MANY = 5_000_000
+
+
+def measure(scene: Scene) -> list[str]:
+    """The section's lines: one batch of half a million and one of five million records."""
+    peaks = {}
+    for count in (RECORDS, MANY):
+        topic = scene.topic(count, PARTITIONS)
+        pipeline = rivals.declare(scene.folder / "pipelines" / f"memory_{count}", topic, batch_records=count)
+        environment = {**surroundings.clean(scene.folder / "scratch"), **scene.stack.environment()}
+        peaks[count] = peak_mb(settings.ledger_url(), pipeline, environment)
+        say(f"peak memory for {count:,}: {peaks[count]}")
+    rows = [
+        (f"{count:,}", *(f"{peak[kind]:.0f}" for kind in ("JVM", "Python", "all"))) for count, peak in peaks.items()
+    ]
+    ratio = peaks[MANY]["all"] / peaks[RECORDS]["all"]
+    return [
+        *table(("records in one batch", "JVM, MB", "Python, MB", "together, MB"), rows),
+        "",
+        f"{MANY / RECORDS:.0f} times the records take {ratio:.2f} times the memory.",
+    ]
 
 
 def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dict[str, float]:

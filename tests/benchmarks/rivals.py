@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 from confluent_kafka import Producer
@@ -30,10 +31,14 @@ FIELDS = {
     "price_micros": "bigint",
     "shown_at": "timestamp",
 }
+TOO_DEAR = 20_000
+"""The price from which on the table refuses a row."""
+Spoil = Callable[[int, dict[str, Any]], bytes]
+"""Gives the bytes of a record, of its number and its fields."""
 _TYPES = {"string": "text", "bigint": "bigint", "timestamp": "timestamptz"}
 
 
-def fill(bootstrap: str, topic: str, count: int, partitions: int) -> None:
+def fill(bootstrap: str, topic: str, count: int, partitions: int, *, spoil: Spoil | None = None) -> None:
     """`count` records of about 260 bytes, evenly over the partitions."""
     producer = Producer(
         {
@@ -51,10 +56,11 @@ def fill(bootstrap: str, topic: str, count: int, partitions: int) -> None:
             "placement": f"site-{number % 300}/slot-{number % 8}/{number * 7919 % 1_000_003:07}",
             "country": ("DE", "FR", "GB", "JP", "BR", "US")[number % 6],
             "device": ("phone", "desktop", "tablet")[number % 3],
-            "price_micros": number * 31 % 20_000,
+            "price_micros": number * 31 % TOO_DEAR,
             "shown_at": f"2026-01-02T03:{number // 60 % 60:02}:{number % 60:02}.{number % 1000:03}Z",
         }
-        producer.produce(topic, json.dumps(value), partition=number % partitions)
+        record = spoil(number, value) if spoil else json.dumps(value)
+        producer.produce(topic, record, partition=number % partitions)
         if number % 1000 == 0:
             producer.poll(0)
     assert producer.flush(300) == 0
@@ -75,10 +81,45 @@ def declare(folder: Path, topic: str, *, batch_records: int = 1_000_000) -> pipe
 def table(name: str) -> str:
     """The keyed table that everybody fills."""
     columns = "".join(f"    {field} {_TYPES[kind]},\n" for field, kind in FIELDS.items())
+    columns += f"    CHECK (price_micros < {TOO_DEAR}),\n"
     return (
         f"CREATE TABLE bench.{name} (\n{columns}    kafka_topic_id uuid,\n    kafka_partition integer,\n    kafka_offset bigint,\n"
         "    tideline_batch bigint NOT NULL,\n    PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)\n);\n"
     )
+
+
+class Tideline:
+    """The write task: a call loads the whole topic into a new table, exactly once, with counts and history.
+
+    Args:
+        url: libpq URI of the ledger.
+        pipeline: What to load.
+    """
+
+    def __init__(self, url: str, pipeline: pipelines.Pipeline) -> None:
+        self._url = url
+        self._pipeline = pipeline
+        self._round = 0
+
+    def __call__(self) -> float:
+        """Seconds from claim to published."""
+        self._round += 1
+        name = f"{self._pipeline.name}_round_{self._round}"
+        # A new name is a new pipeline: it begins at the first offset again.
+        pipeline = self._pipeline.model_copy(update={"name": name})
+        run = Run(dag_id=name, run_id="bench")
+        with Ledger(self._url, actor="bench") as ledger:
+            with ledger.connection as connection:
+                connection.cursor().execute(
+                    SQL("DROP TABLE IF EXISTS {}").format(Identifier(*pipeline.sink.table.split(".")))
+                )
+            batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
+            begin = time.monotonic()
+            for batch_id in batch_ids:
+                write_batches.write(
+                    ledger, pipeline, batch_id, Writer(dag_id=name, run_id="bench", task_id="write", try_number=1)
+                )
+            return time.monotonic() - begin
 
 
 class Rivals:
@@ -96,28 +137,7 @@ class Rivals:
         self._pipeline = pipeline
         self._spark = spark
         self._psql = psql
-        self._round = 0
         self._servers = pipeline.source.connection()["bootstrap_servers"]
-
-    def tideline(self) -> float:
-        """(a) Seconds of the write task: claim to published, exactly once, with counts and history."""
-        self._round += 1
-        name = f"round_{self._round}"
-        # A new name is a new pipeline: it begins at the first offset again.
-        pipeline = self._pipeline.model_copy(update={"name": name})
-        run = Run(dag_id=name, run_id="bench")
-        with Ledger(self._url, actor="bench") as ledger:
-            with ledger.connection as connection:
-                connection.cursor().execute(
-                    SQL("DROP TABLE IF EXISTS {}").format(Identifier(*pipeline.sink.table.split(".")))
-                )
-            batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
-            begin = time.monotonic()
-            for batch_id in batch_ids:
-                write_batches.write(
-                    ledger, pipeline, batch_id, Writer(dag_id=name, run_id="bench", task_id="write", try_number=1)
-                )
-            return time.monotonic() - begin
 
     def jdbc(self, **options: str) -> Callable[[], float]:
         """(b), (c) Spark's reader, from_json and its JDBC writer; no promise of any kind."""

@@ -40,6 +40,8 @@ def described(dag: Any) -> dict[str, Any]:
                 "retries": task.retries,
                 "retry_delay_seconds": task.retry_delay.total_seconds(),
                 "at_once": task.max_active_tis_per_dag,
+                "trigger_rule": task.trigger_rule.value,
+                "inlets": [inlet.name for inlet in task.inlets],
                 "outlets": [type(outlet).__name__ for outlet in task.outlets],
                 "arguments": getattr(task, "application_args", None) or list(task.op_args),
             }

@@ -47,9 +47,9 @@ def parsed(tmp_path_factory) -> dict:
     return parse(folder, tmp_path_factory.mktemp("airflow"))
 
 
-def parse(folder: Path, home: Path) -> dict:
+def parse(folder: Path, home: Path, **variables: str) -> dict:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "TIDELINE_"))}
-    places = {"AIRFLOW_HOME": str(home), "TIDELINE_PIPELINES": str(folder)}
+    places = {"AIRFLOW_HOME": str(home), "TIDELINE_PIPELINES": str(folder), **variables}
     command = [sys.executable, str(Path(__file__).with_name("parse.py")), str(PROJECT / "dags")]
     done = subprocess.run(command, check=False, env=inherited | places, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -79,13 +79,24 @@ def test_every_declared_pipeline_has_one_dag_beside_those_for_all(parsed):
     assert set(parsed["dags"]) == INGEST | {"replay", "upkeep"}
 
 
-def test_dags_that_load_plan_then_write_then_advance(parsed, ingesting):
-    for dag in [*ingesting.values(), parsed["dags"]["replay"]]:
+def test_a_task_that_is_about_to_run_parses_its_own_declaration_alone(tmp_path):
+    for name, declaration in DECLARED.items():
+        declare(tmp_path / name, declaration)
+    found = parse(tmp_path, tmp_path / ".airflow", _AIRFLOW_PARSING_CONTEXT_DAG_ID="replay_declaration")
+    assert (set(found["dags"]), found["errors"]) == ({"replay_declaration", "replay", "upkeep"}, {})
+
+
+def test_dags_that_load_plan_then_write_then_advance_and_announce(parsed, ingesting):
+    """Announcing decides nothing about the run: a leaf beside `advance`, which fails with what was before it."""
+    for name, dag in (ingesting | {"replay": parsed["dags"]["replay"]}).items():
+        announcing = [] if name in WRONG else ["announce"]
         assert {name: task["then"] for name, task in dag["tasks"].items()} == {
             "plan": ["write"],
-            "write": ["advance"],
+            "write": ["advance", *announcing],
             "advance": [],
-        }
+        } | {leaf: [] for leaf in announcing}
+        rules = {name: task["trigger_rule"] for name, task in dag["tasks"].items()}
+        assert rules == dict.fromkeys(rules, "all_success") | dict.fromkeys(announcing, "all_done")
 
 
 def test_a_schedule_gives_runs_an_interval_and_never_catches_up_by_itself(parsed):
@@ -154,10 +165,22 @@ def test_a_broken_declaration_keeps_a_dag_that_says_so_and_is_not_retried(parsed
         assert {task["retries"] for task in ingesting[name]["tasks"].values()} == {0}
 
 
-def test_advance_tells_through_an_alias_so_that_there_may_be_any_number_of_events(parsed, ingesting):
-    for dag in [*ingesting.values(), parsed["dags"]["replay"]]:
+def test_events_go_through_an_alias_so_that_there_may_be_any_number_of_them(parsed, ingesting):
+    for name, dag in (ingesting | {"replay": parsed["dags"]["replay"]}).items():
         outlets = {name: task["outlets"] for name, task in dag["tasks"].items()}
-        assert outlets == {"plan": [], "write": [], "advance": ["AssetAlias"]}
+        announcing = {} if name in WRONG else {"announce": ["AssetAlias"]}
+        assert outlets == {"plan": [], "write": [], "advance": ["AssetAlias"]} | announcing
+
+
+def test_who_announces_may_see_which_events_there_are(parsed):
+    """Also the tasks of the DAGs for all pipelines, but none about a declaration with mistakes: its name need not be one for an asset."""
+    right = INGEST - WRONG
+    assert parsed["dags"]["impressions"]["tasks"]["announce"]["inlets"] == ["impressions"]
+    assert set(parsed["dags"]["replay"]["tasks"]["announce"]["inlets"]) == right
+    tasks = parsed["dags"]["upkeep"]["tasks"]
+    assert {name: task["inlets"] for name, task in tasks.items()} == {
+        name: [name] if name in right else [] for name in INGEST
+    }
 
 
 # Forms ---------------------------------------------------------------------------------------------------------------------------

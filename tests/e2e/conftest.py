@@ -17,7 +17,11 @@ BUNDLES = [
     {"name": "dags-folder", "classpath": _LOCAL, "kwargs": {}},
     {"name": "downstream", "classpath": _LOCAL, "kwargs": {"path": str(Path(__file__).with_name("dags"))}},
 ]
-MORE_DAGS = {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES)}
+SETTINGS = {
+    "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES),
+    # All pipelines are declared before Airflow starts. But what wakes one is looked for only when its file is parsed after it was switched on.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
+}
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +29,7 @@ def system(tmp_path_factory) -> Iterator[System]:
     """The running stack with an empty ledger."""
     folder = tmp_path_factory.mktemp("e2e")
     declaring.declare_all(folder / "pipelines")
-    with starting.running(folder, settings=MORE_DAGS) as running:
+    with starting.running(folder, settings=SETTINGS) as running:
         yield running
 
 

@@ -16,11 +16,8 @@ _DEFAULTS = {
     "retries": 2,
     "servers": "{env: TIDELINE_KAFKA}",
     "start": "earliest",
-    "delivery": "exactly_once",
-    "gaps": "refused",
     "batch_records": 1_000_000,
     "run_batches": 20,
-    "split_records": 250_000,
 }
 
 LAST_TICK = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
@@ -35,14 +32,10 @@ def declare_all(folder: Path) -> None:
         "jvm_killed": {},
         "orphan_first": {},
         "retry_first": {},
-        "mistaken": {"transform": "missing_transform.py"},
         "marked_success": {"transform": "missing_transform.py"},
         "side_by_side": {"schedule": _HOURLY},
         "failed_hour": {"transform": "unfit_transform.py"},
         "empty": {},
-        "markers": {"gaps": "allowed", "batch_records": 5},
-        "compacted": {},
-        "open_transaction": {"gaps": "allowed"},
         "conf": {},
         "announced": {"batch_records": 40},
         "woken": {"wake": "true"},
@@ -60,12 +53,6 @@ def declare_all(folder: Path) -> None:
         **{f"failed_{n}": {"transform": "missing_transform.py"} for n in ("cleared", "triggered", "commanded")},
         # What happens to the source.
         "outrun": {},
-        "overtaken": {},
-        "drained": {"split_records": 5},
-        "recreated": {"read": "topics: [recreated_fewer, recreated_more, recreated_never]"},
-        "grown": {"read": "topic_pattern: ^grown_.*$", "start": "latest"},
-        "elsewhere": {},
-        "newest": {"delivery": "latest_wins", "batch_records": 10, "run_batches": 1},
     }
     for name, rest in pipelines.items():
         declare(folder / name, **rest)
@@ -86,7 +73,7 @@ def _take_over_impressions(folder: Path) -> None:
 def declare(folder: Path, *, transform: str | None = None, **words: Any) -> None:
     """Write one pipeline, or write it anew: each task reads the declaration as it is then."""
     folder.mkdir(parents=True, exist_ok=True)
-    words = {**_DEFAULTS, "name": folder.name, "read": f"topics: [{folder.name}]", **words}
+    words = {**_DEFAULTS, "name": folder.name, **words}
     for file in ("pipeline.yaml", "target.sql"):
         (folder / file).write_text(_filled(file, **words))
     if transform:

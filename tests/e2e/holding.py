@@ -1,6 +1,6 @@
 """Stop a task where a test needs it, from outside: by locks that its statements have to wait for. And find its processes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -117,30 +117,50 @@ def amid_staging(system: System, attempt: Writing, *, seconds: float = 90) -> It
 
 
 @contextmanager
-def before_plan(system: System, name: str, *, seconds: float = 90) -> Iterator[psutil.Process]:
-    """Hold whoever plans for a pipeline that had a plan before; entered once it waits, with the process that runs its task."""
+def before_plan(
+    system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 90
+) -> Iterator[psutil.Process]:
+    """Hold the next process that plans for a pipeline that had a plan before; entered once one that is `wanted` waits, with that process."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.pipeline WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
-        yield _await_waiter(system, cursor, seconds)
+        yield _await_waiter(system, cursor, seconds, wanted)
 
 
 @contextmanager
-def before_heads_move(system: System, name: str, *, seconds: float = 90) -> Iterator[psutil.Process]:
-    """Hold whoever moves a pipeline's heads, as `advance` and `plan` do; entered once it waits, with the process that runs its task."""
+def before_heads_move(
+    system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 90
+) -> Iterator[psutil.Process]:
+    """Hold every process that moves a pipeline's heads, as `advance` and `plan` do; entered once one that is `wanted` waits, with that process."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.stream WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
-        yield _await_waiter(system, cursor, seconds)
+        yield _await_waiter(system, cursor, seconds, wanted)
 
 
-def _await_waiter(system: System, cursor: psycopg2.extensions.cursor, seconds: float) -> psutil.Process:
-    """The process whose session waits for a lock of this one."""
-    waiting = "SELECT client_port FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+# Also those that wait behind another waiter: which of two comes first is up to the machine.
+_WAITING = """
+WITH RECURSIVE waiting (pid, client_port) AS (
+    SELECT pid, client_port FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))
+    UNION
+    SELECT behind.pid, behind.client_port FROM waiting, pg_stat_activity behind WHERE waiting.pid = ANY (pg_blocking_pids(behind.pid))
+)
+SELECT client_port FROM waiting
+"""
+
+
+def _await_waiter(
+    system: System,
+    cursor: psycopg2.extensions.cursor,
+    seconds: float,
+    wanted: Callable[[psutil.Process], bool] = lambda _: True,
+) -> psutil.Process:
+    """The first process found that is `wanted` and whose session waits for a lock of this one."""
     own = cursor.connection.info.backend_pid
 
     def found() -> psutil.Process | None:
-        return next((process for (port,) in system.rows(waiting, own) for process in _connected_from(port)), None)
+        waiters = (process for (port,) in system.rows(_WAITING, own) for process in _connected_from(port))
+        return next(filter(wanted, waiters), None)
 
-    return system.wait(found, "somebody to wait for the lock", seconds=seconds)
+    return system.wait(found, "a wanted process to wait for the lock", seconds=seconds)
 
 
 def _connected_from(port: int) -> list[psutil.Process]:

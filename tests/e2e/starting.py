@@ -18,7 +18,6 @@ QUICK_TO_NOTICE = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "1",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
 }
-QUICK_TO_COMPACT = {"log.cleaner.backoff.ms": "200"}
 
 
 @contextmanager
@@ -35,7 +34,6 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
     with Stack(
         folder / "stack",
         airflow=airflow,
-        broker_properties=QUICK_TO_COMPACT,
         variables={"TIDELINE_PIPELINES": str(folder / "pipelines")},
     ) as stack:
         environment = stack.environment()

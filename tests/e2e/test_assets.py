@@ -46,16 +46,21 @@ def announced(system) -> str:
 def test_each_published_batch_is_one_event_with_its_ranges_and_counts(system, announced):
     found = events(system, "announced")
     assert {(event["source_dag_id"], event["source_run_id"]) for event in found} == {("announced", announced)}
-    extras = [event["extra"] for event in found]
     batch_ids = system.planned("announced", announced)
-    assert extras == [expected(batch_id, ranges) for batch_id, ranges in zip(batch_ids, BATCHES, strict=True)]
+    attempts = dict(
+        system.rows("SELECT batch_id, attempt::text FROM tideline.batch WHERE batch_id = ANY (%s)", batch_ids)
+    )
+    assert [event["extra"] for event in found] == [
+        expected(batch_id, attempts[batch_id], ranges) for batch_id, ranges in zip(batch_ids, BATCHES, strict=True)
+    ]
 
 
-def expected(batch_id, ranges):
+def expected(batch_id, attempt, ranges):
     count = sum(end - start for start, end in ranges)
     return {
         "pipeline": "announced",
         "batch": batch_id,
+        "attempt": attempt,
         "kind": "live",
         "ranges": [
             {"topic": "announced", "partition": partition, "start": start, "end": end}
@@ -82,7 +87,7 @@ def test_a_run_that_is_cleared_tells_nothing_twice(system, announced):
     before = events(system, "announced")
     system.airflow.clear("announced", announced)
     system.succeed("announced", announced)
-    assert "asset events for batches none" in system.log("announced", announced, "advance")
+    assert "asset events for batches none" in system.log("announced", announced, "announce")
     assert events(system, "announced") == before
 
 

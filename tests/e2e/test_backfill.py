@@ -88,7 +88,10 @@ def test_heads_neither_jump_nor_go_back_while_the_past_is_filled(system, past):
 def test_an_hour_without_anything_missing_ends_as_skipped(system, past):
     run_id, state = hours(system, NAME)[ago(4)]
     assert state == "success"
-    assert system.states(NAME, run_id) == {"plan": "skipped", "write": "skipped", "advance": "skipped"}
+    states = system.states(NAME, run_id)
+    # What the runs beside it have published it may announce, or not: whichever comes first.
+    assert states.pop("announce") in {"skipped", "success"}
+    assert states == {"plan": "skipped", "write": "skipped", "advance": "skipped"}
 
 
 def test_a_poison_range_is_skipped_on_record_and_filled_later_by_a_backfill_of_its_hour(system, past):

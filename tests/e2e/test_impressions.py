@@ -62,7 +62,12 @@ def test_a_rerun_and_then_a_normal_run_change_not_one_row(system, loaded):
     assert system.planned(NAME, loaded.run_id) == batches
     assert "passed over" in system.log(NAME, loaded.run_id, "write")
     normal = system.run(NAME)
-    assert system.states(NAME, normal) == {"plan": "skipped", "write": "skipped", "advance": "skipped"}
+    assert system.states(NAME, normal) == {
+        "plan": "skipped",
+        "write": "skipped",
+        "advance": "skipped",
+        "announce": "skipped",
+    }
     assert versions(system) == before
 
 

@@ -8,7 +8,7 @@ import pytest
 import records
 from declaring import HOUR, LAST_TICK
 from sources import forget
-from system import Place, System, decoded
+from system import Place, System
 
 NAME = "replayed"
 WHY = "prices were in cents"
@@ -98,17 +98,6 @@ def test_a_batch_that_owns_nothing_any_more_is_superseded_and_one_that_owns_less
     assert system.rows("SELECT DISTINCT reason FROM tideline.batch WHERE pipeline = %s AND kind = 'replay'", NAME) == [
         (WHY,)
     ]
-
-
-def test_a_replay_of_everything_with_the_same_transform_changes_no_output_row(system, replayed):
-    before = rows(system)
-    first, last = LATE - 3 * HOUR, LAST_TICK
-    run_id = replay(system, window_start=first.isoformat(), window_end=last.isoformat())
-    system.succeed("replay", run_id)
-    assert system.output(NAME) == decoded(replayed.sent)
-    assert {row[0] for row in rows(system).values()} == set(system.planned("replay", run_id))
-    assert not set(before.items()) & set(rows(system).items())
-    assert system.heads(NAME) == [30, 30]
 
 
 def test_offsets_that_kafka_no_longer_holds_are_refused_with_what_is_still_there(system, replayed):

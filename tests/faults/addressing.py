@@ -18,6 +18,9 @@ class There(Protocol):
     def partitions(self) -> int:
         """How many partitions the topic has, or had before it was deleted; at least one."""
 
+    def pipelines(self) -> Sequence[str]:
+        """All that read the topic."""
+
 
 def request(wish: Wish, there: There) -> Request | None:
     """What is asked for; None where there is nothing like it."""
@@ -44,20 +47,27 @@ def command(operation: Decide | SkipOffsets | Look, there: There) -> Task | None
             return _decision(operation, there)
 
 
+def pipeline(number: int, there: There) -> str:
+    """One of those that there are."""
+    names = there.pipelines()
+    return names[number % len(names)]
+
+
 def _decision(operation: Decide, there: There) -> Task | None:
+    name = pipeline(operation.pipeline, there)
     match operation.decision:
         case Decision.ABANDON | Decision.RETRY:
             batch_id = _batch(operation.number, there)
             verb = Abandon if operation.decision is Decision.ABANDON else Retry
             return None if batch_id is None else verb(batch_id)
         case Decision.ACCEPT_LOSS:
-            return AcceptLoss(operation.number % there.partitions())
+            return AcceptLoss(operation.number % there.partitions(), name)
         case Decision.ACCEPT_ALL:
-            return AcceptLoss()
+            return AcceptLoss(pipeline=name)
         case Decision.ADOPT:
-            return AdoptTopic()
+            return AdoptTopic(name)
         case Decision.UPKEEP:
-            return Upkeep()
+            return Upkeep(name)
 
 
 def _batch(number: int, there: There) -> int | None:

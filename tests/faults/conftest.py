@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from faults.first_seed import COMMIT as OF_THE_COMMIT
+from faults.first_seed import first_seed as seed_of
 from faults.share import COMMIT, SOAK, Share
 from servers import admin, broker, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
 
@@ -18,7 +20,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults")
     group.addoption("--soak", action="store_true", help="run as many schedules as a night has time for")
     group.addoption(
-        "--first-seed", type=int, default=0, help="seed of the first schedule of each level; the others count up"
+        "--first-seed",
+        type=seed_of,
+        default=OF_THE_COMMIT,
+        help="seed of the first schedule of each level, a number or `commit`; the others count up",
     )
     group.addoption(
         "--side-by-side",
@@ -28,6 +33,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="play so many schedules at the same time: two by default",
     )
     group.addoption("--tally", type=Path, metavar="FILE", help="append what was counted and timed, a line of JSON each")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say which schedules are played, also where pytest is asked to be quiet."""
+    _say_first_seed(session.config)
+
+
+def pytest_terminal_summary(config: pytest.Config) -> None:
+    """Say it again where failures are told."""
+    _say_first_seed(config)
+
+
+def _say_first_seed(config: pytest.Config) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        first = config.getoption("--first-seed")
+        reporter.write_line(f"seeds from {first} on; to play them again: --first-seed {first}")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import chain
 from random import Random
 
-from faults import wishes
+from faults import unusual, wishes
 from faults.operations import (
     AddPartitions,
     AllowGaps,
@@ -56,6 +56,8 @@ class Beginning:
     batch_bytes: int | None = None
     events_days: int | None = None
     """After which upkeep deletes old events."""
+    shared: bool = False
+    """Whether two pipelines write the table, each half of the records."""
     frame: bool = False
     """Whether the transform sees the whole batch, so that only the difference tells how many records it filtered."""
 
@@ -73,12 +75,15 @@ CROWDED_EVERY = 3
 
 
 def schedule(seed: int) -> Schedule:
-    """The same one for the same seed. In every third of them something comes between again and again."""
+    """The same one for the same seed. In every third of them something comes between again and again; half of all have something unusual in them."""
     random = Random(seed)
     if seed % CROWDED_EVERY == 0:
         weights, scenes = zip(*RACES, strict=True)
-        return _drawn(random, random.choices(scenes, weights, k=random.randint(5, 9)))
-    return _drawn(random, [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(1, 6))])
+        drawn = _drawn(random, random.choices(scenes, weights, k=random.randint(5, 9)))
+    else:
+        drawn = _drawn(random, [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(1, 6))])
+    changes, operations = unusual.added(Random(f"{unusual.SALT} {seed}"), drawn.operations)
+    return Schedule(beginning=replace(drawn.beginning, **changes(drawn.beginning)), operations=operations)
 
 
 def _drawn(random: Random, scenes: Sequence[Scene]) -> Schedule:

@@ -6,8 +6,11 @@ from typing import Protocol
 from faults.moves import Abandon, AcceptLoss, AdoptTopic, Task
 from faults.operations import Heal, PassTime, Thaw
 from faults.playing import MANY, DagRun, Play
-from tideline.domain.requests import NewRecords
+from tideline.domain.requests import NewRecords, OneBatch
+from windows import at
 
+SCHEDULED = NewRecords(until=at(100_000))
+"""A run of the schedule, long after the last record: what bears a later time than that must not be in anybody's way."""
 ALONE = 3
 """Runs after which all that needs no decision is loaded: one may find that streams are sick, the next one plans without them."""
 ROUNDS = 12
@@ -24,6 +27,9 @@ class Healable(Protocol):
 
     def failed_batches(self) -> Sequence[int]:
         """Batches that a run could not write."""
+
+    def asked_for(self) -> Sequence[tuple[str, int]]:
+        """Open batches, each with its pipeline, that no run for new records takes: people have asked for them."""
 
     def has_stopped(self) -> bool:
         """Whether a stream waits for a person."""
@@ -54,7 +60,7 @@ def end_faults(play: Play) -> None:
 def load_alone(play: Play) -> int:
     """What runs load when nobody decides anything; how many there were."""
     for number in range(1, ALONE + 1):
-        if found_nothing(_run(play)):
+        if _found_nothing(play, SCHEDULED):
             return number
     return ALONE
 
@@ -68,19 +74,25 @@ def decide(play: Play, ledger: Healable) -> int:
     for number in range(1, ROUNDS + 1):
         commands: list[Task] = [Abandon(batch_id) for batch_id in ledger.failed_batches()]
         if ledger.has_stopped():
-            commands += [AdoptTopic(), AcceptLoss()]
+            commands += [verb(pipeline=name) for name in play.stage.pipelines() for verb in (AdoptTopic, AcceptLoss)]
         for command in commands:
             play.command(command)
             finish(play)
-        if found_nothing(_run(play)):
+        for name, batch_id in ledger.asked_for():
+            play.start(OneBatch(batch_id=batch_id), name)
+            finish(play)
+        if _found_nothing(play, NewRecords()) and not ledger.failed_batches():
             return number
     raise JammedError(f"after {ROUNDS} rounds of decisions and runs there is still something to load")
 
 
-def _run(play: Play) -> DagRun:
-    run = play.start(NewRecords())
-    finish(play)
-    return run
+def _found_nothing(play: Play, request: NewRecords) -> bool:
+    """Run each pipeline once; whether that was the end of all of them."""
+    runs = []
+    for name in play.stage.pipelines():
+        runs.append(play.start(request, name))
+        finish(play)
+    return all(map(found_nothing, runs))
 
 
 def finish(play: Play) -> None:

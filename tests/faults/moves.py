@@ -4,20 +4,24 @@ Simulated actors and real processes share this; all that tells them apart is in 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from tideline import flow
 from tideline.domain.requests import NamedRange, Request
-from tideline.errors import FatalError, NeedsOperatorError
+from tideline.errors import FatalError, NeedsOperatorError, TidelineError
 from tideline.kafka import Broker
 from tideline.ledger import reservations
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
+from tideline.ledger.publications import Announcer
 from tideline.ledger.reservations import Run
 from tideline.pipelines import Pipeline
 
 TOPIC = "ads"
+PIPELINE, OTHER = "ads", "more"
+"""The pipeline, and the one that writes the same table where there are two. Their DAGs have their names."""
 WHY = "because"
 """The reason of all that people ask for and decide."""
 TRIES = 3
@@ -35,6 +39,9 @@ class Surroundings(Protocol):
     def write(self, batch_ids: Sequence[int], writer: Writer) -> None:
         """Claim, stage and publish, as the Spark job does."""
 
+    def announce(self, announcer: Announcer) -> None:
+        """Take what is to be announced and succeed with it, as the task beside `advance` does."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -46,17 +53,21 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """The task `write`: the batches are those that the ledger has given to the run."""
+    """The task `write`."""
 
     run: Run
     try_number: int
+    batch_ids: tuple[int, ...] | None = None
+    """Those that `plan` has returned; None where it was marked as success by hand: then those that the ledger has given to the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """The task `advance`."""
+    """The task `advance`, and after it `announce`, which really stands beside it."""
 
     run: Run
+    batch_ids: tuple[int, ...] | None = None
+    """As `Write` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,7 @@ class Skip:
     """`tideline skip`."""
 
     piece: NamedRange
+    pipeline: str = PIPELINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +90,14 @@ class AcceptLoss:
     """`tideline accept-loss`, of one partition or of all that have stopped."""
 
     partition: int | None = None
+    pipeline: str = PIPELINE
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptTopic:
     """`tideline adopt-topic`."""
+
+    pipeline: str = PIPELINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +112,28 @@ class DryRun:
     """`tideline plan --dry-run`."""
 
     request: Request
+    pipeline: str = PIPELINE
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
     """The task of the DAG `upkeep`."""
 
+    pipeline: str = PIPELINE
+
 
 Task = Plan | Write | Advance | Abandon | Skip | AcceptLoss | AdoptTopic | Retry | DryRun | Upkeep
+
+
+def pipeline_of(task: Task) -> str:
+    """Whose task or command it is; those of one batch find the pipeline by themselves."""
+    match task:
+        case Plan() | Write() | Advance():
+            return task.run.dag_id
+        case Abandon() | Retry():
+            return PIPELINE
+        case _:
+            return task.pipeline
 
 
 def perform(task: Task, at: Surroundings) -> list[int] | None:
@@ -119,20 +148,35 @@ def perform(task: Task, at: Surroundings) -> list[int] | None:
             flow.describe(at.ledger, planned.batch_ids)
             return planned.batch_ids
         case Write():
-            with at.ledger.transaction():
-                batch_ids = reservations.batches_of_run(at.ledger, at.pipeline.name, task.run)
-            at.write(batch_ids, writer_of(task))
+            at.write(_batches(task, at), writer_of(task))
         case Advance():
+            announcer = Announcer(dag_id=task.run.dag_id, run_id=task.run.run_id, task_id="announce")
             try:
-                flow.advance(at.ledger, at.pipeline.name, task.run)
-            finally:
-                flow.show_heads(at.ledger, at.broker, at.pipeline.name)
-            flow.published_by(at.ledger, at.pipeline.name, task.run)
-            if at.pipeline.wake_on_records:
-                flow.is_behind(at.ledger, at.broker, at.pipeline.name)
+                _advance(task, at)
+            except TidelineError:
+                with suppress(TidelineError):
+                    at.announce(announcer)  # a task of its own, which does not wait for `advance`
+                raise
+            at.announce(announcer)
         case _:
             _command(task, at)
     return None
+
+
+def _batches(task: Write, at: Surroundings) -> Sequence[int]:
+    if task.batch_ids is not None:
+        return task.batch_ids
+    with at.ledger.transaction():
+        return reservations.batches_of_run(at.ledger, at.pipeline.name, task.run)
+
+
+def _advance(task: Advance, at: Surroundings) -> None:
+    try:
+        flow.advance(at.ledger, at.pipeline.name, task.run)
+    finally:
+        flow.show_heads(at.ledger, at.broker, at.pipeline.name)
+    if at.pipeline.wake_on_records:
+        flow.is_behind(at.ledger, at.broker, at.pipeline.name)
 
 
 def _command(task: Task, at: Surroundings) -> None:

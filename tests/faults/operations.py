@@ -95,6 +95,7 @@ class Start:
     """A DAG run begins: its `plan` is a process now."""
 
     wish: Wish
+    pipeline: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ class Decide:
 
     decision: Decision
     number: int
+    pipeline: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,15 @@ class CutLog:
 
     partition: int
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """The newest records of a partition are lost, and before anybody looks there are as many others in their place, and more."""
+
+    partition: int
+    count: int
+    more: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +235,16 @@ class CrashServer:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepLedger:
+    """Somebody keeps a copy of the database: ledger and output of this moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreLedger:
+    """The copy takes the place of the database. Airflow knows nothing of it, and neither does Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
 class Correct:
     """Somebody corrects transform.py: records that it refused will pass."""
 
@@ -241,5 +262,6 @@ class Heal:
 
 Operation = (
     Fault | Go | Until | Finish | Thaw | Start | Duplicate | Clear | Reprocess | MarkSuccess | SkipOffsets | Decide | Look | Arrive | Retain | CutLog
-    | AddPartitions | CreateAgain | DeleteTopic | SwapCluster | PassTime | CrashServer | Correct | AllowGaps | Heal
+    | Overwrite | AddPartitions | CreateAgain | DeleteTopic | SwapCluster | PassTime | CrashServer | KeepLedger | RestoreLedger
+    | Correct | AllowGaps | Heal
 )  # fmt: skip

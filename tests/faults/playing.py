@@ -5,7 +5,7 @@ from typing import Protocol
 
 from faults import addressing
 from faults.addressing import There
-from faults.moves import TRIES, Advance, Plan, Task, Write, is_lasting
+from faults.moves import PIPELINE, TRIES, Advance, Plan, Task, Write, is_lasting
 from faults.operations import (
     Clear,
     Decide,
@@ -82,6 +82,8 @@ class DagRun(Actor):
     run: Run
     request: Request
     task: int = 0
+    batch_ids: tuple[int, ...] | None = None
+    """What its plan has returned, as Airflow keeps it."""
     tried: list[int] = field(default_factory=lambda: [0, 0, 0])
     allowed: list[int] = field(default_factory=lambda: [TRIES] * 3)
     failed: bool = False
@@ -109,7 +111,7 @@ class Play:
                     self.actors.append(self.frozen.pop(operation.frozen % len(self.frozen)))
             case Start():
                 if request := addressing.request(operation.wish, self.stage):
-                    self.start(request)
+                    self.start(request, addressing.pipeline(operation.pipeline, self.stage))
             case Clear() | Duplicate() | MarkSuccess() | Reprocess():
                 self._manage(operation)
             case Decide() | SkipOffsets() | Look():
@@ -131,9 +133,9 @@ class Play:
             case Fault():
                 self._strike(actor, operation)
 
-    def start(self, request: Request) -> DagRun:
+    def start(self, request: Request, pipeline: str = PIPELINE) -> DagRun:
         """A new run."""
-        run = DagRun(None, Run(dag_id="ads", run_id=f"run {len(self.runs) + 1}"), request)
+        run = DagRun(None, Run(dag_id=pipeline, run_id=f"run {len(self.runs) + 1}"), request)
         self.runs.append(run)
         self.actors.append(run)
         self._try(run)
@@ -181,6 +183,8 @@ class Play:
         if not isinstance(actor, DagRun):
             self.actors.remove(actor)
         elif ended.error is None and not ended.killed:
+            if actor.task == 0:
+                actor.batch_ids = tuple(ended.batch_ids or ())
             self._succeed(actor, skipped=ended.batch_ids == [])
         elif is_lasting(ended.error):
             self._end(actor, failed=True)
@@ -235,6 +239,8 @@ class Play:
         else:
             run.process.kill()
         run.task, run.failed = task, False
+        if task == 0:
+            run.batch_ids = None
         run.allowed[task:] = [tried + TRIES for tried in run.tried[task:]]
         self._try(run)
 
@@ -245,6 +251,6 @@ def _task(run: DagRun) -> Task:
         case 0:
             return Plan(run=run.run, request=run.request)
         case 1:
-            return Write(run=run.run, try_number=run.tried[1])
+            return Write(run=run.run, try_number=run.tried[1], batch_ids=run.batch_ids)
         case _:
-            return Advance(run=run.run)
+            return Advance(run=run.run, batch_ids=run.batch_ids)

@@ -45,7 +45,21 @@ def records(batch):
 """
 """`records` makes as many rows of a record as `copies` says; put whether it `refuses` a name in."""
 _EPOCH_MS = int(datetime(2026, 1, 2, tzinfo=UTC).timestamp() * 1000)
+_FAR_MS = int(datetime(2099, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _MINUTE_MS = 60_000
+ODD_CLOCKS = 100
+"""From this incarnation on producers give their records odd timestamps."""
+
+
+Share = tuple[int, int]
+"""Of several pipelines that write one table: the number of this one, and how many they are. Each filters out what is not its own."""
+WHOLE: Share = (0, 1)
+
+
+def is_of(share: Share, offset: int) -> bool:
+    """Whether the pipeline with this share keeps the record at an offset."""
+    number, of = share
+    return offset % of == number
 
 
 class Fate(StrEnum):
@@ -84,8 +98,25 @@ def fate(incarnation: int, partition: int, offset: int) -> Fate:
     return _FATES[(incarnation * 5 + partition * 7 + offset * 3 + offset // 11) % len(_FATES)]
 
 
+def timestamp_ms(incarnation: int, partition: int, offset: int) -> int:
+    """When the record says that it was written: offset n in minute n, but where producers have odd clocks."""
+    if incarnation < ODD_CLOCKS:
+        return _EPOCH_MS + offset * _MINUTE_MS
+    match (partition * 3 + offset * 5 + incarnation) % 8:
+        case 0:
+            return _FAR_MS + offset
+        case 1:
+            return offset
+        case 2 | 3:
+            return _EPOCH_MS + max(0, offset - 7) * _MINUTE_MS
+        case 4:
+            return _EPOCH_MS + (offset + 9) * _MINUTE_MS
+        case _:
+            return _EPOCH_MS + offset * _MINUTE_MS
+
+
 def record_at(incarnation: int, partition: int, offset: int) -> Record | None:
-    """The record at an offset; None where it is a transaction's marker. Offset n was written in minute n."""
+    """The record at an offset; None where it is a transaction's marker."""
     return None if fate(incarnation, partition, offset) is Fate.MARKER else _record(incarnation, partition, offset)
 
 
@@ -101,7 +132,7 @@ def _record(incarnation: int, partition: int, offset: int) -> Record:
         value = value[:-3]
     return Record(
         offset,
-        timestamp_ms=_EPOCH_MS + offset * _MINUTE_MS,
+        timestamp_ms=timestamp_ms(incarnation, partition, offset),
         key=b"%d" % number if offset % 3 else None,
         value=value,
         headers=(("source", b"\x00\xff%d" % number), ("empty", None)) if offset % 4 == 0 else None,
@@ -121,9 +152,11 @@ def records(incarnation: int, partition: int, start: int, end: int) -> Iterator[
 
 
 @cache
-def expected(incarnation: int, partition: int, offset: int, *, corrected: bool) -> Expected:
+def expected(incarnation: int, partition: int, offset: int, *, corrected: bool, share: Share = WHOLE) -> Expected:
     """What may have become of the record there; `corrected`: somebody has corrected the transform, before or after it was loaded."""
     like = fate(incarnation, partition, offset)
+    if like is not Fate.BROKEN and not is_of(share, offset):
+        return Expected(frozenset({FILTERED}))
     name = REFUSED if like is Fate.REFUSED else f"name {_number(incarnation, partition, offset)}"
     row = (_number(incarnation, partition, offset), 0, name, Decimal("1.5000"))
     match like:

@@ -14,7 +14,9 @@ class Share:
     jobs: int
     stack: int
     failpoint_rounds: int
-    """Times that each failpoint meets each fault."""
+    """Times that each failpoint meets each of its faults."""
+    faults_of_a_step: int
+    """With which each failpoint is met: others on the next commit."""
     unknown_commits: int
     bad_records: int
     """Through Spark into Postgres."""
@@ -23,14 +25,15 @@ class Share:
 
 
 COMMIT = Share(
-    simulation=20_000,
-    mirrored=60,
-    processes=200,
+    simulation=3_000,
+    mirrored=20,
+    processes=50,
     jobs=3,
     stack=1,
     failpoint_rounds=1,
-    unknown_commits=100,
-    bad_records=10_000,
+    faults_of_a_step=1,
+    unknown_commits=20,
+    bad_records=4_000,
     parsed_records=4_000,
 )
 SOAK = Share(
@@ -40,6 +43,7 @@ SOAK = Share(
     jobs=300,
     stack=60,
     failpoint_rounds=20,
+    faults_of_a_step=6,
     unknown_commits=5_000,
     bad_records=50_000,
     parsed_records=1_000_000,

@@ -1,5 +1,6 @@
 """What is asked for, drawn: a number, an offset, a wish."""
 
+from datetime import datetime
 from random import Random
 
 from faults.moves import TOPIC
@@ -33,6 +34,11 @@ def new_records(random: Random) -> Wish:
         return NewRecords()
     until = offset(random)
     return NewRecords(until=at(until), since=at(max(0, until - 10)))
+
+
+def moment(random: Random) -> datetime:
+    """At which a record may have been written."""
+    return at(offset(random))
 
 
 def window(random: Random, *, replace: float = 0.5) -> Wish:

@@ -57,7 +57,10 @@ def start_streams(ledger: Ledger, count: int, *, start: int = 0, pipeline: str =
     with ledger.transaction():
         reservations.lock_pipeline(ledger, pipeline)
         return [
-            reservations.start_stream(ledger, pipeline, topic, partition, start).stream_id for partition in range(count)
+            reservations.start_stream(
+                ledger, pipeline, topic, PartitionFacts(partition=partition, log_start=start, end=start), start
+            ).stream_id
+            for partition in range(count)
         ]
 
 
@@ -68,6 +71,7 @@ def plan(
     run: Run = RUN,
     gaps_allowed: bool = False,
     kind: BatchKind = BatchKind.LIVE,
+    pipeline: str = PIPELINE,
 ) -> int:
     """A planned batch, live by default, over (start, end) by stream id."""
     batch = {
@@ -79,8 +83,8 @@ def plan(
         for stream_id, (start, end) in ranges.items()
     }
     with ledger.transaction():
-        batch_id = reservations.reserve(ledger, PIPELINE, run, kind, [batch])[0]
-        reservations.join_run(ledger, PIPELINE, run, [batch_id])
+        batch_id = reservations.reserve(ledger, pipeline, run, kind, [batch])[0]
+        reservations.join_run(ledger, pipeline, run, [batch_id])
     return batch_id
 
 

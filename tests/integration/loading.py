@@ -56,6 +56,7 @@ class Loading:
         target: str = TARGET,
         table: str = "ads.output",
         item: str | None = None,
+        shared: bool = False,
         batch_records: int = 1_000_000,
         fail_above: float = 0.5,
         limits: Mapping[str, int] | None = None,
@@ -72,7 +73,7 @@ class Loading:
                 "value": {"format": value_format, "columns": columns},
                 **source,
             },
-            "sink": {"table": table, "item": item} if item else {"table": table},
+            "sink": {"table": table, **({"item": item} if item else {}), **({"shared": True} if shared else {})},
             "limits": {"batch_records": batch_records, **(limits or {})},
             "rejects": {"fail_above": fail_above},
         }

@@ -58,13 +58,13 @@ def names(loading: Loading) -> dict[int, str]:
 
 
 def everything(loading: Loading) -> tuple[list, list]:
-    """All columns of output and rejects but the batch and the time of the reject."""
+    """All columns of output and rejects but the batch, and of rejects the attempt and the time."""
     return (
         loading.rows(
             "SELECT to_jsonb(o) - 'tideline_batch' FROM ads.output o ORDER BY kafka_topic_id, kafka_partition, kafka_offset"
         ),
         loading.rows(
-            "SELECT to_jsonb(r) - 'batch_id' - 'rejected_at' FROM tideline.reject r ORDER BY stream_id, kafka_offset"
+            "SELECT to_jsonb(r) - 'batch_id' - 'attempt_id' - 'rejected_at' FROM tideline.reject r ORDER BY stream_id, kafka_offset"
         ),
     )
 

@@ -25,6 +25,7 @@ def declared(
     start: str = "earliest",
     name: str = NAME,
     source: Mapping[str, Any] | None = None,
+    table: str = "ads.output",
     **limits: int,
 ) -> Pipeline:
     """A pipeline over topics of raw bytes; `limits` are `batch_records` and `run_batches`, `source` holds other keys of that section."""
@@ -37,7 +38,7 @@ def declared(
             "value": {"format": "bytes"},
             **(source or {}),
         },
-        "sink": {"table": "ads.output"},
+        "sink": {"table": table},
         "limits": limits,
         "name": name,
         "folder": Path(name),

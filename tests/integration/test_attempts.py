@@ -187,6 +187,22 @@ def test_a_heart_beats_until_a_newer_attempt_claims_the_batch(ledger, batch_id):
     assert attempts.beat(ledger, second.attempt), "its own publish is no takeover"
 
 
+def test_a_beat_says_how_many_records_the_tasks_have_read(ledger, batch_id):
+    """What hangs beats as well: the moment of the last progress tells the two apart."""
+    progress = "SELECT n_read, progressed_at FROM tideline.attempt"
+    attempt = claim(ledger, batch_id)
+    attempts.beat(ledger, attempt.attempt)
+    assert query(ledger, progress) == [(0, None)]
+    stage(ledger, attempt)
+    attempts.beat(ledger, attempt.attempt)
+    [(n_read, progressed_at)] = query(ledger, progress)
+    assert (n_read, progressed_at is None) == (10, False)
+    attempts.beat(ledger, attempt.attempt)
+    publish(ledger, attempt)  # which deletes what the number was taken from
+    attempts.beat(ledger, attempt.attempt)
+    assert query(ledger, progress) == [(10, progressed_at)]
+
+
 def test_a_superseded_attempt_that_fails_changes_nothing(ledger, batch_id):
     stale, newest = claim(ledger, batch_id), claim(ledger, batch_id, writer=RETRY)
     before = events(ledger, batch_id), query(ledger, "SELECT * FROM tideline.attempt ORDER BY fence")

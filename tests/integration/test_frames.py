@@ -178,7 +178,6 @@ def records(batch):
     [
         ("df.withColumn('kafka', df.kafka.withField('offset', df.kafka.offset + 1000))", "not a record of the batch"),
         ("df.withColumn('kafka', df.kafka.withField('partition', F.lit(7)))", "/7, which the batch does not read"),
-        ("df.unionByName(df)", "declare sink.item"),
     ],
 )
 def test_rows_that_belong_to_no_record_are_refused(loading, topic, body, problem):
@@ -186,6 +185,14 @@ def test_rows_that_belong_to_no_record_are_refused(loading, topic, body, problem
     text = loading.refusal(FatalError)
     assert problem in text
     assert len(text) < 500
+
+
+def test_a_record_of_which_a_frame_gives_two_rows_with_one_key_is_a_reject(loading, topic):
+    loading.declare(topic, transform=frame("df.unionByName(df)"))
+    loading.run()
+    assert loading.output() == {}
+    assert all("output_pkey" in reason for _, reason, _ in loading.rejects().values())
+    assert loading.counts()["n_rejected"] == loading.counts()["n_read"] > 0
 
 
 @pytest.mark.parametrize(

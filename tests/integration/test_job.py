@@ -6,6 +6,8 @@ import records
 from owning import batches, names, ranges
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
+from tideline.ledger import reservations
+from tideline.ledger.reservations import Run
 
 
 @pytest.fixture
@@ -103,23 +105,24 @@ def test_several_batches_that_need_a_person_are_listed_at_the_end(loading, poiso
     code, said = job(poisoned)
     assert code == 30
     last = said[said.rindex("tideline: NeedsOperatorError: ") :].splitlines()
-    assert last[0] == "tideline: NeedsOperatorError: loads: 2 of 4 batches need a person, the others are written:"
+    assert last[0] == "tideline: NeedsOperatorError: loads: 2 of 4 batches are not written, the others are:"
     assert [line.split(":")[0] for line in last[1:3]] == ["    loads batch 2 attempt 1", "    loads batch 3 attempt 1"]
     assert last[3].startswith("  Next: correct columns or transform.py")
     assert loading.states() == ["published", "failed", "failed", "published"]
 
 
-@pytest.mark.parametrize(
-    ("transform", "code"),
-    [
-        ("def records(batch): return None", 20),
-        ("import os\ndef records(b): return os._exit(1) if b.num_rows else b", 10),
-    ],
-)
-def test_what_every_batch_would_meet_ends_the_job_at_once(loading, topic, job, transform, code):
-    loading.declare(topic, batch_records=5, transform=transform)
-    assert job(loading.plan("one"))[0] == code
+def test_what_every_batch_would_meet_ends_the_job_at_once(loading, topic, job):
+    loading.declare(topic, batch_records=5, transform="def records(batch): return None")
+    assert job(loading.plan("one"))[0] == 20
     assert loading.states() == ["failed", "planned"]
+
+
+def test_a_batch_that_kills_its_workers_keeps_no_other_from_being_tried(loading, topic, job):
+    loading.declare(
+        topic, batch_records=5, transform="import os\ndef records(b): return os._exit(1) if b.num_rows else b"
+    )
+    assert job(loading.plan("one"))[0] == 10
+    assert loading.states() == ["failed", "failed"]
 
 
 def test_one_job_writes_batches_of_every_kind(loading, job):
@@ -135,16 +138,21 @@ def test_one_job_writes_batches_of_every_kind(loading, job):
     mixed += loading.plan("c", Rejects())
     mixed += [batch_id for batch_id in loading.plan("d") if batch_id not in mixed]
     assert [batches(loading)[batch_id][0] for batch_id in mixed] == ["backfill", "replay", "redrive", "live"]
+    with loading.ledger() as ledger, ledger.transaction():
+        reservations.join_run(ledger, loading.pipeline.name, Run(dag_id="test", run_id="one"), mixed)
     code, said = job(mixed)
     assert (code, [batches(loading)[n][1] for n in mixed]) == (0, ["published"] * 4)
     assert f"  {topic}/0 [13, 14): read 1, written 0, rejected 1, filtered 0\n" in said
     assert set(names(loading)) == {*range(5, 30)} - {13, *range(15, 20)}
 
 
-def test_a_batch_that_is_not_there_is_fatal(loading, topic, job):
+def test_a_batch_that_is_not_there_is_refused_before_anything_is_read(loading, topic, job):
     loading.declare(topic)
     code, said = job([77])
-    assert (code, said.splitlines()[0]) == (20, "tideline: FatalError: batch 77 is not in the ledger")
+    assert code == 30
+    assert said.startswith(
+        "tideline: NeedsOperatorError: loads: expected batches 77 among those of the run one of test;"
+    )
 
 
 def test_no_secret_is_in_what_is_printed(loading, topic, job, broker, monkeypatch):

@@ -194,3 +194,20 @@ def test_a_topic_whose_settings_may_not_be_read_counts_as_not_compacted_and_has_
     deny(AclOperation.DESCRIBE_CONFIGS)
     until(lambda: not asked.topic_facts()[0].compacted)
     assert asked.topic_facts()[0].retention_ms is None
+
+
+def test_records_are_looked_at_without_a_permission_on_any_group(broker, admin, topic, sasl):
+    kind = (ResourceType.GROUP, "tideline.look", ResourcePatternType.LITERAL, f"User:{broker.sasl_username}", "*")
+    denied = AclBinding(*kind, AclOperation.ALL, AclPermissionType.DENY)
+    admin.create_acls([denied])[denied].result()
+    produce(broker, topic, 3)
+    asked = Broker(source(broker.sasl_bootstrap, topic, security=sasl))
+    found = asked.records_from({(topic, 0): 1}, 10)
+    assert [record.offset for record in found[topic, 0]] == [1, 2]
+
+
+def test_records_of_a_topic_that_may_not_be_read_are_refused(broker, topic, sasl, deny):
+    produce(broker, topic, 1)
+    deny(AclOperation.READ)
+    asked = Broker(source(broker.sasl_bootstrap, topic, security=sasl))
+    until(lambda: "not permitted" in refusal(lambda: asked.records_from({(topic, 0): 0}, 1)))

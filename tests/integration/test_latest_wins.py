@@ -7,10 +7,13 @@ from confluent_kafka import TopicPartition
 
 import ledgers
 from asking import query, state
+from brokerless import Brokerless
 from planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges, ranges_of, run
 from tideline import flow
 from tideline.domain.requests import NewRecords
-from tideline.ledger import heads
+from tideline.ledger import attempts, heads
+from tideline.ledger.attempts import Writer
+from tideline.ledger.decisions import GRACE_SECONDS
 from topics import produce
 from windows import at, stamped, topic_of, window
 
@@ -28,6 +31,13 @@ def holes(ledger, partition=0):
         " WHERE hole IS NOT NULL AND partition = %s ORDER BY 1",
         partition,
     )
+
+
+def grow_old(ledger, seconds=GRACE_SECONDS + 1):
+    """So long ago, all that is planned now was planned."""
+    with ledger.transaction(), ledger.connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")  # what was planned never changes
+        cursor.execute("UPDATE tideline.batch SET planned_at = planned_at - make_interval(secs => %s)", [seconds])
 
 
 def assert_tiled(ledger, ends):
@@ -112,6 +122,7 @@ def test_what_somebody_is_writing_is_left_to_its_end(admin, broker, ledger, ledg
     attempt = ledgers.claim(ledger, first)
     ledgers.stage(ledger, attempt)
     stamped(broker, topic, range(10, 12))
+    grow_old(ledger)
     given = plan(ledger_url, pipeline, "second")
     assert given[0] == first
     assert [state(ledger, n)[0] for n in (first, second)] == ["writing", "abandoned"]
@@ -123,6 +134,63 @@ def test_what_somebody_is_writing_is_left_to_its_end(admin, broker, ledger, ledg
         *((n, n + 2, b) for n, b in zip((8, 10), given[1:], strict=True)),
     ]
     assert_tiled(ledger, {0: 12})
+
+
+@pytest.fixture
+def woken(ledger):
+    """A pipeline whose runs plan again while the one before has not begun to write."""
+    return Brokerless(ledger, 4, source={"delivery": "latest_wins"}, batch_records=4, run_batches=1)
+
+
+def claimed(ledger, batch_id, name):
+    """By the task `write` of that run."""
+    writer = Writer(dag_id=NAME, run_id=name, task_id="write", try_number=1)
+    return attempts.claim(ledger, batch_id, writer, stale_after_seconds=60)
+
+
+def test_runs_that_plan_before_the_last_one_has_begun_take_nothing_from_it(ledger, woken):
+    """Each is planned between the plan and the write of the one before, as wake-ups do it: all of them load what they were given."""
+    given = {"run 0": woken.plan("run 0")}
+    for turn in range(1, 6):
+        woken.logs[0].append(2)
+        given[f"run {turn}"] = woken.plan(f"run {turn}")
+        before = given[f"run {turn - 1}"]
+        assert [state(ledger, n)[0] for n in before] == ["advanced"] * (len(before) - 1) + ["planned"]
+        load(ledger, before[-1:])
+        woken.advance(f"run {turn - 1}")
+    load(ledger, given["run 5"][-1:])
+    assert_tiled(ledger, {0: 14})
+    assert holes(ledger) == []
+
+
+def test_what_no_run_has_begun_within_the_grace_is_given_up(ledger, woken):
+    [left] = woken.plan("killed before it began")
+    grow_old(ledger, GRACE_SECONDS - 30)
+    woken.logs[0].append(8)
+    taken = woken.plan("in time")
+    assert (taken[0], len(taken)) == (left, 2)
+    grow_old(ledger, 31)
+    woken.logs[0].append(8)
+    given = woken.plan("too late")
+    assert (state(ledger, left)[0], left in given) == ("abandoned", False)
+    load(ledger, given)
+    woken.advance("too late")
+    assert_tiled(ledger, {0: 20})
+
+
+def test_a_run_that_is_writing_keeps_what_it_has_not_come_to(ledger, woken):
+    woken.pipeline = woken.pipeline.model_copy(
+        update={"limits": woken.pipeline.limits.model_copy(update={"run_batches": 2, "batch_records": 2})}
+    )
+    first, second = woken.plan("slow")
+    attempt = claimed(ledger, first, "slow")
+    grow_old(ledger)
+    woken.logs[0].append(2)
+    assert woken.plan("next")[:2] == [first, second]
+    query(ledger, "UPDATE tideline.attempt SET heartbeat_at = now() - interval '1 hour'")
+    woken.plan("the one after")
+    assert [state(ledger, n)[0] for n in (first, second)] == ["abandoned", "abandoned"]
+    assert attempt.batch_id == first
 
 
 def test_a_scheduled_run_takes_nothing_from_before_its_interval_nor_behind_it(admin, broker, ledger, ledger_url):

@@ -28,8 +28,8 @@ def test_an_offset_has_one_owner_in_the_output(ledger):
     (stream,) = start_streams(ledger, 1)
     published(ledger, {stream: (0, 10)})
     old_hole = (
-        "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by, recorded_at)"
-        " VALUES (%s, %s, 'skipped', 'x', 'me', '2020-01-01')"
+        "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by, decided_in)"
+        " VALUES (%s, %s, 'skipped', 'x', 'me', '3')"
     )
     assert "one_owner_in_output" in refused(ledger, old_hole, stream, "[9,12)")
 

@@ -48,7 +48,8 @@ class LedgerMachine(RuleBasedStateMachine):
         cluster = Cluster()
         self.topic = cluster.create("ads", *[0] * PARTITIONS)
         limits = {"batch_records": BATCH_RECORDS, "run_batches": RUN_BATCHES}
-        self.pipeline = declared("nowhere:9092", "ads", name=f"model_{next(NUMBERS)}", **limits)
+        name = f"model_{next(NUMBERS)}"
+        self.pipeline = declared("nowhere:9092", "ads", name=name, table=f"ads.{name}", **limits)
         self.broker = MemoryBroker(cluster, self.pipeline.source)
         self.batches: dict[int, Batch] = {}
         self.runs: dict[str, list[int]] = {}

@@ -1,10 +1,12 @@
 """Streams that stop, and what a person may decide about them: to accept a loss, or to adopt a topic that was created again."""
 
+import shutil
 from contextlib import suppress
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 import ledgers
 from asking import query, state
@@ -12,12 +14,13 @@ from faults.memory import Cluster, MemoryBroker
 from ledgers import claim
 from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
 from racing import together
-from tideline import flow
+from tideline import flow, settings
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges
-from tideline.errors import FatalError, NeedsOperatorError
+from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.ledger import heads
 from tideline.ledger.connection import Ledger
+from tideline.local.broker import Broker as RealBroker
 from topics import created, exists, produce, recreate, until
 
 WHY = "the source has them no longer"
@@ -300,6 +303,95 @@ def test_open_batches_behind_the_end_of_a_cut_log_are_abandoned_and_planned_agai
     assert [ranges_of(ledger, n) for n in cut.plan()] == [{1: (5, 9)}, {0: (20, 25)}]
 
 
+# logs that were cut and have grown again -------------------------------------------------------------------------
+
+REPLACED = "offsets [{}, {}) may hold other records than those that were planned or read: the log was cut at {}"
+
+
+def replace_from(log, offset, *, end):
+    """The log loses what stands there, and has grown to `end` before anybody looks."""
+    log.cut(offset)
+    log.append(end - log.end)
+
+
+@pytest.mark.parametrize(("offset", "end"), [(12, 20), (12, 40), (19, 21), (0, 20)])
+def test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed(ledger, cut, offset, end):
+    load(ledger, cut.plan())
+    replace_from(cut.logs[0], offset, end=end)
+    cut.logs[1].append(1)
+    assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{1: (5, 6)}]  # the others go on
+    [(_, _, found)] = stopped(ledger)
+    assert found.startswith(REPLACED.format(offset, 20, offset))
+    with pytest.raises(NeedsOperatorError, match=rf"tideline accept-loss {NAME} ads/0"):
+        cut.plan()
+    [told] = cut.accept()
+    assert told == (
+        f"ads/0: nothing is missing now; goes on at 20; ads/0 [{offset}, 20) holds other records than it did, and what is loaded of it stays: "
+        f"to load what stands there now, tideline replay {NAME} --range 'ads/0 [{offset}, 20)' --reason ..."
+    )
+    cut.end_at(end + 1)
+    assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{0: (20, end + 1)}]
+    asked = Ranges(ranges=(NamedRange("ads", 0, OffsetRange(offset, 20)),), replace=True)
+    [again] = load(ledger, flow.plan(ledger, cut.broker, cut.pipeline, run("again"), asked, reason=WHY).batch_ids)
+    assert ranges_of(ledger, again) == {0: (offset, 20)}
+
+
+def test_a_cut_behind_planned_offsets_that_grew_again_before_they_were_read_is_noticed(ledger, cut):
+    [opened] = cut.plan()
+    replace_from(cut.logs[0], 12, end=30)
+    [healthy] = cut.plan()
+    assert [state(ledger, n)[0] for n in (opened, healthy)] == ["abandoned", "planned"]
+    assert ranges_of(ledger, healthy) == {1: (0, 5)}
+    assert stopped(ledger)[0][2].startswith(REPLACED.format(12, 20, 12))
+    cut.accept()
+    assert [ranges_of(ledger, n) for n in cut.plan()] == [{1: (0, 5)}, {0: (0, 30)}]
+
+
+def test_an_election_that_lost_nothing_stops_nothing_and_is_looked_into_once(ledger, cut):
+    asked = []
+    cut.cluster.on_step = lambda _, question: asked.append(question)
+    load(ledger, cut.plan())
+    for _ in range(2):
+        cut.logs[0].elect()
+        assert cut.plan() == cut.plan() == []
+    assert asked.count("records_from") == 2
+    cut.end_at(25)
+    assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{0: (20, 25)}]
+
+
+def test_offsets_without_records_before_the_head_do_not_hide_a_cut(ledger, cut):
+    """Markers of transactions, and what was compacted: the newest record before them tells."""
+    cut.declare()
+    for log in cut.logs:
+        for _ in range(7):
+            log.append_gap()
+    load(ledger, cut.plan())
+    cut.logs[0].elect()
+    assert cut.plan() == []
+    cut.logs[0].cut(15)
+    cut.logs[0].append(2)
+    for _ in range(20):
+        cut.logs[0].append_gap()
+    with pytest.raises(NeedsOperatorError, match=r"offsets \[15, 27\) may hold other records"):
+        cut.plan()
+
+
+def test_a_log_whose_cut_was_accepted_may_grow_under_other_leaders(ledger, cut):
+    load(ledger, cut.plan())
+    cut.end_at(12)
+    with pytest.raises(NeedsOperatorError):
+        cut.plan()
+    cut.accept()
+    for end in (14, 17, 20, 24):
+        cut.end_at(end)  # elects one each time
+        load(ledger, cut.plan())
+        assert stopped(ledger) == []
+    assert next_offsets(ledger)[0] == 24
+    replace_from(cut.logs[0], 22, end=30)
+    with pytest.raises(NeedsOperatorError, match=r"offsets \[22, 24\)"):
+        cut.plan()
+
+
 # adopt_topic -----------------------------------------------------------------------------------------------------
 
 
@@ -442,7 +534,7 @@ def test_an_address_that_leads_elsewhere_between_two_questions_stops_and_adopts_
         "adopt": lambda: flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=WHY),
         "write": lambda: flow.check_source(ledger, cut.broker, attempt),
     }
-    with suppress(FatalError, NeedsOperatorError):
+    with suppress(FatalError, NeedsOperatorError, RetryableError):
         acts[act]()
     assert query(ledger, "SELECT DISTINCT cluster_id, state::text FROM tideline.stream") == [("c", "active")]
 
@@ -557,3 +649,87 @@ def test_a_known_topic_that_is_missing_stops_its_streams_and_an_unknown_one_is_a
     created(admin, topic)
     adopt(ledger_url, pipeline, topic)
     assert heads.stopped_streams(ledger, NAME) == []
+
+
+@pytest.fixture
+def failing_broker(tmp_path):
+    """A broker of the test's own, whose disk may be lost."""
+    server = RealBroker(tmp_path / "kafka", settings.PROJECT / ".local" / "jars" / "kafka")
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_broker_that_lost_its_disk_and_was_filled_again_is_noticed(tmp_path, failing_broker, ledger, ledger_url):
+    """A real broker comes back with an empty log for the same topic id, and producers were quicker than the next run."""
+    topic = created(AdminClient({"bootstrap.servers": failing_broker.bootstrap}), "ads", partitions=2)
+    pipeline = declared(failing_broker.bootstrap, topic)
+    produce(failing_broker, topic, 10)
+    produce(failing_broker, topic, 4, partition=1)
+    load(ledger, plan(ledger_url, pipeline, "first"))
+    failing_broker.stop()
+    shutil.rmtree(tmp_path / "kafka" / "data" / f"{topic}-0")
+    failing_broker.start()
+    until(lambda: exists(AdminClient({"bootstrap.servers": failing_broker.bootstrap}), topic))
+    produce(failing_broker, topic, 25)
+    produce(failing_broker, topic, 1, partition=1)
+    [healthy] = load(ledger, plan(ledger_url, pipeline, "second"))
+    assert ranges_of(ledger, healthy) == {1: (4, 5)}
+    [(_, partition, found)] = stopped(ledger)
+    assert (partition, found.startswith(REPLACED.format(0, 10, 0))) == (0, True)
+    [told] = accept(ledger_url, pipeline, topic)
+    assert f"tideline replay {NAME} --range '{topic}/0 [0, 10)'" in told
+    assert [ranges_of(ledger, n) for n in load(ledger, plan(ledger_url, pipeline, "third"))] == [{0: (10, 25)}]
+
+
+# a retired topic that is back ------------------------------------------------------------------------------------
+
+
+class Restored(Cut):
+    """Brokers that were restored from a copy of before the topic was created again."""
+
+    def __init__(self, ledger):
+        super().__init__(ledger)
+        load(ledger, self.plan())
+        self.first = self.cluster.topics["ads"]
+        self.cluster.create("ads", 3, 3)
+        with pytest.raises(NeedsOperatorError):
+            self.plan()
+        self.adopt()
+        load(ledger, self.plan())
+        self.cluster.topics["ads"] = self.first
+
+    def adopt(self):
+        return flow.adopt_topic(self.ledger, self.broker, self.pipeline, "ads", reason=WHY)
+
+
+def states(ledger):
+    return query(ledger, "SELECT state::text, next_offset FROM tideline.stream ORDER BY stream_id")
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["after a plan", "at once"])
+def test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_it_is_adopted(ledger, noticed):
+    restored = Restored(ledger)
+    restored.logs[0].append(4)
+    if noticed:
+        for _ in range(2):
+            with pytest.raises(
+                NeedsOperatorError, match=rf"the topic that was retired is back(.*\n)*.*tideline adopt-topic {NAME} ads"
+            ):
+                restored.plan()
+        with pytest.raises(NeedsOperatorError, match="is back"):
+            flow.advance(ledger, NAME, run("none"))  # no run is green over it
+    said = [line.split(" of topic id ")[0] + line.split(":")[1] for line in restored.adopt()]
+    assert said == ["ads/0 retired at 3", "ads/1 retired at 3", "ads/0 goes on at 20", "ads/1 goes on at 5"]
+    assert states(ledger) == [("active", 20), ("active", 5), ("retired", 3), ("retired", 3)]
+    assert [ranges_of(ledger, n) for n in load(ledger, restored.plan())] == [{0: (20, 24)}]
+    with pytest.raises(FatalError, match="there is nothing to adopt"):
+        restored.adopt()
+
+
+def test_what_the_restored_log_lacks_stops_the_stream_that_goes_on(ledger):
+    restored = Restored(ledger)
+    restored.logs[0].cut(15)
+    restored.adopt()
+    with pytest.raises(NeedsOperatorError, match="the log ends at 15, before offset 20"):
+        restored.plan()

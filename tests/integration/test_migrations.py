@@ -1,14 +1,23 @@
-"""Migrations: each file once, in order, all or nothing, and never on a ledger that they do not know."""
+"""Migrations: each file once, in order, all or nothing, and never on a ledger that they do not know; and no work on a ledger of another release."""
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.resources import files
 
 import pytest
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
+from psycopg2.sql import SQL
 
 import ledgers
 from asking import query
-from racing import together
-from tideline.errors import FatalError
+from racing import beside, together
+from tideline.errors import FatalError, RetryableError
 from tideline.ledger import snapshot
 from tideline.ledger.connection import Ledger
-from tideline.ledger.migrate import migrate, migrations
+from tideline.ledger.migrate import migrate
+from tideline.ledger.versions import migrations, require_current
 
 NAMES = [name for name, _ in migrations().values()]
 
@@ -76,3 +85,145 @@ def test_a_database_without_a_ledger_says_how_to_make_one(empty):
         empty.transaction(),
     ):
         empty.rows("list_open_batches", pipeline="impressions")
+
+
+# A ledger of another release --------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_of_this_release_is_used(ledger):
+    require_current(ledger)
+    assert ledger.connection.info.transaction_status == TRANSACTION_STATUS_IDLE
+
+
+def test_an_older_ledger_is_not_used(empty):
+    migrate(empty, dict(list(migrations().items())[:-1]))
+    with pytest.raises(FatalError, match=rf"older than this code: it has not had {NAMES[-1]}(.|\n)*ledger\.migrate"):
+        require_current(empty)
+
+
+def test_a_newer_ledger_is_not_used(ledger):
+    query(ledger, "INSERT INTO tideline.migration VALUES (%s, 'of the future', 'x')", len(NAMES) + 1)
+    with pytest.raises(FatalError, match="this code knows"):
+        require_current(ledger)
+
+
+def test_a_ledger_migrated_with_other_files_is_not_used(ledger):
+    query(ledger, "UPDATE tideline.migration SET checksum = 'of another text' WHERE number = 2")
+    with pytest.raises(FatalError, match="has changed since it was applied"):
+        require_current(ledger)
+
+
+def test_a_database_without_a_ledger_is_not_used(empty):
+    with pytest.raises(FatalError, match=r"tables are missing(.|\n)*python -m tideline\.ledger\.migrate"):
+        require_current(empty)
+
+
+BATCHES = ["--pipeline", "impressions", "--dag-id", "d", "--run-id", "r", "--task-id", "write", "--try-number", "1"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["-m", "spark_jobs.write_batches", "--batches", "1", *BATCHES], id="Spark driver"),
+        pytest.param(
+            ["-c", "from tideline.cli.entry import main; main()", "streams", "impressions"], id="command line"
+        ),
+    ],
+)
+def test_work_on_an_older_ledger_ends_before_it_begins(empty, empty_url, command):
+    migrate(empty, dict(list(migrations().items())[:-1]))
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "TIDELINE_LEDGER_URL": empty_url},
+        check=False, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == FatalError.exit_code, done.stderr
+    assert "older than this code" in done.stdout + done.stderr
+
+
+# Outside of a transaction -----------------------------------------------------------------------------------------------
+
+INDEX = "-- outside of a transaction\n-- Who did what.\nCREATE INDEX CONCURRENTLY IF NOT EXISTS event_actor ON tideline.event (actor);\n"
+VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('tideline.event_actor')"
+
+
+@pytest.fixture
+def release(tmp_path):
+    """Makes a next release: the files of this one, and others after them. Their names, and all of them."""
+    shutil.copytree(files("tideline.ledger").joinpath("sql/migrations"), tmp_path, dirs_exist_ok=True)
+
+    def release(*texts):
+        names = [f"{len(NAMES) + 1 + n:04}_next.sql" for n in range(len(texts))]
+        for name, text in zip(names, texts, strict=True):
+            (tmp_path / name).write_text(text)
+        return names, migrations(tmp_path)
+
+    return release
+
+
+def test_an_index_is_made_outside_of_a_transaction_between_its_neighbours(ledger, release):
+    names, known = release(
+        "CREATE TABLE tideline.before ();", INDEX, "CREATE TABLE tideline.after AS SELECT to_regclass('tideline.event_actor');"
+    )  # fmt: skip
+    assert migrate(ledger, known) == names
+    assert query(ledger, VALID) == [(True,)]
+    assert query(ledger, "SELECT to_regclass FROM tideline.after WHERE to_regclass IS NOT NULL") != []
+    assert migrate(ledger, known) == []
+    assert query(ledger, "SHOW lock_timeout") == [("30s",)]
+
+
+def test_an_index_whose_making_was_cut_off_is_made_anew(ledger, ledger_url, release):
+    names, known = release(INDEX)
+    with Ledger(ledger_url, actor="writer") as writer:
+        writer.rows_of(SQL("INSERT INTO tideline.pipeline VALUES ('impressions') RETURNING 1"), {})
+        writer.rows_of(SQL("INSERT INTO tideline.event (action, pipeline) VALUES ('x', 'impressions') RETURNING 1"), {})
+        with Ledger(ledger_url, actor="killed") as killed:
+            result = beside(lambda: migrate(killed, known))
+            ledgers.wait_for_a_lock(ledger_url)
+            query(ledger, "SELECT pg_terminate_backend(%s)", killed.connection.info.backend_pid)
+            with pytest.raises(RetryableError):
+                result()
+    assert query(ledger, VALID) == [(False,)]
+    assert migrate(ledger, known) == names
+    assert query(ledger, VALID) == [(True,)]
+
+
+def test_an_index_that_was_made_but_not_recorded_is_recorded(ledger, release):
+    names, known = release(INDEX)
+    migrate(ledger, known)
+    made = query(ledger, "SELECT 'tideline.event_actor'::regclass::oid")
+    query(ledger, "DELETE FROM tideline.migration WHERE number = %s", len(NAMES) + 1)
+    assert migrate(ledger, known) == names
+    assert query(ledger, "SELECT 'tideline.event_actor'::regclass::oid") == made
+
+
+def test_migrations_at_once_make_an_index_once(empty_url, release):
+    names, known = release(INDEX, "CREATE TABLE tideline.after ();")
+
+    def work():
+        with Ledger(empty_url, actor="test") as own:
+            return migrate(own, known)
+
+    assert sorted(name for done in together(*[work] * 6) for name in done) == NAMES + names
+
+
+def test_an_index_that_cannot_be_made_says_why_and_is_not_recorded(ledger, release):
+    _, known = release(INDEX.replace("INDEX", "UNIQUE INDEX"))
+    query(ledger, "INSERT INTO tideline.pipeline VALUES ('impressions')")
+    query(ledger, "INSERT INTO tideline.event (action, pipeline) VALUES ('x', 'impressions'), ('y', 'impressions')")
+    with pytest.raises(FatalError, match=r"_next.sql failed: could not create unique index"):
+        migrate(ledger, known)
+    assert query(ledger, "SELECT max(number) FROM tideline.migration") == [(len(NAMES),)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(INDEX.replace(" IF NOT EXISTS", ""), id="not to be repeated"),
+        pytest.param(INDEX + "CREATE TABLE tideline.beside ();", id="two statements"),
+        pytest.param("-- outside of a transaction\nVACUUM tideline.event;", id="another statement"),
+    ],
+)
+def test_what_cannot_be_repeated_after_a_crash_runs_in_a_transaction(release, text):
+    with pytest.raises(FatalError, match="runs outside of a transaction"):
+        release(text)

@@ -202,7 +202,7 @@ def test_which_rejects_a_redrive_takes_never_changes(ledger):
 # Streams ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_retired_stream_never_changes(ledger):
+def test_a_retired_stream_never_changes_but_for_coming_back_as_it_was(ledger):
     (stream,) = start_streams(ledger, 1)
     published(ledger, {stream: (0, 10)})
     execute(ledger, "UPDATE tideline.stream SET state = 'retired'")
@@ -210,13 +210,19 @@ def test_a_retired_stream_never_changes(ledger):
     for change in (
         "next_offset = 10",
         "state = 'active'",
-        "state = 'stopped', stopped_because = 'x'",
+        "state = 'active', stopped_because = 'x'",
+        "state = 'stopped', stopped_because = 'x', next_offset = 10",
+        "state = 'stopped', stopped_because = 'x', accepted_end = 3",
+        "state = 'stopped', stopped_because = 'x', leader_epoch = 3",
         "accepted_end = 3",
+        "leader_epoch = 3",
         "topic = topic",
     ):
         assert "is retired: it never changes" in refused(ledger, f"UPDATE tideline.stream SET {change}")
     assert "history" in refused(ledger, "DELETE FROM tideline.stream")
     assert query(ledger, "SELECT * FROM tideline.stream") == before
+    execute(ledger, "UPDATE tideline.stream SET state = 'stopped', stopped_because = 'it is back'")
+    assert query(ledger, "SELECT next_offset, accepted_end, leader_epoch FROM tideline.stream") == [(0, None, None)]
 
 
 def test_a_stream_is_stopped_for_a_reason_and_an_accepted_end_is_an_offset(ledger):
@@ -260,6 +266,28 @@ def test_the_rest_of_a_hole_stays_beside_two_backfills_that_fill_it(ledger):
         query(ledger, "SELECT DISTINCT reason, decided_by, recorded_at FROM tideline.coverage WHERE hole IS NOT NULL")
         == before
     )
+    assert query(ledger, "SELECT count(*) FROM tideline.event WHERE action = 'skip'") == [(1,)]
+
+
+def test_a_clock_that_has_stepped_back_makes_no_old_hole_new(ledger):
+    (stream,) = start_streams(ledger, 1)
+    execute(ledger, HOLE, stream, "[0, 10)")
+    execute(ledger, "UPDATE tideline.coverage SET recorded_at = now() + interval '1 hour'")
+    one, two = (replay(ledger, stream, start, start + 2, BatchKind.BACKFILL) for start in (1, 6))
+    publish(ledger, one)
+    publish(ledger, two)
+    assert query(ledger, "SELECT count(*) FROM tideline.event WHERE action = 'skip'") == [(1,)]
+
+
+def test_a_clock_that_is_behind_makes_no_new_hole_old(ledger):
+    (stream,) = start_streams(ledger, 1)
+    plan(ledger, {stream: (0, 10)})
+    late = (
+        "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by, recorded_at)"
+        " VALUES (%s, %s, 'skipped', 'x', 'me', now() - interval '1 hour')"
+    )
+    assert "are reserved by a batch" in refused(ledger, late, stream, "[9,12)")
+    execute(ledger, late, stream, "[10,12)")
     assert query(ledger, "SELECT count(*) FROM tideline.event WHERE action = 'skip'") == [(1,)]
 
 

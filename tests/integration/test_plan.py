@@ -7,9 +7,11 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 
+from ledgers import plan as reserved
+from ledgers import start_streams
 from planners import NAME, declared, finish, plan, ranges, ranges_of, run
 from tideline import flow
-from tideline.domain.facts import TopicFacts
+from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.errors import NeedsOperatorError
 from tideline.kafka import Broker
 from tideline.ledger import reservations
@@ -115,7 +117,7 @@ def test_another_cluster_is_refused(broker, topic, ledger, ledger_url):
     elsewhere = TopicFacts(cluster_id="else", topic=topic, topic_id=UUID(int=1), compacted=False, partitions=())
     with ledger.transaction():
         reservations.lock_pipeline(ledger, NAME)
-        reservations.start_stream(ledger, NAME, elsewhere, 0, 0)
+        reservations.start_stream(ledger, NAME, elsewhere, PartitionFacts(partition=0, log_start=0, end=0), 0)
     with pytest.raises(NeedsOperatorError, match="expected cluster else at the declared address, found cluster"):
         plan(ledger_url, pipeline, "first")
     assert ranges(ledger) == {}
@@ -158,3 +160,10 @@ def test_a_run_plans_no_more_batches_than_it_may(broker, topic, ledger, ledger_u
     finish(ledger, plan(ledger_url, pipeline, "second"))
     assert ranges(ledger) == {(topic, 0): [(0, 10), (10, 20), (20, 30), (30, 40)]}
     assert len(plan(ledger_url, pipeline, "third")) == 1
+
+
+def test_a_line_about_a_batch_can_be_asked_for_again(ledger):
+    one, two = start_streams(ledger, 2)
+    batch_id = reserved(ledger, {one: (0, 10), two: (3, 5)})
+    [line] = flow.describe(ledger, [batch_id])
+    assert line == f"batch {batch_id} (live): ads/0 [0, 10), ads/1 [3, 5)"

@@ -7,7 +7,7 @@ from psycopg2.sql import SQL
 
 from ledgers import claim, plan, start_streams
 from spark_jobs.sinks.postgres import STAGING_SCHEMA, Target, create_staging
-from spark_jobs.sinks.postgres_output import insert_output
+from spark_jobs.sinks.postgres_output import Staged, insert_output
 from spark_jobs.sinks.postgres_types import Column
 
 RECORDS = 20_000
@@ -69,7 +69,7 @@ def read(ledger, table):
 def test_publishing_looks_through_staging_a_few_times_and_not_once_for_each_reject(ledger, attempt):
     found, staging = attempt
     with ledger.transaction():
-        written = insert_output(ledger, TARGET, found, staging, {TASK: RECORDS})
+        written = insert_output(ledger, Staged(target=TARGET, attempt=found, table=staging, tasks={TASK: RECORDS}))
         assert sum(written.n_written.values()) == RECORDS * 3 // 4
         assert read(ledger, staging) <= A_FEW * RECORDS
         assert read(ledger, "staged_reject") <= A_FEW * RECORDS

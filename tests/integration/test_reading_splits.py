@@ -1,4 +1,4 @@
-"""A long partition is read by several Spark tasks at once; what they load is what one task would load."""
+"""A long partition is read by several Spark tasks at once, and short ones share a task; what they load is what a task for each would load."""
 
 import json
 
@@ -49,12 +49,74 @@ def test_a_long_partition_is_read_by_several_tasks_and_every_record_once(loading
     assert loading.heads() == [1040, 40]
 
 
-def test_a_partition_that_is_not_long_stays_one_task(loading, tasks):
-    topic = records.create(loading.bootstrap, partitions=3)
-    records.produce(loading.bootstrap, topic, map(records.record, range(300)), partitions=3)
-    loading.declare(topic)
+def test_short_partitions_share_tasks_and_each_has_its_own_counts(loading, tasks):
+    """Of none to three records, one of them all gaps, one with rejects in both steps; the table's rejects count for their partition, too."""
+    topic = records.create(loading.bootstrap, partitions=8)
+    bad = {(1, 1): b"{bad", (2, 0): b'{"id": 1, "price": 5000}', (4, 0): None, (6, 1): b'{"name": "no id"}'}
+    sent = {}
+    for partition, count in enumerate([3, 2, 1, 0, 1, 3, 2, 0]):
+        values = (bad.get((partition, n), records.record(10 * partition + n)) for n in range(count))
+        sent |= records.produce(loading.bootstrap, topic, values, first_partition=partition)
+    producer = records.transactional(loading.bootstrap, f"{topic}-aborted")
+    producer.produce(topic, records.record(99), partition=7)
+    assert producer.flush(20) == 0
+    producer.abort_transaction(20)
+    until(lambda: ends(Broker(source(loading.bootstrap, topic))) == [3, 2, 1, 0, 1, 3, 2, 2])
+    loading.declare(topic, gaps="allowed")
     loading.run()
-    assert list(tasks[0].values()) == [100, 100, 100]
+    assert len(tasks[0]) == 2
+    assert loaded(loading) == ids({place: value for place, value in sent.items() if place not in bad})
+    assert {place: step for place, (step, _, _) in loading.rejects().items()} == {
+        (1, 1): "decode", (2, 0): "store", (4, 0): "decode", (6, 1): "store",
+    }  # fmt: skip
+    columns = "partition, n_read, n_written, n_rejected, n_gap, first_read, last_read"
+    counts = f"SELECT {columns} FROM tideline.batch_range JOIN tideline.stream USING (stream_id)"
+    assert sorted(loading.rows(counts)) == [
+        (0, 3, 3, 0, 0, 0, 2),
+        (1, 2, 1, 1, 0, 0, 1),
+        (2, 1, 0, 1, 0, 0, 0),
+        (4, 1, 0, 1, 0, 0, 0),
+        (5, 3, 3, 0, 0, 0, 2),
+        (6, 2, 1, 1, 0, 0, 1),
+        (7, 0, 0, 0, 2, None, None),
+    ]
+
+
+def test_a_task_of_several_partitions_that_dies_and_runs_again_counts_once(loading, tasks, tmp_path):
+    """It has staged rows and rejects of the first ones when it dies; the second run meets what the first one left."""
+    topic = records.create(loading.bootstrap, partitions=12)
+    sent = records.produce(
+        loading.bootstrap,
+        topic,
+        (b"{bad" if n % 7 == 3 else records.record(n) for n in range(100)),
+        partitions=12,
+    )
+    good = ids({place: value for place, value in sent.items() if value != b"{bad"})
+    text = f"""\
+        import os, pathlib
+
+        def records(batch):
+            died = pathlib.Path({str(tmp_path / "died")!r})
+            if len(batch) and max(batch["kafka"].combine_chunks().field("partition").to_pylist()) > 8 and not died.exists():
+                died.touch()
+                os._exit(1)
+            return batch
+        """
+    loading.declare(topic, transform=text)
+    loading.run()
+    assert (tmp_path / "died").exists()
+    assert loaded(loading) == good
+    assert loading.counts() == {"n_read": 100, "n_written": len(good), "n_rejected": 14, "n_filtered": 0, "n_gap": 0}
+
+
+def test_partitions_that_share_a_task_count_apart_behind_a_frame_too(loading, tasks):
+    topic = records.create(loading.bootstrap, partitions=9)
+    sent = records.produce(loading.bootstrap, topic, map(records.record, range(45)), partitions=9)
+    loading.declare(topic, transform=FRAME)
+    loading.run()
+    assert loaded(loading) == {place: number for place, number in ids(sent).items() if number % 10}
+    counts = "SELECT n_read, n_written + n_filtered, first_read, last_read FROM tideline.batch_range"
+    assert loading.rows(counts) == [(5, 5, 0, 4)] * 9
 
 
 def test_the_parts_of_a_partition_count_as_one_behind_a_frame_too(loading, tasks):

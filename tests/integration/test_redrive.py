@@ -288,7 +288,7 @@ def test_two_re_drives_at_once_never_double_a_record(loading, topic, at_once):
 
     together(lambda: write("one", one), lambda: write("other", other))
     ((run, batch_id, said),) = failed
-    assert "rejects that were decoded again are gone" in said
+    assert "the rejects have changed since they were read" in said
     assert len(names(loading)) == loading.published() == (27 if run == "other" else 28)
     loading.write(run, [batch_id], try_number=2)
     assert (set(names(loading)), set(loading.rejects())) == (set(range(30)) - {7}, {(0, 7)})
@@ -351,7 +351,7 @@ def test_a_re_drive_that_a_replay_overtakes_is_tried_again_with_what_is_left(loa
         loading.run(ranges(f"{topic}/0 [0, 15)", replace=True))
 
     meanwhile(replay)
-    with pytest.raises(RetryableError, match=r"rejects .*decoded again"):
+    with pytest.raises(RetryableError, match="the rejects have changed since they were read"):
         loading.write("redrive", batch_ids)
     assert set(names(loading)) == set(range(30)) - {7, 20, 25}
     loading.write("redrive", batch_ids, try_number=2)
@@ -369,7 +369,12 @@ def test_what_a_replay_has_rejected_again_in_the_meantime_is_written_as_its(load
         loading.run(OneBatch(batch_id=1, replace=True))
 
     meanwhile(replay)
-    loading.write("redrive", batch_ids)
+    with pytest.raises(
+        RetryableError, match=r"2 were read, 1 of these are gone or were rejected anew, 1 others are there"
+    ):
+        loading.write("redrive", batch_ids)
+    loading.transform("")
+    loading.write("redrive", batch_ids, try_number=2)
     (replayed,) = batches(loading).keys() - {1, 2, *batch_ids}
     assert (set(names(loading)), owners(loading)[3]) == (set(range(30)) - {7, 25}, replayed)
     assert counts_of(loading, replayed) == {"n_read": 15, "n_written": 14, "n_rejected": 1, "n_filtered": 0, "n_gap": 0}

@@ -131,18 +131,6 @@ def test_columns_that_the_table_fills_are_left_to_it(loading, topic):
     assert loading.rows("SELECT count(DISTINCT number)::int FROM ads.output") == [(10,)]
 
 
-def test_a_row_that_only_the_final_table_can_refuse_fails_the_batch_and_says_so(loading, topic):
-    more = ", doubled bigint GENERATED ALWAYS AS (id * 2) STORED CHECK (doubled < 10)"
-    loading.declare(topic, target=target(GOOD + more))
-    assert "output_doubled_check" in loading.refusal(FatalError)
-
-
-def test_a_foreign_key_that_a_row_breaks_fails_the_batch_and_says_so(loading, topic):
-    execute(loading, "CREATE TABLE known (id bigint PRIMARY KEY); INSERT INTO known SELECT generate_series(0, 8)")
-    loading.declare(topic, target=target(GOOD.replace("id bigint", "id bigint REFERENCES known")))
-    assert "Key (id)=(9) is not present" in loading.refusal(FatalError)
-
-
 def test_hostile_column_names_survive(loading):
     names = [
         'a"quote',
@@ -179,17 +167,3 @@ def test_a_partitioned_table_is_a_target(loading, topic):
     loading.declare(topic, target=text)
     loading.run()
     assert loading.published() == 10
-
-
-def test_staging_tables_of_all_attempts_are_gone_after_publish(loading, topic):
-    loading.declare(topic)
-    execute(loading, TARGET + "CREATE UNIQUE INDEX stands ON ads.output ((1));")
-    batch_ids = loading.plan("one")
-    for try_number in (1, 2):
-        with pytest.raises(FatalError, match="stands"):
-            loading.write("one", batch_ids, try_number=try_number)
-    assert len(loading.staging_tables()) == 2
-    execute(loading, "DROP INDEX ads.stands")
-    loading.write("one", batch_ids, try_number=3)
-    assert (loading.published(), loading.staging_tables()) == (10, [])
-    assert loading.rows("SELECT count(*)::int FROM tideline.staged_count") == [(0,)]

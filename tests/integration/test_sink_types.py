@@ -36,6 +36,7 @@ FITTING = [
     ("bigint", "numeric(20,2)", [2**53, 0]),
     ("string", "text", ["", 'ünïcode 😀\n\t\\ "quoted"']),
     ("string", "varchar(3)", ["abc", "üöä"]),
+    ("string", "varchar(3)", ["a  ", "ü  "]),
     ("string", "varchar", ["x" * 10_000, ""]),
     ("string", "uuid", [str(uuid.UUID(int=1)), str(uuid.uuid4())]),
     ("string", "json", ['{"a": [1, null]}', '"text"']),
@@ -111,6 +112,7 @@ UNFIT = [
     ("bigint", "numeric(38,30)", 2**63 - 1, "numeric field overflow"),
     ("bigint", "numeric(3,0)", 1000, "numeric field overflow"),
     ("string", "varchar(3)", "four", "value too long for type character varying(3)"),
+    ("string", "varchar(3)", "abc ", "value too long for type character varying(3)"),
     ("string", "uuid", "no uuid", "badly formed"),
     *(
         ("string", "uuid", text, "badly formed")

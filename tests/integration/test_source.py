@@ -9,7 +9,7 @@ from spark_jobs import write_batches
 from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError
 from tideline.kafka import Broker
-from topics import ends, recreate, source, until
+from topics import ends, grown, recreate, source, until
 
 
 @pytest.fixture
@@ -106,6 +106,23 @@ def test_the_holes_of_a_compacted_topic_are_counted_as_gaps(loading):
     counts = loading.counts()
     assert (counts["n_written"], counts["n_gap"]) == (len(there), total - len(there))
     assert loading.heads() == [total]
+
+
+def test_a_partition_added_between_plan_and_write_does_not_disturb_the_run_and_is_read_from_its_first_offset(
+    loading, topic, admin
+):
+    loading.declare(topic, start="latest")
+    loading.plan("begin")
+    records.produce(loading.bootstrap, topic, map(records.record, range(50, 60)))
+    batch_ids = loading.plan("first")
+    grown(admin, topic, 2)
+    records.produce(loading.bootstrap, topic, map(records.record, range(60, 65)), partitions=1, first_partition=1)
+    loading.write("first", batch_ids)
+    loading.advance("first")
+    assert (sorted(loading.output()), loading.heads()) == ([(0, n) for n in range(50, 60)], [60])
+    loading.run()
+    assert sorted(loading.output()) == [*((0, n) for n in range(50, 60)), *((1, n) for n in range(5))]
+    assert loading.heads() == [60, 5]
 
 
 def test_offsets_that_retention_took_before_the_read_are_named(loading, topic, admin):

@@ -2,11 +2,12 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 import records
-from spark_jobs import heartbeat
+from spark_jobs import heartbeat, write_batches
 from tideline import flow
 from tideline.errors import SupersededError
 from tideline.ledger.attempts import Attempt, Writer
@@ -29,6 +30,20 @@ def quick(monkeypatch):
     """A heartbeat ten times as quick as in production."""
     monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.2)
     monkeypatch.setattr(heartbeat, "_WATCH_SECONDS", 0.1)
+
+
+@pytest.fixture
+def hearts(monkeypatch):
+    """The ledger sessions that heartbeats have opened, in order."""
+    opened = []
+    connect = heartbeat.Ledger
+
+    def connecting(url, **options):
+        opened.append(connect(url, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(heartbeat, "Ledger", connecting)
+    return opened
 
 
 @pytest.fixture
@@ -65,7 +80,7 @@ def test_the_heart_beats_while_a_batch_is_written(loading, quick, slow):
         until(lambda seen=seen: heartbeat_of(loading) > seen)
     assert not writing.done()
     go.touch()
-    writing.result(30)
+    writing.result(120)
     assert loading.published() == 10
 
 
@@ -100,9 +115,13 @@ def test_rows_that_an_older_attempt_staged_are_not_published_by_a_newer_one(load
     assert loading.published() == 4
 
 
-def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, quick, slow, monkeypatch):
+def cut_off(loading, heart):
+    """End the session of a heartbeat on the server."""
+    loading.rows("SELECT pg_terminate_backend(%s, 5000)", heart.connection.info.backend_pid)
+
+
+def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, quick, hearts, slow, monkeypatch):
     _, writing, go = slow
-    monkeypatch.setenv("TIDELINE_LEDGER_URL", "postgresql://127.0.0.1:1/none")
     seen = threading.Event()
     failing = heartbeat.Ledger
 
@@ -111,7 +130,67 @@ def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, qui
         return failing("postgresql://127.0.0.1:1/none", **options)
 
     monkeypatch.setattr(heartbeat, "Ledger", unreachable)
+    cut_off(loading, hearts[0])
     assert seen.wait(10)
     go.touch()
-    writing.result(30)
+    writing.result(120)
     assert loading.published() == 10
+
+
+def test_a_heart_keeps_its_connection_and_opens_another_only_when_it_is_lost(loading, quick, hearts, slow):
+    _, writing, go = slow
+    for _ in range(3):
+        seen = heartbeat_of(loading)
+        until(lambda seen=seen: heartbeat_of(loading) > seen)
+    assert len(hearts) == 1
+    cut_off(loading, hearts[0])
+    until(lambda: len(hearts) == 2)
+    seen = heartbeat_of(loading)
+    until(lambda: heartbeat_of(loading) > seen)
+    go.touch()
+    writing.result(120)
+    assert loading.published() == 10
+
+
+def test_the_heart_beats_from_the_claim_on_also_while_a_cluster_lets_the_session_wait(loading, quick, monkeypatch):
+    """A queue of more than a minute must not make the writer count as dead."""
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, map(records.record, range(10)))
+    loading.declare(topic)
+    beats = []
+    session = write_batches.session
+
+    def queueing(name):
+        before = heartbeat_of(loading)
+        until(lambda: heartbeat_of(loading) > before)
+        beats.append(before)
+        return session(name)
+
+    monkeypatch.setattr(write_batches, "session", queueing)
+    loading.write("queued", loading.plan("queued"))
+    assert (len(beats), loading.published()) == (1, 10)
+
+
+def test_an_attempt_that_was_superseded_while_it_waited_for_its_session_reads_nothing(loading, quick, monkeypatch):
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, map(records.record, range(10)))
+    loading.declare(topic)
+    batch_ids = loading.plan("queued")
+    stopped, stop, session = threading.Event(), heartbeat.Work.stop, write_batches.session
+
+    def noticing(work):
+        stop(work)
+        stopped.set()
+
+    def queueing(name):
+        with loading.ledger() as ledger:
+            flow.claim(ledger, batch_ids[0], replace(NEWER, run_id="queued"))
+        assert stopped.wait(20)
+        return session(name)
+
+    monkeypatch.setattr(heartbeat.Work, "stop", noticing)
+    monkeypatch.setattr(write_batches, "session", queueing)
+    with pytest.raises(SupersededError, match="nothing: a newer attempt has the batch"):
+        loading.write("queued", batch_ids)
+    assert loading.staging_tables() == []
+    assert [outcome for outcome, _ in loading.attempts()] == ["superseded", None]

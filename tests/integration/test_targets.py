@@ -315,7 +315,12 @@ def test_a_batch_of_another_pipeline_or_of_nobody_is_refused(ledger, ledger_url,
     with pytest.raises(
         FatalError, match=f"expected batch {batch_id} to be one of this pipeline's, but it belongs to {NAME}"
     ):
-        ask(ledger_url, declared(broker.bootstrap, records, name="another"), "first", OneBatch(batch_id=batch_id))
+        ask(
+            ledger_url,
+            declared(broker.bootstrap, records, name="another", table="ads.another"),
+            "first",
+            OneBatch(batch_id=batch_id),
+        )
     with pytest.raises(FatalError, match="the ledger does not have it"):
         ask(ledger_url, pipeline, "second", OneBatch(batch_id=10**15))
 
@@ -378,7 +383,7 @@ def test_rejects_are_taken_by_batch_by_reason_or_all_and_once(ledger, ledger_url
 
 
 def test_rejects_of_another_pipeline_are_not_taken(ledger, ledger_url, broker, records, rejected):
-    other = declared(broker.bootstrap, records, name="another")
+    other = declared(broker.bootstrap, records, name="another", table="ads.another")
     assert ask(ledger_url, other, "all", Rejects(batch_id=rejected)).batch_ids == []
 
 

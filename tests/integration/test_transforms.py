@@ -89,12 +89,15 @@ def test_a_record_of_which_one_row_is_refused_is_wholly_a_reject(loading):
     assert loading.counts() == {"n_read": 3, "n_written": 1, "n_rejected": 2, "n_filtered": 0, "n_gap": 0}
 
 
-def test_two_rows_with_one_key_are_refused(loading):
-    topic, _ = produced(loading)
-    loading.declare(
-        topic, transform="import pyarrow as pa\ndef records(batch): return pa.concat_tables([batch, batch])"
-    )
-    assert "declare sink.item" in loading.refusal(FatalError)
+def test_a_record_of_which_two_rows_have_one_key_is_a_reject_that_names_it(loading):
+    topic, sent = produced(loading)
+    doubled = "import pyarrow as pa\ndef records(batch): return pa.concat_tables([batch, batch])"
+    loading.declare(topic, transform=doubled)
+    loading.run()
+    rejects = loading.rejects()
+    assert (set(rejects), loading.output()) == (set(sent), {})
+    assert {step for step, _, _ in rejects.values()} == {"store"}
+    assert all("output_pkey" in reason for _, reason, _ in rejects.values())
 
 
 def test_a_record_that_the_transform_cannot_take_is_rejected_alone(loading):

@@ -4,6 +4,7 @@ import pytest
 
 import records
 from spark_jobs import write_batches
+from spark_jobs.sinks import postgres_output
 from tideline.errors import RetryableError
 
 # Raises in the first task that comes to its last batch of 1000 records, after the COPYs of the batches before.
@@ -26,19 +27,19 @@ DEATHS = ["os._exit(3)", "raise KeyboardInterrupt", "raise SystemExit(0)"]
 def staged(loading, monkeypatch):
     """How many rows stood in staging when the winners were picked. There are several COPYs in each task, though there are few records."""
     found = []
-    session, inserted = write_batches.session, write_batches.postgres_output.insert_output
+    session, inserted = write_batches.session, postgres_output.insert_output
 
     def small_batches(name):
         spark = session(name)
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
         return spark
 
-    def counting(ledger, target, attempt, staging, tasks):
-        found.append(loading.rows(f"SELECT count(*)::int FROM tideline_staging.{staging}")[0][0])
-        return inserted(ledger, target, attempt, staging, tasks)
+    def counting(ledger, staged):
+        found.append(loading.rows(f"SELECT count(*)::int FROM tideline_staging.{staged.table}")[0][0])
+        return inserted(ledger, staged)
 
     monkeypatch.setattr(write_batches, "session", small_batches)
-    monkeypatch.setattr(write_batches.postgres_output, "insert_output", counting)
+    monkeypatch.setattr(postgres_output, "insert_output", counting)
     return found
 
 

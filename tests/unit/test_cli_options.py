@@ -24,6 +24,7 @@ ACTS = {
     "accept-loss": [NAME, "ads"],
     "adopt-topic": [NAME, "ads"],
     "abandon": ["1"],
+    "free-table": [NAME],
 }
 WRONG = {
     "no such command": (["plans"], "No such command"),

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from spark_jobs import json_suspects
 from spark_jobs.arrow_types import arrow_type
 from spark_jobs.decoding import BLOCK_BYTES, NARROW, _blocks, decoder
 from spark_jobs.reasons import MAX_REASON
@@ -325,3 +326,22 @@ def test_a_table_has_exactly_the_declared_columns_and_types():
 def test_an_impossible_decoder_is_refused_when_it_is_made(value_format, columns, problem):
     with pytest.raises(ValueError, match=problem):
         decoder(value_format, columns)
+
+
+def test_bad_records_among_many_do_not_send_the_good_ones_through_the_judge(monkeypatch):
+    """One in a hundred of a wrong type once made a load take twice as long."""
+    judged = []
+    exact = json_suspects.type_fault
+
+    def counting(columns, **options):
+        fault = exact(columns, **options)
+        return lambda raw: judged.append(raw) or fault(raw)
+
+    monkeypatch.setattr(json_suspects, "type_fault", counting)
+    decode = decoder("json", {"a": parse_type("bigint"), "t": parse_type("timestamp")})
+    good, bad = b'{"a": 1, "t": "2026-01-01T00:00:00Z"}', b'{"a": "x"}'
+    values = pa.array([bad if n % 100 == 0 else good for n in range(5000)], pa.binary())
+    for _ in range(2):
+        judged.clear()
+        assert list(decode(values).rejected) == list(range(0, 5000, 100))
+        assert judged == [bad] * 50

@@ -11,6 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.decoding import decoder
+from spark_jobs.json_suspects import suspect_fault
+from spark_jobs.json_values import syntax_fault, type_fault
 from tideline.domain.columns import parse_type
 
 COLUMNS = {
@@ -22,7 +24,9 @@ COLUMNS = {
     "l": "array<smallint>",
     "o": "struct<a: int, s: string>",
 }
-decode = decoder("json", {name: parse_type(kind) for name, kind in COLUMNS.items()})
+TYPES = {name: parse_type(kind) for name, kind in COLUMNS.items()}
+decode = decoder("json", TYPES)
+glance, judge = suspect_fault(TYPES), type_fault(TYPES)
 
 
 class RefusedError(Exception):
@@ -201,3 +205,22 @@ def test_decoding_a_batch_equals_decoding_each_record_alone(batch):
     alone = [decode(pa.array([raw], pa.binary())) for raw in batch]
     assert together.table.to_pylist() == [row for one in alone for row in one.table.to_pylist()]
     assert together.rejected == {place: one.rejected[0] for place, one in enumerate(alone) if one.rejected}
+
+
+@settings(max_examples=100, deadline=None)
+@given(records)
+@example(NEAR_THE_LIMITS)
+def test_a_glance_says_what_the_judge_says_or_nothing(batch):
+    for raw in batch:
+        assert glance(raw) in {None, syntax_fault(raw) or judge(raw)}
+
+
+@settings(max_examples=100, deadline=None)
+@given(records)
+@example(NEAR_THE_LIMITS)
+def test_a_batch_behind_bad_records_is_decoded_as_any_other(batch):
+    wary = decoder("json", TYPES)
+    wary._is_wary = True
+    expected, decoded = decode(pa.array(batch, pa.binary())), wary(pa.array(batch, pa.binary()))
+    assert decoded.rejected == expected.rejected
+    assert decoded.table.equals(expected.table)

@@ -1,9 +1,13 @@
-"""The options of Spark's Kafka reader are a pure function of the ranges."""
+"""The options of Spark's Kafka reader, and which ranges share tasks, are pure functions of the ranges."""
 
 import json
 from uuid import UUID
 
-from spark_jobs.reading import reader_options
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.reading import Share, reader_options, shares
 from tideline.domain.offsets import OffsetRange
 from tideline.ledger.attempts import Range
 
@@ -47,6 +51,8 @@ def test_everything_else_is_fixed():
         "kafka.fetch.max.bytes": "67108864",
         "kafka.receive.buffer.bytes": "4194304",
         "kafka.fetch.max.wait.ms": "10",
+        "kafka.enable.metrics.push": "false",
+        "kafka.auto.include.jmx.reporter": "false",
     }
 
 
@@ -57,3 +63,56 @@ def test_what_the_declaration_says_of_the_connection_is_not_overridden():
 
 def test_equal_ranges_give_equal_options():
     assert options_of(piece("ads", 0, 0, 1)) == options_of(piece("ads", 0, 0, 1))
+
+
+def tasks_of(lengths: list[int], *, cores: int = 2, split_records: int = 250_000) -> list[tuple[list[int], int | None]]:
+    """Lengths of the ranges that are read alike, and by how many tasks."""
+    found = shares(
+        (piece("ads", number, 7, 7 + length) for number, length in enumerate(lengths)),
+        cores=cores,
+        split_records=split_records,
+    )
+    return [([r.offsets.end - r.offsets.start for r in ranges], tasks) for ranges, tasks in found]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([10], [([10], 1)]),
+        ([545_884], [([545_884], None)]),
+        ([30_000] * 18, [([30_000] * 18, 4)]),
+        ([20] * 500, [([20] * 500, 2)]),
+        ([1_000] * 500, [([1_000] * 500, 4)]),
+        ([300_000, 1, 300_000], [([300_000, 300_000], None), ([1], 1)]),
+    ],
+)
+def test_there_are_about_as_many_tasks_as_cores(lengths, expected):
+    assert tasks_of(lengths) == expected
+
+
+def test_a_few_long_ranges_do_not_end_up_in_the_task_of_many_short_ones():
+    """Else one core reads nearly all of it while the others wait."""
+    found = tasks_of([90_000] * 8 + [10] * 400)
+    assert found == [([90_000] * 8, 4), ([10] * 400, 2)]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=60),
+    cores=st.integers(1, 64),
+    split_records=st.integers(1, 300_000),
+)
+def test_every_range_is_read_whole_by_one_task_or_apart_from_all_others(lengths, cores, split_records):
+    """Counts are kept by the first offset that a task has read of a range: which others it shared the task with must not change that."""
+    found = list(
+        shares(
+            (piece("ads", number, 0, length) for number, length in enumerate(lengths)),
+            cores=cores,
+            split_records=split_records,
+        )
+    )
+    assert sorted(r.offsets.end for share in found for r in share.ranges) == sorted(lengths)
+    for share in found:
+        assert isinstance(share, Share)
+        if share.tasks is not None:
+            assert 1 <= share.tasks <= len(share.ranges)
+            assert all(r.offsets.end <= split_records for r in share.ranges)

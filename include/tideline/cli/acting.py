@@ -1,4 +1,4 @@
-"""Commands that act: replay, retry, redrive, skip, accept-loss, adopt-topic, abandon. Each asks why."""
+"""Commands that act: replay, retry, redrive, skip, accept-loss, adopt-topic, abandon, free-table. Each asks why."""
 
 from typing import Annotated
 
@@ -143,12 +143,36 @@ def adopt_topic(
     raise typer.Exit(show(acts.adopt_topic(pipeline, topic, reason=reason), as_json=as_json))
 
 
-@app.command(epilog=examples("tideline abandon 42 --reason 'its declaration was wrong'"))
-def abandon(batch: BatchId, *, reason: Reason, as_json: AsJson = False) -> None:
+@app.command(
+    epilog=examples(
+        "tideline abandon 42 --reason 'its declaration was wrong'",
+        "tideline abandon 42 --force --reason 'its driver hangs, see #93'",
+    )
+)
+def abandon(
+    batch: BatchId,
+    *,
+    reason: Reason,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also a batch that is being written: its attempt can never publish.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Give an open batch up; its offsets are free again.
 
-    The next run plans them again, in new batches. What is published cannot be abandoned, nor what somebody is writing.
+    The next run plans them again, in new batches. What is published cannot be abandoned, nor, without --force, what is being written.
     """
     from tideline.cli import acts
 
-    raise typer.Exit(show(acts.abandon(batch, reason=reason), as_json=as_json))
+    raise typer.Exit(show(acts.abandon(batch, reason=reason, force=force), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline free-table impressions_old --reason 'replaced by impressions'"))
+def free_table(pipeline: PipelineName, *, reason: Reason, as_json: AsJson = False) -> None:
+    """Let other pipelines have the table of one that was given up.
+
+    Its rows stay. It must have no open batches. Where the pipeline is still declared, its next plan takes the table again.
+    """
+    from tideline.cli import acts
+
+    raise typer.Exit(show(acts.free_table(pipeline, reason=reason), as_json=as_json))

@@ -151,9 +151,17 @@ def adopt_topic(name: str, topic: str, *, reason: str) -> Page:
     return Page(document={"pipeline": name, "decided": decided}, parts=["\n".join(decided)])
 
 
-def abandon(batch_id: int, *, reason: str) -> Page:
+def abandon(batch_id: int, *, reason: str, force: bool) -> Page:
     """Give an open batch up."""
     with ledger() as session:
-        flow.abandon(session, batch_id, reason=reason)
+        flow.abandon(session, batch_id, reason=reason, force=force)
     document = {"batch_id": batch_id, "state": "abandoned"}
     return Page(document=document, parts=[f"batch {batch_id}: abandoned; the next run plans its offsets again"])
+
+
+def free_table(name: str, *, reason: str) -> Page:
+    """Let other pipelines have the table of one that was given up."""
+    with ledger() as session:
+        table = flow.free_table(session, name, reason=reason)
+    document = {"pipeline": name, "table": table}
+    return Page(document=document, parts=[f"{table}: free; its rows stay"])

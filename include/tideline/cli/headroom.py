@@ -1,6 +1,6 @@
 """How much time is left until retention deletes records that nobody has read.
 
-By asking for offsets at a few moments instead of reading records: the answer is a bound, and costs three questions a topic.
+By asking for offsets at a few moments and not for records: the answer is a bound, and costs three questions a topic.
 What `retention.bytes` deletes is not in it.
 """
 
@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from tideline.cli.reaching import Answer
 from tideline.errors import TidelineError
+from tideline.flow.edges import Timeline
 from tideline.ledger.views import Row
 
 _QUARTERS = (1, 2, 3)
@@ -58,14 +59,15 @@ def _passed(answer: Answer, topic: str, heads: Mapping[int, Row], retention: tim
     """By partition, how many quarters of the retention its oldest unread record has lived through."""
     now = datetime.now(UTC)
     passed = dict.fromkeys(heads, 0)
+    unread = {partition: row["next_offset"] for partition, row in heads.items()}
     for quarter in _QUARTERS:
-        when = now - retention * quarter / 4
         try:
-            offsets = answer.broker.offsets_at(topic, heads, when) if answer.broker else {}
+            aged = (
+                Timeline(answer.broker, now).older(topic, unread, now - retention * quarter / 4)
+                if answer.broker
+                else set()
+            )
         except TidelineError:  # it answered a moment ago; what is not known is left out
             return {}
-        for partition, offset in offsets.items():
-            # The first record of `when` or later lies behind the head: the one at the head is older.
-            if offset > heads[partition]["next_offset"]:
-                passed[partition] = quarter
+        passed |= dict.fromkeys(aged, quarter)
     return passed

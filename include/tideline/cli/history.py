@@ -5,10 +5,12 @@ from collections.abc import Iterable
 from tideline.cli.output import Cell, Grid, Page, instant, safe
 from tideline.cli.reaching import declaration, looking
 from tideline.domain.offsets import OffsetRange
+from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.ledger import views
 from tideline.ledger.views import Row
 
+_ASKED_FOR = {BatchKind.REPLAY, BatchKind.REDRIVE}
 _COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
 _COUNT_HEADINGS = (">read", ">written", ">rejected", ">filtered", ">gap")
 
@@ -36,7 +38,17 @@ def batches(name: str, *, state: str | None, kind: str | None, limit: int) -> Pa
         ],
         empty=f"{name}: no such batch" if state or kind else f"{name}: no batch yet",
     )
-    return Page(document={"pipeline": name, "batches": rows}, parts=[grid])
+    return Page(document={"pipeline": name, "batches": rows}, parts=[grid, *_waiting(rows)])
+
+
+def _waiting(rows: Iterable[Row]) -> list[str]:
+    """What no run for new records takes, and how it is written after all."""
+    left = [str(row["batch_id"]) for row in rows if row["kind"] in _ASKED_FOR and row["state"] in {"planned", "failed"}]
+    if not left:
+        return []
+    which, verb = ("batch", "waits") if len(left) == 1 else ("batches", "wait")
+    asked = f"{which} {', '.join(left)} {verb} for the run that asked for them, and hold no new records up."
+    return [f"{asked} If that run has ended: tideline retry BATCH --reason ..., or tideline abandon BATCH --reason ..."]
 
 
 def batch(batch_id: int) -> Page:
@@ -100,13 +112,26 @@ def _owns(found: Row) -> str | Grid:
 def _attempts(rows: Iterable[Row]) -> Grid:
     return Grid(
         title="Attempts",
-        columns=(">attempt", "outcome", "started", "ended", "task", "run", "where", "problem"),
+        columns=(
+            ">attempt",
+            "outcome",
+            "started",
+            "ended",
+            ">read so far",
+            "last progress",
+            "task",
+            "run",
+            "where",
+            "problem",
+        ),
         rows=[
             (
                 str(row["fence"]),
                 row["outcome"] or "writing",
                 row["started_at"],
                 row["ended_at"],
+                row["n_read"],
+                row["progressed_at"],
                 f"{row['task_id']} try {row['try_number']}",
                 row["run_id"],
                 f"pid {row['pid']} on {row['host']}",

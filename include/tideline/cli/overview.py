@@ -159,6 +159,7 @@ def _as_stream(row: Row) -> Stream:
         reserved=tuple(OffsetRange(start, end) for start, end in row["reserved"]),
         stopped_because=row["stopped_because"],
         accepted_end=row["accepted_end"],
+        leader_epoch=row["leader_epoch"],
         retired=row["state"] == "retired",
     )
 

@@ -17,6 +17,7 @@ from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.errors import FatalError, TidelineError
 from tideline.ledger import views
 from tideline.ledger.connection import Ledger
+from tideline.ledger.versions import require_current
 from tideline.ledger.views import Row
 from tideline.pipelines import Pipeline
 
@@ -46,14 +47,19 @@ class Answer:
 
 
 @contextmanager
-def ledger() -> Iterator[Ledger]:
+def ledger(*, of_any_release: bool = False) -> Iterator[Ledger]:
     """A session in the name of the person at the keyboard.
 
+    Args:
+        of_any_release: Whether the ledger may be older or newer than this code, for a command that finds out why.
+
     Raises:
-        FatalError: The ledger refused a statement: its user may not do it, or a law forbids it.
+        FatalError: The ledger refused a statement: its user may not do it, or a law forbids it. Or it is of another release.
         RetryableError: The ledger did not answer.
     """
     with Ledger(settings.ledger_url(), actor=settings.actor()) as session, _refusals():
+        if not of_any_release:
+            require_current(session)
         yield session
 
 

@@ -26,7 +26,7 @@ def pipelines(*, as_json: AsJson = False) -> None:
 def streams(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
     """Where each partition stands, and why it stopped.
 
-    Headroom is how many offsets retention may still delete before it reaches records that nobody has read. Without an answer of the broker the
+    Headroom is the share of the topic's retention time that is left for the oldest record that no run has read. Without an answer of the broker the
     ledger's figures are shown, and the exit code is 10.
     """
     from tideline.cli import overview

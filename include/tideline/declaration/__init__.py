@@ -40,6 +40,11 @@ class Sink(Section):
         title="The column that tells the rows of one record apart, where a record becomes several",
         description="a column name in lower case",
     )
+    shared: bool = Field(
+        default=False,
+        title="Whether other pipelines, which say so as well, write this table too",
+        description="true or false",
+    )
 
 
 class Limits(Section):
@@ -60,6 +65,12 @@ class Limits(Section):
     split_records: AboveZero = Field(
         default=250_000,
         title="Most offsets of one partition that one Spark task reads",
+        description="an integer above 0",
+    )
+    # A driver that hangs beats for ever: without an end it would hold its offsets until a person comes.
+    timeout_minutes: AboveZero = Field(
+        default=240,
+        title="Most minutes that one attempt at a batch takes, from its claim to its publish",
         description="an integer above 0",
     )
 

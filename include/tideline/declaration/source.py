@@ -22,6 +22,8 @@ from tideline.declaration.security import PROTOCOLS, Security, uses
 from tideline.domain.columns import parse_type
 from tideline.errors import FatalError
 
+_SERVER = r"\s*(?:[A-Z_]+://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}\s*"
+_SERVERS = re.compile(rf"{_SERVER}(?:,{_SERVER})*")
 _PATTERN = "a Python regular expression from ^ to $, such as ^ads_.*$"
 
 
@@ -140,18 +142,27 @@ class Source(Section):
         """`bootstrap_servers` and the keys of `security` that its protocol uses, looked up; unset ones are left out.
 
         Raises:
-            FatalError: A variable is not set, or holds an unknown protocol.
+            FatalError: A variable is not set, or holds an unknown protocol or no addresses.
         """
         protocol = self._looked_up("security.protocol", self.security.protocol)
         if protocol not in PROTOCOLS:
             raise FatalError(
                 f"pipeline {self._pipeline}, key source.security.protocol: "
-                f"expected one of {', '.join(PROTOCOLS)}, found {protocol!r}",
-                next_step="correct the environment variable that the key names",
+                f"expected one of {', '.join(PROTOCOLS)}, found something else",
+                next_step="correct the environment variable that the key names; what it holds is not shown",
+                entry="environment",
+            )
+        servers = self._looked_up("bootstrap_servers", self.bootstrap_servers)
+        if not _SERVERS.fullmatch(
+            servers
+        ):  # they are named in errors: nothing else may pass for them, such as a password
+            raise FatalError(
+                f"pipeline {self._pipeline}, key source.bootstrap_servers: expected host:port[,host:port...], found something else",
+                next_step="correct the key, or the environment variable that it names; what it holds is not shown",
                 entry="environment",
             )
         values = {
-            "bootstrap_servers": self._looked_up("bootstrap_servers", self.bootstrap_servers),
+            "bootstrap_servers": servers,
             "protocol": protocol,
         }
         for key in Security.model_fields:
@@ -159,6 +170,20 @@ class Source(Section):
             if value is not None and uses(protocol, key):
                 values[key] = self._looked_up(f"security.{key}", value)
         return values
+
+    def secrets(self) -> list[str]:
+        """The values of `security` that no message may show: all that stand in variables, and all that hold the text of a file.
+
+        Raises:
+            FatalError: A variable is not set.
+        """
+        named = {key: getattr(self.security, key) for key in Security.model_fields if key != "protocol"}
+        values = self.connection()
+        return [
+            values[key]
+            for key, value in named.items()
+            if key in values and (isinstance(value, FromEnvironment) or "\n" in values[key])
+        ]
 
     def _looked_up(self, key: str, value: str | FromEnvironment) -> str:
         if isinstance(value, str):

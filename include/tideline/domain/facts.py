@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+Place = tuple[str, int]
+"""Topic and partition."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
@@ -13,6 +16,28 @@ class PartitionFacts:
     """The oldest offset that the broker still holds."""
     end: int
     """The next offset that may be read: the last stable offset, so never past an open transaction."""
+    leader_epoch: int | None = None
+    """Of the newest leader; rises with each election, and no log loses records without one. None where the broker does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundOffset:
+    """What a broker finds for a time: the first record as late as that, or the end."""
+
+    offset: int
+    timestamp: int | None = None
+    """The record's own, in milliseconds since 1970; None at the end, where there is no such record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFacts:
+    """One record, without what it holds."""
+
+    offset: int
+    timestamp: int
+    """Milliseconds since 1970."""
+    leader_epoch: int | None
+    """Of the leader that took it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Compare what the ledger knows of a stream with what the broker says now. Pure: decides nothing but what is wrong."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -26,6 +26,8 @@ class Stream:
     stopped_because: str | None
     accepted_end: int | None = None
     """Where the log ended when a person accepted that it had been cut; until it has passed its frontier again it may end this low."""
+    leader_epoch: int | None = None
+    """Of the leader at the last look, when the log reached at least to `known_end`. None where no broker has told yet."""
     retired: bool = False
     """Its topic or partition is gone, and a person has said so."""
 
@@ -49,7 +51,16 @@ class Comparison:
     """Partitions that the ledger does not know: streams that begin now."""
 
 
-def compare(streams: Iterable[Stream], topics: Iterable[TopicFacts], gone: Iterable[str] = ()) -> Comparison:
+RETURNED = "the topic that was retired is back"
+"""What is wrong with a stream whose topic a person has given up, and which stands at the declared name again: after a restore of the brokers."""
+
+
+def compare(
+    streams: Iterable[Stream],
+    topics: Iterable[TopicFacts],
+    gone: Iterable[str] = (),
+    replaced: Mapping[int, OffsetRange] | None = None,
+) -> Comparison:
     """Sort a pipeline's streams by whether they may go on, and find the partitions that are new.
 
     A topic that was created again under its name is not new: its old streams stop, and a person decides about them. Streams of a topic that the
@@ -59,18 +70,24 @@ def compare(streams: Iterable[Stream], topics: Iterable[TopicFacts], gone: Itera
         streams: All that the ledger knows of the pipeline.
         topics: The declared topics that exist.
         gone: The declared topics that do not.
+        replaced: By stream id, offsets that hold other records than they did, though the log reaches behind them.
     """
     by_name: dict[str, TopicFacts | None] = {**dict.fromkeys(gone), **{topic.topic: topic for topic in topics}}
     known = list(streams)
     ready, sick, stopped = [], [], []
     for stream in known:
-        if stream.retired or stream.topic not in by_name:
+        if stream.topic not in by_name:
             continue
         topic = by_name[stream.topic]
-        if stream.stopped_because is not None:
+        if stream.retired:
+            if topic is not None and not is_other(stream, topic):
+                sick.append((stream, RETURNED))
+        elif stream.stopped_because is not None:
             stopped.append(stream)
         elif (problem := _problem(stream, topic)) is not None:
             sick.append((stream, problem))
+        elif replaced and (other := replaced.get(stream.stream_id)) is not None:
+            sick.append((stream, replaced_problem(other)))
         elif topic is not None:
             ready.append((stream, topic, topic.partition(stream.partition)))
     unseen = tuple(
@@ -124,6 +141,19 @@ def frontier(stream: Stream) -> int:
     return max([stream.next_offset, *(piece.end for piece in stream.reserved)])
 
 
+def known_end(stream: Stream) -> int:
+    """Where the log reached to at the last look, as far as it matters: to the frontier or, after an accepted cut, to where it ended."""
+    return frontier(stream) if stream.accepted_end is None else min(frontier(stream), stream.accepted_end)
+
+
+def replaced_problem(offsets: OffsetRange) -> str:
+    """What is wrong with a log that was cut and has grown again."""
+    return (
+        f"offsets {offsets} may hold other records than those that were planned or read: the log was cut at {offsets.start} "
+        "under another leader, and has grown past it again"
+    )
+
+
 def _problem(stream: Stream, topic: TopicFacts | None) -> str | None:
     other = identity_problem(topic, cluster_id=stream.cluster_id, topic_id=stream.topic_id, partition=stream.partition)
     if other is not None or topic is None:
@@ -131,10 +161,8 @@ def _problem(stream: Stream, topic: TopicFacts | None) -> str | None:
     facts = topic.partition(stream.partition)
     if gone := lost(stream, facts):
         return range_problem(OffsetRange(gone[0].start, facts.log_start), facts)
-    planned = frontier(stream)
-    accepted = planned if stream.accepted_end is None else min(planned, stream.accepted_end)
-    if facts.end < accepted:
-        return range_problem(OffsetRange(facts.end, planned), facts)
+    if facts.end < known_end(stream):
+        return range_problem(OffsetRange(facts.end, frontier(stream)), facts)
     return None
 
 

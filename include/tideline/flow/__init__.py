@@ -3,12 +3,14 @@
 Each verb is safe to call again at any time, after any crash, by any number of processes at once: the ledger decides, in one transaction per verb.
 """
 
-from tideline.flow.advancing import advance, is_behind, show_heads
-from tideline.flow.deciding import abandon, accept_loss, adopt_topic, skip
+from tideline.flow.adopting import adopt_topic
+from tideline.flow.advancing import advance, check_given, is_behind, show_heads
+from tideline.flow.announcing import announce
+from tideline.flow.deciding import abandon, accept_loss, free_table, skip
 from tideline.flow.keeping import upkeep
 from tideline.flow.planning import Draft, Plan, dry_run, plan
 from tideline.flow.retrying import retry
-from tideline.flow.telling import describe, published_by
+from tideline.flow.telling import describe
 from tideline.flow.writing import check_source, claim, publish
 
 __all__ = [
@@ -18,14 +20,16 @@ __all__ = [
     "accept_loss",
     "adopt_topic",
     "advance",
+    "announce",
+    "check_given",
     "check_source",
     "claim",
     "describe",
     "dry_run",
+    "free_table",
     "is_behind",
     "plan",
     "publish",
-    "published_by",
     "retry",
     "show_heads",
     "skip",

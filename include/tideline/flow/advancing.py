@@ -1,7 +1,7 @@
 """advance: move the heads over what is published. is_behind: whether there is more. show_heads: let the tools of Kafka see them."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tideline.errors import NeedsOperatorError, TidelineError
 from tideline.kafka import Broker
@@ -33,6 +33,28 @@ def advance(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
     if waiting:
         raise stopped(pipeline, waiting)
     return advanced
+
+
+def check_given(ledger: Ledger, pipeline: str, run: Run, batch_ids: Sequence[int]) -> None:
+    """Make sure that the ledger has given these batches, which Airflow remembers of the run's `plan`, to this run of this pipeline.
+
+    Airflow and the ledger are two databases. A ledger that was restored to an earlier moment no longer knows a run's batches, or has given their
+    numbers to others since: the first task that asks must notice, and not find nothing to do.
+
+    Raises:
+        NeedsOperatorError: It has not, or there are none.
+    """
+    with ledger.transaction():
+        rows = ledger.rows("list_given_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id)
+    unknown = sorted(set(batch_ids) - {row["batch_id"] for row in rows})
+    if unknown or not batch_ids:
+        expected = f"batches {', '.join(map(str, unknown))}" if unknown else "at least one batch from its task `plan`"
+        raise NeedsOperatorError(
+            f"{pipeline}: expected {expected} among those of the run {run.run_id} of {run.dag_id}; the ledger has given it "
+            f"{', '.join(str(row['batch_id']) for row in rows) or 'none'}: was the ledger restored to an earlier moment?",
+            next_step="clear the whole run, so that its task `plan` asks this ledger; first see what is to be done after a restore: tideline doctor",
+            entry="batches-of-another-ledger",
+        )
 
 
 def is_behind(ledger: Ledger, broker: Broker, pipeline: str) -> bool:

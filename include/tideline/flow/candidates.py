@@ -11,8 +11,10 @@ from datetime import datetime
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import Limits, cut, newest, records_for
-from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other, lost
+from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other
 from tideline.errors import NeedsOperatorError
+from tideline.flow import cuts
+from tideline.flow.edges import Timeline
 from tideline.kafka import Broker
 from tideline.ledger import decisions, reservations
 from tideline.ledger.connection import Ledger
@@ -33,6 +35,8 @@ Free = Mapping[int, list[OffsetRange]]
 class Survey:
     """A pipeline's streams and topics at one moment; what is sick has been stopped, and what is new has begun."""
 
+    now: datetime
+    """The moment, by the clock of the ledger's database."""
     topics: tuple[TopicFacts, ...]
     comparison: Comparison
     ready: Mapping[int, tuple[Stream, TopicFacts, PartitionFacts]]
@@ -46,8 +50,8 @@ class Survey:
         )
 
 
-def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline) -> Survey:
-    """Stop what is sick and begin what is new.
+def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline, now: datetime) -> Survey:
+    """Stop what is sick and begin what is new. `now` is the ledger's: one clock for all, wherever a plan runs.
 
     Raises:
         RetryableError: The broker did not answer.
@@ -62,38 +66,64 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline) -> Survey:
     for topic, error in missing.items():
         if topic not in followed:
             raise error
-    if pipeline.source.delivery == "latest_wins" and _let_go(ledger, known, topics):
-        known = reservations.streams(ledger, pipeline.name)
+    if pipeline.source.delivery == "latest_wins":
+        known = _let_go(ledger, pipeline.name, known, topics)
     for stream in known:
         if stream.stopped_because is not None and not stream.retired and not pipeline.source.names(stream.topic):
             # It rests, and must not fail every run of the others; named again, it is compared again.
             decisions.resume(ledger, stream, accepted_end=None)
-    comparison = compare(known, topics, missing)
-    for stream, problem in comparison.sick:
-        reservations.stop_stream(ledger, stream.stream_id, problem)
+    replaced = cuts.replaced(broker, known, topics)
+    if replaced:  # another cluster may have shown its records
+        check_cluster(broker, pipeline.name, {stream.cluster_id for stream in known if not stream.retired}, topics)
+    comparison = compare(known, topics, missing, replaced)
+    _stop(ledger, comparison)
     for stream, _, facts in comparison.ready:
         if stream.accepted_end is not None and facts.end >= frontier(stream):
             decisions.forget_cut(ledger, stream)
-    started = _start_streams(ledger, broker, pipeline, comparison, known)
+    reservations.keep_leader_epochs(ledger, ((stream, facts) for stream, _, facts in comparison.ready))
+    started = _start_streams(ledger, Timeline(broker, now), pipeline, comparison, known)
     return Survey(
+        now=now,
         topics=tuple(topics),
         comparison=comparison,
         ready={part[0].stream_id: part for part in (*comparison.ready, *started)},
     )
 
 
-def _let_go(ledger: Ledger, known: Iterable[Stream], topics: Iterable[TopicFacts]) -> int:
-    """Holes over what retention deleted unread, in the name of a policy that would have skipped it; how many."""
+def _stop(ledger: Ledger, comparison: Comparison) -> None:
+    for stream, problem in comparison.sick:
+        if stream.retired:
+            decisions.bring_back(ledger, stream, problem)
+        else:
+            reservations.stop_stream(ledger, stream.stream_id, problem)
+
+
+def _let_go(ledger: Ledger, pipeline: str, known: list[Stream], topics: Iterable[TopicFacts]) -> list[Stream]:
+    """Leave holes over what retention deleted unread, in the name of a policy that would have skipped it; the streams as they are then."""
+    passed = _passed(known, topics)
+    if not passed:
+        return known
+    if decisions.abandon_deleted(ledger, pipeline, passed.values(), LATEST_WINS):
+        known = reservations.streams(ledger, pipeline)
+        passed = _passed(known, topics)
+    for stream, offsets in passed.values():
+        for piece in subtract(offsets, stream.reserved):
+            decisions.leave_hole(ledger, stream, piece, "lost", reason=LATEST_WINS, decided_by=_POLICY)
+    return reservations.streams(ledger, pipeline)
+
+
+def _passed(known: Iterable[Stream], topics: Iterable[TopicFacts]) -> dict[int, tuple[Stream, OffsetRange]]:
+    """By stream id, what of an active stream retention has deleted behind its head."""
     by_name = {topic.topic: topic for topic in topics}
-    count = 0
+    found = {}
     for stream in known:
         topic = by_name.get(stream.topic)
         if topic is None or stream.retired or stream.stopped_because is not None or is_other(stream, topic):
             continue
-        for piece in lost(stream, topic.partition(stream.partition)):
-            decisions.leave_hole(ledger, stream, piece, "lost", reason=LATEST_WINS, decided_by=_POLICY)
-            count += 1
-    return count
+        start = topic.partition(stream.partition).log_start
+        if start > stream.next_offset:
+            found[stream.stream_id] = (stream, OffsetRange(stream.next_offset, start))
+    return found
 
 
 def check_cluster(broker: Broker, pipeline: str, expected: set[str], topics: Iterable[TopicFacts]) -> None:
@@ -116,7 +146,7 @@ def check_cluster(broker: Broker, pipeline: str, expected: set[str], topics: Ite
 
 
 def _start_streams(
-    ledger: Ledger, broker: Broker, pipeline: Pipeline, comparison: Comparison, known: Iterable[Stream]
+    ledger: Ledger, timeline: Timeline, pipeline: Pipeline, comparison: Comparison, known: Iterable[Stream]
 ) -> list[tuple[Stream, TopicFacts, PartitionFacts]]:
     """New partitions: at the declared start, or at their first offset where the topic, or a pattern's set of topics, has grown."""
     source = pipeline.source
@@ -130,24 +160,39 @@ def _start_streams(
         if not grown and source.start == "latest":
             start = facts.end
         elif not grown and isinstance(source.start, datetime):
-            start = broker.offsets_at(topic.topic, [facts.partition], source.start)[facts.partition]
-        stream = reservations.start_stream(ledger, pipeline.name, topic, facts.partition, start)
+            start = timeline.edges(topic.topic, [facts], source.start)[facts.partition]
+        stream = reservations.start_stream(ledger, pipeline.name, topic, facts, start)
         started.append((stream, topic, facts))
     return started
 
 
-def offsets_at(broker: Broker, found: Survey, when: datetime) -> dict[tuple[str, int], int]:
-    """The first offset of each ready partition whose record is as late as `when`, at most its end."""
-    partitions: dict[str, list[int]] = {}
-    ends = {}
-    for _, topic, facts in found.ready.values():
-        partitions.setdefault(topic.topic, []).append(facts.partition)
-        ends[topic.topic, facts.partition] = facts.end
-    return {
-        (topic, partition): min(offset, ends[topic, partition])
-        for topic, numbers in partitions.items()
-        for partition, offset in broker.offsets_at(topic, numbers, when).items()
-    }
+def ends_at(broker: Broker, found: Survey, when: datetime) -> dict[tuple[str, int], int]:
+    """Where a run that takes the records before `when` ends in each ready partition."""
+    ends: dict[tuple[str, int], int] = {}
+    for topic, streams in _by_topic(found).items():
+        heads = {facts.partition: stream.next_offset for stream, facts in streams}
+        offsets = Timeline(broker, found.now).run_ends(topic, [facts for _, facts in streams], when, heads=heads)
+        ends |= {(topic, number): offset for number, offset in offsets.items()}
+    return ends
+
+
+def edges_at(
+    broker: Broker, found: Survey, when: datetime, *, behind_heads: bool = False
+) -> dict[tuple[str, int], int]:
+    """Where `when` begins in each ready partition; with `behind_heads` what lies before the heads does not matter."""
+    begins: dict[tuple[str, int], int] = {}
+    for topic, streams in _by_topic(found).items():
+        floors = {facts.partition: stream.next_offset if behind_heads else 0 for stream, facts in streams}
+        offsets = Timeline(broker, found.now).edges(topic, [facts for _, facts in streams], when, floors=floors)
+        begins |= {(topic, number): offset for number, offset in offsets.items()}
+    return begins
+
+
+def _by_topic(found: Survey) -> dict[str, list[tuple[Stream, PartitionFacts]]]:
+    streams: dict[str, list[tuple[Stream, PartitionFacts]]] = {}
+    for stream, topic, facts in found.ready.values():
+        streams.setdefault(topic.topic, []).append((stream, facts))
+    return streams
 
 
 def free_behind_heads(found: Survey, ends: Ends | None) -> dict[int, list[OffsetRange]]:

@@ -1,31 +1,32 @@
-"""What people decide, with a reason: abandon a batch, skip a range, accept a loss, adopt a topic that was created again.
+"""What people decide, with a reason: abandon a batch, skip a range, accept a loss. To adopt a topic is next door.
 
 Each is one transaction under the pipeline's lock, so that no plan reserves in between what is being decided about. Called again after it has taken
 effect, it changes nothing and says so.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 
 from tideline.domain.offsets import LAST, OffsetRange, subtract
 from tideline.domain.requests import NamedRange
 from tideline.domain.states import BatchKind
-from tideline.domain.streams import Stream, frontier, identity_problem, is_other, lost
+from tideline.domain.streams import Stream, frontier, identity_problem, lost
 from tideline.errors import FatalError
-from tideline.flow import candidates
+from tideline.flow import candidates, cuts
 from tideline.kafka import Broker
-from tideline.ledger import decisions, heads, reservations
+from tideline.ledger import decisions, heads, output_tables, reservations
 from tideline.ledger.connection import Ledger
 from tideline.pipelines import Pipeline
 
 _RESERVING = (BatchKind.LIVE, BatchKind.BACKFILL)
-_READING = (*_RESERVING, BatchKind.REPLAY)
+READING = (*_RESERVING, BatchKind.REPLAY)
 """All but re-drives, which do not read Kafka."""
 
 
 @contextmanager
-def _deciding(ledger: Ledger, pipeline: str, reason: str) -> Iterator[None]:
-    """The pipeline's lock and one transaction; then heads go on over what was decided."""
+def deciding(ledger: Ledger, pipeline: str, reason: str) -> Iterator[datetime]:
+    """The pipeline's lock and one transaction, and the moment at which it was given; then heads go on over what was decided."""
     if not reason.strip():
         raise FatalError(
             "a decision needs a reason, found none: it will stand in the history",
@@ -33,13 +34,14 @@ def _deciding(ledger: Ledger, pipeline: str, reason: str) -> Iterator[None]:
             entry="no-reason",
         )
     with ledger.transaction():
-        reservations.lock_pipeline(ledger, pipeline)
-        yield
+        yield reservations.lock_pipeline(ledger, pipeline)
     heads.advance_published(ledger, pipeline)
 
 
-def abandon(ledger: Ledger, batch_id: int, *, reason: str) -> None:
+def abandon(ledger: Ledger, batch_id: int, *, reason: str, force: bool = False) -> None:
     """Give up a batch that is not published: its offsets are free, and the next plan takes them again.
+
+    With `force` also one that is being written: the attempt is fenced first, and can never publish.
 
     Raises:
         FatalError: There is no such batch, it is published, somebody writes it, or the reason is blank.
@@ -48,9 +50,9 @@ def abandon(ledger: Ledger, batch_id: int, *, reason: str) -> None:
         batch = ledger.row("find_batch", batch_id=batch_id)
     if batch is None:
         raise FatalError(f"batch {batch_id} is not in the ledger", next_step="check the id", entry="no-such-batch")
-    with _deciding(ledger, batch["pipeline"], reason):
+    with deciding(ledger, batch["pipeline"], reason):
         decisions.set_reason(ledger, reason)
-        decisions.abandon(ledger, batch_id)
+        decisions.abandon(ledger, batch_id, force=force)
 
 
 def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, *, reason: str) -> list[int]:
@@ -60,11 +62,11 @@ def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, 
         FatalError: Offsets are loaded already, lie before the stream's start or behind the log's end, or somebody is writing them.
         RetryableError: Broker or ledger did not answer.
     """
-    with _deciding(ledger, pipeline.name, reason):
-        found = candidates.survey(ledger, broker, pipeline)
+    with deciding(ledger, pipeline.name, reason) as now:
+        found = candidates.survey(ledger, broker, pipeline, now)
         decisions.set_reason(ledger, reason)  # only now: what the survey stops has a reason of its own
         stream = _followed(found, piece)
-        abandoned = _abandon(ledger, stream, piece.offsets)
+        abandoned = abandon_on(ledger, stream, piece.offsets)
         # Only now: a batch that was open a moment ago may have been published meanwhile. What is refused takes all of it back.
         _check_skip(ledger, found, stream, piece)
         taken = [owner.offsets for owner in decisions.owners(ledger, [(stream.stream_id, piece.offsets)])]
@@ -119,14 +121,15 @@ def accept_loss(
     """Let streams of a topic go on that stopped because offsets are gone; one line for each says what was decided.
 
     What retention deleted unread becomes a `lost` hole over exactly those offsets. A log that was cut goes on once it has passed the head: nothing
-    is read twice, and what now stands before the head is loaded only by a replay. Where the cause has gone the stream just goes on.
+    is read twice, and what now stands before the head is loaded only by a replay. So it is where the log has passed the head already. Where the cause
+    has gone the stream just goes on.
 
     Raises:
         FatalError: No such stream is stopped, or the topic is another one.
         RetryableError: Broker or ledger did not answer.
     """
-    with _deciding(ledger, pipeline.name, reason):
-        found = candidates.survey(ledger, broker, pipeline)
+    with deciding(ledger, pipeline.name, reason) as now:
+        found = candidates.survey(ledger, broker, pipeline, now)
         decisions.set_reason(ledger, reason)
         stopped = [*(stream for stream, _ in found.comparison.sick), *found.comparison.stopped]
         chosen = [s for s in stopped if s.topic == topic and partition in {None, s.partition}]
@@ -137,7 +140,22 @@ def accept_loss(
                 next_step=f"look at them: tideline streams {pipeline.name}",
                 entry="nothing-to-decide",
             )
-        return [_accept(ledger, pipeline.name, found, stream, reason) for stream in chosen]
+        others = cuts.replaced(broker, chosen, found.topics)
+        return [
+            _accept(ledger, pipeline.name, found, stream, reason) + _told(pipeline.name, stream, others)
+            for stream in chosen
+        ]
+
+
+def _told(pipeline: str, stream: Stream, others: Mapping[int, OffsetRange]) -> str:
+    """What a person should know of offsets that hold other records than they did."""
+    if stream.stream_id not in others:
+        return ""
+    piece = f"{stream.label} {others[stream.stream_id]}"
+    return (
+        f"; {piece} holds other records than it did, and what is loaded of it stays: to load what stands there now, "
+        f"tideline replay {pipeline} --range '{piece}' --reason ..."
+    )
 
 
 def _accept(ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Stream, reason: str) -> str:
@@ -153,16 +171,16 @@ def _accept(ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Str
         )
     facts = topic.partition(stream.partition)
     if facts.log_start > stream.next_offset:
-        _abandon(ledger, stream, OffsetRange(stream.next_offset, facts.log_start), _READING)
+        abandon_on(ledger, stream, OffsetRange(stream.next_offset, facts.log_start), READING)
     if facts.end < frontier(stream):
-        _abandon(ledger, stream, OffsetRange(facts.end, LAST), _READING)
+        abandon_on(ledger, stream, OffsetRange(facts.end, LAST), READING)
     now = next(s for s in reservations.streams(ledger, pipeline) if s.stream_id == stream.stream_id)
     gone = lost(now, facts)
     for piece in gone:
         decisions.leave_hole(ledger, stream, piece, "lost", reason=reason)
     reached = frontier(now)
     cut = facts.end < reached
-    decisions.resume(ledger, stream, accepted_end=facts.end if cut else None)
+    decisions.resume(ledger, stream, accepted_end=facts.end if cut else None, leader_epoch=facts.leader_epoch)
     if gone:
         return f"{stream.label}: {', '.join(map(str, gone))} recorded as lost; goes on at {facts.log_start}"
     if cut:
@@ -170,56 +188,30 @@ def _accept(ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Str
     return f"{stream.label}: nothing is missing now; goes on at {now.next_offset}"
 
 
-def _abandon(
+def abandon_on(
     ledger: Ledger, stream: Stream, offsets: OffsetRange, kinds: Iterable[BatchKind] = _RESERVING
 ) -> list[int]:
+    """Give up the open batches of these kinds over some of a stream's offsets; returns them."""
     batch_ids = decisions.open_on(ledger, stream, offsets, kinds)
     for batch_id in batch_ids:
         decisions.abandon(ledger, batch_id)
     return batch_ids
 
 
-def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, *, reason: str) -> list[str]:
-    """Follow a topic as it is now, after it was created again: old streams retire with their history, new ones begin at their first offset.
+def free_table(ledger: Ledger, pipeline: str, *, reason: str) -> str:
+    """Let other pipelines have the table of a pipeline that was given up; the table's name. Its rows stay. A plan of the pipeline takes it again.
 
     Raises:
-        FatalError: The topic is the one that the ledger follows, is not there, or is none of the pipeline's.
-        NeedsOperatorError: Another cluster answers.
-        RetryableError: Broker or ledger did not answer.
+        FatalError: The ledger does not know the pipeline, it has no table, batches of it are open, or the reason is blank.
     """
-    with _deciding(ledger, pipeline.name, reason):
-        known = reservations.streams(ledger, pipeline.name)
-        topics = broker.topic_facts()
-        followed = {stream.cluster_id for stream in known if not stream.retired}
-        candidates.check_cluster(broker, pipeline.name, followed, topics)
+    with ledger.transaction():
+        known = reservations.is_known(ledger, pipeline)
+    if not known:
+        raise FatalError(
+            f"expected a pipeline that the ledger knows, found {pipeline!r}",
+            next_step="check the name: tideline pipelines",
+            entry="no-such-pipeline",
+        )
+    with deciding(ledger, pipeline, reason):
         decisions.set_reason(ledger, reason)
-        now = next((facts for facts in topics if facts.topic == topic), None)
-        if now is None:
-            raise FatalError(
-                f"{pipeline.name}: topic {topic} is not there, or the declaration does not name it",
-                next_step="create it, or correct source.topics in the declaration",
-                entry="topic-missing",
-            )
-        old = [stream for stream in known if stream.topic == topic and not stream.retired and is_other(stream, now)]
-        if not old:
-            raise FatalError(
-                f"{pipeline.name}: the ledger follows topic id {now.topic_id} of {topic} already: there is nothing to adopt",
-                next_step=f"look at its streams: tideline streams {pipeline.name}",
-                entry="nothing-to-decide",
-            )
-        _retire(ledger, old)
-        ids = {(stream.topic_id, stream.partition) for stream in known}
-        begun = [
-            reservations.start_stream(ledger, pipeline.name, now, facts.partition, facts.log_start)
-            for facts in now.partitions
-            if (now.topic_id, facts.partition) not in ids
-        ]
-    return [f"{stream.label} of topic id {stream.topic_id}: retired at {stream.next_offset}" for stream in old] + [
-        f"{stream.label} of topic id {now.topic_id}: begins at {stream.next_offset}" for stream in begun
-    ]
-
-
-def _retire(ledger: Ledger, streams: Iterable[Stream]) -> None:
-    for stream in streams:
-        _abandon(ledger, stream, OffsetRange(0, LAST), _READING)
-        decisions.retire(ledger, stream)
+        return output_tables.free(ledger, pipeline)

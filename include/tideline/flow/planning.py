@@ -9,9 +9,9 @@ from tideline.domain.states import BatchKind
 from tideline.flow import candidates, targets, warning
 from tideline.flow.candidates import Survey
 from tideline.kafka import Broker
-from tideline.ledger import attempts, decisions, heads, reservations
+from tideline.ledger import attempts, decisions, heads, output_tables, reservations
 from tideline.ledger.connection import Ledger
-from tideline.ledger.reservations import Run
+from tideline.ledger.reservations import Open, Run
 from tideline.pipelines import Pipeline
 
 
@@ -83,7 +83,7 @@ def plan(
 
     Raises:
         RetryableError: Broker or ledger did not answer.
-        FatalError: The declaration does not fit the cluster, or what was asked for cannot be read.
+        FatalError: The declaration does not fit the cluster, another pipeline has the declared table, or what was asked for cannot be read.
         NeedsOperatorError: Streams are stopped and there is nothing else to do, or another cluster answers.
     """
     # What an earlier run published and did not get to advance is finished here, in case this run finds nothing else to do.
@@ -139,7 +139,8 @@ def _drafted(ledger: Ledger, batch_id: int) -> Draft:
 
 def _plan(asked: _Asked, request: Request) -> tuple[Plan, Survey | None]:
     ledger, pipeline = asked.ledger, asked.pipeline
-    reservations.lock_pipeline(ledger, pipeline.name)
+    now = reservations.lock_pipeline(ledger, pipeline.name)
+    output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
     decisions.abandon_unreadable(ledger, pipeline.name)
     given = reservations.batches_of_run(ledger, pipeline.name, asked.run)
     # Airflow's backfill clears a past run in place: one that is through may find holes that were left since, or be told to replace.
@@ -152,12 +153,11 @@ def _plan(asked: _Asked, request: Request) -> tuple[Plan, Survey | None]:
         planned, found = _rejects(asked, request), None
     else:
         if asked.latest_wins and isinstance(request, NewRecords):
-            # What earlier runs did not get to is given up, as far as nobody is writing it.
-            decisions.abandon_unwritten(ledger, pipeline.name, candidates.LATEST_WINS)
-        found = candidates.survey(ledger, asked.broker, pipeline)
+            decisions.abandon_unclaimed(ledger, pipeline.name, candidates.LATEST_WINS)
+        found = candidates.survey(ledger, asked.broker, pipeline, now)
         while decisions.abandon_unreadable(ledger, pipeline.name):
             # Streams have stopped just now, and what was reserved together with them is free again. More may stop while it is looked at.
-            found = candidates.survey(ledger, asked.broker, pipeline)
+            found = candidates.survey(ledger, asked.broker, pipeline, now)
         decisions.set_reason(ledger, asked.reason or "")
         planned = _load(asked, found, request)
     reservations.join_run(ledger, pipeline.name, asked.run, planned.batch_ids)
@@ -178,20 +178,29 @@ def _load(asked: _Asked, found: Survey, request: NewRecords | Window | Ranges | 
 
 
 def _new_records(asked: _Asked, found: Survey, request: NewRecords) -> Plan:
-    ends = candidates.offsets_at(asked.broker, found, request.until) if request.until else None
+    ends = candidates.ends_at(asked.broker, found, request.until) if request.until else None
     free = candidates.free_behind_heads(found, ends)
     if asked.latest_wins:
-        starts = candidates.offsets_at(asked.broker, found, request.since) if request.since else {}
+        starts = candidates.edges_at(asked.broker, found, request.since, behind_heads=True) if request.since else {}
         free = candidates.skip_to_latest(asked.ledger, asked.pipeline, found, free, starts)
     opened = reservations.open_batches(asked.ledger, asked.pipeline.name)
     new = asked.reserve(BatchKind.LIVE, found, free, run_batches=asked.pipeline.limits.run_batches)
-    return Plan(opened + new)
+    adopted = [batch.batch_id for batch in opened if batch.for_heads]
+    return Plan(adopted + new, [_waiting(batch) for batch in opened if not batch.for_heads])
+
+
+def _waiting(batch: Open) -> str:
+    """New records are never held up by what a person has asked for, and a person who looks for it should find it named."""
+    return (
+        f"batch {batch.batch_id} ({batch.kind}, {batch.state}) is left to {batch.run.dag_id} {batch.run.run_id}, which asked for it; "
+        f"if that run has ended: tideline retry {batch.batch_id} --reason ..., or tideline abandon {batch.batch_id} --reason ..."
+    )
 
 
 def _window(asked: _Asked, found: Survey, request: Window) -> Plan:
     """Everything from the heads to the window's end, and what else of the window is missing: then the order of several windows does not matter."""
-    starts = candidates.offsets_at(asked.broker, found, request.start)
-    ends = candidates.offsets_at(asked.broker, found, request.end)
+    starts = candidates.edges_at(asked.broker, found, request.start)
+    ends = candidates.edges_at(asked.broker, found, request.end)
     live = [] if asked.latest_wins else _up_to(asked, found, ends)
     wanted = []
     for stream_id, (_, topic, facts) in found.ready.items():
@@ -231,11 +240,11 @@ def _targets(
 
 
 def _rejects(asked: _Asked, request: Rejects) -> Plan:
-    batch_ids: list[int] = []
-    for chosen in targets.rejects(asked.ledger, asked.pipeline, request):
-        wanted = [targets.redriven(chosen)]
-        batch_ids += reservations.reserve(
-            asked.ledger, asked.pipeline.name, asked.run, BatchKind.REDRIVE, wanted, reason=asked.reason
-        )
-        reservations.take_rejects(asked.ledger, batch_ids[-1], chosen)
-    return Plan(batch_ids, [] if batch_ids else ["no rejects fit what was asked for"])
+    wanted = targets.rejects(asked.ledger, asked.pipeline, request)
+    if not wanted:
+        return Plan([], ["no rejects fit what was asked for"])
+    batch_ids = reservations.reserve(
+        asked.ledger, asked.pipeline.name, asked.run, BatchKind.REDRIVE, wanted, reason=asked.reason
+    )
+    reservations.take_rejects(asked.ledger, batch_ids, of_batch=request.batch_id, reason_like=request.reason_like)
+    return Plan(batch_ids)

@@ -1,8 +1,9 @@
 """What a plan may reserve for a wish: a window of time, explicit ranges, a batch, rejects. Called within the plan's transaction."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange, subtract, union
@@ -163,8 +164,8 @@ def of_batch(ledger: Ledger, found: Survey, request: OneBatch) -> list[tuple[int
     return wanted
 
 
-def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[list[tuple[int, int]]]:
-    """The rejects to decode once more, as stream id and offset, in batches.
+def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[dict[int, Reservation]]:
+    """The rejects to decode once more, as batches: from the first to the last of each stream, most of which are gaps. Kafka is not asked.
 
     No batch holds two incarnations of a topic: whoever writes it knows a record by topic and partition only.
     """
@@ -173,26 +174,14 @@ def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[list[t
         pipeline=pipeline.name,
         of_batch=request.batch_id,
         reason_like=request.reason_like,
+        size=pipeline.limits.batch_records,
     )
-    size = pipeline.limits.batch_records
-    batches = []
-    for _, group in groupby(rows, key=lambda row: row["incarnation"]):
-        chosen = [(row["stream_id"], row["kafka_offset"]) for row in group]
-        batches += [chosen[start : start + size] for start in range(0, len(chosen), size)]
-    return batches
+    return [
+        {row["stream_id"]: _reservation(OffsetRange(row["start_offset"], row["end_offset"])) for row in part}
+        for _, part in groupby(rows, key=itemgetter("incarnation", "part"))
+    ]
 
 
-def redriven(chosen: Sequence[tuple[int, int]]) -> Mapping[int, Reservation]:
-    """Rejects as ranges: from the first to the last of each stream, most of which are gaps. Kafka is not asked."""
-    ranges: dict[int, OffsetRange] = {}
-    for stream_id, offset in chosen:
-        known = ranges.get(stream_id)
-        ranges[stream_id] = OffsetRange(known.start if known else offset, offset + 1)
-    return {
-        stream_id: Reservation(
-            offsets=offsets,
-            gaps_allowed=True,
-            facts=PartitionFacts(partition=0, log_start=offsets.start, end=offsets.end),
-        )
-        for stream_id, offsets in ranges.items()
-    }
+def _reservation(offsets: OffsetRange) -> Reservation:
+    facts = PartitionFacts(partition=0, log_start=offsets.start, end=offsets.end)
+    return Reservation(offsets=offsets, gaps_allowed=True, facts=facts)

@@ -1,10 +1,8 @@
-"""What a run was given and what it has published, for whoever reads its log or waits for its asset."""
+"""What a run was given, for who reads its log."""
 
 from tideline.domain.requests import NamedRange
-from tideline.ledger import attempts, publications
+from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
-from tideline.ledger.publications import Publication
-from tideline.ledger.reservations import Run
 
 
 def describe(ledger: Ledger, batch_ids: list[int]) -> list[str]:
@@ -18,8 +16,3 @@ def describe(ledger: Ledger, batch_ids: list[int]) -> list[str]:
             )
             for batch_id in batch_ids
         ]
-
-
-def published_by(ledger: Ledger, pipeline: str, run: Run) -> list[Publication]:
-    """What `run` itself has published, in order, The same at every call once the run has ended."""
-    return publications.published_by(ledger, pipeline, run)

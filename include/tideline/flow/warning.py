@@ -1,10 +1,11 @@
 """What a plan says of streams that need a person: those that are stopped, and those that will lose records soon."""
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from tideline.flow.advancing import stopped
 from tideline.flow.candidates import Survey
+from tideline.flow.edges import Timeline
 from tideline.kafka import Broker
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ def report_stopped(pipeline: str, found: Survey, *, alone: bool) -> None:
 
 def warn_of_retention(broker: Broker, found: Survey) -> None:
     """Say in time that the oldest unread record has used more than half of its topic's retention: what is deleted unread is lost."""
-    now = datetime.now(UTC)
+    timeline = Timeline(broker, found.now)
     for topic in found.topics:
         # What is planned and gone is another matter, and told elsewhere.
         unread = {
@@ -37,13 +38,12 @@ def warn_of_retention(broker: Broker, found: Survey) -> None:
         if topic.retention_ms is None or not unread:
             continue
         half = timedelta(milliseconds=topic.retention_ms / 2)
-        for partition, offset in broker.offsets_at(topic.topic, unread, now - half).items():
-            if offset > unread[partition]:
-                log.warning(
-                    "%s/%s: the oldest unread record, offset %s, has used more than half of the topic's retention of %s: "
-                    "load it soon, or raise retention.ms",
-                    topic.topic,
-                    partition,
-                    unread[partition],
-                    timedelta(milliseconds=topic.retention_ms),
-                )
+        for partition in sorted(timeline.older(topic.topic, unread, found.now - half)):
+            log.warning(
+                "%s/%s: the oldest unread record, offset %s, has used more than half of the topic's retention of %s: "
+                "load it soon, or raise retention.ms",
+                topic.topic,
+                partition,
+                unread[partition],
+                timedelta(milliseconds=topic.retention_ms),
+            )

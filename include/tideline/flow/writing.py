@@ -29,6 +29,7 @@ def claim(
     batch_id: int,
     writer: Writer,
     *,
+    pipeline: str | None = None,
     stale_after_seconds: float = STALE_AFTER_SECONDS,
     poll_seconds: float = 2.0,
 ) -> Attempt | BatchState:
@@ -38,7 +39,8 @@ def claim(
     """
     told = False
     while isinstance(
-        claimed := attempts.claim(ledger, batch_id, writer, stale_after_seconds=stale_after_seconds), Held
+        claimed := attempts.claim(ledger, batch_id, writer, pipeline=pipeline, stale_after_seconds=stale_after_seconds),
+        Held,
     ):
         if not told:
             log.info(

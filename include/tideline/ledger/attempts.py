@@ -62,20 +62,28 @@ class Held:
     silent_seconds: float
 
 
-def claim(ledger: Ledger, batch_id: int, writer: Writer, *, stale_after_seconds: float) -> Attempt | Held | BatchState:
+def claim(
+    ledger: Ledger, batch_id: int, writer: Writer, *, pipeline: str | None = None, stale_after_seconds: float
+) -> Attempt | Held | BatchState:
     """Claim a batch for a new attempt, or say who holds it, or in which state it is that needs no writing.
 
     An attempt of the same task (an earlier try, or the run before the task was cleared) is taken over at once; one of another task when its
     heartbeat is older than `stale_after_seconds` by the database's clock.
 
     Raises:
-        FatalError: There is no such batch.
+        FatalError: There is no such batch, or it is not one of `pipeline`, where that is given.
     """
     with ledger.transaction():
         batch = ledger.row("lock_batch", batch_id=batch_id)
         if batch is None:
             raise FatalError(
                 f"batch {batch_id} is not in the ledger", next_step="check the batch id", entry="no-such-batch"
+            )
+        if pipeline not in {None, batch["pipeline"]}:
+            raise FatalError(
+                f"{pipeline}: expected a batch of this pipeline, found batch {batch_id} of {batch['pipeline']}",
+                next_step="clear the whole run, so that its task `plan` asks the ledger",
+                entry="batches-of-another-ledger",
             )
         state = BatchState(batch["state"])
         if state not in {BatchState.PLANNED, BatchState.FAILED, BatchState.WRITING}:
@@ -86,7 +94,7 @@ def claim(ledger: Ledger, batch_id: int, writer: Writer, *, stale_after_seconds:
                 f"(pid {batch['pid']} on {batch['host']})",
                 silent_seconds=batch["silent_seconds"],
             )
-        return _start(ledger, batch, writer)
+        return take_over(ledger, batch, writer)
 
 
 def _may_take_over(batch: Any, writer: Writer, stale_after_seconds: float) -> bool:
@@ -94,7 +102,8 @@ def _may_take_over(batch: Any, writer: Writer, stale_after_seconds: float) -> bo
     return same_task or batch["silent_seconds"] > stale_after_seconds
 
 
-def _start(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
+def take_over(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
+    """Start a new attempt at a batch that `lock_batch` has locked, one fence above the last: from here on no older one can publish."""
     batch_id = batch["batch_id"]
     if batch["attempt"] is not None:
         ledger.run(

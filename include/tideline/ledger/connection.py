@@ -18,23 +18,10 @@ from psycopg2.extras import DictCursor, DictRow, Json, register_uuid
 from psycopg2.sql import SQL, Composable
 
 from tideline.errors import FatalError, RetryableError
+from tideline.ledger.address import fault
+from tideline.ledger.sessions import conninfo
 
 register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
-
-LOCK_TIMEOUT_MS = 30_000
-IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000
-CLIENT_CHECK_MS = 5_000
-
-_SESSION = {
-    "lock_timeout": LOCK_TIMEOUT_MS,
-    # A frozen client must not hold the row locks for ever that others wait for.
-    "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
-    # Nor may a statement whose client was killed: by itself the server only notices at its end.
-    "client_connection_check_interval": CLIENT_CHECK_MS,
-    # Published means on disk: a database that acknowledges earlier would lose the newest batches in a crash, but not their heads' readers.
-    "synchronous_commit": "on",
-    "timezone": "UTC",
-}
 
 
 class Ledger:
@@ -51,18 +38,14 @@ class Ledger:
         self.connection = self._connect()
 
     def _connect(self) -> psycopg2.extensions.connection:
-        options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-        try:
-            connection = psycopg2.connect(
-                self._url,
-                options=options,
-                application_name="tideline",
-                connect_timeout=10,
-                keepalives_idle=10,
-                keepalives_interval=5,
-                keepalives_count=3,
-                cursor_factory=DictCursor,
+        if wrong := fault(self._url):
+            raise FatalError(
+                f"TIDELINE_LEDGER_URL is no address of a database: {wrong}",
+                next_step="correct TIDELINE_LEDGER_URL; what it holds is not shown, because it may be a password",
+                entry="environment",
             )
+        try:
+            connection = psycopg2.connect(conninfo(self._url), cursor_factory=DictCursor)
             # As a parameter: the name of a DAG run may hold anything, and `options` has its own quoting.
             with connection, connection.cursor() as cursor:
                 _execute(cursor, statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
@@ -70,6 +53,11 @@ class Ledger:
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise unreachable(error) from error
         return connection
+
+    @property
+    def actor(self) -> str:
+        """Who acts, as it stands in events."""
+        return self._actor
 
     def reconnect(self) -> None:
         """Open a new connection in place of one that was lost."""

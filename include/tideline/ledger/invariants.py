@@ -4,10 +4,8 @@ The laws are kept by constraints and triggers; these look at the rows themselves
 the right to do so has switched a trigger off. Only looks.
 """
 
-import hashlib
-
 from tideline.ledger.connection import Ledger
-from tideline.ledger.migrate import migrations
+from tideline.ledger.versions import checksum, migrations
 from tideline.ledger.views import Row
 
 
@@ -19,11 +17,7 @@ def server(ledger: Ledger) -> Row:
 def pending_migrations(ledger: Ledger) -> list[str]:
     """Names of the migrations that are missing, or that were applied with another text."""
     applied = {row["number"]: row["checksum"] for row in ledger.rows("list_migrations")}
-    return [
-        name
-        for number, (name, text) in migrations().items()
-        if applied.get(number) != hashlib.sha256(text.encode()).hexdigest()
-    ]
+    return [name for number, (name, text) in migrations().items() if applied.get(number) != checksum(text)]
 
 
 def privileges(ledger: Ledger) -> Row:
@@ -35,6 +29,11 @@ def output_privileges(ledger: Ledger, table: str) -> Row:
     """`exists` and `can_write` of an output table, given as schema.table."""
     schema, name = table.split(".")
     return dict(ledger.rows("view_output_privileges", schema=schema, table=name)[0])
+
+
+def table_writers(ledger: Ledger, table: str) -> list[Row]:
+    """The pipelines that have claimed an output table, given as schema.table, and whether each of them shares it."""
+    return [dict(row) for row in ledger.rows("view_table_writers", table=table)]
 
 
 def miscounts(ledger: Ledger, pipeline: str | None) -> list[Row]:

@@ -1,71 +1,135 @@
 """Bring the ledger up to date with `python -m tideline.ledger.migrate`: numbered files, in order, under a lock.
 
-Forward only. A file that was applied must never change: its checksum is kept, and a difference is refused.
+All files in one transaction; one that says in its first line that it runs outside of a transaction by itself, between those before it and those
+after it. After a crash, migrate again: it goes on where it was.
 """
 
-import hashlib
-import re
 import sys
-from importlib.resources import files
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
 
 import psycopg2
-from psycopg2.sql import SQL
+from psycopg2.sql import SQL, Identifier
 
 from tideline import settings
-from tideline.errors import FatalError, TidelineError
-from tideline.ledger.connection import Ledger
+from tideline.errors import FatalError, RetryableError, TidelineError
+from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.sessions import LOCK_TIMEOUT_MS
+from tideline.ledger.versions import Migrations, checksum, index_made, is_outside, migrations, missing
 
-_NAME = re.compile(r"(\d{4})_[a-z_]+\.sql")
-
-
-def migrations() -> dict[int, tuple[str, str]]:
-    """Number -> (file name, text), in ascending order without a gap.
-
-    Raises:
-        FatalError: A file has another form of name, or a number is missing or used twice.
-    """
-    found: dict[int, tuple[str, str]] = {}
-    for file in sorted(files("tideline.ledger").joinpath("sql/migrations").iterdir(), key=lambda entry: entry.name):
-        match = _NAME.fullmatch(file.name)
-        number = int(match.group(1)) if match else 0
-        if number != len(found) + 1:
-            raise FatalError(
-                f"migration {file.name} is not number {len(found) + 1:04}",
-                next_step="number the files 0001, 0002, ...",
-                entry="migration-refused",
-            )
-        found[number] = (file.name, file.read_text(encoding="utf-8"))
-    return found
+_ASK_AGAIN_SECONDS = 0.2
 
 
-def migrate(ledger: Ledger) -> list[str]:
+def migrate(ledger: Ledger, known: Migrations | None = None) -> list[str]:
     """Apply what is missing and return the names of the files applied; an empty list when all were there.
 
     Two at once are safe: the second one waits for the first and finds nothing to do.
 
+    Args:
+        ledger: A session that is in no transaction.
+        known: The files; by default those of this release.
+
     Raises:
         FatalError: A file fails, an applied file has changed since, or the database is newer than this code.
+        RetryableError: Another process makes an index at this moment, and takes long.
     """
-    known = migrations()
+    known = known or migrations()
+    done: list[str] = []
+    while True:
+        number = _apply_inside(ledger, known, done)
+        if number is None:
+            return done
+        with _alone(ledger):
+            _apply_outside(ledger, known, number, done)
+
+
+def _apply_inside(ledger: Ledger, known: Migrations, done: list[str]) -> int | None:
+    """Apply what is missing, in one transaction, up to a file that runs outside of it; its number."""
     with ledger.transaction():
         ledger.run("prepare_migrations")
-        applied = {row["number"]: row for row in ledger.rows("list_migrations")}
-        if len(applied) > len(known):
+        pending = missing(ledger, known)
+        inside = list(takewhile(lambda number: not is_outside(known[number][1]), pending))
+        for number in inside:
+            name, text = known[number]
+            _apply(ledger, name, text)
+            ledger.run("record_migration", number=number, name=name, checksum=checksum(text))
+    done += [known[number][0] for number in inside]
+    return next(iter(pending[len(inside) :]), None)
+
+
+def _apply_outside(ledger: Ledger, known: Migrations, number: int, done: list[str]) -> None:
+    """Apply one file outside of a transaction, unless another process has done so; then record it.
+
+    An index whose making was cut off stays there, INVALID, and IF NOT EXISTS would take it for made.
+    """
+    name, text = known[number]
+    with ledger.transaction():
+        if number not in missing(ledger, known):
+            return
+    index = index_made(text)
+    with _statements_by_themselves(ledger):
+        if index and _is_invalid(ledger, index):
+            drop = statement("tideline.ledger", "sql/queries/drop_invalid_index.sql")
+            ledger.run_sql(SQL(drop).format(index=Identifier("tideline", index)), {})
+        _apply(ledger, name, text)
+    with ledger.transaction():
+        if index and _is_invalid(ledger, index):
             raise FatalError(
-                f"the ledger has migration {max(applied):04}, this code knows {len(known):04} only",
-                next_step="install the release of Tideline that the ledger was migrated with, or a newer one",
+                f"migration {name} failed: index {index} is not valid",
+                next_step="migrate again, which drops it first",
                 entry="migration-refused",
             )
-        done = []
-        for number, (name, text) in known.items():
-            checksum = hashlib.sha256(text.encode()).hexdigest()
-            if number in applied:
-                _check(name, checksum, applied[number]["checksum"])
-                continue
-            _apply(ledger, name, text)
-            ledger.run("record_migration", number=number, name=name, checksum=checksum)
-            done.append(name)
-    return done
+        ledger.run("record_migration", number=number, name=name, checksum=checksum(text))
+    done.append(name)
+
+
+def _is_invalid(ledger: Ledger, index: str) -> bool:
+    return bool(ledger.rows("find_invalid_index", name=index))
+
+
+@contextmanager
+def _statements_by_themselves(ledger: Ledger) -> Iterator[None]:
+    """Each statement is its own transaction, and waits as long as it must: an index made so locks no writer out while it waits for them."""
+    ledger.connection.autocommit = True
+    try:
+        with ledger.transaction():  # nothing to commit; a connection that is lost becomes an error that says what to do
+            ledger.run("set_lock_timeout", milliseconds=0)
+            yield
+    finally:
+        if not ledger.connection.closed:
+            ledger.run("set_lock_timeout", milliseconds=LOCK_TIMEOUT_MS)
+            ledger.connection.autocommit = False
+
+
+@contextmanager
+def _alone(ledger: Ledger) -> Iterator[None]:
+    """Hold the lock of the session while a file runs outside of a transaction.
+
+    Asked for again and again: a statement that waits for a lock keeps a snapshot open, and an index that is made concurrently waits until the last
+    older snapshot is gone. The two would wait for each other.
+    """
+    deadline = time.monotonic() + LOCK_TIMEOUT_MS / 1000
+    while not _take(ledger):
+        if time.monotonic() > deadline:
+            raise RetryableError(
+                "another process migrates the ledger",
+                next_step="wait until it has ended, and migrate again",
+                entry="migration-refused",
+            )
+        time.sleep(_ASK_AGAIN_SECONDS)
+    try:
+        yield
+    finally:
+        if not ledger.connection.closed:
+            with ledger.transaction():
+                ledger.run("unlock_migrations")
+
+
+def _take(ledger: Ledger) -> bool:
+    with ledger.transaction():
+        return bool(ledger.rows("try_lock_migrations")[0]["taken"])
 
 
 def _apply(ledger: Ledger, name: str, text: str) -> None:
@@ -76,18 +140,9 @@ def _apply(ledger: Ledger, name: str, text: str) -> None:
     except psycopg2.Error as error:
         raise FatalError(
             f"migration {name} failed: {str(error).splitlines()[0]}",
-            next_step="remove what stands in its way, and migrate again; nothing was changed",
+            next_step="remove what stands in its way, and migrate again; nothing of this file was applied",
             entry="migration-refused",
         ) from error
-
-
-def _check(name: str, checksum: str, applied: str) -> None:
-    if checksum != applied:
-        raise FatalError(
-            f"migration {name} has changed since it was applied (sha256 {applied[:12]} then, {checksum[:12]} now)",
-            next_step="restore the file as it was released and put the change in a new migration",
-            entry="migration-refused",
-        )
 
 
 def main() -> int:

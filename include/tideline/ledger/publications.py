@@ -1,15 +1,42 @@
-"""What a DAG run has published, for those who wait for it."""
+"""Published batches and the outbox: which of them have been announced as asset events. Called by `flow.announce`.
 
+The law: each published batch is announced once. It enters the outbox in the transaction that publishes it, and leaves it when its event was seen.
+"""
+
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
+from uuid import UUID
 
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.domain.states import BatchKind
 from tideline.ledger.connection import Ledger
-from tideline.ledger.reservations import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcer:
+    """The task of a DAG run that announces batches. Its tries are one: Airflow accepts the events of its current try only."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A published batch whose event was not seen yet."""
+
+    batch_id: int
+    attempt: UUID
+    """The one that published it. Batch ids are used again after the ledger was restored to an earlier moment; this is not."""
+    published_at: datetime
+    """By the clock of the ledger's database."""
+    n_tries: int
+    announcer: Announcer | None
+    """The last task that took it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,22 +57,59 @@ class Publication:
 
     batch_id: int
     kind: BatchKind
+    attempt: UUID
     published_at: datetime
-    """By the clock of the ledger's database."""
     ranges: tuple[Loaded, ...]
 
 
-def published_by(ledger: Ledger, pipeline: str, run: Run) -> list[Publication]:
-    """The batches of which an attempt of `run` is the one that was published, in order.
-
-    A batch has one such attempt at most: of two runs that work on it, one finds it here.
-    """
+def waiting(ledger: Ledger, pipeline: str) -> list[Waiting]:
+    """What is published and was not seen as an event yet, in order."""
     with ledger.transaction():
-        rows = ledger.rows("list_written_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id)
+        rows = ledger.rows("list_waiting", pipeline=pipeline)
+    return [
+        Waiting(
+            batch_id=row["batch_id"],
+            attempt=row["attempt"],
+            published_at=row["published_at"],
+            n_tries=row["n_tries"],
+            announcer=Announcer(dag_id=row["dag_id"], run_id=row["run_id"], task_id=row["task_id"])
+            if row["n_tries"]
+            else None,
+        )
+        for row in rows
+    ]
+
+
+def confirm(ledger: Ledger, seen: Collection[Waiting]) -> None:
+    """Record that the events of these batches were seen."""
+    if seen:
+        with ledger.transaction():
+            ledger.run("confirm_announced", batch_ids=[batch.batch_id for batch in seen])
+
+
+def take(ledger: Ledger, wanted: Collection[Waiting], announcer: Announcer) -> list[Publication]:
+    """Take batches for `announcer` to announce; what is returned are those that no other task has taken since they were listed."""
+    if not wanted:
+        return []
+    with ledger.transaction():
+        taken = ledger.rows(
+            "take_waiting",
+            batch_ids=[batch.batch_id for batch in wanted],
+            n_tries=[batch.n_tries for batch in wanted],
+            dag_id=announcer.dag_id,
+            run_id=announcer.run_id,
+            task_id=announcer.task_id,
+        )
+        return _publications(ledger, [row["batch_id"] for row in taken])
+
+
+def _publications(ledger: Ledger, batch_ids: Iterable[int]) -> list[Publication]:
+    rows = ledger.rows("list_publications", batch_ids=list(batch_ids))
     return [
         Publication(
             batch_id=batch_id,
             kind=BatchKind(kind),
+            attempt=attempt,
             published_at=published_at,
             ranges=tuple(
                 Loaded(
@@ -57,5 +121,7 @@ def published_by(ledger: Ledger, pipeline: str, run: Run) -> list[Publication]:
                 for row in pieces
             ),
         )
-        for (batch_id, kind, published_at), pieces in groupby(rows, itemgetter("batch_id", "kind", "published_at"))
+        for (batch_id, kind, attempt, published_at), pieces in groupby(
+            rows, itemgetter("batch_id", "kind", "attempt", "published_at")
+        )
     ]

@@ -11,7 +11,8 @@ import psycopg2.errors
 
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
-from tideline.errors import NeedsOperatorError, RetryableError
+from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
+from tideline.ledger import redriving
 from tideline.ledger.attempts import Attempt, refuse
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
 
@@ -64,7 +65,7 @@ def publish(
     Raises:
         SupersededError: A newer attempt holds the batch, or the batch is published already by another one. Nothing was changed.
         NeedsOperatorError: The counts do not add up: offsets are missing. Nothing was changed.
-        RetryableError: The ledger did not answer; the outcome was looked up and it is: not published.
+        RetryableError: The ledger did not answer; the outcome was looked up and it is: not published. Or another batch has taken some of its offsets.
     """
     try:
         with ledger.transaction():
@@ -77,6 +78,8 @@ def publish(
         found = None
     except psycopg2.errors.CheckViolation as error:
         raise _does_not_add_up(attempt, error) from error
+    except psycopg2.errors.ExclusionViolation as error:
+        raise _taken_meanwhile(attempt, error) from error
     if found is not None:
         raise refuse(ledger, attempt, found)
     return counts(ledger, attempt.batch_id)
@@ -84,7 +87,13 @@ def publish(
 
 def _holder(ledger: Ledger, attempt: Attempt) -> str | None:
     """Lock the batch; None if this attempt holds it, else what stands there instead."""
-    batch = ledger.rows("lock_batch", batch_id=attempt.batch_id)[0]
+    batch = ledger.row("lock_batch", batch_id=attempt.batch_id)
+    if batch is None:
+        raise SupersededError(
+            f"{attempt} was refused: its batch is not in the ledger: was the ledger restored to an earlier moment?",
+            next_step="clear the whole run, so that its task `plan` asks this ledger",
+            entry="batches-of-another-ledger",
+        )
     if batch["state"] == "writing" and batch["attempt"] == attempt.attempt:
         return None
     return f"state {batch['state']}, held by attempt {batch['fence']} (try {batch['try_number']} of {batch['run_id']})"
@@ -99,9 +108,11 @@ def _publish(
     filtered_by_difference: bool,
 ) -> None:
     owners = _make_room(ledger, attempt)
+    if attempt.kind is BatchKind.REDRIVE:
+        redriving.check(ledger, attempt)
     written = insert_output(ledger)
     if attempt.kind is BatchKind.REDRIVE:
-        _settle_rejects(ledger, attempt, written)
+        redriving.settle(ledger, attempt, written.offsets)
     else:
         ledger.run("move_rejects", batch_id=attempt.batch_id, attempt_id=attempt.attempt_id)
     ledger.rows(
@@ -154,29 +165,6 @@ def _supersede(ledger: Ledger, attempt: Attempt, owners: Sequence[int]) -> None:
         )
 
 
-def _settle_rejects(ledger: Ledger, attempt: Attempt, written: Written) -> None:
-    """Rejects that were written or filtered this time go, those that were rejected again stay with their new reason.
-
-    Raises:
-        RetryableError: Rejects have gone since they were staged: a replay has read their records again, and to write them as well would double them.
-    """
-    left = ledger.rows("lock_redriven", batch_id=attempt.batch_id)[0]["n_rejects"]
-    staged = ledger.rows("count_rejects", attempt_id=attempt.attempt_id)[0]["n_read"]
-    if left != staged:
-        raise RetryableError(
-            f"{attempt}: {staged} rejects were decoded again, {left} of them are still there",
-            next_step="run the task again",
-        )
-    ledger.run("keep_rejects", attempt_id=attempt.attempt_id)
-    ledger.rows(
-        "settle_rejects",
-        batch_id=attempt.batch_id,
-        attempt_id=attempt.attempt_id,
-        stream_ids=[stream_id for stream_id, _ in written.offsets],
-        offsets=[offset for _, offset in written.offsets],
-    )
-
-
 def was_published(ledger: Ledger, attempt: Attempt) -> bool:
     """Look up, on a new connection, whether this attempt's COMMIT took effect.
 
@@ -185,8 +173,10 @@ def was_published(ledger: Ledger, attempt: Attempt) -> bool:
     """
     ledger.reconnect()
     with ledger.transaction():
-        batch = ledger.rows("lock_batch", batch_id=attempt.batch_id)[0]
-    return bool(batch["attempt"] == attempt.attempt and batch["state"] in {"published", "advanced", "superseded"})
+        batch = ledger.row("lock_batch", batch_id=attempt.batch_id)
+    return bool(
+        batch and batch["attempt"] == attempt.attempt and batch["state"] in {"published", "advanced", "superseded"}
+    )
 
 
 def counts(ledger: Ledger, batch_id: int) -> list[Counts]:
@@ -207,9 +197,16 @@ def counts(ledger: Ledger, batch_id: int) -> list[Counts]:
     ]
 
 
+def _taken_meanwhile(attempt: Attempt, error: psycopg2.errors.ExclusionViolation) -> RetryableError:
+    return RetryableError(
+        f"{attempt}: another batch has taken some of the same offsets while this one was being published: {error.diag.message_detail}",
+        next_step="run the task again: it sees what the other one has left",
+        entry="offsets-taken-meanwhile",
+    )
+
+
 def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) -> NeedsOperatorError | RetryableError:
-    law = error.diag.constraint_name
-    found = error.diag.message_detail or error.diag.message_primary
+    law, found = error.diag.constraint_name, error.diag.message_detail or error.diag.message_primary
     if law == "counts_add_up":
         # Staging is UNLOGGED: a crash of the server empties it, and then staged rows are fewer than records read.
         return RetryableError(

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.states import BatchKind
+from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import Stream
 from tideline.ledger.connection import Ledger
 
@@ -27,9 +28,15 @@ class Reservation:
     facts: PartitionFacts
 
 
-def lock_pipeline(ledger: Ledger, pipeline: str) -> None:
-    """Take the turn of this pipeline's planners until the end of the transaction."""
-    ledger.rows("lock_pipeline", pipeline=pipeline)
+def lock_pipeline(ledger: Ledger, pipeline: str) -> datetime:
+    """Take the turn of this pipeline's planners until the end of the transaction; the moment at which it was given, by the database's clock."""
+    now: datetime = ledger.rows("lock_pipeline", pipeline=pipeline)[0]["now"]
+    return now
+
+
+def is_known(ledger: Ledger, pipeline: str) -> bool:
+    """Whether the ledger has a pipeline of that name."""
+    return bool(ledger.rows("find_pipeline", pipeline=pipeline))
 
 
 def was_planned_before(ledger: Ledger, pipeline: str) -> bool:
@@ -50,10 +57,31 @@ def are_through(ledger: Ledger, batch_ids: Iterable[int]) -> bool:
     return not ledger.rows("list_unfinished", batch_ids=list(batch_ids))
 
 
-def open_batches(ledger: Ledger, pipeline: str, *, kind: BatchKind | None = None) -> list[int]:
-    """Batches that somebody still has to write, oldest first; of one kind, or of all."""
-    rows = ledger.rows("list_open_batches", pipeline=pipeline)
-    return [row["batch_id"] for row in rows if kind is None or row["kind"] == kind]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """A batch that is not published yet."""
+
+    batch_id: int
+    kind: BatchKind
+    state: BatchState
+    run: Run
+    """That it was planned for."""
+    for_heads: bool
+    """Whether a head cannot go on without it."""
+
+
+def open_batches(ledger: Ledger, pipeline: str) -> list[Open]:
+    """Batches that are not published yet: live ones first, each kind oldest first."""
+    return [
+        Open(
+            batch_id=row["batch_id"],
+            kind=BatchKind(row["kind"]),
+            state=BatchState(row["state"]),
+            run=Run(dag_id=row["dag_id"], run_id=row["run_id"]),
+            for_heads=row["for_heads"],
+        )
+        for row in ledger.rows("list_open_batches", pipeline=pipeline)
+    ]
 
 
 def average_bytes(ledger: Ledger, pipeline: str) -> int | None:
@@ -74,6 +102,7 @@ def streams(ledger: Ledger, pipeline: str) -> list[Stream]:
             start_offset=row["start_offset"],
             next_offset=row["next_offset"],
             accepted_end=row["accepted_end"],
+            leader_epoch=row["leader_epoch"],
             retired=row["state"] == "retired",
             reserved=tuple(OffsetRange(start, end) for start, end in row["reserved"]),
             stopped_because=row["stopped_because"],
@@ -82,7 +111,7 @@ def streams(ledger: Ledger, pipeline: str) -> list[Stream]:
     ]
 
 
-def start_stream(ledger: Ledger, pipeline: str, topic: TopicFacts, partition: int, start_offset: int) -> Stream:
+def start_stream(ledger: Ledger, pipeline: str, topic: TopicFacts, facts: PartitionFacts, start_offset: int) -> Stream:
     """Begin to follow a partition; its head stands at `start_offset`."""
     row = ledger.rows(
         "start_stream",
@@ -90,20 +119,37 @@ def start_stream(ledger: Ledger, pipeline: str, topic: TopicFacts, partition: in
         cluster_id=topic.cluster_id,
         topic=topic.topic,
         topic_id=topic.topic_id,
-        partition=partition,
+        partition=facts.partition,
         start_offset=start_offset,
+        leader_epoch=facts.leader_epoch,
     )[0]
     return Stream(
         stream_id=row["stream_id"],
         cluster_id=topic.cluster_id,
         topic=topic.topic,
         topic_id=topic.topic_id,
-        partition=partition,
+        partition=facts.partition,
         start_offset=start_offset,
         next_offset=start_offset,
         reserved=(),
         stopped_because=None,
+        leader_epoch=facts.leader_epoch,
     )
+
+
+def keep_leader_epochs(ledger: Ledger, looked_at: Iterable[tuple[Stream, PartitionFacts]]) -> None:
+    """Keep under which leaders logs were seen to hold what was planned; nothing is written where no leader was elected."""
+    newer = [
+        (stream.stream_id, facts.leader_epoch)
+        for stream, facts in looked_at
+        if facts.leader_epoch is not None and (stream.leader_epoch is None or facts.leader_epoch > stream.leader_epoch)
+    ]
+    if newer:
+        ledger.run(
+            "keep_leader_epochs",
+            stream_ids=[stream_id for stream_id, _ in newer],
+            leader_epochs=[epoch for _, epoch in newer],
+        )
 
 
 def stop_stream(ledger: Ledger, stream_id: int, because: str) -> None:
@@ -122,43 +168,47 @@ def reserve(
     supersedes: int | None = None,
 ) -> list[int]:
     """Write batches with their ranges (by stream id) and return their ids, in order."""
-    planned = []
-    for ranges in batches:
-        batch_id = ledger.rows(
-            "plan_batch",
-            pipeline=pipeline,
-            kind=kind,
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            supersedes=supersedes,
-            reason=reason,
-        )[0]["batch_id"]
-        for stream_id, reservation in sorted(ranges.items()):
-            ledger.run(
-                "reserve_range",
-                batch_id=batch_id,
-                stream_id=stream_id,
-                start=reservation.offsets.start,
-                end=reservation.offsets.end,
-                gaps_allowed=reservation.gaps_allowed,
-                log_start=reservation.facts.log_start,
-                log_end=reservation.facts.end,
-            )
-        planned.append(batch_id)
+    wanted = list(batches)
+    if not wanted:
+        return []
+    rows = ledger.rows(
+        "plan_batches",
+        pipeline=pipeline,
+        kind=kind,
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        supersedes=supersedes,
+        reason=reason,
+        n_batches=len(wanted),
+    )
+    planned = sorted(row["batch_id"] for row in rows)
+    _reserve_ranges(ledger, zip(planned, wanted, strict=True))
     return planned
+
+
+def _reserve_ranges(ledger: Ledger, batches: Iterable[tuple[int, Mapping[int, Reservation]]]) -> None:
+    """All ranges at once: whoever waits for these streams would wait for a round trip per range."""
+    pieces = [
+        (batch_id, stream_id, piece) for batch_id, ranges in batches for stream_id, piece in sorted(ranges.items())
+    ]
+    ledger.run(
+        "reserve_ranges",
+        batch_ids=[batch_id for batch_id, _, _ in pieces],
+        stream_ids=[stream_id for _, stream_id, _ in pieces],
+        starts=[piece.offsets.start for _, _, piece in pieces],
+        ends=[piece.offsets.end for _, _, piece in pieces],
+        gaps_allowed=[piece.gaps_allowed for _, _, piece in pieces],
+        log_starts=[piece.facts.log_start for _, _, piece in pieces],
+        log_ends=[piece.facts.end for _, _, piece in pieces],
+    )
 
 
 def join_run(ledger: Ledger, pipeline: str, run: Run, batch_ids: Iterable[int]) -> None:
     """Record what `run` works on, in order, behind what it has."""
-    for batch_id in batch_ids:
-        ledger.run("join_run", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id, batch_id=batch_id)
+    if given := list(batch_ids):
+        ledger.run("join_run", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id, batch_ids=given)
 
 
-def take_rejects(ledger: Ledger, batch_id: int, chosen: Sequence[tuple[int, int]]) -> None:
-    """Say which rejects, by stream id and offset, a re-drive takes."""
-    ledger.run(
-        "plan_redrive",
-        batch_id=batch_id,
-        stream_ids=[stream_id for stream_id, _ in chosen],
-        offsets=[offset for _, offset in chosen],
-    )
+def take_rejects(ledger: Ledger, batch_ids: Sequence[int], *, of_batch: int | None, reason_like: str | None) -> None:
+    """Give re-drives the rejects within their ranges: of one batch, of reasons that contain a text, or all."""
+    ledger.run("plan_redrive", batch_ids=list(batch_ids), of_batch=of_batch, reason_like=reason_like)

@@ -35,6 +35,26 @@ CLASSES = [
         *texts("code", "sixsix", "é" * 6, "x" * 3000),
         fate=Rejected("store", "value too long for type"),
     ),
+    fields_class(
+        "longer than varchar(5) by blanks",
+        *texts("code", "five  ", "fives "),
+        fate=Rejected("store", "column code: value too long"),
+    ),
+    fields_class("a generated column that raises", *each("i2", "-77"), fate=Rejected("store", "division by zero")),
+    fields_class(
+        "a trigger that raises", *texts("code", "raise"), fate=Rejected("store", "the trigger itself gives up")
+    ),
+    fields_class(
+        "a trigger that leaves the row out", *texts("code", "leave"), fate=Rejected("store", "left the row out")
+    ),
+    fields_class(
+        "a foreign key that leads nowhere",
+        *texts("code", "alien"),
+        fate=Rejected(
+            "store", 'violates foreign key constraint "typed_asked_fkey": Key (asked)=(alien) is not present'
+        ),
+    ),
+    fields_class("a foreign key that leads somewhere", *kept("code", {'"known"': "known"})),
     fields_class("as long as varchar(5)", *kept("code", {'"fives"': "fives", '"ééééé"': "ééééé", '""': ""})),
     fields_class("beyond numeric(6,1)", *each("n", "123456.5", "-100000", "12345678.0"), fate=OVERFLOW),
     fields_class("finer than numeric(6,1)", *each("n", "1.25", "0.0001"), fate=Rejected("store", "column n: ")),

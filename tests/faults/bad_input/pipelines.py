@@ -45,9 +45,20 @@ CREATE TABLE ads.typed (
     name text,
     doc jsonb,
     u uuid,
-    code varchar(5),"""
+    code varchar(5),
+    part integer GENERATED ALWAYS AS (1000 / (i2 + 77)) STORED,"""
     + COORDINATES.format(item=", item")
     + """\
+CREATE FUNCTION ads.act() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.code = 'raise' THEN RAISE 'the trigger % gives up', 'itself'; END IF;
+    RETURN CASE WHEN NEW.code IS DISTINCT FROM 'leave' THEN NEW END;
+END $$;
+CREATE TRIGGER acts BEFORE INSERT ON ads.typed FOR EACH ROW EXECUTE FUNCTION ads.act();
+CREATE TABLE ads.known (code text PRIMARY KEY);
+INSERT INTO ads.known VALUES ('known');
+ALTER TABLE ads.typed ADD COLUMN asked text GENERATED ALWAYS AS (CASE WHEN code IN ('known', 'alien') THEN code END) STORED
+    REFERENCES ads.known;
 CREATE VIEW ads.typed_shown AS
 SELECT id::text, item::text, md5(s) AS s, b::text, i2::text, i4::text, i8::text, f4::text, f8::text, d::text, n::text, e::text,
        (t AT TIME ZONE 'UTC')::text AS t, day::text, tags::text, lat::text, name, doc::text, u::text, code,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from uuid import UUID
 
-from faults.checker import attempts, coverage, ended, heads, history, tallies
+from faults.checker import announced, attempts, coverage, ended, heads, history, tallies
 from faults.checker.facts import Found, Truth, Violation
 from faults.checker.index import Index, index
 from faults.checker.laws import LAWS
@@ -33,6 +33,8 @@ OF_THE_LEDGER: tuple[Callable[[Index], Iterator[Violation]], ...] = (
     history.illegal_transition,
     history.broken_chain,
     history.state,
+    announced.outbox,
+    announced.announced_twice,
 )
 """What the ledger has to say for itself, without Kafka and the output."""
 
@@ -53,7 +55,14 @@ def violations(
         pruned: Upkeep has deleted old events, so that the histories of finished work may begin anywhere.
     """
     ledger = index(found, pruned=pruned)
-    at_rest = (ended.jammed(ledger), ended.unread(ledger, truth), ended.unfollowed(ledger, follows)) if quiet else ()
+    at_rest: tuple[Iterator[Violation], ...] = ()
+    if quiet:
+        at_rest = (
+            ended.jammed(ledger),
+            ended.unread(ledger, truth),
+            ended.unfollowed(ledger, follows),
+            announced.unannounced(ledger),
+        )
     return few(chain(_of_the_ledger(ledger), records(ledger, truth), *at_rest))
 
 

@@ -91,6 +91,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A batch that stands in the outbox."""
+
+    batch_id: int
+    announced: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """What the history says has happened."""
 
@@ -112,6 +120,16 @@ class Row(NamedTuple):
     values: tuple[Any, ...] = ()
 
 
+class Foreign(NamedTuple):
+    """A row of a table that pipelines share: it names a batch of another pipeline, and that one does not account for the offset with it."""
+
+    topic_id: UUID
+    partition: int
+    offset: int
+    batch_id: int
+    pipeline: str
+
+
 class Reject(NamedTuple):
     """A record that was refused; `headers` are the bytes that the ledger keeps."""
 
@@ -127,7 +145,10 @@ class Reject(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A pipeline's ledger and output, of one moment. `rows` and `rejects` ascend by offset and may be asked for again."""
+    """A pipeline's ledger and output, of one moment. `rows` and `rejects` ascend by offset and may be asked for again.
+
+    Rows that name a batch of another pipeline are that one's to account for, and not among them.
+    """
 
     streams: Sequence[Stream]
     batches: Sequence[Batch]
@@ -137,8 +158,12 @@ class Found:
     events: Sequence[Event]
     rows: Callable[[Stream], Iterator[Row]]
     rejects: Callable[[Stream], Iterator[Reject]]
+    outbox: Sequence[Outgoing]
     strangers: Sequence[tuple[UUID, int]] = ()
     """Topic id and partition of output rows that belong to no stream."""
+    foreign: Sequence[Foreign] = ()
+    asset_events: Sequence[tuple[int, UUID]] | None = None
+    """Batch and attempt of each asset event; None where it is not known which there are."""
 
 
 WRITTEN, REJECTED, FILTERED = "written", "rejected", "filtered"

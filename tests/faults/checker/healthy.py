@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from faults.checker.facts import WRITTEN, Expected, Record, Stream
 from faults.memory import Cluster, MemoryBroker
 from faults.memory.kafka import Topic
 from planners import declared
+from spark_jobs import stored
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
@@ -24,6 +26,7 @@ from tideline.errors import SupersededError
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt, Range, Writer
 from tideline.ledger.connection import Ledger
+from tideline.ledger.publications import Announcer
 from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Run
 
@@ -70,6 +73,7 @@ class Loads:
         self.corrected = False
         self._runs = count(1)
         query(ledger, records.TARGET)
+        query(ledger, "CREATE TABLE ads.asset_event (batch_id bigint, attempt uuid)")
 
     @property
     def topic(self) -> Topic:
@@ -91,7 +95,19 @@ class Loads:
         for batch_id in batch_ids:
             self.publish(self.claim(batch_id))
         flow.advance(self.ledger, NAME, run)
+        self._announce(run)
         return batch_ids
+
+    def _announce(self, run: Run) -> None:
+        announcer = Announcer(dag_id=run.dag_id, run_id=run.run_id, task_id="announce")
+        for one in flow.announce(self.ledger, NAME, announcer, self):
+            query(self.ledger, "INSERT INTO ads.asset_event VALUES (%s, %s)", one.batch_id, one.attempt)
+
+    def may_succeed(self, announcer: Announcer) -> bool:
+        return False
+
+    def announced(self, since: datetime) -> set[UUID]:
+        return {attempt for (attempt,) in query(self.ledger, "SELECT attempt FROM ads.asset_event")}
 
     def claim(self, batch_id: int) -> Attempt:
         writer = Writer(dag_id=NAME, run_id="writer", task_id="write", try_number=1)
@@ -124,14 +140,9 @@ class Loads:
         found = records.records(incarnation, piece.partition, piece.offsets.start, piece.offsets.end)
         if attempt.kind is not BatchKind.REDRIVE:
             return found
-        rows = query(
-            self.ledger,
-            "SELECT kafka_offset FROM tideline.redrive JOIN tideline.reject USING (stream_id, kafka_offset)"
-            " WHERE redrive.batch_id = %s AND stream_id = %s",
-            attempt.batch_id,
-            piece.stream_id,
-        )
-        return (record for record in found if (record.offset,) in rows)
+        rows = stored.read_slice(self.ledger, attempt, piece.stream_id, piece.offsets.start, piece.offsets.end)
+        taken = {row["kafka_offset"] for row in rows}
+        return (record for record in found if record.offset in taken)
 
     def _stage(
         self, attempt: Attempt, piece: Range, taken: Sequence[Record], rejected: Sequence[Record], *, n_written: int
@@ -140,14 +151,14 @@ class Loads:
             return
         with self.ledger.transaction():
             self.ledger.run(
-                "stage_count",
+                "stage_counts",
                 attempt_id=attempt.attempt_id,
-                stream_id=piece.stream_id,
-                first_read=taken[0].offset,
-                last_read=taken[-1].offset,
-                n_read=len(taken),
-                n_filtered=len(taken) - n_written - len(rejected),
-                n_bytes=0,
+                stream_ids=[piece.stream_id],
+                first_read=[taken[0].offset],
+                last_read=[taken[-1].offset],
+                n_read=[len(taken)],
+                n_filtered=[len(taken) - n_written - len(rejected)],
+                n_bytes=[0],
             )
             self.ledger.run(
                 "stage_rejects",

@@ -9,6 +9,7 @@ LAWS: dict[str, str] = {
     "wrong fate": "A record was written, rejected or filtered as the transform would have it.",
     "unpublished": "No row and no reject is of a batch that is not published.",
     "out of place": "Every row and every reject names the batch that owns its offset.",
+    "foreign": "A row that names another pipeline's batch stands at an offset that this batch owns in a stream of that pipeline.",
     "miscounted": "The counts of a range that its batch still owns as a whole are those of what is there.",
     # coverage
     "gap": "Between a stream's start and its head every offset has an owner.",
@@ -35,9 +36,13 @@ LAWS: dict[str, str] = {
     "fence": "The fences of a batch's attempts count up from 1 to its own, and the last attempt is the one that the batch names.",
     "winner": "A batch that is published has one published attempt, its newest; others have none.",
     "open attempt": "An attempt has no end exactly while it is the newest of a batch that is being written.",
+    # asset events
+    "outbox": "A batch stands in the outbox exactly when it is published, and is marked as announced only when it has an asset event.",
+    "announced twice": "No batch has more than one asset event, and none that is not published has one.",
     # when everything has come to rest
     "jammed": "No batch is open or waits for its heads, and no stream is stopped.",
     "unread": "The heads stand at the end of the log.",
+    "unannounced": "Every published batch has an asset event.",
     "unfollowed": "Every partition of the topics as they are now has a stream that is not retired.",
 }
 """Each law in one sentence."""

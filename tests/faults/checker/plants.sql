@@ -11,7 +11,8 @@ CREATE FUNCTION pg_temp.add_row(s bigint, at bigint, b bigint, item int DEFAULT 
     INSERT INTO ads.output (id, item, name, price, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch)
     SELECT 1, item, 'planted', 1.5, topic_id, partition, at, b FROM tideline.stream WHERE stream_id = s $$;
 CREATE FUNCTION pg_temp.add_reject(s bigint, at bigint, b bigint) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO tideline.reject (stream_id, kafka_offset, batch_id, step, reason) VALUES (s, at, b, 'decode', 'planted') $$;
+    INSERT INTO tideline.reject (stream_id, kafka_offset, batch_id, step, reason, attempt_id)
+    SELECT s, at, b, 'decode', 'planted', attempt_id FROM tideline.batch JOIN tideline.attempt USING (attempt) WHERE batch.batch_id = b $$;
 CREATE FUNCTION pg_temp.recount(b bigint, written int, rejected int, filtered int) RETURNS void LANGUAGE sql AS $$
     UPDATE tideline.batch_range SET n_written = n_written + written, n_rejected = n_rejected + rejected, n_filtered = n_filtered + filtered
     WHERE batch_id = b AND stream_id = 1 $$;
@@ -21,6 +22,13 @@ CREATE FUNCTION pg_temp.change(b bigint, s bigint, was text, becomes text) RETUR
 CREATE FUNCTION pg_temp.move(s bigint, was int, becomes int) RETURNS void LANGUAGE sql AS $$
     INSERT INTO tideline.event (action, pipeline, stream_id, detail)
     VALUES ('move head', 'harness', s, jsonb_build_object('from', was, 'to', becomes)) $$;
+CREATE FUNCTION pg_temp.share(s bigint, at int8range, b bigint) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO tideline.pipeline (pipeline) VALUES ('other');
+    INSERT INTO tideline.batch OVERRIDING SYSTEM VALUE SELECT (jsonb_populate_record(batch, jsonb_build_object('batch_id', 900, 'pipeline', 'other'))).*
+    FROM tideline.batch WHERE batch_id = b;
+    INSERT INTO tideline.stream OVERRIDING SYSTEM VALUE SELECT (jsonb_populate_record(stream, jsonb_build_object('stream_id', 900, 'pipeline', 'other'))).*
+    FROM tideline.stream WHERE stream_id = s;
+    INSERT INTO tideline.coverage (stream_id, offsets, batch_id) VALUES (900, at, 900) $$;
 
 -- lost: a lost write
 DELETE FROM ads.output WHERE tideline_batch = 9 AND kafka_offset = %(good)s;
@@ -121,6 +129,10 @@ SELECT pg_temp.add_reject(4, 5000, 30);
 
 -- out of place: a row right behind everything
 SELECT pg_temp.add_row(4, 68, 30);
+
+-- foreign: a row that another pipeline has not put there
+SELECT pg_temp.share(1, '[0,4)', 9);
+SELECT pg_temp.add_row(1, 2, 900), pg_temp.add_row(1, 4, 900, 1);
 
 -- miscounted: written and filtered
 SELECT pg_temp.recount(9, -1, 0, 1);
@@ -293,7 +305,7 @@ UPDATE tideline.batch SET fence = fence + 1 WHERE batch_id = 9;
 DELETE FROM tideline.attempt WHERE batch_id = 1 AND fence = 1;
 
 -- fence: not the newest attempt
--- also: winner
+-- also: winner, announced twice
 UPDATE tideline.batch SET attempt = (SELECT attempt FROM tideline.attempt WHERE batch_id = 1 AND fence = 1) WHERE batch_id = 1;
 
 -- fence: an attempt that nobody has claimed
@@ -323,6 +335,28 @@ INSERT INTO tideline.event (action, pipeline, batch_id, attempt, from_state, to_
 -- open attempt: an end without an outcome
 ALTER TABLE tideline.attempt DROP CONSTRAINT attempt_check;
 UPDATE tideline.attempt SET outcome = NULL WHERE batch_id = 29;
+
+-- outbox: a published batch that is not in it
+DELETE FROM tideline.outbox WHERE batch_id = 9;
+
+-- outbox: a batch that nobody has written
+INSERT INTO tideline.outbox (batch_id, pipeline) VALUES (27, 'harness');
+
+-- outbox: marked as announced too early
+UPDATE tideline.outbox SET announced_at = now() WHERE batch_id = 30;
+
+-- announced twice: one batch
+INSERT INTO ads.asset_event SELECT * FROM ads.asset_event WHERE batch_id = 9;
+
+-- announced twice: a batch that nobody has written
+INSERT INTO ads.asset_event VALUES (27, gen_random_uuid());
+
+-- announced twice: by an attempt that has not published
+UPDATE ads.asset_event SET attempt = (SELECT attempt FROM tideline.attempt WHERE batch_id = 1 AND fence = 1) WHERE batch_id = 1;
+
+-- unannounced: a batch that was published
+DELETE FROM ads.asset_event WHERE batch_id = 9;
+UPDATE tideline.outbox SET announced_at = NULL WHERE batch_id = 9;
 
 -- jammed: a batch that waits
 UPDATE tideline.batch SET state = 'published' WHERE batch_id = 8;

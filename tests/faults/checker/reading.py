@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeVar
+from uuid import UUID
 
 import psycopg2
 from psycopg2.extensions import connection, new_type, register_type
 from psycopg2.extras import register_uuid
 from psycopg2.sql import SQL, Composable, Identifier
 
-from faults.checker.facts import Attempt, Batch, Coverage, Event, Found, Range, Reject, Row, Stream
+from faults.checker.facts import Attempt, Batch, Coverage, Event, Foreign, Found, Outgoing, Range, Reject, Row, Stream
 
 Thing = TypeVar("Thing")
 
@@ -34,12 +35,23 @@ FROM tideline.attempt a JOIN tideline.batch USING (batch_id) WHERE pipeline = %(
 EVENTS = """
 SELECT event_id, action, batch_id, stream_id, attempt, from_state, to_state, detail
 FROM tideline.event WHERE pipeline = %(pipeline)s ORDER BY event_id"""
+OUTBOX = "SELECT batch_id, announced_at IS NOT NULL FROM tideline.outbox WHERE pipeline = %(pipeline)s"
+ASSET_EVENTS = "ads.asset_event"
+"""Where a test keeps the events that Airflow would: batch and attempt of each."""
 REJECTS = """
 SELECT kafka_offset, batch_id, step, reason, kafka_timestamp_ms, key, value, headers
 FROM tideline.reject WHERE stream_id = %(stream_id)s ORDER BY kafka_offset"""
 ROWS = """
 SELECT kafka_offset, tideline_batch{columns} FROM {table}
-WHERE kafka_topic_id = %(topic_id)s AND kafka_partition = %(partition)s ORDER BY kafka_offset"""
+WHERE kafka_topic_id = %(topic_id)s AND kafka_partition = %(partition)s
+  AND tideline_batch NOT IN (SELECT batch_id FROM tideline.batch WHERE pipeline <> %(pipeline)s) ORDER BY kafka_offset"""
+FOREIGN = """
+SELECT t.kafka_topic_id, t.kafka_partition, t.kafka_offset, b.batch_id, b.pipeline
+FROM {table} t JOIN tideline.batch b ON b.batch_id = t.tideline_batch
+WHERE b.pipeline <> %(pipeline)s AND NOT EXISTS (
+    SELECT FROM tideline.stream s JOIN tideline.coverage c USING (stream_id)
+    WHERE s.pipeline = b.pipeline AND s.topic_id = t.kafka_topic_id AND s.partition = t.kafka_partition
+      AND c.batch_id = b.batch_id AND c.offsets @> t.kafka_offset)"""
 # From one incarnation's partition to the next, by the table's key: to look at every row would take minutes.
 STRANGERS = """
 WITH RECURSIVE place AS (
@@ -51,7 +63,10 @@ WITH RECURSIVE place AS (
         ORDER BY t.kafka_topic_id, t.kafka_partition LIMIT 1) after
 )
 SELECT kafka_topic_id, kafka_partition FROM place
-EXCEPT SELECT topic_id, partition FROM tideline.stream WHERE pipeline = %(pipeline)s"""
+WHERE (kafka_topic_id, kafka_partition) NOT IN (SELECT topic_id, partition FROM tideline.stream WHERE pipeline = %(pipeline)s)
+  AND EXISTS (
+    SELECT FROM {table} t WHERE t.kafka_topic_id = place.kafka_topic_id AND t.kafka_partition = place.kafka_partition
+      AND t.tideline_batch NOT IN (SELECT batch_id FROM tideline.batch WHERE pipeline <> %(pipeline)s))"""
 
 ROWS_AT_ONCE, REJECTS_AT_ONCE = 5_000, 200
 """A reject may hold a megabyte."""
@@ -90,15 +105,24 @@ class Reading:
             coverage=[Coverage(*row) for row in self.ask(COVERAGE)],
             attempts=[Attempt(*row) for row in self.ask(ATTEMPTS)],
             events=[Event(*row) for row in self.ask(EVENTS)],
+            outbox=[Outgoing(*row) for row in self.ask(OUTBOX)],
+            asset_events=self._asset_events(),
             rows=lambda stream: self._rows(stream, chosen),
             rejects=self._rejects,
             strangers=self.ask(SQL(STRANGERS).format(table=self.table)) if self.table else [],
+            foreign=[Foreign(*row) for row in self.ask(SQL(FOREIGN).format(table=self.table))] if self.table else [],
         )
+
+    def _asset_events(self) -> Sequence[tuple[int, UUID]] | None:
+        if self._existing(ASSET_EVENTS) is None:
+            return None
+        rows = self.ask(SQL("SELECT batch_id, attempt FROM {}").format(Identifier(*ASSET_EVENTS.split("."))))
+        return [(batch_id, attempt) for batch_id, attempt in rows]
 
     def _rows(self, stream: Stream, columns: Composable) -> Iterator[Row]:
         if self.table is None:
             return iter(())
-        bound = {"topic_id": stream.topic_id, "partition": stream.partition}
+        bound = {"pipeline": self.pipeline, "topic_id": stream.topic_id, "partition": stream.partition}
         statement = SQL(ROWS).format(columns=columns, table=self.table)
         return self._stream(statement, bound, lambda row: Row(row[0], row[1], row[2:]), ROWS_AT_ONCE)
 

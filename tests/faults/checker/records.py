@@ -23,6 +23,12 @@ def records(index: Index, truth: Truth) -> Iterator[Violation]:
             f"partition {partition} of topic {topic_id}",
             "the output has rows of it, and no stream follows it",
         )
+    for row in index.found.foreign:
+        yield Violation(
+            "foreign",
+            f"partition {row.partition} of topic {row.topic_id} offset {row.offset}",
+            f"a row of batch {row.batch_id} of pipeline {row.pipeline}, which does not own the offset",
+        )
     for stream in index.found.streams:
         yield from _of_stream(index, truth, stream)
 

@@ -15,7 +15,7 @@ import ledgers
 from faults import records
 from faults.checker import Remembered, read, violations
 from faults.checker.checking import AT_MOST
-from faults.checker.facts import WRITTEN, Batch, Coverage, Expected, Found, Range, Record, Row, Stream
+from faults.checker.facts import WRITTEN, Batch, Coverage, Expected, Found, Outgoing, Range, Record, Row, Stream
 from faults.checker.healthy import NAME, TABLE
 from tideline import flow
 from tideline.ledger.connection import Ledger
@@ -37,7 +37,7 @@ def test_a_ledger_that_has_come_to_rest_breaks_no_law(quiet):
 
 def test_work_under_way_breaks_no_law_until_all_should_be_through(busy):
     assert checked(busy.url, busy.truth) == []
-    assert laws(checked(busy.url, busy.truth, quiet=True)) == {"jammed", "unread"}
+    assert laws(checked(busy.url, busy.truth, quiet=True)) == {"jammed", "unread", "unannounced"}
 
 
 def test_the_ledger_that_is_checked_has_seen_everything(busy):
@@ -126,6 +126,7 @@ def one_batch(n, rows, **changes):
         coverage=[Coverage(1, 0, n, batch_id=1)],
         attempts=[],
         events=[],
+        outbox=[Outgoing(1, announced=False)],
         rows=rows,
         rejects=lambda stream: iter(()),
     )

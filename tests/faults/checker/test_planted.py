@@ -12,7 +12,7 @@ from faults.checker.healthy import NAME, TABLE
 from faults.checker.plants import PLACES, plants
 from faults.checker.reading import Reading
 
-AT_REST = {"jammed", "unread", "unfollowed"}
+AT_REST = {"jammed", "unread", "unfollowed", "unannounced"}
 FOLLOWED = [(UUID(int=2), partition) for partition in (0, 1, 2)]
 
 

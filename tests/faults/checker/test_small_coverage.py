@@ -58,6 +58,7 @@ def looked_up(start, head, loaded, pieces):
             ],
             attempts=[],
             events=[Event(number, "publish", batch_id=number, to_state="published") for number in numbers],
+            outbox=[],
             rows=None,
             rejects=None,
         )

@@ -79,8 +79,8 @@ def test_an_aborted_read_is_seen(url):
         run(url, f"INSERT INTO ads.output {row}")
         seen.look()
         run(url, "DELETE FROM ads.output WHERE tideline_batch = 28")
-        reject = "SELECT 4, 34, 28, 'decode', 'x'"
-        run(url, f"INSERT INTO tideline.reject (stream_id, kafka_offset, batch_id, step, reason) {reject}")
+        reject = "SELECT 4, 34, 28, 'decode', 'x', attempt_id FROM tideline.attempt WHERE batch_id = 28"
+        run(url, f"INSERT INTO tideline.reject (stream_id, kafka_offset, batch_id, step, reason, attempt_id) {reject}")
         seen.look()
     assert [(violation.law, violation.where) for violation in seen.violations] == [
         ("unpublished", "ads/0 offset 33"),

@@ -66,9 +66,9 @@ def staged(loading, monkeypatch):
     found = []
     inserted = postgres_output.insert_output
 
-    def counting(ledger, target, attempt, staging, tasks):
-        found.append(loading.rows(f"SELECT count(*)::int FROM tideline_staging.{staging}")[0][0])
-        return inserted(ledger, target, attempt, staging, tasks)
+    def counting(ledger, staged):
+        found.append(loading.rows(f"SELECT count(*)::int FROM tideline_staging.{staged.table}")[0][0])
+        return inserted(ledger, staged)
 
     monkeypatch.setattr(postgres_output, "insert_output", counting)
     return found

@@ -16,6 +16,9 @@ outside, `database.crash()` all of them. Nothing else in the tables may be touch
     flow.publish(ledger, broker, pipeline, attempt, sink.insert_output(attempt, staging, {task: n_rows}), filtered_by_difference=False)
     sink.drop_staging(ledger, attempt)
 
+With `unique=("name",)` the table refuses the later one of two rows of one name. Then `spark_jobs.publishing.publish(ledger, broker, pipeline,
+sink.staged(attempt, staging, {task: n_rows}), reject, filtered_by_difference=False)` finds the records and gives them to `reject`, as the job does.
+
     cluster = Cluster(on_step)                      # on_step(broker, question): before each question
     topic = cluster.create("ads", 20, 7)            # so many records in each partition; offset n was written in minute n
     topic.logs[0].append(3); topic.logs[0].delete_before(5); topic.logs[0].cut(15); topic.logs.append(Log(4)); cluster.create("ads", 9)

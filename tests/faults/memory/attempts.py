@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from faults.memory.batches import of_pipeline
-from faults.memory.database import SECOND, MemoryDatabase
+from faults.memory.database import SECOND, MemoryDatabase, moment
 from faults.memory.refusals import check, dangling, duplicate
 from faults.memory.registry import Rows, verb
 from faults.memory.rows import Attempt
@@ -31,7 +31,7 @@ def start_attempt(
 ) -> Rows:
     attempt_id, attempt = db.next_id("attempt"), db.new_uuid()
     new = Attempt(
-        attempt_id, attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid, heartbeat_at=db.clock
+        attempt_id, attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid, db.clock, db.clock
     )
     if fence <= 0:
         raise check("attempt", "attempt_fence_check", str(new))
@@ -57,7 +57,10 @@ def beat(db: MemoryDatabase, *, attempt: UUID) -> Rows:
     old = db.attempts.get(attempt)
     if old is None or db.batches[old.batch_id].attempt != attempt:
         return []
-    db.put(db.attempts, attempt, old._replace(heartbeat_at=db.clock))
+    n_read = sum(count.n_read for count in db.staged_counts.get(old.attempt_id, {}).values())
+    progressed_at = db.clock if n_read > old.n_read else old.progressed_at
+    new = old._replace(heartbeat_at=db.clock, n_read=max(old.n_read, n_read), progressed_at=progressed_at)
+    db.put(db.attempts, attempt, new)
     return [{"attempt_id": old.attempt_id}]
 
 
@@ -73,6 +76,18 @@ def lock_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
             **{name: newest and getattr(newest, name) for name in ("attempt_id", *_WRITER)},
             "silent_seconds": None if newest is None else _silent_seconds(db, newest),
         }
+    ]
+
+
+@verb
+def view_batch_attempts(db: MemoryDatabase, *, batch_id: int) -> Rows:
+    names = ("fence", "attempt", *_WRITER, "n_read", "outcome", "problem")
+    times = ("started_at", "heartbeat_at", "progressed_at", "ended_at")
+    found = (attempt for attempt in db.attempts.values() if attempt.batch_id == batch_id)
+    return [
+        {name: getattr(attempt, name) for name in names}
+        | {name: None if (clock := getattr(attempt, name)) is None else moment(clock) for name in times}
+        for attempt in sorted(found, key=lambda attempt: attempt.fence)
     ]
 
 

@@ -4,12 +4,14 @@ from typing import Any
 from uuid import UUID
 
 from faults.memory import events
-from faults.memory.database import MemoryDatabase
+from faults.memory.database import SECOND, MemoryDatabase
 from faults.memory.refusals import check, dangling, law, unmet
 from faults.memory.registry import Rows, verb
-from faults.memory.rows import Batch
+from faults.memory.rows import Batch, Outgoing
 
 OPEN = ("planned", "writing", "failed")
+KINDS = ("live", "backfill", "replay", "redrive")
+"""In the order of the type."""
 PUBLISHED = ("published", "advanced", "superseded")
 THROUGH = ("advanced", "superseded", "abandoned")
 _WAYS = {
@@ -40,7 +42,7 @@ def of_pipeline(db: MemoryDatabase, pipeline: str, *states: str) -> list[Batch]:
 
 
 @verb
-def plan_batch(
+def plan_batches(
     db: MemoryDatabase,
     *,
     pipeline: str,
@@ -49,21 +51,29 @@ def plan_batch(
     run_id: str,
     supersedes: int | None,
     reason: str | None,
+    n_batches: int,
 ) -> Rows:
     run = (pipeline, dag_id, run_id)
-    seq = sum((b.pipeline, b.dag_id, b.run_id) == run for b in db.batches.values())
-    batch_id = db.next_id("batch")
-    batch = Batch(batch_id, pipeline, str(kind), "planned", 0, None, dag_id, run_id, seq, supersedes, reason)
-    if reason == "":
+    given = sum((b.pipeline, b.dag_id, b.run_id) == run for b in db.batches.values())
+    planned = []
+    for seq in range(given, given + n_batches):
+        batch_id = db.next_id("batch")
+        named = (dag_id, run_id, seq, supersedes, reason)
+        _insert(db, Batch(batch_id, pipeline, str(kind), "planned", 0, None, *named, planned_at=db.now))
+        planned.append({"batch_id": batch_id})
+    return planned
+
+
+def _insert(db: MemoryDatabase, batch: Batch) -> None:
+    if batch.reason == "":
         raise check("batch", "batch_reason_check", str(batch))
-    db.put(db.batches, batch_id, batch)
-    db.put(db.ranges, batch_id, {})
-    if pipeline not in db.pipelines:
+    db.put(db.batches, batch.batch_id, batch)
+    db.put(db.ranges, batch.batch_id, {})
+    if batch.pipeline not in db.pipelines:
         raise dangling("batch", "batch_pipeline_fkey")
-    if supersedes is not None and supersedes not in db.batches:
+    if batch.supersedes is not None and batch.supersedes not in db.batches:
         raise dangling("batch", "batch_supersedes_fkey")
-    events.insert(db, "plan", pipeline, batch_id=batch_id, to_state="planned")
-    return [{"batch_id": batch_id}]
+    events.insert(db, "plan", batch.pipeline, batch_id=batch.batch_id, to_state="planned")
 
 
 def _move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
@@ -79,6 +89,8 @@ def _move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
         from_state=old.state,
         to_state=new.state,
     )
+    if new.state == "published":
+        db.put(db.outbox, new.batch_id, Outgoing(new.batch_id, new.pipeline, db.clock))
     if new.state == "abandoned":
         for stream_id, piece in db.ranges[new.batch_id].items():
             if piece.reserves:
@@ -180,8 +192,37 @@ def find_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
 
 @verb
 def list_open_batches(db: MemoryDatabase, *, pipeline: str) -> Rows:
-    found = of_pipeline(db, pipeline, *OPEN)
-    return [{"batch_id": batch.batch_id, "kind": batch.kind, "state": batch.state} for batch in found]
+    names = ("batch_id", "kind", "state", "dag_id", "run_id")
+    found = sorted(of_pipeline(db, pipeline, *OPEN), key=lambda batch: (KINDS.index(batch.kind), batch.batch_id))
+    return [{name: getattr(b, name) for name in names} | {"for_heads": _is_for_heads(db, b)} for b in found]
+
+
+def _is_for_heads(db: MemoryDatabase, batch: Batch) -> bool:
+    return batch.kind == "live" or (
+        batch.kind == "backfill"
+        and any(
+            piece.end > db.streams[stream_id].next_offset and db.streams[stream_id].state != "retired"
+            for stream_id, piece in db.ranges[batch.batch_id].items()
+        )
+    )
+
+
+@verb
+def list_unclaimed(db: MemoryDatabase, *, pipeline: str, grace_seconds: float, stale_seconds: float) -> Rows:
+    writing = of_pipeline(db, pipeline, "writing")
+    alive = [
+        attempt
+        for b in writing
+        if db.clock - (attempt := db.attempts[b.attempt]).heartbeat_at <= stale_seconds * SECOND
+    ]
+    runs = [db.runs.get((pipeline, attempt.dag_id, attempt.run_id), {}) for attempt in alive]
+    return [
+        {"batch_id": batch.batch_id}
+        for batch in of_pipeline(db, pipeline, *OPEN)
+        if batch.kind == "live"
+        and not (batch.state == "planned" and batch.planned_at >= db.clock - grace_seconds * SECOND)
+        and not any(batch.batch_id in run for run in runs)
+    ]
 
 
 @verb
@@ -206,10 +247,14 @@ def list_batches_of_stopped(db: MemoryDatabase, *, pipeline: str) -> Rows:
 
 
 @verb
-def list_open_on_stream(db: MemoryDatabase, *, stream_id: int, start: int, end: int, kinds: list[str]) -> Rows:
+def list_open_on_streams(
+    db: MemoryDatabase, *, stream_ids: list[int], starts: list[int], ends: list[int], kinds: list[str]
+) -> Rows:
     found = []
     for batch_id, batch in db.batches.items():
-        piece = db.ranges[batch_id].get(stream_id)
-        if batch.state in OPEN and batch.kind in kinds and piece and piece.start < end and start < piece.end:
-            found.append({"batch_id": batch_id})
-    return found
+        if batch.state in OPEN and batch.kind in kinds:
+            for stream_id, start, end in zip(stream_ids, starts, ends, strict=True):
+                piece = db.ranges[batch_id].get(stream_id)
+                if piece and piece.start < end and start < piece.end:
+                    found.append(batch_id)
+    return [{"batch_id": batch_id} for batch_id in sorted(set(found))]

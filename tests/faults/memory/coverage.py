@@ -18,13 +18,13 @@ def _insert(
     hole: str | None = None,
     reason: str | None = None,
     decided_by: str | None = None,
-    recorded_at: int | None = None,
+    decided_in: int | None = None,
 ) -> None:
     if not 0 <= start < end:
         raise not_offsets()
-    at = db.now if recorded_at is None else recorded_at
-    new = Coverage(db.next_id("coverage"), stream_id, start, end, batch_id, hole, reason, decided_by, at)
-    is_new_hole = hole is not None and at >= db.now
+    by = db.transaction if decided_in is None else decided_in
+    new = Coverage(db.next_id("coverage"), stream_id, start, end, batch_id, hole, reason, decided_by, by)
+    is_new_hole = hole is not None and by == db.transaction
     if batch_id is not None and not _has_published(db, new):
         raise unmet(f"batch {batch_id} has not published [{start},{end}) of stream {stream_id}")
     if is_new_hole and db.reserving(stream_id, start, end):
@@ -103,7 +103,7 @@ def _keep(db: MemoryDatabase, owned: Coverage, start: int, end: int) -> None:
         hole=owned.hole,
         reason=owned.reason,
         decided_by=owned.decided_by,
-        recorded_at=owned.recorded_at,
+        decided_in=owned.decided_in,
     )
 
 

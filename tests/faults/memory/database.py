@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Hashable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,37 +13,71 @@ from faults.memory.rows import (
     Batch,
     Coverage,
     Event,
+    Outgoing,
     OutputRow,
+    OutputTable,
     Range,
     Reject,
     StagedCount,
+    StagedRedrive,
     StagedReject,
     StagedRow,
     Stream,
+    TriedRecord,
 )
 
 SECOND = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Any = object()
 
 
-class Table:
-    """An output table: rows by its key, which is the coordinates and, where it is declared, one more column."""
+def moment(clock: int) -> datetime:
+    """What the clock shows, as Postgres returns a time."""
+    return _EPOCH + timedelta(microseconds=clock)
 
-    def __init__(self, columns: tuple[str, ...], item: str | None) -> None:
+
+class Table:
+    """An output table: rows by its key, which is the coordinates and, where it is declared, one more column.
+
+    Args:
+        columns: Those that the transform fills.
+        item: The one that is part of the key.
+        unique: Each of these is a further key.
+    """
+
+    def __init__(self, columns: tuple[str, ...], item: str | None, unique: tuple[str, ...] = ()) -> None:
         self.columns = columns
         self.item = item
         self.rows: dict[tuple, OutputRow] = {}
+        self.taken: dict[tuple[str, Any], None] = {}
+        """Column and value of the further keys."""
+        self.unique = unique
 
     def key(self, coordinates: tuple, columns: tuple[str, ...], values: tuple) -> tuple:
         """The key of a row with these values for these columns."""
         return coordinates if self.item is None else (*coordinates, values[columns.index(self.item)])
 
 
+def _copied(value: Any) -> Any:
+    """Rows are values: only what holds them is copied."""
+    match value:
+        case dict():
+            return {key: _copied(one) for key, one in value.items()}
+        case list():
+            return list(value)
+        case Table():
+            copy = Table(value.columns, value.item)
+            copy.rows = dict(value.rows)
+            return copy
+        case _:
+            return value
+
+
 class MemoryDatabase:
     """What all sessions share. At most one of them is in a transaction; what it changes can be taken back.
 
     Args:
-        on_step: Called with the session and the name of a step before each statement ("plan_batch", ...), before a COMMIT ("commit") and after
+        on_step: Called with the session and the name of a step before each statement ("plan_batches", ...), before a COMMIT ("commit") and after
             it ("committed"), and when a session connects ("connect"). What it raises comes out of that step.
         seed: Of the attempts' uuids.
     """
@@ -53,6 +88,8 @@ class MemoryDatabase:
         self.new_uuid: Callable[[], UUID] = lambda: UUID(int=numbers.getrandbits(128), version=4)
         self.clock = 1_800_000_000 * SECOND
         self.pipelines: dict[str, int] = {}
+        self.tables: dict[str, OutputTable] = {}
+        """By pipeline, the table that it has claimed."""
         self.streams: dict[int, Stream] = {}
         self.batches: dict[int, Batch] = {}
         self.ranges: dict[int, dict[int, Range]] = {}
@@ -63,6 +100,7 @@ class MemoryDatabase:
         """By stream and first offset."""
         self.attempts: dict[UUID, Attempt] = {}
         self.events: dict[int, Event] = {}
+        self.outbox: dict[int, Outgoing] = {}
         self.runs: dict[tuple[str, str, str], dict[int, int]] = {}
         """Of a pipeline's DAG run, the position of each batch."""
         self.redrives: dict[int, dict[tuple[int, int], None]] = {}
@@ -70,8 +108,11 @@ class MemoryDatabase:
         self.rejects: dict[tuple[int, int], Reject] = {}
         self.staged_counts: dict[int, dict[tuple[int, int], StagedCount]] = {}
         self.staged_rejects: dict[int, dict[tuple[int, int], StagedReject]] = {}
+        self.staged_redrives: dict[int, dict[tuple[int, int], StagedRedrive]] = {}
         self.staging: dict[str, list[StagedRow]] = {}
         self.outputs: dict[tuple[str, str], Table] = {}
+        self.trials: dict[tuple[str, str], dict[int, TriedRecord]] = {}
+        """Records of a batch of which the output refuses rows, numbered."""
         self._sequences: dict[str, int] = {}
         self._undo: list[tuple[dict, Hashable, Any]] = []
         self.uncovered: list[Coverage] = []
@@ -81,6 +122,7 @@ class MemoryDatabase:
         self.crashes = 0
         """Sessions of before a crash are lost."""
         self.now = self.clock
+        self.transaction = 0
         self.actor = self.reason = ""
 
     def pass_time(self, seconds: float) -> None:
@@ -116,7 +158,8 @@ class MemoryDatabase:
         """Open a transaction. Simulated actors take turns between transactions: within one nobody else may speak."""
         if self.holder is not None:
             raise AssertionError(f"two transactions at once: {actor} begins within one of {self.actor}")
-        self.clock += 1  # no two transactions begin at one moment: the ledger tells old holes from new ones by that
+        self.clock += 1  # no two transactions begin at one moment
+        self.transaction = self.next_id("transaction")
         self.holder, self.now, self.actor, self.reason = connection, self.clock, actor, ""
 
     def commit(self) -> None:
@@ -153,6 +196,16 @@ class MemoryDatabase:
             self.roll_back()
         for rows in self.staging.values():
             rows.clear()
+
+    def keep(self) -> dict[str, Any]:
+        """A copy of all tables and sequences, as a dump has it."""
+        return {name: _copied(value) for name, value in vars(self).items() if isinstance(value, dict)}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """A copy takes the place of all that there is, also of the sequences: sessions are lost, and the clock goes on."""
+        self.crash()
+        for name, value in kept.items():
+            setattr(self, name, _copied(value))
 
     def covering(self, stream_id: int, start: int, end: int) -> list[Coverage]:
         """Who accounts for some of the offsets, ascending."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from psycopg2.extras import Json
 
-from faults.memory.database import SECOND, MemoryDatabase
+from faults.memory.database import SECOND, MemoryDatabase, moment
 from faults.memory.refusals import check, dangling
 from faults.memory.registry import Rows, verb
 from faults.memory.rows import Event
@@ -101,7 +101,7 @@ def lock_pipeline(db: MemoryDatabase, *, pipeline: str) -> Rows:
         if not _PIPELINE.fullmatch(pipeline):
             raise check("pipeline", "pipeline_pipeline_check", pipeline)
         db.put(db.pipelines, pipeline, db.now)
-    return [{"pipeline": pipeline}]
+    return [{"now": moment(db.clock)}]
 
 
 @verb

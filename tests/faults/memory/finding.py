@@ -1,6 +1,6 @@
 """What is in the database, as the facts that the checker compares."""
 
-from faults.checker.facts import Attempt, Batch, Coverage, Event, Found, Range, Reject, Row, Stream
+from faults.checker.facts import Attempt, Batch, Coverage, Event, Foreign, Found, Outgoing, Range, Reject, Row, Stream
 from faults.memory.database import MemoryDatabase
 
 
@@ -10,6 +10,9 @@ def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
     streams = [stream for stream in db.streams.values() if stream.pipeline == pipeline]
     batches = {batch.batch_id: batch for batch in db.batches.values() if batch.pipeline == pipeline}
     schema, name = table.split(".")
+    theirs = {b.batch_id: b.pipeline for b in db.batches.values() if b.pipeline != pipeline}
+    output = db.outputs[schema, name].rows
+    rows = {key: row for key, row in output.items() if row.batch_id not in theirs}
     followed = {(stream.topic_id, stream.partition) for stream in streams}
     return Found(
         streams=[Stream(*s[:1], *s[2:9]) for s in streams],
@@ -46,15 +49,31 @@ def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
             for e in sorted(db.events.values())
             if e.pipeline == pipeline
         ],
-        rows=_rows(database, schema, name),
+        outbox=[Outgoing(o.batch_id, o.announced_at is not None) for o in db.outbox.values() if o.pipeline == pipeline],
+        rows=_rows(rows),
         rejects=_rejects(database),
-        strangers=sorted({key[:2] for key in db.outputs[schema, name].rows} - followed),
+        strangers=sorted({key[:2] for key in rows} - followed),
+        foreign=[
+            Foreign(*key[:3], row.batch_id, theirs[row.batch_id])
+            for key, row in output.items()
+            if row.batch_id in theirs and not _owns(db, row.batch_id, key)
+        ],
     )
 
 
-def _rows(database, schema, name):
+def _owns(db: MemoryDatabase, batch_id: int, place: tuple) -> bool:
+    topic_id, partition, offset = place[:3]
+    return any(
+        piece.batch_id == batch_id and piece.start <= offset < piece.end
+        for stream in db.streams.values()
+        if (stream.pipeline, stream.topic_id, stream.partition) == (db.batches[batch_id].pipeline, topic_id, partition)
+        for piece in db.coverage[stream.stream_id].values()
+    )
+
+
+def _rows(rows):
     by_place: dict = {}
-    for key, row in sorted(database.outputs[schema, name].rows.items(), key=lambda item: item[0][:3]):
+    for key, row in sorted(rows.items(), key=lambda item: item[0][:3]):
         by_place.setdefault(key[:2], []).append(Row(*row))
     return lambda stream: iter(by_place.get((stream.topic_id, stream.partition), ()))
 
@@ -62,5 +81,5 @@ def _rows(database, schema, name):
 def _rejects(database):
     by_stream: dict = {}
     for (stream_id, _), reject in sorted(database.rejects.items()):
-        by_stream.setdefault(stream_id, []).append(Reject(*reject[1:]))
+        by_stream.setdefault(stream_id, []).append(Reject(*reject[1:9]))
     return lambda stream: iter(by_stream.get(stream.stream_id, ()))

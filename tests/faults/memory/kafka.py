@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from tideline.declaration import Source
-from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.facts import FoundOffset, PartitionFacts, RecordFacts, TopicFacts
 from tideline.errors import FatalError, RetryableError
 from windows import MINUTE, T0
 
@@ -26,6 +27,9 @@ class Log:
         """Offsets without a record that anybody may read: ends of transactions, and what was aborted."""
         self.open: list[int] = []
         """First offsets of open transactions."""
+        self.epochs: list[int] = []
+        """By offset, the leader that took it."""
+        self.leader_epoch = 0
         self.append(end)
 
     @property
@@ -43,6 +47,7 @@ class Log:
         for _ in range(count):
             when = T0 + self.end * MINUTE if at is None else at
             self.timestamps.append((when - _EPOCH) // _MILLISECOND)
+            self.epochs.append(self.leader_epoch)
 
     def append_gap(self, *, at: datetime | None = None) -> None:
         """The end of a transaction takes an offset."""
@@ -54,15 +59,28 @@ class Log:
         self.start = max(self.start, min(offset, self.end))
 
     def cut(self, end: int) -> None:
-        """The newest records are lost, down to `end` or to the start: an unclean election, or a restore."""
+        """The newest records are lost, down to `end` or to the start: an unclean election, or a restore. Either way there is a new leader."""
         del self.timestamps[max(end, self.start) :]
+        del self.epochs[max(end, self.start) :]
+        self.elect()
         self.gaps = {offset for offset in self.gaps if offset < self.end}
         self.open = [offset for offset in self.open if offset < self.end]
 
-    def offset_at(self, milliseconds: int) -> int:
+    def elect(self) -> None:
+        """Another broker leads from now on."""
+        self.leader_epoch += 1
+
+    def offset_at(self, milliseconds: int) -> FoundOffset:
         """The first offset as late as that, or the stable end."""
-        late = (offset for offset in range(self.start, self.stable_end) if self.timestamps[offset] >= milliseconds)
-        return next(late, self.stable_end)
+        for offset in range(self.start, self.stable_end):
+            if self.timestamps[offset] >= milliseconds:
+                return FoundOffset(offset=offset, timestamp=self.timestamps[offset])
+        return FoundOffset(offset=self.stable_end)
+
+    def records_from(self, offset: int, count: int) -> list[RecordFacts]:
+        """The first records that may be read from an offset on."""
+        found = islice(self.visible(offset, self.stable_end), count)
+        return [RecordFacts(offset=n, timestamp=self.timestamps[n], leader_epoch=self.epochs[n]) for n in found]
 
     def visible(self, start: int, end: int) -> Iterator[int]:
         """The offsets of [start, end) that have a record which may be read."""
@@ -191,7 +209,9 @@ class MemoryBroker:
                 compacted=topic.compacted,
                 retention_ms=topic.retention_ms,
                 partitions=tuple(
-                    PartitionFacts(partition=number, log_start=log.start, end=log.stable_end)
+                    PartitionFacts(
+                        partition=number, log_start=log.start, end=log.stable_end, leader_epoch=log.leader_epoch
+                    )
                     for number, log in enumerate(topic.logs)
                 ),
             )
@@ -205,7 +225,7 @@ class MemoryBroker:
         names = [name for name in dict.fromkeys(declared) if name not in there]
         return {name: _missing(name) for name in names if name not in self._cluster.topics}
 
-    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, int]:
+    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, FoundOffset]:
         self._asked("offsets_at")
         if topic not in self._cluster.topics:
             raise _missing(topic)
@@ -215,6 +235,18 @@ class MemoryBroker:
         if any(number >= len(logs) for number in asked):  # the topic was created again, with fewer of them
             raise _unknown(topic)
         return {number: logs[number].offset_at(milliseconds) for number in asked}
+
+    def records_from(
+        self, starts: Mapping[tuple[str, int], int], count: int
+    ) -> dict[tuple[str, int], list[RecordFacts]]:
+        self._asked("records_from")
+        found = {}
+        for (topic, number), offset in starts.items():
+            logs = self._cluster.topics[topic].logs if topic in self._cluster.topics else []
+            if number >= len(logs) or not logs[number].start <= offset <= logs[number].stable_end:
+                raise _unknown(topic)
+            found[topic, number] = logs[number].records_from(offset, count)
+        return found
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         self._asked("commit_heads")

@@ -6,7 +6,21 @@ from typing import Any
 import psycopg2
 from psycopg2.sql import Composable
 
-from faults.memory import attempts, batches, coverage, events, ranges, rejects, runs, staged, statements, streams
+from faults.memory import (
+    attempts,
+    batches,
+    claims,
+    coverage,
+    events,
+    outbox,
+    output,
+    ranges,
+    rejects,
+    runs,
+    staged,
+    statements,
+    streams,
+)
 from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import refusal
 from faults.memory.registry import VERBS, Statement, recognised
@@ -14,7 +28,21 @@ from faults.memory.rows import StagedRow
 from faults.memory.statements import COPY
 from tideline.ledger.connection import Ledger, unreachable
 
-TABLES = (attempts, batches, coverage, events, ranges, rejects, runs, staged, statements, streams)
+TABLES = (
+    attempts,
+    batches,
+    claims,
+    coverage,
+    events,
+    outbox,
+    output,
+    ranges,
+    rejects,
+    runs,
+    staged,
+    statements,
+    streams,
+)
 """The modules that hold the verbs."""
 
 _ENDING = ("08", "57P", "25P03")
@@ -27,11 +55,6 @@ class MemoryLedger(Ledger):
     def __init__(self, database: MemoryDatabase, *, actor: str) -> None:
         self.database = database
         super().__init__("memory", actor=actor)
-
-    @property
-    def actor(self) -> str:
-        """Who acts, as it stands in events."""
-        return self._actor
 
     @property
     def in_transaction(self) -> bool:

@@ -18,7 +18,7 @@ from tideline.ledger.connection import Ledger
 
 _IN_ANY_ORDER = {
     "advance_batches", "count_staged", "list_being_written", "list_owners", "list_unfinished", "list_written", "pass_coverage", "record_counts",
-    "settle_rejects", "supersede_batches",
+    "settle_rejects", "supersede_batches", "take_waiting",
 }  # fmt: skip
 """Statements whose rows have no order, or several of them the same place in it."""
 _LATE_SECONDS = 9
@@ -67,6 +67,11 @@ class MirroredDatabase(MemoryDatabase):
         if self._due:
             earlier = "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - make_interval(secs => %s)"
             self._alone(earlier, [self._due])
+            planned = (
+                "SET LOCAL session_replication_role = replica;"  # what was planned never changes
+                " UPDATE tideline.batch SET planned_at = planned_at - make_interval(secs => %s)"
+            )
+            self._alone(planned, [self._due])
             self._due = 0.0
         self._set_clock()
         super().begin(connection, actor)
@@ -159,5 +164,5 @@ def _plain(value: Any) -> Any:
 
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, datetime):
-        return True  # by the clock of each
+        return isinstance(other, datetime)  # by the clock of each
     return abs(one - other) < _LATE_SECONDS if isinstance(one, float) else one == other

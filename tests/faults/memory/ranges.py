@@ -16,34 +16,38 @@ _UNTOUCHED = ("n_read", "n_gap", "first_read", "last_read", "published_log_start
 
 
 @verb
-def reserve_range(
+def reserve_ranges(
     db: MemoryDatabase,
     *,
-    batch_id: int,
-    stream_id: int,
-    start: int,
-    end: int,
-    gaps_allowed: bool,
-    log_start: int,
-    log_end: int,
+    batch_ids: list[int],
+    stream_ids: list[int],
+    starts: list[int],
+    ends: list[int],
+    gaps_allowed: list[bool],
+    log_starts: list[int],
+    log_ends: list[int],
 ) -> int:
-    batch = db.batches.get(batch_id)
-    if batch is None:
-        return 0
-    if not 0 <= start < end:
-        raise not_offsets()
-    reserves = batch.kind in {"live", "backfill"}
-    new = Range(batch_id, stream_id, start, end, gaps_allowed, reserves, log_start, log_end)
-    _check_new(db, batch, new)
+    pieces = zip(batch_ids, stream_ids, starts, ends, gaps_allowed, log_starts, log_ends, strict=True)
+    there = sorted(piece for piece in pieces if piece[0] in db.batches)
+    for batch_id, stream_id, start, end, allowed, *log in there:
+        if not 0 <= start < end:
+            raise not_offsets()
+        reserves = db.batches[batch_id].kind in {"live", "backfill"}
+        _reserve(db, Range(batch_id, stream_id, start, end, allowed, reserves, *log))
+    return len(there)
+
+
+def _reserve(db: MemoryDatabase, new: Range) -> None:
+    _check_new(db, db.batches[new.batch_id], new)
     _check_counts(new)
-    if stream_id in db.ranges[batch_id]:
-        raise duplicate("batch_range_pkey", f"Key (batch_id, stream_id)=({batch_id}, {stream_id}) already exists.")
-    if reserves and db.reserving(stream_id, start, end):
+    if new.stream_id in db.ranges[new.batch_id]:
+        key = f"Key (batch_id, stream_id)=({new.batch_id}, {new.stream_id}) already exists."
+        raise duplicate("batch_range_pkey", key)
+    if new.reserves and db.reserving(new.stream_id, new.start, new.end):
         raise overlap("one_owner_per_offset")
-    db.put(db.ranges[batch_id], stream_id, new)
-    if reserves:
-        db.put(db.reserved[stream_id], batch_id, new)
-    return 1
+    db.put(db.ranges[new.batch_id], new.stream_id, new)
+    if new.reserves:
+        db.put(db.reserved[new.stream_id], new.batch_id, new)
 
 
 def _check_new(db: MemoryDatabase, batch: Batch, new: Range) -> None:

@@ -38,23 +38,23 @@ def hole(
 def batch(
     kind: str = "live", *, pipeline: str = PIPELINE, reason: str | None = None, supersedes: int | None = None
 ) -> dict[str, Any]:
-    """What `plan_batch` is given."""
+    """What `plan_batches` is given for one."""
     run_of = {"dag_id": RUN.dag_id, "run_id": RUN.run_id}
-    return {"pipeline": pipeline, "kind": kind, **run_of, "supersedes": supersedes, "reason": reason}
+    return {"pipeline": pipeline, "kind": kind, **run_of, "supersedes": supersedes, "reason": reason, "n_batches": 1}
 
 
 def planned(session: MemoryLedger, kind: str = "live") -> int:
     """A batch without ranges."""
     with session.transaction():
-        return session.rows("plan_batch", **batch(kind))[0]["batch_id"]
+        return session.rows("plan_batches", **batch(kind))[0]["batch_id"]
 
 
 def reserved(
     batch_id: int, stream: int, start: int = 0, end: int = 10, *, log_start: int = 0, log_end: int = 100
 ) -> dict[str, Any]:
-    """What `reserve_range` is given."""
-    bounds = {"start": start, "end": end, "log_start": log_start, "log_end": log_end}
-    return {"batch_id": batch_id, "stream_id": stream, "gaps_allowed": False, **bounds}
+    """What `reserve_ranges` is given for one."""
+    bounds = {"starts": [start], "ends": [end], "log_starts": [log_start], "log_ends": [log_end]}
+    return {"batch_ids": [batch_id], "stream_ids": [stream], "gaps_allowed": [False], **bounds}
 
 
 def written(session: MemoryLedger, stream: int, start: int = 0, end: int = 10) -> Attempt:

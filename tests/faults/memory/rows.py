@@ -7,6 +7,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 
+class OutputTable(NamedTuple):
+    pipeline: str
+    table_name: str
+    shared: bool
+
+
 class Stream(NamedTuple):
     stream_id: int
     pipeline: str
@@ -19,6 +25,7 @@ class Stream(NamedTuple):
     state: str
     stopped_because: str | None
     accepted_end: int | None
+    leader_epoch: int | None
 
 
 class Batch(NamedTuple):
@@ -33,6 +40,7 @@ class Batch(NamedTuple):
     seq: int
     supersedes: int | None
     reason: str | None
+    planned_at: int
 
 
 class Range(NamedTuple):
@@ -65,7 +73,8 @@ class Coverage(NamedTuple):
     hole: str | None
     reason: str | None
     decided_by: str | None
-    recorded_at: int
+    decided_in: int
+    """The transaction."""
 
 
 class Attempt(NamedTuple):
@@ -79,10 +88,24 @@ class Attempt(NamedTuple):
     try_number: int
     host: str
     pid: int
+    started_at: int
     heartbeat_at: int
+    n_read: int = 0
+    progressed_at: int | None = None
     ended_at: int | None = None
     outcome: str | None = None
     problem: str | None = None
+
+
+class Outgoing(NamedTuple):
+    batch_id: int
+    pipeline: str
+    published_at: int
+    n_tries: int = 0
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    announced_at: int | None = None
 
 
 class Event(NamedTuple):
@@ -119,6 +142,13 @@ class StagedReject(NamedTuple):
     headers: bytes | None
 
 
+class StagedRedrive(NamedTuple):
+    stream_id: int
+    start_offset: int
+    offsets: tuple[int, ...]
+    rejected_by: tuple[int, ...]
+
+
 class Reject(NamedTuple):
     stream_id: int
     kafka_offset: int
@@ -129,6 +159,7 @@ class Reject(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: bytes | None
+    attempt_id: int
 
 
 class StagedRow(NamedTuple):
@@ -142,3 +173,10 @@ class OutputRow(NamedTuple):
     kafka_offset: int
     batch_id: int
     values: tuple
+
+
+class TriedRecord(NamedTuple):
+    place: tuple[UUID, int, int]
+    rows: tuple[OutputRow, ...]
+    state: str | None = None
+    reason: str | None = None

@@ -1,14 +1,9 @@
-"""What a DAG run works on, and what it has published."""
-
-from datetime import UTC, datetime, timedelta
+"""What a DAG run works on."""
 
 from faults.memory.batches import THROUGH
 from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import dangling
 from faults.memory.registry import Rows, verb
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
 
 
 def _given(db: MemoryDatabase, pipeline: str, dag_id: str, run_id: str) -> dict[int, int]:
@@ -16,18 +11,18 @@ def _given(db: MemoryDatabase, pipeline: str, dag_id: str, run_id: str) -> dict[
 
 
 @verb
-def join_run(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: str, batch_id: int) -> int:
+def join_run(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: str, batch_ids: list[int]) -> int:
     run = (pipeline, dag_id, run_id)
     if run not in db.runs:
         db.put(db.runs, run, {})
-    if batch_id in db.runs[run]:
-        return 0
-    db.put(db.runs[run], batch_id, len(db.runs[run]))
-    if batch_id not in db.batches:
+    new = [batch_id for batch_id in dict.fromkeys(batch_ids) if batch_id not in db.runs[run]]
+    for batch_id in new:
+        db.put(db.runs[run], batch_id, len(db.runs[run]))
+    if any(batch_id not in db.batches for batch_id in new):
         raise dangling("run_batch", "run_batch_batch_id_fkey")
-    if pipeline not in db.pipelines:
+    if new and pipeline not in db.pipelines:
         raise dangling("run_batch", "run_batch_pipeline_fkey")
-    return 1
+    return len(new)
 
 
 @verb
@@ -35,6 +30,11 @@ def list_run_batches(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: 
     given = _given(db, pipeline, dag_id, run_id)
     in_order = sorted(given, key=given.__getitem__)
     return [{"batch_id": batch_id} for batch_id in in_order if db.batches[batch_id].state != "abandoned"]
+
+
+@verb
+def list_given_batches(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: str) -> Rows:
+    return [{"batch_id": batch_id} for batch_id in sorted(_given(db, pipeline, dag_id, run_id))]
 
 
 @verb
@@ -48,33 +48,3 @@ def list_in_the_way(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: s
             tried = {name: newest and getattr(newest, name) for name in names}
             found.append({"batch_id": batch_id, "state": batch.state, **tried})
     return found
-
-
-@verb
-def list_written_batches(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: str) -> Rows:
-    given = _given(db, pipeline, dag_id, run_id)
-    found = []
-    for attempt in db.attempts.values():
-        if (
-            attempt.batch_id in given
-            and attempt.outcome == "published"
-            and (attempt.dag_id, attempt.run_id) == (dag_id, run_id)
-        ):
-            found += _loaded(db, attempt.batch_id, attempt.ended_at)
-    return sorted(found, key=lambda row: (row["batch_id"], row["topic"], row["partition"]))
-
-
-def _loaded(db: MemoryDatabase, batch_id: int, ended_at: int) -> Rows:
-    return [
-        {
-            "batch_id": batch_id,
-            "kind": db.batches[batch_id].kind,
-            "published_at": _EPOCH + timedelta(microseconds=ended_at),
-            "topic": db.streams[stream_id].topic,
-            "partition": db.streams[stream_id].partition,
-            "start_offset": piece.start,
-            "end_offset": piece.end,
-            **{name: getattr(piece, name) for name in _COUNTS},
-        }
-        for stream_id, piece in db.ranges[batch_id].items()
-    ]

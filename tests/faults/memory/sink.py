@@ -1,6 +1,7 @@
 """The sink of a pipeline, as the Spark job uses it: its driver's Python is the real one, and what executors COPY is put down in memory."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from faults.memory.database import MemoryDatabase, Table
@@ -8,6 +9,7 @@ from faults.memory.ledger import MemoryLedger
 from faults.memory.rows import StagedRow
 from spark_jobs.sinks import postgres, postgres_output
 from spark_jobs.sinks.postgres import Target
+from spark_jobs.sinks.postgres_output import Staged
 from spark_jobs.sinks.postgres_types import Column
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.publishing import InsertOutput
@@ -21,16 +23,23 @@ class MemorySink:
         table: Its name with its schema.
         columns: What the transform gives, in order.
         item: The column that tells the rows of one record apart, where there may be several.
+        unique: Columns each of which is UNIQUE: of two rows with one value the table refuses the later one, when they are published.
     """
 
     def __init__(
-        self, database: MemoryDatabase, table: str, columns: tuple[str, ...], *, item: str | None = None
+        self,
+        database: MemoryDatabase,
+        table: str,
+        columns: tuple[str, ...],
+        *,
+        item: str | None = None,
+        unique: tuple[str, ...] = (),
     ) -> None:
         schema, name = table.split(".")
         self._database = database
         described = tuple(Column(name=c, type_name="text", precision=None, scale=None, required=False) for c in columns)
         self.target = Target(schema=schema, table=name, columns=described, item=item)
-        database.outputs.setdefault((schema, name), Table(columns, item))
+        database.outputs.setdefault((schema, name), Table(columns, item, unique))
 
     def create_staging(self, ledger: MemoryLedger, attempt: Attempt) -> str:
         """The attempt's staging table; its name."""
@@ -49,9 +58,13 @@ class MemorySink:
                 ledger.copy(staging, columns, staged)
         return len(staged)
 
+    def staged(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> Staged:
+        """What `publishing.publish` is given; `tasks` are the winners, with the number of rows that each has staged."""
+        return Staged(target=self.target, attempt=attempt, table=staging, tasks=tasks)
+
     def insert_output(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> InsertOutput:
-        """What `flow.publish` is given; `tasks` are the winners, with the number of rows that each has staged."""
-        return lambda ledger: postgres_output.insert_output(ledger, self.target, attempt, staging, tasks)
+        """What `flow.publish` is given."""
+        return partial(postgres_output.insert_output, staged=self.staged(attempt, staging, tasks))
 
     def drop_staging(self, ledger: MemoryLedger, attempt: Attempt) -> None:
         """After the attempt has published: what this and earlier attempts have staged."""
@@ -77,7 +90,8 @@ def record(
     if columns := [list(column) for column in zip(*sorted(rejects, key=lambda row: row[:2]), strict=True)]:
         with ledger.transaction():
             ledger.run("stage_rejects", attempt_id=attempt.attempt_id, **dict(zip(names, columns, strict=True)))
-    if counted := list(counts):
+    if counted := sorted(counts, key=lambda count: count["stream_id"]):
+        columns = {name: [count[name] for count in counted] for name in counted[0] if name != "stream_id"}
+        stream_ids = [count["stream_id"] for count in counted]
         with ledger.transaction():
-            for count in counted:
-                ledger.run("stage_count", attempt_id=attempt.attempt_id, **count)
+            ledger.run("stage_counts", attempt_id=attempt.attempt_id, stream_ids=stream_ids, **columns)

@@ -13,27 +13,34 @@ _STAGING = re.compile(r"batch_(\d+)_attempt_(\d+)")
 
 
 @verb
-def stage_count(
+def stage_counts(
     db: MemoryDatabase,
     *,
     attempt_id: int,
-    stream_id: int,
-    first_read: int,
-    last_read: int,
-    n_read: int,
-    n_filtered: int,
-    n_bytes: int,
+    stream_ids: list[int],
+    first_read: list[int],
+    last_read: list[int],
+    n_read: list[int],
+    n_filtered: list[int],
+    n_bytes: list[int],
 ) -> int:
-    new = StagedCount(stream_id, first_read, last_read, n_read, n_filtered, n_bytes)
-    if last_read < first_read:
+    rows = sorted(zip(stream_ids, first_read, last_read, n_read, n_filtered, n_bytes, strict=True))
+    for row in rows:
+        _count(db, attempt_id, StagedCount(*row))
+    if rows:
+        check_attempt(db, attempt_id, "staged_count")
+    return len(rows)
+
+
+def _count(db: MemoryDatabase, attempt_id: int, new: StagedCount) -> None:
+    if new.last_read < new.first_read:
         raise check("staged_count", "staged_count_check", str(new))
-    _check_attempt(db, attempt_id, "staged_count")
-    counts = _of_attempt(db, db.staged_counts, attempt_id)
+    counts = of_attempt(db, db.staged_counts, attempt_id)
     for (stream, first), other in counts.items():
-        if stream == stream_id and first != first_read and other.last_read >= first_read and first <= last_read:
+        overlaps = other.last_read >= new.first_read and first <= new.last_read
+        if stream == new.stream_id and first != new.first_read and overlaps:
             raise overlap("counted_once")
-    db.put(counts, (stream_id, first_read), new)
-    return 1
+    db.put(counts, (new.stream_id, new.first_read), new)
 
 
 @verb
@@ -50,7 +57,7 @@ def stage_rejects(
     values: list[bytes | None],
     headers: list[bytes | None],
 ) -> int:
-    rejects = _of_attempt(db, db.staged_rejects, attempt_id)
+    rejects = of_attempt(db, db.staged_rejects, attempt_id)
     rows = zip(stream_ids, offsets, steps, reasons, timestamps_ms, keys, values, headers, strict=True)
     n_new = 0
     for row in map(StagedReject._make, rows):
@@ -58,17 +65,19 @@ def stage_rejects(
             db.put(rejects, (row.stream_id, row.kafka_offset), row)
             n_new += 1
     if n_new:
-        _check_attempt(db, attempt_id, "staged_reject")
+        check_attempt(db, attempt_id, "staged_reject")
     return n_new
 
 
-def _of_attempt(db: MemoryDatabase, table: dict[int, dict], attempt_id: int) -> dict:
+def of_attempt(db: MemoryDatabase, table: dict[int, dict], attempt_id: int) -> dict:
+    """What a table holds of an attempt."""
     if attempt_id not in table:
         db.put(table, attempt_id, {})
     return table[attempt_id]
 
 
-def _check_attempt(db: MemoryDatabase, attempt_id: int, table: str) -> None:
+def check_attempt(db: MemoryDatabase, attempt_id: int, table: str) -> None:
+    """Refuse rows of an attempt that is not there."""
     if all(attempt.attempt_id != attempt_id for attempt in db.attempts.values()):
         raise dangling(table, f"{table}_attempt_id_fkey")
 
@@ -82,7 +91,7 @@ def count_rejects(db: MemoryDatabase, *, attempt_id: int) -> Rows:
 
 @verb
 def clear_staging(db: MemoryDatabase, *, batch_id: int) -> int:
-    _, n_rejects = _clear(db, [attempt for attempt in db.attempts.values() if attempt.batch_id == batch_id])
+    _, n_rejects, _ = _clear(db, [attempt for attempt in db.attempts.values() if attempt.batch_id == batch_id])
     return n_rejects
 
 
@@ -101,13 +110,13 @@ def _is_writing(db: MemoryDatabase, attempt: Attempt) -> bool:
     return batch.state == "writing" and batch.attempt == attempt.attempt
 
 
-def _clear(db: MemoryDatabase, attempts: list[Attempt]) -> tuple[int, int]:
-    """How many counts and rejects have gone."""
+def _clear(db: MemoryDatabase, attempts: list[Attempt]) -> tuple[int, ...]:
+    """How many counts, rejects and slices of a re-drive have gone."""
     numbers = []
-    for table in (db.staged_counts, db.staged_rejects):
+    for table in (db.staged_counts, db.staged_rejects, db.staged_redrives):
         found = [attempt.attempt_id for attempt in attempts if attempt.attempt_id in table]
         numbers.append(sum(len(db.remove(table, attempt_id)) for attempt_id in found))
-    return numbers[0], numbers[1]
+    return tuple(numbers)
 
 
 @verb

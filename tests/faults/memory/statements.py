@@ -6,22 +6,14 @@ from typing import Any
 
 from psycopg2.sql import Composed, Identifier
 
-from faults.memory import staged
-from faults.memory.database import MemoryDatabase, Table
-from faults.memory.refusals import duplicate, refusal
+from faults.memory import output, staged
+from faults.memory.database import MemoryDatabase
+from faults.memory.refusals import law, refusal
 from faults.memory.registry import Rows, Statement, composed
-from faults.memory.rejects import redriven
-from faults.memory.rows import OutputRow, StagedRow
+from faults.memory.rejects import redriven, settled
+from faults.memory.rows import OutputRow, StagedRedrive, StagedRow
 
 _SINKS = "spark_jobs.sinks"
-_KEY = ("kafka_topic_id", "kafka_partition", "kafka_offset")
-
-
-def _target(db: MemoryDatabase, target: Identifier) -> Table:
-    found = db.outputs.get(target.strings)
-    if found is None:
-        raise refusal("undefined_table", f'relation "{".".join(target.strings)}" does not exist')
-    return found
 
 
 def _staged(db: MemoryDatabase, name: str) -> list[StagedRow]:
@@ -44,24 +36,27 @@ def _winners(db: MemoryDatabase, staging: Identifier, tasks: Iterable[int]) -> l
     return [row for row in _staged(db, staging.strings[-1]) if row.task in won]
 
 
-def _names(columns: Composed) -> tuple[str, ...]:
-    """Of a list of columns; the sink has doubled percent signs."""
-    return tuple(part.strings[-1].replace("%%", "%") for part in columns.seq if isinstance(part, Identifier))
-
-
 @composed(_SINKS, "describe_table.sql")
 def describe_table(db: MemoryDatabase, *, schema: str, table: str) -> Rows:
     found = db.outputs.get((schema, table))
-    names = () if found is None else (*found.columns, *_KEY, "tideline_batch")
+    names = () if found is None else (*found.columns, *output.KEY, "tideline_batch")
     return [
-        {"name": name, "type_name": "text", "precision": None, "scale": None, "required": name in _KEY}
+        {
+            "name": name,
+            "type_name": "text",
+            "precision": None,
+            "scale": None,
+            "length": None,
+            "filled": None,
+            "required": name in output.KEY,
+        }
         for name in names
     ]
 
 
 @composed(_SINKS, "create_staging.sql")
 def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifier, drop_others: Composed) -> int:
-    _target(db, target)
+    output.table(db, target)
     name = staging.strings[-1]
     if name in db.staging:
         raise refusal("duplicate_table", f'relation "{name}" already exists')
@@ -103,27 +98,26 @@ def list_written(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], *
     return [{"stream_id": stream_id, "offsets": sorted(found)} for stream_id, found in offsets.items()]
 
 
-@composed(_SINKS, "list_strangers.sql")
-def list_strangers(db: MemoryDatabase, *, staging: Identifier, batch_id: int, tasks: list[int], **_: Any) -> Rows:
-    taken = db.redrives.get(batch_id, {})
-    for row in _winners(db, staging, tasks):
-        if (row.stream_id, row.kafka_offset) not in taken:
-            return [{"tideline_stream": row.stream_id, "kafka_offset": row.kafka_offset}]
-    return []
-
-
 @composed(_SINKS, "delete_replaced.sql")
 def delete_replaced(db: MemoryDatabase, *, target: Identifier, batch_id: int, **_: Any) -> int:
-    table = _target(db, target)
+    table = output.table(db, target)
     pieces = {}
     for stream_id, piece in db.ranges[batch_id].items():
         stream = db.streams[stream_id]
         pieces[stream.topic_id, stream.partition] = piece
+    ours = {
+        other.batch_id
+        for piece in pieces.values()
+        for ranges in db.ranges.values()
+        if (other := ranges.get(piece.stream_id)) and other.start < piece.end and piece.start < other.end
+    }
     gone = [
-        key for key in table.rows if (piece := pieces.get(key[:2])) is not None and piece.start <= key[2] < piece.end
+        key
+        for key, row in table.rows.items()
+        if (piece := pieces.get(key[:2])) is not None and piece.start <= key[2] < piece.end and row.batch_id in ours
     ]
     for key in gone:
-        db.remove(table.rows, key)
+        output.remove(db, table, key)
     return len(gone)
 
 
@@ -155,11 +149,11 @@ def insert_redriven(
     staging: Identifier,
     target: Identifier,
     columns: Composed,
-    batch_id: int,
+    attempt_id: int,
     tasks: list[int],
     **_: Any,
 ) -> int:
-    owners = {(reject.stream_id, reject.kafka_offset): reject.batch_id for reject in redriven(db, batch_id)}
+    owners = {(reject.stream_id, reject.kafka_offset): reject.batch_id for reject in settled(db, attempt_id)}
     n_inserted = 0
     for row in _winners(db, staging, tasks):
         owner = owners.get((row.stream_id, row.kafka_offset))
@@ -193,22 +187,27 @@ def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slic
 
 
 @composed("spark_jobs", "read_rejects.sql")
-def read_rejects(db: MemoryDatabase, *, batch_id: int, stream_id: int, start: int, end: int) -> Rows:
+def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt_id: int, stream_id: int, start: int, end: int) -> Rows:
     names = ("kafka_offset", "kafka_timestamp_ms", "key", "value", "headers")
-    return [
-        {name: getattr(reject, name) for name in names}
+    rejects = [
+        reject
         for reject in redriven(db, batch_id)
         if reject.stream_id == stream_id and start <= reject.kafka_offset < end
     ]
+    found = StagedRedrive(
+        stream_id, start, tuple(r.kafka_offset for r in rejects), tuple(r.attempt_id for r in rejects)
+    )
+    slices = staged.of_attempt(db, db.staged_redrives, attempt_id)
+    if slices.get((stream_id, start), found) != found:
+        raise law(
+            f"attempt {attempt_id}: rejects of stream {stream_id} from {start} on were read twice, and were others the second time"
+        )
+    db.put(slices, (stream_id, start), found)
+    staged.check_attempt(db, attempt_id, "staged_redrive")
+    return [{name: getattr(reject, name) for name in names} for reject in rejects]
 
 
 def _insert(db: MemoryDatabase, target: Identifier, columns: Composed, row: StagedRow, batch_id: int) -> None:
-    name, table = target.strings[-1], _target(db, target)
     stream = db.streams[row.stream_id]
     coordinates = (stream.topic_id, stream.partition, row.kafka_offset)
-    key = table.key(coordinates, _names(columns), row.values)
-    if key in table.rows:
-        named = ", ".join(_KEY if table.item is None else (*_KEY, table.item))
-        detail = f"Key ({named})=({', '.join(map(str, key))}) already exists."
-        raise duplicate(f"{name}_pkey", detail)
-    db.put(table.rows, key, OutputRow(row.kafka_offset, batch_id, row.values))
+    output.put(db, target, coordinates, output.names(columns), OutputRow(row.kafka_offset, batch_id, row.values))

@@ -28,13 +28,15 @@ def start_stream(
     topic_id: UUID,
     partition: int,
     start_offset: int,
+    leader_epoch: int | None,
 ) -> Rows:
     stream_id = db.next_id("stream")
-    stream = Stream(
-        stream_id, pipeline, cluster_id, topic, topic_id, partition, start_offset, start_offset, "active", None, None
-    )
+    place = (cluster_id, topic, topic_id, partition)
+    stream = Stream(stream_id, pipeline, *place, start_offset, start_offset, "active", None, None, leader_epoch)
     if partition < 0 or start_offset < 0:
         raise check("stream", "stream_partition_check" if partition < 0 else "stream_start_offset_check", str(stream))
+    if leader_epoch is not None and leader_epoch < 0:
+        raise check("stream", "stream_leader_epoch_check", str(stream))
     identity = (pipeline, cluster_id, topic_id, partition)
     if any((s.pipeline, s.cluster_id, s.topic_id, s.partition) == identity for s in db.streams.values()):
         raise duplicate("stream_pipeline_cluster_id_topic_id_partition_key")
@@ -49,7 +51,8 @@ def start_stream(
 
 def _update(db: MemoryDatabase, old: Stream, **changes: Any) -> None:
     new = old._replace(**changes)
-    if old.state == "retired":
+    kept = ("next_offset", "accepted_end", "leader_epoch")
+    if old.state == "retired" and (new.state != "stopped" or any(getattr(new, n) != getattr(old, n) for n in kept)):
         raise law(f"stream {old.stream_id} is retired: it never changes")
     if new.next_offset < old.next_offset:
         raise law(f"stream {old.stream_id}: the head never goes back (from {old.next_offset} to {new.next_offset})")
@@ -61,6 +64,8 @@ def _update(db: MemoryDatabase, old: Stream, **changes: Any) -> None:
         raise check("stream", "stream_check1", str(new))
     if new.accepted_end is not None and new.accepted_end < 0:
         raise check("stream", "stream_accepted_end_check", str(new))
+    if new.leader_epoch is not None and new.leader_epoch < 0:
+        raise check("stream", "stream_leader_epoch_check", str(new))
     db.put(db.streams, old.stream_id, new)
     if new.state != old.state:
         events.insert(
@@ -91,14 +96,27 @@ def stop_stream(db: MemoryDatabase, *, stream_id: int, because: str) -> int:
 
 
 @verb
-def resume_stream(db: MemoryDatabase, *, stream_id: int, accepted_end: int | None) -> int:
+def resume_stream(db: MemoryDatabase, *, stream_id: int, accepted_end: int | None, leader_epoch: int | None) -> int:
     changes = {"state": "active", "stopped_because": None, "accepted_end": accepted_end}
+    if leader_epoch is not None:
+        changes["leader_epoch"] = leader_epoch
     return _update_where(db, stream_id, lambda s: s.state == "stopped", **changes)
 
 
 @verb
 def retire_stream(db: MemoryDatabase, *, stream_id: int) -> int:
     return _update_where(db, stream_id, lambda s: s.state != "retired", state="retired", stopped_because=None)
+
+
+@verb
+def bring_back_stream(db: MemoryDatabase, *, stream_id: int, because: str) -> int:
+    return _update_where(db, stream_id, lambda s: s.state == "retired", state="stopped", stopped_because=because)
+
+
+@verb
+def keep_leader_epochs(db: MemoryDatabase, *, stream_ids: list[int], leader_epochs: list[int]) -> int:
+    seen = dict(zip(stream_ids, leader_epochs, strict=True))
+    return sum(_update_where(db, n, lambda _: True, leader_epoch=epoch) for n, epoch in seen.items())
 
 
 @verb
@@ -112,8 +130,11 @@ def pass_coverage(db: MemoryDatabase, *, pipeline: str) -> Rows:
     for stream in of_pipeline(db, pipeline):
         if stream.state == "retired":
             continue
-        for piece in db.covering(stream.stream_id, stream.next_offset, stream.next_offset + 1):
-            _update(db, stream, next_offset=piece.end)
+        reached = stream.next_offset
+        while pieces := db.covering(stream.stream_id, reached, reached + 1):
+            reached = pieces[0].end
+        if reached > stream.next_offset:
+            _update(db, stream, next_offset=reached)
             moved.append({"stream_id": stream.stream_id})
     return moved
 
@@ -130,6 +151,7 @@ def list_streams(db: MemoryDatabase, *, pipeline: str) -> Rows:
             "start_offset": s.start_offset,
             "next_offset": s.next_offset,
             "accepted_end": s.accepted_end,
+            "leader_epoch": s.leader_epoch,
             "state": s.state,
             "stopped_because": s.stopped_because,
             "reserved": _taken(db, s),

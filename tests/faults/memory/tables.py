@@ -14,21 +14,25 @@ from tideline.ledger.connection import Ledger
 
 _QUERIES = {
     "pipeline": "SELECT pipeline FROM tideline.pipeline",
+    "output_table": "SELECT pipeline, table_name, shared FROM tideline.output_table",
     "stream": "SELECT stream_id, pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text, stopped_because,"
-    " accepted_end FROM tideline.stream",
+    " accepted_end, leader_epoch FROM tideline.stream",
     "batch": "SELECT batch_id, pipeline, kind::text, state::text, fence, attempt, dag_id, run_id, seq, supersedes, reason FROM tideline.batch",
     "batch_range": "SELECT batch_id, stream_id, lower(offsets), upper(offsets), gaps_allowed, reserves, planned_log_start, planned_end, n_read,"
     " n_written, n_rejected, n_filtered, n_gap, first_read, last_read, published_log_start, published_end, n_bytes FROM tideline.batch_range",
     "coverage": "SELECT stream_id, lower(offsets), upper(offsets), batch_id, hole::text, reason, decided_by FROM tideline.coverage",
     "attempt": "SELECT attempt_id, attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid, ended_at IS NOT NULL,"
-    " outcome::text, problem FROM tideline.attempt",
+    " outcome::text, problem, n_read, progressed_at IS NOT NULL FROM tideline.attempt",
+    "outbox": "SELECT batch_id, pipeline, n_tries, dag_id, run_id, task_id, announced_at IS NOT NULL FROM tideline.outbox",
     "event": "SELECT event_id, actor, action, pipeline, batch_id, stream_id, attempt, from_state, to_state, detail FROM tideline.event",
     "run_batch": "SELECT pipeline, dag_id, run_id, batch_id, position FROM tideline.run_batch",
     "redrive": "SELECT batch_id, stream_id, kafka_offset FROM tideline.redrive",
-    "reject": "SELECT stream_id, kafka_offset, batch_id, step, reason, kafka_timestamp_ms, key, value, headers FROM tideline.reject",
+    "reject": "SELECT stream_id, kafka_offset, batch_id, step, reason, kafka_timestamp_ms, key, value, headers, attempt_id"
+    " FROM tideline.reject",
     "staged_count": "SELECT attempt_id, stream_id, first_read, last_read, n_read, n_filtered, n_bytes FROM tideline.staged_count",
     "staged_reject": "SELECT attempt_id, stream_id, kafka_offset, step, reason, kafka_timestamp_ms, key, value, headers"
     " FROM tideline.staged_reject",
+    "staged_redrive": "SELECT attempt_id, stream_id, start_offset, offsets, rejected_by FROM tideline.staged_redrive",
     "staging": "SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'",
 }
 
@@ -95,7 +99,8 @@ def _histories(events: list[tuple]) -> list[tuple]:
 
 
 def _plain(row: tuple) -> tuple:
-    return tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+    as_kept = {memoryview: bytes, list: tuple}
+    return tuple(as_kept.get(type(value), lambda same: same)(value) for value in row)
 
 
 def _told(event: tuple) -> tuple:
@@ -106,16 +111,22 @@ def _told(event: tuple) -> tuple:
 def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
     return {
         "pipeline": [(pipeline,) for pipeline in db.pipelines],
+        "output_table": list(db.tables.values()),
         "stream": list(db.streams.values()),
-        "batch": list(db.batches.values()),
+        "batch": [batch[:-1] for batch in db.batches.values()],  # the time is by the clock of each
         "batch_range": [piece for pieces in db.ranges.values() for piece in pieces.values()],
         "coverage": [piece[1:8] for pieces in db.coverage.values() for piece in pieces.values()],
-        "attempt": [(*a[:10], a.ended_at is not None, a.outcome, a.problem) for a in db.attempts.values()],
+        "attempt": [
+            (*a[:10], a.ended_at is not None, a.outcome, a.problem, a.n_read, a.progressed_at is not None)
+            for a in db.attempts.values()
+        ],
+        "outbox": [(*o[:2], *o[3:7], o.announced_at is not None) for o in db.outbox.values()],
         "event": [(e.event_id, *e[2:]) for e in db.events.values()],
         "run_batch": [(*run, *given) for run, batches in db.runs.items() for given in batches.items()],
         "redrive": [(batch_id, *place) for batch_id, places in db.redrives.items() for place in places],
         "reject": list(db.rejects.values()),
         "staged_count": [(n, *row) for n, rows in db.staged_counts.items() for row in rows.values()],
         "staged_reject": [(n, *row) for n, rows in db.staged_rejects.items() for row in rows.values()],
+        "staged_redrive": [(n, *row) for n, rows in db.staged_redrives.items() for row in rows.values()],
         "staging": [(name,) for name in db.staging],
     }

@@ -14,6 +14,8 @@ from tideline.kafka import Broker
 from windows import MINUTE, T0, at
 
 GONE = "gone_before"
+YEAR_1970 = (datetime(1970, 1, 2, tzinfo=UTC) - T0) // MINUTE
+YEAR_2099 = (datetime(2099, 1, 1, tzinfo=UTC) - T0) // MINUTE
 
 
 class Both:
@@ -77,8 +79,8 @@ class Both:
         pattern = {"bootstrap_servers": self.broker.bootstrap, "topic_pattern": f"^both_{self.mark}_.*$"}
         yield Source.model_validate({**pattern, "value": {"format": "bytes"}}, context="both")
 
-    def agree(self, *times):
-        """Ask both all there is to ask, until a moment after a change they agree."""
+    def agree(self, *times, stamped=True):
+        """Ask both all there is to ask, until a moment after a change they agree; `stamped` where each record has the same timestamp in both."""
         for source in self.sources():
             real, memory = Broker(source), MemoryBroker(self.cluster, source)
             topics.until(lambda real=real, memory=memory: real.topic_facts() == memory.topic_facts())
@@ -90,7 +92,24 @@ class Both:
                 numbers = [partition.partition for partition in facts.partitions]
                 for when in times:
                     asked = (facts.topic, numbers, when)
-                    assert real.offsets_at(*asked) == memory.offsets_at(*asked), when
+                    said = [brokers.offsets_at(*asked) for brokers in (real, memory)]
+                    if not stamped:
+                        said = [{number: found.offset for number, found in answer.items()} for answer in said]
+                    assert said[0] == said[1], when
+
+    def agree_on_records(self, name, *, stamped=True):
+        """Look at the records from each offset on, also behind the last one."""
+        [facts] = Broker(topics.source(self.broker.bootstrap, name)).topic_facts()
+        source = next(self.sources())
+        for partition in facts.partitions:
+            for offset in range(partition.log_start, partition.end + 1):
+                asked = {(name, partition.partition): offset}
+                said = [
+                    brokers.records_from(asked, 3) for brokers in (Broker(source), MemoryBroker(self.cluster, source))
+                ]
+                if not stamped:
+                    said = [[record.offset for record in records[name, partition.partition]] for records in said]
+                assert said[0] == said[1], offset
 
 
 @pytest.fixture
@@ -116,6 +135,16 @@ def test_the_first_record_as_late_as_a_time_is_found_whatever_the_order_of_the_o
     both.agree(*map(at, range(10)))
 
 
+def test_records_of_1970_and_of_2099_are_found_and_looked_at_as_any_others(both):
+    name = both.create(partitions=2, **{"message.timestamp.after.max.ms": str(2**62)})
+    both.produce(name, 3, YEAR_2099, 4, 1, YEAR_2099 + 1, YEAR_1970, 5, 5)
+    both.agree(at(0), at(4), at(5), at(6), at(YEAR_2099), at(YEAR_2099 + 1), at(YEAR_2099 + 2))
+    both.agree_on_records(name)
+    both.delete_before(name, 2)
+    both.agree(at(4), at(YEAR_2099))
+    both.agree_on_records(name)
+
+
 def test_nothing_behind_an_open_transaction_may_be_read_and_its_end_takes_an_offset(both):
     name = both.create(partitions=3)
     for partition in range(3):
@@ -132,11 +161,13 @@ def test_nothing_behind_an_open_transaction_may_be_read_and_its_end_takes_an_off
         datetime.now(UTC) - timedelta(hours=1),
         datetime.now(UTC) + timedelta(hours=1),
     )
-    both.agree(*times)
+    both.agree(*times, stamped=False)
     first(commits=True)
-    both.agree(*times)
+    both.agree(*times, stamped=False)
+    both.agree_on_records(name, stamped=False)
     second(commits=False)
-    both.agree(*times)
+    both.agree(*times, stamped=False)
+    both.agree_on_records(name, stamped=False)
 
 
 def test_topics_grow_go_and_come_again_under_another_id(both):

@@ -65,12 +65,12 @@ def test_a_batch_without_counts_cannot_be_published(session, stream):
 
 def test_a_record_is_counted_once(session, stream):
     attempt = claim(session, plan(session, {stream: (0, 10)}))
-    staged = {"attempt_id": attempt.attempt_id, "stream_id": stream, **COUNT}
-    run(session, "stage_count", **staged)
-    run(session, "stage_count", **staged)
-    assert refused(session, "stage_count", **{**staged, "first_read": 9, "last_read": 12}) == "counted_once"
-    assert refused(session, "stage_count", **{**staged, "first_read": 20}) == "staged_count_check"
-    assert refused(session, "stage_count", **{**staged, "attempt_id": 77}) == "staged_count_attempt_id_fkey"
+    staged = {"attempt_id": attempt.attempt_id, "stream_ids": [stream], **{name: [n] for name, n in COUNT.items()}}
+    run(session, "stage_counts", **staged)
+    run(session, "stage_counts", **staged)
+    assert refused(session, "stage_counts", **{**staged, "first_read": [9], "last_read": [12]}) == "counted_once"
+    assert refused(session, "stage_counts", **{**staged, "first_read": [20]}) == "staged_count_check"
+    assert refused(session, "stage_counts", **{**staged, "attempt_id": 77}) == "staged_count_attempt_id_fkey"
 
 
 def test_a_hole_has_a_reason_and_a_name_and_lies_where_nobody_has_anything(session, stream):
@@ -106,11 +106,21 @@ def test_a_record_is_rejected_once(session, stream):
     moved = {"batch_id": attempt.batch_id, "attempt_id": attempt.attempt_id}
     assert run(session, "move_rejects", **moved) == 1
     assert refused(session, "move_rejects", **moved) == "reject_pkey"
-    redrive = plan(session, {stream: (0, 10)}, kind=BatchKind.REDRIVE)
-    asked = {"batch_id": redrive, "stream_ids": [stream, stream], "offsets": [3, 3]}
-    assert refused(session, "plan_redrive", **asked) == "redrive_pkey"
-    asked = {"batch_id": attempt.batch_id, "stream_ids": [77], "offsets": [3]}
-    assert refused(session, "plan_redrive", **asked) == "redrive_batch_id_stream_id_fkey"
+
+
+def test_a_reject_is_in_one_open_re_drive(session, stream):
+    attempt = claim(session, plan(session, {stream: (0, 10)}))
+    record(session, attempt, rejects=[(stream, 3, "decode", WHY, None, None, b"x", None)])
+    run(session, "move_rejects", batch_id=attempt.batch_id, attempt_id=attempt.attempt_id)
+    taking = [plan(session, {stream: (0, 10)}, kind=BatchKind.REDRIVE) for _ in range(2)]
+    asked = {"of_batch": None, "reason_like": None}
+    assert run(session, "plan_redrive", batch_ids=taking[:1], **asked | {"reason_like": "another"}) == 0
+    assert run(session, "plan_redrive", batch_ids=taking[:1], **asked | {"of_batch": taking[1]}) == 0
+    assert run(session, "plan_redrive", batch_ids=taking[:1], **asked) == 1
+    assert run(session, "plan_redrive", batch_ids=taking, **asked) == 0
+    assert run(session, "abandon_batch", batch_id=taking[0]) == 1
+    assert refused(session, "plan_redrive", batch_ids=taking[:1], **asked) == "redrive_pkey"
+    assert run(session, "plan_redrive", batch_ids=taking[1:], **asked) == 1
 
 
 def test_the_output_has_a_row_once_and_a_staging_table_may_be_gone(session, mirrored, stream):
@@ -119,7 +129,7 @@ def test_the_output_has_a_row_once_and_a_staging_table_may_be_gone(session, mirr
     staging = sink.create_staging(session, attempt)
     row = (stream, 3, (1, 0, "name", 1))
     assert sink.copy(staging, 1, [row, row]) == 2
-    with pytest.raises(Exception, match="table-refuses-rows") as caught, session.transaction():
+    with pytest.raises(Exception, match="refuses rows: duplicate key") as caught, session.transaction():
         sink.insert_output(attempt, staging, {1: 2})(session)
     assert caught.value.__cause__.diag.constraint_name == "output_pkey"
     sink.drop_staging(session, attempt)

@@ -153,11 +153,12 @@ def test_an_attempt_falls_silent_when_the_clock_is_moved_and_no_sooner(database,
 
 def test_a_number_is_never_given_again_and_a_seed_gives_the_same_attempts(watcher, session, attempt):
     batch = {"pipeline": PIPELINE, "kind": "live", "dag_id": "d", "run_id": "r", "supersedes": None, "reason": None}
+    batch |= {"n_batches": 1}
     watcher.raises(KilledError(), at="commit")
     with pytest.raises(KilledError), session.transaction():
-        session.rows("plan_batch", **batch)
+        session.rows("plan_batches", **batch)
     with session.transaction():
-        assert session.rows("plan_batch", **batch) == [{"batch_id": 3}]
+        assert session.rows("plan_batches", **batch) == [{"batch_id": 3}]
     again = MemoryLedger(MemoryDatabase(), actor="test")
     [stream] = start_streams(again, 1)
     assert claim(again, plan(again, {stream: (0, 10)})).attempt == attempt.attempt

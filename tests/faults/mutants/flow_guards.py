@@ -6,7 +6,7 @@ FLOW_MUTANTS = (
     Mutant(
         "open_batches_forgotten",
         "a plan begins with the batches that were left open",
-        (Edit("include/tideline/flow/planning.py", "return Plan(opened + new)", "return Plan(new)"),),
+        (Edit("include/tideline/flow/planning.py", "    return Plan(adopted + new,", "    return Plan(new,"),),
     ),
     Mutant(
         "asked_without_looking",
@@ -147,6 +147,93 @@ FLOW_MUTANTS = (
     Mutant(
         "adopted_beside_the_old",
         "who adopts a topic lets the streams of the old one retire",
-        (Edit("include/tideline/flow/deciding.py", "        _retire(ledger, old)\n", ""),),
+        (Edit("include/tideline/flow/adopting.py", "        _retire(ledger, old)\n", ""),),
+    ),
+)
+
+FLOW_TESTED_MUTANTS = (
+    Mutant(
+        "future_record_ends_a_run",
+        "a record that is ahead of the clock ends no run",
+        (
+            Edit(
+                "include/tideline/flow/edges.py",
+                "ends[number] = end if self._is_ahead(found) else min(found.offset, end)",
+                "ends[number] = min(found.offset, end)",
+            ),
+        ),
+        seen_by="tests/integration/test_odd_timestamps.py::test_hourly_runs_of_a_day_end_without_lag_and_have_loaded_each_record_once",
+    ),
+    Mutant(
+        "future_record_is_an_edge",
+        "a window looks behind a record that is ahead of the clock",
+        (
+            Edit(
+                "include/tideline/flow/edges.py",
+                "            if self._is_ahead(found) and found.offset < end:",
+                "            if False:",
+            ),
+        ),
+        seen_by="tests/integration/test_odd_timestamps.py::test_a_window_of_a_past_hour_ends_behind_a_record_that_is_ahead",
+    ),
+    Mutant(
+        "regrown_log_unseen",
+        "a log that was cut and has grown again is noticed",
+        (
+            Edit(
+                "include/tideline/flow/candidates.py",
+                "    replaced = cuts.replaced(broker, known, topics)\n",
+                "    replaced: dict[int, OffsetRange] = {}\n",
+            ),
+        ),
+        seen_by="tests/integration/test_losses.py::test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed",
+    ),
+    Mutant(
+        "retired_topic_back_unseen",
+        "a retired topic that is back is noticed",
+        (
+            Edit(
+                "include/tideline/domain/streams.py",
+                "            if topic is not None and not is_other(stream, topic):\n                sick",
+                "            if False:\n                sick",
+            ),
+            Edit("include/tideline/flow/adopting.py", "        _go_on(ledger, back)\n", ""),
+        ),
+        seen_by="tests/integration/test_losses.py::test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_it_is_adopted",
+    ),
+    Mutant(
+        "replays_adopted",
+        "a run for new records leaves replays to whoever asked for them",
+        (
+            Edit(
+                "include/tideline/flow/planning.py",
+                "adopted = [batch.batch_id for batch in opened if batch.for_heads]",
+                "adopted = [batch.batch_id for batch in opened]",
+            ),
+        ),
+        seen_by="tests/integration/test_adoption.py::test_somebodys_replay_holds_no_new_records_up",
+    ),
+    Mutant(
+        "grace_forgotten",
+        "a batch that was planned a moment ago is left to its run",
+        (
+            Edit(
+                "include/tideline/ledger/sql/queries/list_unclaimed.sql",
+                "state <> 'planned' OR planned_at < clock_timestamp() - make_interval(secs => %(grace_seconds)s)",
+                "state <> 'planned' OR %(grace_seconds)s > 0",
+            ),
+        ),
+        seen_by="tests/integration/test_latest_wins.py::test_runs_that_plan_before_the_last_one_has_begun_take_nothing_from_it",
+    ),
+    Mutant(
+        "announced_again",
+        "an event that is there is not announced once more",
+        (
+            Edit(
+                "include/tideline/flow/announcing.py",
+                "    seen = [batch for batch in waiting if batch.attempt in announced]",
+                "    announced, seen = set(), []",
+            ),
+        ),
     ),
 )

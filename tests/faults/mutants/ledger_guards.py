@@ -64,15 +64,9 @@ LEDGER_MUTANTS = (
         ),
     ),
     Mutant(
-        "heads_walk_once",
-        "heads walk until nothing moves any more",
-        (
-            Edit(
-                "include/tideline/ledger/heads.py",
-                '    while ledger.rows("pass_coverage", pipeline=pipeline):\n        pass\n',
-                '    ledger.rows("pass_coverage", pipeline=pipeline)\n',
-            ),
-        ),
+        "heads_stay",
+        "a walk moves the heads before it asks which batches they have passed",
+        (Edit("include/tideline/ledger/heads.py", '    ledger.rows("pass_coverage", pipeline=pipeline)\n', ""),),
     ),
     Mutant(
         "claim_in_any_state",
@@ -151,8 +145,8 @@ LEDGER_MUTANTS = (
         (
             Edit(
                 "spark_jobs/sinks/postgres_output.py",
-                "        if attempt.kind is BatchKind.REPLAY:\n",
-                "        if False:\n",
+                "    if staged.attempt.kind is BatchKind.REPLAY:\n",
+                "    if False:\n",
             ),
         ),
     ),
@@ -188,11 +182,18 @@ LEDGER_MUTANTS = (
                 "        raise\n",
             ),
         ),
+        first_seed=309,
     ),
     Mutant(
-        "redriven_uncounted",
-        "a re-drive asks whether its rejects are still there",
-        (Edit("include/tideline/ledger/publishing.py", "    if left != staged:", "    if False:"),),
+        "redriven_uncompared",
+        "a re-drive compares which rejects it has read with which are there",
+        (
+            Edit(
+                "include/tideline/ledger/redriving.py",
+                'if found["n_gone"] or found["n_unread"] or found["n_undecoded"]:',
+                "if False:",
+            ),
+        ),
     ),
     Mutant(
         "redrive_covers",
@@ -211,8 +212,8 @@ LEDGER_MUTANTS = (
         (
             Edit(
                 "include/tideline/ledger/decisions.py",
-                '        if batch["silent_seconds"] <= STALE_AFTER_SECONDS:',
-                "        if False:",
+                '        elif batch["silent_seconds"] <= STALE_AFTER_SECONDS:',
+                "        elif False:",
             ),
         ),
     ),

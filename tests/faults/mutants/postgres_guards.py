@@ -2,7 +2,10 @@
 one.
 """
 
+from faults.mutants.announcing_guards import ANNOUNCING_MUTANTS
+from faults.mutants.identity_guards import IDENTITY_MUTANTS
 from faults.mutants.mutant import Edit, Mutant
+from faults.mutants.release_guards import RELEASE_MUTANTS
 
 _QUERIES = "include/tideline/ledger/sql/queries"
 _MIGRATIONS = "include/tideline/ledger/sql/migrations"
@@ -54,10 +57,12 @@ POSTGRES_MUTANTS = (
         (
             Edit(
                 f"{_QUERIES}/pass_coverage.sql",
-                "int8range(locked.next_offset, locked.next_offset, '[]')",
-                "int8range(locked.next_offset, NULL)",
+                "int8range(walk.next_offset, walk.next_offset, '[]')",
+                "int8range(walk.next_offset, NULL)",
             ),
-            Edit(f"{_MIGRATIONS}/0004_moves.sql", "IF NEW.next_offset > OLD.next_offset THEN", "IF false THEN"),
+            Edit(
+                f"{_MIGRATIONS}/0008_hostile_brokers.sql", "IF NEW.next_offset > OLD.next_offset THEN", "IF false THEN"
+            ),
         ),
         first_seed=3,
     ),
@@ -76,7 +81,7 @@ POSTGRES_MUTANTS = (
         (
             Edit(f"{_SINK}/count_staged.sql", "WHERE tideline_task = ANY (%(tasks)s)\n", ""),
             Edit(f"{_SINK}/insert_staged.sql", "WHERE s.tideline_task = ANY (%(tasks)s);", ";"),
-            Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(tasks.values()):", "if False:"),
+            Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
         ),
         first_seed=3,
     ),
@@ -151,8 +156,11 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "other_incarnation_replaced",
-        "a replay deletes rows of its own topic only, and not of one that had the name before",
-        (Edit(f"{_SINK}/delete_replaced.sql", "t.kafka_topic_id = r.topic_id AND ", ""),),
+        "a replay deletes rows of its own topic only, and not of one that had the name before (nor of other batches than had its offsets)",
+        (
+            Edit(f"{_SINK}/delete_replaced.sql", "t.kafka_topic_id = r.topic_id AND ", ""),
+            Edit(f"{_SINK}/delete_replaced.sql", "  AND t.tideline_batch IN (SELECT batch_id FROM ours);", ";"),
+        ),
         first_seed=165,
     ),
     Mutant(
@@ -172,9 +180,76 @@ POSTGRES_MUTANTS = (
 """Seen by schedules of real processes."""
 
 TESTED_MUTANTS = (
+    *ANNOUNCING_MUTANTS,
+    Mutant(
+        "rows_of_others_replaced",
+        "a replay deletes rows of its own pipeline only",
+        (Edit(f"{_SINK}/delete_replaced.sql", "  AND t.tideline_batch IN (SELECT batch_id FROM ours);", ";"),),
+        seen_by="tests/faults/memory/test_claims.py",
+    ),
+    Mutant(
+        "table_unclaimed",
+        "a plan asks who has its table",
+        (
+            Edit(
+                "include/tideline/flow/planning.py",
+                "    output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)\n",
+                "",
+            ),
+        ),
+        seen_by="tests/faults/memory/test_claims.py",
+    ),
+    Mutant(
+        "heads_walk_once",
+        "heads walk until nothing moves any more",
+        (
+            Edit(
+                f"{_QUERIES}/pass_coverage.sql",
+                "    FROM walk, LATERAL",
+                "    FROM walk JOIN tideline.stream USING (stream_id, next_offset), LATERAL",
+            ),
+        ),
+        seen_by="tests/integration/test_heads.py",
+    ),
+    Mutant(
+        "counts_of_a_task",
+        "what is counted for a range does not depend on which others its task has read",
+        (
+            Edit(
+                "spark_jobs/recording.py",
+                'count = self._counts.setdefault(stream_id, {**counted, "n_read": 0',
+                'count = self._counts.setdefault(min(self._counts, default=stream_id), {**counted, "n_read": 0',
+            ),
+        ),
+        seen_by="tests/integration/test_recording.py",
+    ),
+    Mutant(
+        "sifted_rows_unproven",
+        "rows that break a law are refused in the table's own words, and are not said to be staged",
+        (
+            Edit(
+                "spark_jobs/copying.py",
+                "return _Taken(len(rows) - len(refused), refused)",
+                "return _Taken(len(rows), refused)",
+            ),
+        ),
+        seen_by="tests/integration/test_copying.py",
+    ),
+    Mutant(
+        "tasks_wait_for_ever",
+        "the connections of tasks end waits as the ledger's do",
+        (
+            Edit(
+                "spark_jobs/copying.py",
+                "adbc.connect(conninfo(ledger_url), autocommit=True)",
+                "adbc.connect(ledger_url, autocommit=True)",
+            ),
+        ),
+        seen_by="tests/integration/test_copying.py",
+    ),
     Mutant(
         "walks_do_not_wait",
-        "two walks of the heads take turns",
+        "a walk locks all heads in the order of their ids, before it moves one",
         (Edit(f"{_QUERIES}/pass_coverage.sql", " FOR NO KEY UPDATE", ""),),
         seen_by="tests/integration/test_heads.py",
     ),
@@ -182,7 +257,7 @@ TESTED_MUTANTS = (
         "lost_staging_unseen",
         "staged rows that a crash of the server has emptied are missed (the sum over the tasks, with the counts)",
         (
-            Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(tasks.values()):", "if False:"),
+            Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
             Edit(
                 f"{_MIGRATIONS}/0001_ledger.sql", "CHECK (n_read = n_written + n_rejected + n_filtered)", "CHECK (true)"
             ),
@@ -213,6 +288,30 @@ TESTED_MUTANTS = (
         seen_by="tests/integration/test_replay_races.py",
     ),
     Mutant(
+        "refused_rows_fail_the_batch",
+        "records of which the table refuses a row are found and rejected, and the others are published",
+        (
+            Edit(
+                "spark_jobs/publishing.py",
+                "        except RowsRefusedError as error:\n",
+                "        except RowsRefusedError as error:\n            raise\n",
+            ),
+        ),
+        seen_by="tests/faults/memory/test_refused_rows.py",
+    ),
+    Mutant(
+        "first_bad_batch_ends_the_run",
+        "a batch that fails for a reason of its own does not keep the others from being written",
+        (
+            Edit(
+                "spark_jobs/each_batch.py",
+                "        except TidelineError as error:\n",
+                "        except TidelineError as error:\n            raise\n",
+            ),
+        ),
+        seen_by="tests/unit/test_each_batch.py",
+    ),
+    Mutant(
         "owners_looked_at_once",
         "a replay looks again at who owns its offsets once it has their locks",
         (
@@ -225,5 +324,7 @@ TESTED_MUTANTS = (
         ),
         seen_by="tests/integration/test_replay_races.py",
     ),
+    *IDENTITY_MUTANTS,
+    *RELEASE_MUTANTS,
 )
 """Seen too seldom by schedules: each by a test of its own that leads up to the moment in which it matters."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from faults.mutants.flow_guards import FLOW_MUTANTS
+from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS, TESTED_MUTANTS
@@ -15,4 +15,7 @@ def written(mutants: Iterable[Mutant]) -> str:
 
 
 if __name__ == "__main__":
-    print(*map(written, ((*LEDGER_MUTANTS, *FLOW_MUTANTS), POSTGRES_MUTANTS, TESTED_MUTANTS)), sep="\n\n")
+    print(
+        *map(written, ((*LEDGER_MUTANTS, *FLOW_MUTANTS), POSTGRES_MUTANTS, (*TESTED_MUTANTS, *FLOW_TESTED_MUTANTS))),
+        sep="\n\n",
+    )

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 import pytest
 
 from faults.drawing import CROWDED_EVERY
-from faults.mutants.flow_guards import FLOW_MUTANTS
+from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant, grow
 from faults.mutants.playing import Verdict, simulated, with_processes
@@ -19,15 +19,23 @@ from faults.mutants.table import written
 from tideline.settings import PROJECT
 
 SIMULATED = (*LEDGER_MUTANTS, *FLOW_MUTANTS)
+TESTED = (*TESTED_MUTANTS, *FLOW_TESTED_MUTANTS)
 ENOUGH = 50
 """Schedules."""
+LIBRARIES = (
+    "adbc_driver_postgresql.dbapi", "confluent_kafka.admin", "croniter", "greenlet", "orjson", "psutil", "psycopg2.extras", "psycopg2.sql",
+    "pyarrow.compute", "pyarrow.json", "pydantic.main", "pydantic._internal._generate_schema", "pydantic.json_schema",
+    "pyspark.sql.datasource", "pytest", "ruamel.yaml", "unittest.mock",
+)  # fmt: skip
+"""What takes most of the time to import, and is the same for each copy of the product: processes are forked from one that has it."""
 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory, side_by_side) -> Iterable[Mapping[str | None, Future[Verdict]]]:
     """What comes of each mutant, and of the product as it is, each in a process of its own."""
     folder = tmp_path_factory.mktemp("mutants")
-    new = multiprocessing.get_context("spawn")
+    new = multiprocessing.get_context("forkserver")
+    new.set_forkserver_preload(list(LIBRARIES))
     with ProcessPoolExecutor(side_by_side, mp_context=new, max_tasks_per_child=1) as pool:
 
         def played(mutant: Mutant | None, play: Callable[..., Verdict]) -> Future[Verdict]:
@@ -52,10 +60,11 @@ def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(verdicts, mutant)
     assert verdicts[mutant.name].result().found, f"{mutant.guard}: it does not, and nothing was found"
 
 
-@pytest.mark.parametrize("mutant", TESTED_MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", TESTED, ids=lambda mutant: mutant.name)
 def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(mutant, tmp_path):
     tree = grow(PROJECT, mutant, tmp_path / "tree")
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", mutant.seen_by]
+    # Without -P the folder in which it runs comes first, and with it the Spark job as it is.
+    tests = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", mutant.seen_by]
     environment = os.environ | {"PYTHONPATH": f"{tree / 'include'}{os.pathsep}{tree}", "PYTEST_ADDOPTS": ""}
     ended = subprocess.run(tests, env=environment, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout + ended.stderr
@@ -64,7 +73,7 @@ def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(mutant, tmp_path
 
 def test_the_docs_name_the_guards_that_are_tried():
     text = (PROJECT / "docs" / "reliability.md").read_text(encoding="utf-8")
-    for mutants in (SIMULATED, POSTGRES_MUTANTS, TESTED_MUTANTS):
+    for mutants in (SIMULATED, POSTGRES_MUTANTS, TESTED):
         assert written(mutants) in text, (
             "a table of mutants in docs/reliability.md is another one: see faults/mutants/table.py"
         )

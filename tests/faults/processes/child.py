@@ -7,19 +7,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from multiprocessing.connection import Connection
 from typing import Any
+from uuid import UUID
 
 from faults.moves import Task, actor, is_lasting, perform
 from faults.processes import kept_sessions, watching
 from faults.processes.gate import Ended, Gate, Kind, Step
 from faults.processes.spark import Again, Spark
 from spark_jobs import heartbeat, reading, write_batches
-from tideline.domain.facts import TopicFacts
+from tideline import flow
+from tideline.domain.facts import FoundOffset, RecordFacts, TopicFacts
 from tideline.errors import FatalError, TidelineError
 from tideline.flow import writing
-from tideline.ledger import connection, decisions, keeping
+from tideline.ledger import decisions, keeping, sessions
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
+from tideline.ledger.publications import Announcer
 from tideline.pipelines import Pipeline
 
 
@@ -70,8 +73,13 @@ class RemoteBroker:
     def missing(self, found: Iterable[TopicFacts], known: Iterable[str] = ()) -> dict[str, FatalError]:
         return self._ask("missing", list(found), list(known))
 
-    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, int]:
+    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, FoundOffset]:
         return self._ask("offsets_at", topic, list(partitions), when)
+
+    def records_from(
+        self, starts: Mapping[tuple[str, int], int], count: int
+    ) -> dict[tuple[str, int], list[RecordFacts]]:
+        return self._ask("records_from", dict(starts), count)
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         self._ask("commit_heads", group, dict(heads))
@@ -91,6 +99,22 @@ class Here:
     def write(self, batch_ids: Sequence[int], writer: Writer) -> None:
         """As the Spark job does."""
         write_batches.write_all(self.ledger, self.pipeline, batch_ids, writer)
+
+    def announce(self, announcer: Announcer) -> None:
+        """As the task does, with an Airflow that knows of no event and of no other task that runs."""
+        if self.ledger.connection.closed:
+            self.ledger.reconnect()
+        flow.announce(self.ledger, self.pipeline.name, announcer, NoEvents())
+
+
+class NoEvents:
+    """See `tideline.flow.announcing.AssetEvents`."""
+
+    def may_succeed(self, announcer: Announcer) -> bool:
+        return False
+
+    def announced(self, since: datetime) -> set[UUID]:
+        return set()
 
 
 def run(errand: Errand, pipe: Connection) -> None:
@@ -120,7 +144,7 @@ def _done(errand: Errand, gate: Gate) -> Ended:
     os.environ["TIDELINE_LEDGER_URL"] = errand.url
     write_batches.session = lambda _: spark
     write_batches.Broker = lambda _: broker
-    reading.read = Spark.kafka
+    reading.load = Spark.kafka
     batch_ids = None
     try:
         for task in errand.tasks:
@@ -145,7 +169,7 @@ def _do(task: Task | Migrate, errand: Errand, broker: RemoteBroker) -> list[int]
 
 
 def _set(timing: Timing) -> None:
-    connection._SESSION |= {
+    sessions.SESSION |= {
         "lock_timeout": timing.lock_ms,
         "idle_in_transaction_session_timeout": timing.idle_ms,
     }

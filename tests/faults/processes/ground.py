@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import psycopg2
 from psycopg2.extensions import make_dsn, parse_dsn
@@ -18,9 +17,9 @@ from faults.checker.reading import snapshot
 from faults.processes.declaring import declared
 from faults.processes.process import Stagehand
 from faults.processes.zygote import Zygote
-from tideline.ledger import migrate as migrating
 from tideline.ledger.connection import Ledger
-from tideline.ledger.migrate import migrate, migrations
+from tideline.ledger.migrate import migrate
+from tideline.ledger.versions import migrations
 from tideline.local.postgres import Postgres
 from tideline.pipelines import Pipeline
 
@@ -86,12 +85,8 @@ class Ground:
         self.query(f"CREATE DATABASE {name} TEMPLATE {template}", url=admin)
         try:
             if migrated:
-                some = dict(islice(migrations().items(), migrated))
-                with (
-                    patch.object(migrating, "migrations", lambda: some),
-                    Ledger(self.server.url(name), actor="harness") as ledger,
-                ):
-                    migrate(ledger)
+                with Ledger(self.server.url(name), actor="harness") as ledger:
+                    migrate(ledger, dict(islice(migrations().items(), migrated)))
             yield name
         finally:
             for sessions in (self._sessions, self._snapshots):

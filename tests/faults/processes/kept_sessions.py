@@ -41,6 +41,9 @@ def install() -> None:
         if url not in _idle_adbc:
             _idle_adbc[url] = connect_adbc(url, **options)
             _idle_adbc[url].close = lambda: None
+        else:
+            with _idle_adbc[url].cursor() as cursor:
+                cursor.execute("DISCARD TEMP")  # as if it were new
         return _idle_adbc[url]
 
     psycopg2.connect = kept

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from itertools import count, islice
+from itertools import chain, count, islice, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -56,8 +56,13 @@ class Spark:
 
     @property
     def sparkContext(self) -> "Spark":  # noqa: N802 - Spark's name
-        """It knows one method."""
+        """It knows one method, and how many tasks it would run side by side."""
         return self
+
+    @property
+    def defaultParallelism(self) -> int:  # noqa: N802 - Spark's name
+        """As small as it gets: then tasks share as many ranges as they may."""
+        return 1
 
     def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
         """From the heart's thread: a newer attempt has the batch."""
@@ -69,7 +74,7 @@ class Spark:
         return Frame(self, [partial(_number, number) for number in range(start, end)])
 
     def kafka(self, options: Mapping[str, str]) -> "Frame":
-        """In place of `reading.read`: what the log holds when the tasks run, found by name and offset as Kafka's consumer does."""
+        """In place of `reading.load`: what the log holds when the tasks run, found by name and offset as Kafka's consumer does."""
         starts, ends = json.loads(options["startingOffsets"]), json.loads(options["endingOffsets"])
         size = int(options["maxRecordsPerPartition"])
         parts: list[Read] = []
@@ -87,6 +92,22 @@ class Spark:
         found = records.records(incarnation, partition, start, end)
         while part := list(islice(found, _ROWS_AT_ONCE)):
             yield _batch(topic, partition, part)
+
+
+def _in_turn(parts: list[Read]) -> Batches:
+    return _rebatched(chain.from_iterable(part() for part in parts))
+
+
+def _rebatched(batches: Batches) -> Batches:
+    """Rows of several partitions in one batch, as Spark's Arrow batches have them."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= _ROWS_AT_ONCE:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def _number(number: int) -> Batches:
@@ -134,9 +155,25 @@ class Frame:
     parts: list[Read]
     functions: tuple[Callable[[Batches], Batches], ...] = ()
 
+    @property
+    def sparkSession(self) -> Spark:  # noqa: N802 - Spark's name
+        """Its session."""
+        return self.spark
+
     def mapInArrow(self, function: Callable[[Batches], Batches], schema: object) -> "Frame":  # noqa: N802
         """One more step of the same tasks."""
         return Frame(self.spark, self.parts, (*self.functions, function))
+
+    def coalesce(self, tasks: int) -> "Frame":
+        """Fewer tasks, each of which reads several partitions one after the other, cut as Spark does where no place is preferred."""
+        size = len(self.parts)
+        bounds = [number * size // tasks for number in range(min(tasks, size) + 1)]
+        groups = [self.parts[low:high] for low, high in pairwise(bounds)]
+        return Frame(self.spark, [partial(_in_turn, group) for group in groups])
+
+    def union(self, other: "Frame") -> "Frame":
+        """The tasks of both."""
+        return Frame(self.spark, [*self.parts, *other.parts])
 
     def collect(self) -> list[dict[str, Any]]:
         """Run the tasks; the rows of those that won."""

@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 
 from faults.drawing import Beginning
-from faults.moves import Task
+from faults.moves import PIPELINE, Task
 from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
 from faults.processes.acting import ActingProcess
 from faults.processes.ground import Ground
@@ -71,6 +71,10 @@ class LiveStage:
         self.processes.append(process)
         return process
 
+    def pipelines(self) -> Sequence[str]:
+        """See `faults.playing.Stage`: here only one."""
+        return (PIPELINE,)
+
     def happen(self, operation: Operation) -> None:
         """See `faults.playing.Stage`."""
         match operation:
@@ -115,6 +119,11 @@ class LiveStage:
         """See `faults.healing.Healable`."""
         failed = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'failed' ORDER BY 1"
         return [row[0] for row in self._ask(failed)]
+
+    def asked_for(self) -> Sequence[tuple[str, int]]:
+        """See `faults.healing.Healable`."""
+        asked = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state IN ('planned', 'writing', 'failed') AND kind <> 'live' ORDER BY 1"
+        return [(PIPELINE, batch_id) for (batch_id,) in self._ask(asked)]
 
     def has_stopped(self) -> bool:
         """See `faults.healing.Healable`."""

@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from itertools import islice
+from itertools import groupby, islice
 
 import pytest
 
 from faults.processes import table
 from faults.processes.matrix import outcomes, recorded
 from faults.processes.points import points
+from faults.processes.striking import Fault
 from faults.processes.verbs import VERBS
+from faults.share import COMMIT, SOAK
 from tideline.settings import PROJECT
 
 CASES = list(table.cases(table.shown()))
@@ -25,8 +27,24 @@ AT_ONCE = 8
 HERE = "tests/faults/processes/test_failpoints.py"
 
 
+def sample(first_seed, faults):
+    """Each step with so many of its faults: which ones follows from the seed, so that the commits one after the other meet all of them."""
+    for number, (_, group) in enumerate(groupby(CASES, key=lambda case: (case.verb, case.step))):
+        of_step = list(group)
+        turn = (first_seed + number) % len(of_step)
+        yield from (of_step[turn:] + of_step[:turn])[:faults]
+
+
+def pytest_generate_tests(metafunc):
+    if "case" in metafunc.fixturenames:
+        config = metafunc.config
+        share = SOAK if config.getoption("--soak") else COMMIT
+        cases = list(sample(config.getoption("--first-seed"), share.faults_of_a_step))
+        metafunc.parametrize("case", cases, ids=lambda case: case.name)
+
+
 @pytest.fixture(scope="module")
-def struck(workers, request, share, tally):
+def struck(workers, request, share, first_seed, tally):
     """By case, what comes of it: of all that are to be run, each in its turn."""
     begun = time.monotonic()
     ours = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
@@ -42,7 +60,13 @@ def struck(workers, request, share, tally):
             future = workers.submit(outcomes, part, share.failpoint_rounds)
             found |= {case: (future, number) for number, case in enumerate(part)}
     yield found
-    tally("failpoints", cases=len(found), rounds=share.failpoint_rounds, seconds=time.monotonic() - begun)
+    tally(
+        "failpoints",
+        first_seed=first_seed,
+        cases=len(found),
+        rounds=share.failpoint_rounds,
+        seconds=time.monotonic() - begun,
+    )
 
 
 def test_every_step_of_every_verb_stands_in_the_table(workers):
@@ -57,11 +81,20 @@ def test_there_are_enough_steps():
     assert len({(case.verb, case.step) for case in CASES}) >= 100
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_whatever_happens_before_a_step_ends_right(struck, case):
+def test_every_commit_strikes_at_each_step_and_a_few_commits_meet_it_with_each_fault():
+    steps = {(case.verb, case.step) for case in CASES}
+    commits = [list(sample(seed, COMMIT.faults_of_a_step)) for seed in range(12)]  # 2, 4 and 6 faults of a step
+    assert [{(case.verb, case.step) for case in commit} for commit in commits] == [steps] * 12
+    assert {case for commit in commits for case in commit} == set(CASES)
+    assert set(sample(0, SOAK.faults_of_a_step)) == set(CASES)
+    assert {case.fault for case in commits[0]} == set(Fault)
+
+
+def test_whatever_happens_before_a_step_ends_right(struck, first_seed, case):
     future, number = struck[case]
     if wrong := future.result()[number]:
-        pytest.fail(f"{case.name}: {wrong}\n    pytest {HERE} -k {case.name}", pytrace=False)
+        again = f"pytest {HERE} -k {case.name} --first-seed {first_seed}"
+        pytest.fail(f"{case.name}: {wrong}\n    {again}", pytrace=False)
 
 
 def test_no_shipped_file_knows_of_failpoints():

@@ -15,7 +15,6 @@ from tideline.domain.states import BatchKind
 
 AT_ONCE = 10
 """Schedules that a worker is given at a time."""
-REPLAYS = 20
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +47,13 @@ def test_commits_whose_outcome_nobody_knows_are_resolved_right(total, share):
 
 
 def test_replays_of_what_is_published_change_nothing_that_readers_see(total, share):
-    assert total.replays_unchanged >= REPLAYS * share.processes // 200
+    assert total.replays_unchanged >= share.processes // 20  # a fifth of them end with one, where there is a batch
 
 
 def test_all_that_can_happen_has_happened(total):
     """So that the schedules cannot do nothing without anybody noticing."""
-    seldom = {strike: total.strikes[strike] for strike in Strike if total.strikes[strike] < 10}
+    floor = total.schedules // 20  # several times as many are usual
+    seldom = {strike: total.strikes[strike] for strike in Strike if total.strikes[strike] < floor}
     unpublished = {kind: total.published[kind] for kind in BatchKind if not total.published[kind]}
     assert (seldom, unpublished) == ({}, {})
     assert min(total.refused, total.operations["CrashServer"], total.tasks["Write killed"]) > 0

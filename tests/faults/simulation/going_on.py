@@ -20,5 +20,20 @@ def held_up(world: World) -> list[str]:
 
 
 def _waits_for_a_person(database: MemoryDatabase, batch_id: int) -> bool:
-    attempt = database.attempts.get(database.batches[batch_id].attempt)
+    """Nobody's replay or re-drive holds new records up."""
+    batch = database.batches[batch_id]
+    attempt = database.attempts.get(batch.attempt) if batch.kind in {"live", "backfill"} else None
     return attempt is not None and _FOR_A_PERSON in (attempt.problem or "")
+
+
+def unnoticed(world: World) -> list[str]:
+    """Active streams whose newest records were lost and replaced by others: what was read of them before is not what Kafka holds.
+
+    Where retention has deleted all that lies before that head, Kafka says nothing about it any more.
+    """
+    return [
+        f"{stream} was cut to offset {cut.end} while the head was {cut.head}, and it has gone on"
+        for stream_id, cut in world.losses.unnoticed.items()
+        for stream in [world.database.streams[stream_id]]
+        if stream.state == "active" and world.kafka.start(stream) < cut.head
+    ]

@@ -4,10 +4,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+from faults import records
 from faults.checker.facts import Stream
 from faults.memory import Cluster, Log, Topic
 from faults.moves import TOPIC
-from faults.operations import AddPartitions, Arrive, CreateAgain, CutLog, DeleteTopic, Operation, Retain, SwapCluster
+from faults.operations import (
+    AddPartitions,
+    Arrive,
+    CreateAgain,
+    CutLog,
+    DeleteTopic,
+    Operation,
+    Overwrite,
+    Retain,
+    SwapCluster,
+)
 
 MOST_PARTITIONS = 4
 _OTHER = "another cluster"
@@ -33,6 +44,8 @@ class SimulatedKafka:
         """The cluster that is not at the declared address."""
         self._reached: dict[tuple[UUID, int], int] = {}
         """Where logs ended before they were cut."""
+        self.cuts: list[tuple[UUID, int, int]] = []
+        """Topic id and partition of each log that was cut, and the offset at which it ended then."""
         self._create(ends)
 
     @property
@@ -43,6 +56,7 @@ class SimulatedKafka:
         self._incarnation += 1
         self.cluster.create(TOPIC, *ends, topic_id=UUID(int=self._incarnation))
         self.partitions = len(ends)
+        self._stamp()
 
     def happen(self, operation: Operation) -> None:
         """One thing; nothing where there is no topic that it could happen to."""
@@ -54,6 +68,14 @@ class SimulatedKafka:
                 self._swap()
         elif self._topic is not None:
             self._happen(self._topic, operation)
+        self._stamp()
+
+    def _stamp(self) -> None:
+        """Let records say that they were written when `records` says it."""
+        if self._topic is not None and self._incarnation >= records.ODD_CLOCKS:
+            incarnation = records.incarnation_of(self._topic.topic_id)
+            for number, log in enumerate(self._topic.logs):
+                log.timestamps[:] = [records.timestamp_ms(incarnation, number, offset) for offset in range(log.end)]
 
     @property
     def is_swapped(self) -> bool:
@@ -75,16 +97,24 @@ class SimulatedKafka:
                 log = self._log(topic, operation.partition)
                 log.delete_before(log.start + operation.count)
             case CutLog():
+                self._cut(topic, operation.partition % len(topic.logs), operation.count)
+            case Overwrite():
                 number = operation.partition % len(topic.logs)
-                log = topic.logs[number]
-                self._reached[topic.topic_id, number] = max(log.end, self._reached.get((topic.topic_id, number), 0))
-                log.cut(log.end - operation.count)
+                self._cut(topic, number, operation.count)
+                topic.logs[number].append(operation.count + operation.more)
             case AddPartitions():
                 for _ in range(min(operation.count, MOST_PARTITIONS - len(topic.logs))):
                     topic.logs.append(Log(operation.records))
                 self.partitions = len(topic.logs)
             case DeleteTopic():
                 self.cluster.delete(TOPIC)
+
+    def _cut(self, topic: Topic, number: int, count: int) -> None:
+        log = topic.logs[number]
+        place = topic.topic_id, number
+        self._reached[place] = max(log.end, self._reached.get(place, 0))
+        log.cut(log.end - count)
+        self.cuts.append((*place, log.end))
 
     def swap_back(self) -> None:
         """The first cluster answers again. Whoever has read from the other one must not publish now: nobody could tell."""
@@ -99,6 +129,7 @@ class SimulatedKafka:
         for number, log in enumerate(self._topic.logs):
             reached = self._reached.get((self._topic.topic_id, number), 0)
             log.append(max(1, reached - log.end + 1))
+        self._stamp()
 
     def end(self, stream: Stream) -> int:
         """Where what may be read of a stream ends; 0 where it is history."""
@@ -106,6 +137,13 @@ class SimulatedKafka:
         if topic is None or topic.topic_id != stream.topic_id or stream.partition >= len(topic.logs):
             return 0
         return topic.logs[stream.partition].stable_end
+
+    def start(self, stream: Stream) -> int:
+        """Where what can be read of a stream begins; 0 where it is history."""
+        topic = self._topic
+        if topic is None or topic.topic_id != stream.topic_id or stream.partition >= len(topic.logs):
+            return 0
+        return topic.logs[stream.partition].start
 
     @staticmethod
     def _log(topic: Topic, partition: int) -> Log:

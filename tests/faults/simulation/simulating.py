@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faults import records
 from faults.checker import violations
@@ -11,10 +11,10 @@ from faults.drawing import Schedule
 from faults.healing import JammedError, decide, end_faults, load_alone
 from faults.memory import found
 from faults.playing import Play
-from faults.simulation.going_on import held_up
+from faults.simulation.going_on import held_up, unnoticed
 from faults.simulation.kafka import SimulatedKafka
 from faults.simulation.tally import Tally
-from faults.simulation.world import PIPELINE, TABLE, World
+from faults.simulation.world import TABLE, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,9 @@ class Problem:
 class SimulatedTruth:
     """What the simulated Kafka held: a function of the coordinates."""
 
-    def __init__(self, kafka: SimulatedKafka, *, corrected: bool) -> None:
+    def __init__(self, kafka: SimulatedKafka, *, corrected: bool, share: records.Share = records.WHOLE) -> None:
         self._corrected = corrected
+        self._share = share
         self.end = kafka.end
 
     def records(self, stream: Stream, start: int, end: int) -> Iterator[Record]:
@@ -40,13 +41,15 @@ class SimulatedTruth:
 
     def expected(self, stream: Stream, record: Record) -> Expected:
         incarnation = records.incarnation_of(stream.topic_id)
-        return records.expected(incarnation, stream.partition, record.offset, corrected=self._corrected)
+        place = incarnation, stream.partition, record.offset
+        return records.expected(*place, corrected=self._corrected, share=self._share)
 
 
 def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
     """Play it; what was found wrong."""
     world = World(schedule.beginning, tally)
     play = Play(world)
+    world.airflow.runs = play.runs
     with world.led_in():
         try:
             for operation in schedule.operations:
@@ -55,7 +58,7 @@ def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
                     return problems
             end_faults(play)
             tally.rounds += load_alone(play)
-            if problems := _so_far(world) or [Problem("held up", text) for text in held_up(world)]:
+            if problems := _so_far(world) or _going_on(world):
                 return problems
             tally.rounds += decide(play, world)
             return _so_far(world) or _in_the_end(world)
@@ -68,6 +71,11 @@ def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
                 process.kill()
 
 
+def _going_on(world: World) -> list[Problem]:
+    held = [Problem("held up", text) for text in held_up(world)]
+    return held + [Problem("unnoticed", text) for text in unnoticed(world)]
+
+
 def _so_far(world: World) -> list[Problem]:
     unexpected = [
         Problem(f"unexpected {type(error).__name__}", "".join(traceback.format_exception(error)))
@@ -77,8 +85,12 @@ def _so_far(world: World) -> list[Problem]:
 
 
 def _in_the_end(world: World) -> list[Problem]:
-    truth = SimulatedTruth(world.kafka, corrected=not world.spark.refuses)
-    seen = violations(
-        found(world.database, PIPELINE, TABLE), truth, quiet=True, pruned=world.pipeline.upkeep.events_days is not None
-    )
-    return [Problem(violation.law, str(violation)) for violation in seen]
+    names = world.pipelines()
+    problems = []
+    world.announce_the_rest()
+    for number, pipeline in enumerate(world.declared.values()):
+        truth = SimulatedTruth(world.kafka, corrected=not world.spark.refuses, share=(number, len(names)))
+        there = replace(found(world.database, pipeline.name, TABLE), asset_events=world.asset_events(pipeline.name))
+        pruned = pipeline.upkeep.events_days is not None
+        problems += [Problem(seen.law, str(seen)) for seen in violations(there, truth, quiet=True, pruned=pruned)]
+    return problems

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
@@ -17,8 +17,8 @@ from faults import records
 from faults.checker.facts import Record
 from faults.memory import Cluster, MemoryLedger, MemorySink, record
 from faults.simulation.actors import SPARK, Scheduler
-from spark_jobs import write_batches
-from tideline import flow
+from spark_jobs import publishing, stored, write_batches
+from spark_jobs.sinks.postgres_refusals import Refused
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.ledger.attempts import Attempt, Range
@@ -39,7 +39,14 @@ class SimulatedSpark:
     """The executors of all jobs, and what of the driver knows them."""
 
     def __init__(
-        self, scheduler: Scheduler, cluster: Cluster, sink: MemorySink, broken: list[str], *, frame: bool
+        self,
+        scheduler: Scheduler,
+        cluster: Cluster,
+        sink: MemorySink,
+        broken: list[str],
+        pipelines: Sequence[str],
+        *,
+        frame: bool,
     ) -> None:
         self.refuses = True
         """Whether transform.py still refuses a name."""
@@ -47,24 +54,54 @@ class SimulatedSpark:
         """Most offsets that one task reads."""
         self._broken = broken
         self._frame = frame
+        self._shares = {name: (number, len(pipelines)) for number, name in enumerate(pipelines)}
+        """Each pipeline's transform filters out what is another one's."""
         self._scheduler = scheduler
         self._cluster = cluster
         self._sink = sink
         self._tasks = 0
 
-    def write(self, ledger: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt) -> None:
+    def prepared(self, _: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt, raw: Any) -> SimpleNamespace:
+        """Instead of `preparing.prepared`."""
+        return SimpleNamespace(broker=broker, pipeline=pipeline, attempt=attempt, raw=raw)
+
+    def session(self, _: str) -> SimpleNamespace:
+        """Instead of `session.session`."""
+        return SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self._scheduler.running.cancel))
+
+    def write(self, ledger: MemoryLedger, loading: SimpleNamespace) -> None:
         """Instead of `write_batches._write`, and step by step the same."""
+        broker, pipeline, attempt = loading.broker, loading.pipeline, loading.attempt
         refuses = self.refuses  # transform.py is loaded when the job begins
         staging = self._sink.create_staging(ledger, attempt)
-        driver = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self._scheduler.running.cancel))
-        with write_batches._superseded_ends(driver, ledger, attempt):
-            slices = self._slices(ledger, attempt)
+        slices = self._slices(ledger, attempt)
+        with _of_executors():
+            tasks = [self._task(attempt, staging, *part, refuses=refuses) for part in slices]
+        staged = self._sink.staged(attempt, staging, dict(tasks))
+
+        def reject(refused: Sequence[Refused]) -> int:
             with _of_executors():
-                tasks = [self._task(attempt, staging, *part, refuses=refuses) for part in slices]
-            insert = self._sink.insert_output(attempt, staging, dict(tasks))
-            with self._replayed(attempt):
-                flow.publish(ledger, broker, pipeline, attempt, insert, filtered_by_difference=self._frame)
+                return self._reject_again(ledger, attempt, refused)
+
+        with self._replayed(attempt):
+            publishing.publish(ledger, broker, pipeline, staged, reject, filtered_by_difference=self._frame)
         write_batches._clear(ledger, attempt)
+
+    def _reject_again(self, ledger: MemoryLedger, attempt: Attempt, refused: Sequence[Refused]) -> int:
+        """Read once more what the table has refused, and reject it; how many records."""
+        reasons = {(stream_id, offset): reason for stream_id, offset, reason in refused}
+        n_rejected = 0
+        for stream_id, read in self._slices(ledger, attempt):
+            self._step()
+            found = [one for one in read() if (stream_id, one.offset) in reasons]
+            rejects = [
+                _reject(stream_id, one, Passed(step="store", reason=reasons[stream_id, one.offset])) for one in found
+            ]
+            if rejects:
+                with MemoryLedger(self._scheduler.database, actor="spark task") as session:
+                    record(session, attempt, rejects=rejects)
+            n_rejected += len(rejects)
+        return n_rejected
 
     @contextmanager
     def _replayed(self, attempt: Attempt) -> Iterator[None]:
@@ -81,15 +118,21 @@ class SimulatedSpark:
         self._scheduler.tally.replays_unchanged += bool(before)
 
     def _loaded(self, attempt: Attempt) -> list[tuple]:
-        """Rows and rejects of its offsets, without the batch that they name."""
+        """Rows and rejects of its offsets, without the batch and the attempt that they name."""
         database, target = self._scheduler.database, self._sink.target
         rows = database.outputs[target.schema, target.table].rows
         found: list[tuple] = []
         for piece in attempt.ranges:
             place = piece.topic_id, piece.partition
-            found += [(*key, row.values) for key, row in rows.items() if key[:2] == place and key[2] in piece.offsets]
             found += [
-                (*key, *reject[3:])
+                (*key, row.values)
+                for key, row in rows.items()
+                if key[:2] == place
+                and key[2] in piece.offsets
+                and database.batches[row.batch_id].pipeline == attempt.pipeline
+            ]
+            found += [
+                (*key, *reject[3:-1])
                 for key, reject in database.rejects.items()
                 if key[0] == piece.stream_id and key[1] in piece.offsets
             ]
@@ -141,16 +184,19 @@ class SimulatedSpark:
 
         return read
 
-    def _stored(self, attempt: Attempt, places: Iterable[tuple[int, int]]) -> Read:
+    def _stored(self, attempt: Attempt, places: Sequence[tuple[int, int]]) -> Read:
         """Rejects that are still there, from the bytes that were kept."""
+        stream_id, start, end = *places[0], places[-1][1] + 1
 
         def read() -> list[Record]:
-            with MemoryLedger(self._scheduler.database, actor="spark task") as ledger, ledger.transaction():
-                ledger.rows("find_batch", batch_id=attempt.batch_id)  # until here nobody else may be in a transaction
-                kept = [reject for place in places if (reject := ledger.database.rejects.get(place))]
+            with MemoryLedger(self._scheduler.database, actor="spark task") as ledger:
+                kept = stored.read_slice(ledger, attempt, stream_id, start, end)
             if self._tasks % 13 == 6:
                 kept = kept[1:]  # a reader that leaves something out does not say so
-            return [Record(r.kafka_offset, r.kafka_timestamp_ms, r.key, r.value, _headers_of(r.headers)) for r in kept]
+            return [
+                Record(r["kafka_offset"], r["kafka_timestamp_ms"], r["key"], r["value"], _headers_of(r["headers"]))
+                for r in kept
+            ]
 
         return read
 
@@ -160,7 +206,10 @@ class SimulatedSpark:
             self._tasks += 1
             task = self._tasks
             self._step()
-            found = [(one, _passed(one.value, refuses=refuses)) for one in read()]
+            share = self._shares[attempt.pipeline]
+            found = [
+                (one, _passed(one.value, refuses=refuses, mine=records.is_of(share, one.offset))) for one in read()
+            ]
             rows = [(stream_id, one.offset, row) for one, passed in found if not passed.step for row in passed.rows]
             dies = task % 11
             self._copy(staging, task, rows[: len(rows) // 2] if dies == 0 else rows)
@@ -214,11 +263,13 @@ def _reject(stream_id: int, one: Record, passed: Passed) -> tuple[Any, ...]:
 
 
 @cache
-def _passed(value: bytes, *, refuses: bool) -> Passed:
+def _passed(value: bytes, *, refuses: bool, mine: bool) -> Passed:
     try:
         found = json.loads(value)
     except ValueError:
         return Passed(step="decode", reason="not JSON")
+    if not mine:
+        return Passed()
     if refuses and found["name"] == records.REFUSED:
         return Passed(step="transform", reason=f"{records.REFUSED} is no name")
     price = Decimal(str(found["price"]))

@@ -8,24 +8,25 @@ import time
 import pytest
 
 from faults.moves import Task
-from faults.operations import Heal, Operation, Strike
+from faults.operations import Heal, KeepLedger, Operation, RestoreLedger, Strike
 from faults.simulation.seeds import play, play_side_by_side
 from faults.simulation.tally import Tally
 from tideline.domain.states import BatchKind
 from tideline.ledger import attempts, heads, publishing
 
 FLOORS = {
-    "commits": 1_000_000,
-    "crashes": 15_000,
-    "passed_over": 10_000,
-    "records": 250_000,
-    "refused": 700,
-    "replays_unchanged": 200,
-    "resolved": 300,
-    "unknown_commits": 5_000,
+    "commits": 100_000,
+    "crashes": 700,
+    "passed_over": 4_000,
+    "records": 22_500,
+    "refused": 90,
+    "replays_unchanged": 450,
+    "resolved": 6,
+    "unknown_commits": 150,
 }
-"""Of the schedules of one commit: the simulation must not do nothing without anybody noticing."""
-OFTEN = 50
+"""In a thousand schedules, whichever: half of what is usual at most. The simulation must not do nothing without anybody noticing."""
+OFTEN = 1
+NEVER_DRAWN = {Heal, KeepLedger, RestoreLedger}
 
 
 def test_any_schedule_of_runs_people_and_crashes_leaves_every_record_accounted_for_once_and_nothing_jammed(
@@ -48,15 +49,18 @@ def test_any_schedule_of_runs_people_and_crashes_leaves_every_record_accounted_f
 
 def seldom(total):
     """What happened less often than it must, so that the simulation has seen it."""
-    too_few = [f"{name}: {getattr(total, name)}" for name, floor in FLOORS.items() if getattr(total, name) < floor]
+    thousands = total.schedules / 1_000
+    too_few = [
+        f"{name}: {getattr(total, name)}" for name, floor in FLOORS.items() if getattr(total, name) < floor * thousands
+    ]
     ended_well = [f"{task.__name__} ok" for task in Task.__args__]
     for counter, names in (
-        (total.operations, [kind.__name__ for kind in Operation.__args__ if kind is not Heal]),
+        (total.operations, [kind.__name__ for kind in Operation.__args__ if kind not in NEVER_DRAWN]),
         (total.strikes, Strike),
         (total.published, BatchKind),
         (total.tasks, [*ended_well, "Write SupersededError", "Plan killed", "Write killed", "Advance killed"]),
     ):
-        too_few += [f"{name}: {counter[name]}" for name in names if counter[name] < OFTEN]
+        too_few += [f"{name}: {counter[name]}" for name in names if counter[name] < OFTEN * thousands]
     return too_few
 
 
@@ -72,11 +76,11 @@ def nobody_takes_over_from_a_writer_that_is_silent(monkeypatch):
     monkeypatch.setattr(attempts, "_may_take_over", lambda *_: False)
 
 
-def heads_walk_one_step_at_a_time(monkeypatch):
+def batches_advance_one_at_a_time(monkeypatch):
     def walk(ledger, pipeline):
         waiting = [row["batch_id"] for row in ledger.rows("list_published_batches", pipeline=pipeline)]
         ledger.rows("pass_coverage", pipeline=pipeline)
-        return [row["batch_id"] for row in ledger.rows("advance_batches", batch_ids=waiting)]
+        return [row["batch_id"] for row in ledger.rows("advance_batches", batch_ids=waiting[:1])]
 
     monkeypatch.setattr(heads, "walk", walk)
 
@@ -89,9 +93,9 @@ def replaced_batches_keep_their_state(monkeypatch):
     ("defect", "most_seeds", "most_operations"),
     [
         (published_without_asking_who_holds_the_batch, 50, 8),
-        (an_unknown_commit_is_taken_for_one_that_took_effect, 200, 4),
+        (an_unknown_commit_is_taken_for_one_that_took_effect, 200, 8),
         (nobody_takes_over_from_a_writer_that_is_silent, 50, 4),
-        (heads_walk_one_step_at_a_time, 50, 8),
+        (batches_advance_one_at_a_time, 50, 8),
         (replaced_batches_keep_their_state, 50, 6),
     ],
 )

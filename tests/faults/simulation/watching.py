@@ -1,7 +1,10 @@
 """Looks at each transaction when it is to be committed: cheap laws that hold at every moment, and numbers for the tally."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from faults.memory import MemoryDatabase
-from faults.memory.rows import Batch, Event, Stream
+from faults.memory.rows import Attempt, Batch, Event, OutputRow, Stream
 from faults.simulation.tally import Tally
 
 
@@ -15,29 +18,40 @@ class Watcher:
         self._counting: list[Batch | Event] = []
         self.stopped: list[Stream] = []
         """By the transaction that was looked at last."""
+        self.noticed: list[int] = []
+        """The same, and the ones that a person has let go on by the same transaction: their stream ids."""
         self.taken: list[Batch] = []
         """The same, of batches that were being written: as they were before."""
+        self.given_up: list[Event] = []
+        """The same, of batches that were abandoned."""
 
     def look(self) -> None:
         """Before a COMMIT."""
         database = self._database
-        touched = set()
-        self._counting, self.stopped, self.taken = [], [], []
-        for table, key, old in database._undo:
-            if table is database.streams:
-                touched.add(key)
-                self._check_head(old, table[key])
-                if isinstance(old, Stream) and old.state == "active" and table[key].state == "stopped":
-                    self.stopped.append(table[key])
-            elif table is database.batches or table is database.events:
-                if key in table:
-                    self._counting.append(table[key])
-                if isinstance(old, Batch) and old.state == "writing":
-                    self.taken.append(old)
-            else:
-                touched.update(stream_id for stream_id, pieces in database.coverage.items() if pieces is table)
+        self._counting, self.stopped, self.noticed, self.taken, self.given_up = [], [], [], [], []
+        touched = {stream_id for table, key, old in database._undo for stream_id in self._look_at(table, key, old)}
         for stream_id in touched:
             self._check_tiles(database.streams[stream_id])
+
+    def _look_at(self, table: dict, key: Any, old: object) -> Iterable[int]:
+        """One row; the streams whose coverage is to be checked."""
+        database, new = self._database, table.get(key)
+        if isinstance(old, OutputRow):
+            self._check_owner(key, old)
+        elif table is database.streams:
+            self._check_stream(old, new)
+            return [key]
+        elif table is database.attempts:
+            self._check_holder(new)
+        elif table is database.events:
+            self._check_event(new)
+        elif table is database.batches:
+            self._counting.append(new)
+            if isinstance(old, Batch) and old.state == "writing":
+                self.taken.append(old)
+        else:
+            return [stream_id for stream_id, pieces in database.coverage.items() if pieces is table]
+        return []
 
     def count(self) -> None:
         """After it has taken effect."""
@@ -50,9 +64,35 @@ class Watcher:
             elif row.state == "published":
                 tally.published[row.kind] += 1
 
-    def _check_head(self, old: object, new: Stream) -> None:
-        if isinstance(old, Stream) and new.next_offset < old.next_offset:
+    def _check_stream(self, old: object, new: Stream) -> None:
+        if not isinstance(old, Stream):
+            return
+        if new.next_offset < old.next_offset:
             self._broken.append(f"the head of {new} went back from {old.next_offset}")
+        if old.state == "active" and new.state == "stopped":
+            self.stopped.append(new)
+
+    def _check_event(self, new: Event | None) -> None:
+        """None where it was pruned."""
+        if new is not None:
+            self._counting.append(new)
+            if new.action == "abandon":
+                self.given_up.append(new)
+            elif new.action == "stop":
+                self.noticed.append(new.stream_id)
+
+    def _check_owner(self, place: tuple, old: OutputRow) -> None:
+        owner = self._database.batches[old.batch_id].pipeline
+        if self._database.actor.partition(" ")[0] != owner:
+            self._broken.append(f"{self._database.actor} has taken a row of pipeline {owner} away: {place}")
+
+    def _check_holder(self, new: Attempt) -> None:
+        """A writer may have its batch from Airflow, and that may know of another one by this number."""
+        batch = self._database.batches[new.batch_id]
+        if new.batch_id not in self._database.runs.get((batch.pipeline, new.dag_id, new.run_id), ()):
+            self._broken.append(
+                f"{new.dag_id} {new.run_id} has claimed batch {new.batch_id} of {batch.pipeline}, which is not its own"
+            )
 
     def _check_tiles(self, stream: Stream) -> None:
         at = stream.start_offset

@@ -2,8 +2,9 @@
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from types import SimpleNamespace
@@ -12,26 +13,46 @@ from uuid import UUID
 
 from faults import records
 from faults.drawing import Beginning
-from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink
-from faults.moves import TOPIC, Advance, Plan, Task, actor, perform
-from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
+from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink, batches
+from faults.moves import OTHER, PIPELINE, TOPIC, Advance, Plan, Task, actor, perform, pipeline_of
+from faults.operations import (
+    AllowGaps,
+    Correct,
+    CrashServer,
+    CutLog,
+    Heal,
+    KeepLedger,
+    Operation,
+    Overwrite,
+    PassTime,
+    RestoreLedger,
+)
 from faults.simulation import promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
+from faults.simulation.airflow import SimulatedAirflow
 from faults.simulation.kafka import SimulatedKafka
-from faults.simulation.living import robbed
+from faults.simulation.living import hurried, robbed
+from faults.simulation.losses import Losses
 from faults.simulation.spark import SimulatedSpark
 from faults.simulation.stopping import held_back, presumed, unfounded
 from faults.simulation.tally import Tally
 from faults.simulation.watching import Watcher
 from planners import declared
-from spark_jobs import write_batches
+from spark_jobs import each_batch, publishing, write_batches
+from tideline import flow
 from tideline.declaration import Limits, Upkeep
 from tideline.flow import writing
+from tideline.ledger.publications import Announcer
 from tideline.pipelines import Pipeline
 
-PIPELINE = "ads"
 TABLE = "ads.output"
 LARGE = Limits(batch_records=200, run_batches=20)
+
+
+class _NeverPasses(nullcontext):
+    """Instead of the thread that ends an attempt which takes too long: a schedule kills processes wherever it likes."""
+
+    has_passed = threading.Event()
 
 
 @dataclass(slots=True)
@@ -41,12 +62,20 @@ class SimulatedSurroundings:
     ledger: MemoryLedger
     broker: MemoryBroker
     pipeline: Pipeline
-    check_written: Callable[[Sequence[int]], None]
+    check_written: Callable[[Sequence[int], Any], None]
+    airflow: SimulatedAirflow
+    running: SimulatedProcess | None
 
     def write(self, batch_ids: Sequence[int], writer: Any) -> None:
         """The real job, down to where Spark begins."""
         write_batches.write_all(self.ledger, self.pipeline, batch_ids, writer)
-        self.check_written(batch_ids)
+        self.check_written(batch_ids, writer)
+
+    def announce(self, announcer: Announcer) -> None:
+        """The real verb; a task of its own has a session of its own."""
+        if self.ledger.connection.closed:
+            self.ledger.reconnect()
+        self.airflow.succeed(self.running, flow.announce(self.ledger, self.pipeline.name, announcer, self.airflow))
 
 
 class World:
@@ -59,11 +88,16 @@ class World:
         """What was found that must not be."""
         self.watcher = Watcher(self.database, tally, self.broken)
         self.scheduler = Scheduler(self.database, tally)
+        self.airflow = SimulatedAirflow(self._on_call)
         self.kafka = SimulatedKafka(self._on_question, beginning.incarnation, beginning.ends)
         self.sink = MemorySink(self.database, TABLE, records.OUTPUT, item="item")
-        self.spark = SimulatedSpark(self.scheduler, self.kafka.cluster, self.sink, self.broken, frame=beginning.frame)
-        self.pipeline = _pipeline(beginning)
+        self.declared = _pipelines(beginning)
+        """By name."""
+        self.spark = SimulatedSpark(
+            self.scheduler, self.kafka.cluster, self.sink, self.broken, self.pipelines(), frame=beginning.frame
+        )
         self.processes: list[SimulatedProcess] = []
+        self.losses = Losses(self.database, self.kafka)
         self._planning: MemoryLedger | None = None
         """Whose transaction gives a run its batches."""
 
@@ -75,18 +109,22 @@ class World:
 
     def _perform(self, task: Task) -> list[int] | None:
         with MemoryLedger(self.database, actor=actor(task)) as ledger:
-            broker = MemoryBroker(self.kafka.cluster, self.pipeline.source)
-            before: list[int] = []
+            pipeline = self.declared[pipeline_of(task)]
+            broker = MemoryBroker(self.kafka.cluster, pipeline.source)
+            before, restores = list[int](), self.losses.restores
             if isinstance(task, Plan | Advance) and self.database.holder is None:  # else what is seen may be taken back
-                before = promises.given_to(self.database, PIPELINE, task.run)
-            result = perform(task, SimulatedSurroundings(ledger, broker, self.pipeline, self._check_written))
-            if self.database.holder is None:
-                self.broken += promises.kept(self.database, PIPELINE, task, before, result)
+                before = promises.given_to(self.database, pipeline.name, task.run)
+            running = self.scheduler.running
+            at = SimulatedSurroundings(ledger, broker, pipeline, self._check_written, self.airflow, running)
+            result = perform(task, at)
+            if self.database.holder is None and self.losses.restores == restores:
+                self.broken += promises.kept(self.database, pipeline.name, task, before, result)
             return result
 
-    def _check_written(self, batch_ids: Sequence[int]) -> None:
+    def _check_written(self, batch_ids: Sequence[int], writer: Any) -> None:
         if self.database.holder is None:
-            self.broken += promises.unwritten(self.database, batch_ids)
+            given = promises.given_to(self.database, writer.dag_id, writer)
+            self.broken += promises.unwritten(self.database, batch_ids, given)
 
     def batches(self) -> list[int]:
         """See `faults.playing.Stage`."""
@@ -96,9 +134,18 @@ class World:
         """See `faults.healing.Healable`."""
         return [batch.batch_id for batch in self.database.batches.values() if batch.state == "failed"]
 
+    def asked_for(self) -> list[tuple[str, int]]:
+        """See `faults.healing.Healable`."""
+        rows = self.database.batches.values()
+        return [(row.pipeline, row.batch_id) for row in rows if row.kind != "live" and row.state in batches.OPEN]
+
     def has_stopped(self) -> bool:
         """See `faults.healing.Healable`."""
         return any(stream.state == "stopped" for stream in self.database.streams.values())
+
+    def pipelines(self) -> Sequence[str]:
+        """See `faults.playing.Stage`."""
+        return tuple(self.declared)
 
     def partitions(self) -> int:
         """See `faults.playing.Stage`."""
@@ -121,6 +168,9 @@ class World:
                 self._redeclare(gaps="allowed", limits=LARGE)
                 self._swap_back()
                 self.kafka.heal()
+            case CutLog() | Overwrite() | KeepLedger() | RestoreLedger():
+                self.scheduler.finish_transaction()
+                self.losses.happen(operation)
             case _:
                 self.kafka.happen(operation)
 
@@ -133,8 +183,9 @@ class World:
             self.kafka.swap_back()
 
     def _redeclare(self, *, gaps: str, limits: Limits | None = None) -> None:
-        source = self.pipeline.source.model_copy(update={"gaps": gaps})
-        self.pipeline = self.pipeline.model_copy(update={"source": source, "limits": limits or self.pipeline.limits})
+        for name, pipeline in self.declared.items():
+            source = pipeline.source.model_copy(update={"gaps": gaps})
+            self.declared[name] = pipeline.model_copy(update={"source": source, "limits": limits or pipeline.limits})
 
     def _pass_time(self, seconds: int) -> None:
         """The hearts of all that live and are not frozen have beaten at its end."""
@@ -155,6 +206,7 @@ class World:
             self._check_taken(session)
         elif name == "committed":
             self.watcher.count()
+            self.losses.noticed(self.watcher.noticed)
         running = self.scheduler.running
         if running is not None:
             if name == "stop_stream":
@@ -172,18 +224,39 @@ class World:
 
     def _check_taken(self, session: MemoryLedger) -> None:
         self.broken += filter(None, (robbed(self.database, batch) for batch in self.watcher.taken))
+        self.broken += filter(None, (hurried(self.database, self.kafka, event) for event in self.watcher.given_up))
         for stream in self.watcher.stopped:
             if why := presumed(self.database, stream):
                 self.broken.append(f"{stream} has stopped, but {why}")
         if session is self._planning:
             self._planning = None
-            self.broken += held_back(self.database)
+            self.broken += held_back(self.database, pipeline=session.actor.partition(" ")[0])
 
     def _on_question(self, _: MemoryBroker, question: str) -> None:
         if self.scheduler.running is not None:
             self.scheduler.running.point(ASK)
             if question == "topic_facts":
                 self.scheduler.running.knows = self.kafka.version
+
+    def _on_call(self) -> None:
+        if self.scheduler.running is not None:
+            self.scheduler.running.point(ASK)
+
+    def announce_the_rest(self) -> None:
+        """As upkeep does once a day: what no run has announced. The second time there is nothing left, and every event was seen."""
+        for name in (*self.declared, *self.declared):
+            announcer = Announcer(dag_id="upkeep", run_id="daily", task_id=name)
+            with MemoryLedger(self.database, actor="upkeep") as ledger:
+                self.airflow.keep(flow.announce(ledger, name, announcer, self.airflow))
+
+    def asset_events(self, pipeline: str) -> list[tuple[int, UUID]]:
+        """Those of a pipeline. After a restore also batches had events of which the ledger knows nothing any more."""
+        own = {batch.batch_id: batch for batch in self.database.batches.values() if batch.pipeline == pipeline}
+        others = {batch.batch_id for batch in self.database.batches.values()} - own.keys()
+        events = [event for event in self.airflow.events if event[0] not in others]
+        if self.losses.restores:
+            events = [(batch_id, one) for batch_id, one in events if batch_id in own and own[batch_id].attempt == one]
+        return events
 
     def _heartbeat(self, _: str, attempt: UUID, superseded: Any) -> SimulatedHeartbeat:
         return SimulatedHeartbeat(self.scheduler.running, attempt, superseded)
@@ -197,8 +270,14 @@ class World:
         doors = {
             (write_batches, "Broker"): partial(MemoryBroker, self.kafka.cluster),
             (write_batches, "Heartbeat"): self._heartbeat,
+            (write_batches, "Deadline"): lambda *_: _NeverPasses(),
+            (write_batches, "session"): self.spark.session,
+            (write_batches, "_raw"): lambda *_: None,
+            (write_batches, "prepared"): self.spark.prepared,
             (write_batches, "_write"): self.spark.write,
             (write_batches, "print"): self._printed,
+            (each_batch, "print"): self._printed,
+            (publishing, "print"): self._printed,
             (writing, "time"): SimpleNamespace(sleep=lambda _: self.scheduler.running.sleep()),
         }
         before = {(room, name): getattr(room, name, print) for room, name in doors}
@@ -213,6 +292,15 @@ class World:
         finally:
             for (room, name), door in before.items():
                 setattr(room, name, door)
+
+
+def _pipelines(beginning: Beginning) -> dict[str, Pipeline]:
+    """One, or two that share the table."""
+    one = _pipeline(beginning)
+    if not beginning.shared:
+        return {PIPELINE: one}
+    both = one.model_copy(update={"sink": one.sink.model_copy(update={"shared": True})})
+    return {name: both.model_copy(update={"name": name}) for name in (PIPELINE, OTHER)}
 
 
 def _pipeline(beginning: Beginning) -> Pipeline:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from faults.stack import healing, killing, people
 from faults.stack.killing import Death
+from faults.stack.progress import Progress
 from faults.stack.scene import Scene
 from faults.stack.schedules import Schedule
 from faults.stack.tending import Tending
@@ -16,14 +17,15 @@ from system import System
 HEALING_S = 900
 
 
-def play(scene: Scene, schedule: Schedule, tending: Tending) -> list[Death]:
-    """Everything that the schedule says, and then the healing."""
+def play(scene: Scene, schedule: Schedule, tending: Tending) -> list[Death | None]:
+    """Everything that the schedule says, and then the healing. What each of its kills came to: None where its moment did not come."""
     pool = ThreadPoolExecutor(max_workers=32)
     try:
         deaths = [pool.submit(killing.die, scene, kill) for kill in schedule.kills]
         doings = people.doings(scene, schedule, lambda: not all(death.done() for death in deaths))
-        tending.until_done(*deaths, *(pool.submit(doing) for doing in doings))
-        tending.until_done(pool.submit(healing.heal, replace(scene, deadline=time.monotonic() + HEALING_S)))
+        tending.until_done(Progress(scene), *deaths, *(pool.submit(doing) for doing in doings))
+        healed = replace(scene, deadline=time.monotonic() + HEALING_S)
+        tending.until_done(Progress(healed), pool.submit(healing.heal, healed))
         return [death.result() for death in deaths]
     finally:
         scene.given_up.set()

@@ -35,6 +35,8 @@ class Scene:
     deadline: float
     given_up: threading.Event = field(default_factory=threading.Event)
     """Set when something has failed: then everybody stops."""
+    awaited: dict[int, str] = field(default_factory=dict)
+    """What each thread tries to do just now."""
 
     @property
     def pipelines(self) -> tuple[str, str]:
@@ -62,18 +64,32 @@ class Scene:
 
     def insist(self, what: str, act: Callable[[], T | None]) -> T:
         """Try until it gives something: whatever it needs may be down just now."""
-        while True:
-            problem: Exception | None = None
-            try:
-                if done := act():
-                    return done
-            except DISTURBED as error:
-                if isinstance(error, httpx.HTTPStatusError) and error.response.is_client_error:
-                    raise  # a part that is down does not say so
-                problem = error
-            if time.monotonic() > self.deadline:
-                raise TimeoutError(f"could not {what} in time") from problem
-            self.pause(0.5)
+        done = self.attempt(what, act)
+        assert done is not None
+        return done
+
+    def attempt(self, what: str, act: Callable[[], T | None], *, seconds: float | None = None) -> T | None:
+        """The same, but None where it has given nothing within `seconds`; without them that is an error at the deadline."""
+        key = threading.get_ident()
+        self.awaited[key] = what
+        give_up = self.deadline if seconds is None else min(self.deadline, time.monotonic() + seconds)
+        try:
+            while True:
+                problem: Exception | None = None
+                try:
+                    if done := act():
+                        return done
+                except DISTURBED as error:
+                    if isinstance(error, httpx.HTTPStatusError) and error.response.is_client_error:
+                        raise  # a part that is down does not say so
+                    problem = error
+                if time.monotonic() > give_up:
+                    if seconds is not None:
+                        return None
+                    raise TimeoutError(f"could not {what} in time") from problem
+                self.pause(0.5)
+        finally:
+            self.awaited.pop(key, None)
 
 
 def names(seed: int) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TypeVar
 
+from faults.stack.progress import Progress
 from tideline.errors import RetryableError
 from tideline.local.stack import Stack
 
@@ -26,13 +27,14 @@ class Tending:
         self._down = down
         self._missed: dict[str, float] = {}
 
-    def until_done(self, *doings: Future[T]) -> list[T]:
-        """Look after it until all of these are done; what they gave. The first error ends the waiting."""
+    def until_done(self, progress: Progress, *doings: Future[T]) -> list[T]:
+        """Look after it until all of these are done; what they gave. The first error ends the waiting, and so does a hang."""
         while not all(doing.done() for doing in doings):
             for doing in doings:
                 if doing.done():
                     doing.result()
             self._look()
+            progress.look((len(self.restarts), sum(doing.done() for doing in doings)))
             time.sleep(0.1)
         return [doing.result() for doing in doings]
 

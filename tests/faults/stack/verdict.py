@@ -1,6 +1,9 @@
 """What must be true when everything is quiet again, beside the laws of the checker. And how long it took."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
 
 import psutil
 
@@ -20,7 +23,20 @@ def broken_laws(scene: Scene, name: str) -> list[Violation]:
     """What the checker has to say of a pipeline that is at rest."""
     truth = KafkaTruth(scene.system.bootstrap, lambda _, record: orders.expected(record))
     with faults.checker.read(scene.system.url, name, orders.table_of(name), orders.COLUMNS) as found:
-        return faults.checker.violations(found, truth, quiet=True)
+        return faults.checker.violations(
+            replace(found, asset_events=_asset_events(scene.system, name)), truth, quiet=True
+        )
+
+
+def _asset_events(system: System, name: str) -> list[tuple[int, UUID]]:
+    """Batch and attempt of each event that Airflow has of a pipeline's asset."""
+    assets = system.airflow.call("GET", f"assets?name_pattern={name}&limit=100")["assets"]
+    [asset_id] = [asset["id"] for asset in assets if asset["name"] == name]
+    path = f"assets/events?asset_id={asset_id}&order_by=timestamp&limit=100"
+    events: list[dict[str, Any]] = []
+    while page := system.airflow.call("GET", f"{path}&offset={len(events)}")["asset_events"]:
+        events += page
+    return [(event["extra"]["batch"], UUID(event["extra"]["attempt"])) for event in events]
 
 
 def premature(scene: Scene) -> list[tuple[str, str, int, str]]:

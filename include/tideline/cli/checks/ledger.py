@@ -69,8 +69,18 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
         return bad(
             pipeline.name, "output", f"the ledger's user cannot write {table}", f"grant the ledger's user {wanted}"
         )
+    writers = invariants.table_writers(session, table)
+    others = [row for row in writers if row["pipeline"] != pipeline.name]
+    if [row for row in others if not (row["shared"] and pipeline.sink.shared)]:
+        return bad(
+            pipeline.name,
+            "output",
+            f"{table} is written by pipeline {listed(row['pipeline'] for row in others)} as well",
+            "declare another sink.table, or sink.shared: true in all of them; see docs/runbook.md#table-of-another-pipeline",
+        )
     there = "can be written" if found["exists"] else "is not there yet; the first batch makes it"
-    return ok(pipeline.name, "output", f"{table} {there}")
+    beside = f", and pipeline {listed(row['pipeline'] for row in others)} writes it as well" if others else ""
+    return ok(pipeline.name, "output", f"{table} {there}{beside}")
 
 
 def staging(session: Ledger) -> Iterable[Check]:

@@ -32,6 +32,12 @@ CREATE TYPE tideline.hole AS ENUM (
     'lost'
 );
 
+CREATE TYPE tideline.names AS RANGE (
+    subtype = text,
+    multirange_type_name = tideline.names_multirange,
+    collation = pg_catalog."C"
+);
+
 CREATE DOMAIN tideline.offsets AS int8range
 	CONSTRAINT offsets_check CHECK (((NOT isempty(VALUE)) AND (NOT lower_inf(VALUE)) AND (NOT upper_inf(VALUE)) AND (lower(VALUE) >= 0)));
 
@@ -91,10 +97,22 @@ BEGIN
         WHERE batch_id = NEW.batch_id AND r.stream_id = NEW.stream_id AND r.offsets @> NEW.offsets AND state IN ('published', 'advanced', 'superseded')) THEN
         RAISE EXCEPTION 'batch % has not published % of stream %', NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
     END IF;
-    IF NEW.hole IS NOT NULL AND (TG_OP = 'UPDATE' OR NEW.recorded_at >= now()) AND EXISTS (SELECT FROM tideline.reserving(NEW.stream_id, NEW.offsets)) THEN
+    IF NEW.hole IS NOT NULL AND (TG_OP = 'UPDATE' OR NEW.decided_in = pg_current_xact_id()) AND EXISTS (
+        SELECT FROM tideline.reserving(NEW.stream_id, NEW.offsets)) THEN
         RAISE EXCEPTION 'offsets % of stream % are reserved by a batch: no hole', NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_free_table() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('planned', 'writing', 'failed')) THEN
+        RAISE EXCEPTION 'table % of pipeline % is not free: batches of it are open', OLD.table_name, OLD.pipeline
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN OLD;
 END $$;
 
 CREATE FUNCTION tideline.check_new_batch() RETURNS trigger
@@ -103,6 +121,25 @@ CREATE FUNCTION tideline.check_new_batch() RETURNS trigger
 BEGIN
     IF NEW.state <> 'planned' THEN
         RAISE EXCEPTION 'a batch begins as planned, not as %', NEW.state USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_outbox() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.n_tries <> 0 OR NEW.announced_at IS NOT NULL OR NOT EXISTS (
+            SELECT FROM tideline.batch WHERE batch_id = NEW.batch_id AND pipeline = NEW.pipeline AND state IN ('published', 'advanced', 'superseded')) THEN
+            RAISE EXCEPTION 'batch %: only a batch that is published enters the outbox', NEW.batch_id USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF OLD.announced_at IS NOT NULL OR (NEW.batch_id, NEW.pipeline, NEW.published_at) IS DISTINCT FROM (OLD.batch_id, OLD.pipeline, OLD.published_at)
+       OR NEW.n_tries NOT IN (OLD.n_tries, OLD.n_tries + 1) THEN
+        RAISE EXCEPTION 'batch % of the outbox: what was announced, and what was published, never changes', OLD.batch_id
+            USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
 END $$;
@@ -160,6 +197,17 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION tideline.check_slice() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW IS DISTINCT FROM OLD THEN
+        RAISE EXCEPTION 'attempt %: rejects of stream % from % on were read twice, and were others the second time',
+            OLD.attempt_id, OLD.stream_id, OLD.start_offset USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
 CREATE FUNCTION tideline.check_still_covered() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -185,7 +233,8 @@ BEGIN
        (OLD.stream_id, OLD.pipeline, OLD.cluster_id, OLD.topic, OLD.topic_id, OLD.partition, OLD.start_offset) THEN
         RAISE EXCEPTION 'stream %: identity and start never change', OLD.stream_id USING ERRCODE = 'restrict_violation';
     END IF;
-    IF OLD.state = 'retired' THEN
+    IF OLD.state = 'retired' AND (NEW.state <> 'stopped' OR (NEW.next_offset, NEW.accepted_end, NEW.leader_epoch) IS DISTINCT FROM
+        (OLD.next_offset, OLD.accepted_end, OLD.leader_epoch)) THEN
         RAISE EXCEPTION 'stream % is retired: it never changes', OLD.stream_id USING ERRCODE = 'restrict_violation';
     END IF;
     IF NEW.next_offset < OLD.next_offset THEN
@@ -211,11 +260,14 @@ CREATE TABLE tideline.coverage (
     reason text,
     decided_by text,
     recorded_at timestamp with time zone DEFAULT now() NOT NULL,
+    decided_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
     CONSTRAINT batch_or_hole CHECK (((batch_id IS NULL) = (hole IS NOT NULL))),
     CONSTRAINT coverage_decided_by_check CHECK ((decided_by <> ''::text)),
     CONSTRAINT coverage_reason_check CHECK ((reason <> ''::text)),
     CONSTRAINT holes_have_a_name CHECK (((hole IS NULL) OR ((reason IS NOT NULL) AND (decided_by IS NOT NULL))))
 );
+
+COMMENT ON COLUMN tideline.coverage.decided_in IS 'the transaction that decided on a hole; what is left of one that is filled in part keeps it';
 
 CREATE FUNCTION tideline.covering(stream bigint, wanted int8range) RETURNS SETOF tideline.coverage
     LANGUAGE sql STABLE
@@ -223,6 +275,14 @@ CREATE FUNCTION tideline.covering(stream bigint, wanted int8range) RETURNS SETOF
     SELECT * FROM tideline.coverage
     WHERE int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
 $$;
+
+CREATE FUNCTION tideline.fill_outbox() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tideline.outbox (batch_id, pipeline) VALUES (NEW.batch_id, NEW.pipeline);
+    RETURN NULL;
+END $$;
 
 CREATE FUNCTION tideline.record_batch() RETURNS trigger
     LANGUAGE plpgsql
@@ -272,6 +332,19 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tideline.record_table() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO tideline.event (action, pipeline, detail) VALUES ('free table', OLD.pipeline, jsonb_build_object('table', OLD.table_name));
+    ELSE
+        INSERT INTO tideline.event (action, pipeline, detail)
+        VALUES ('claim table', NEW.pipeline, jsonb_build_object('table', NEW.table_name, 'shared', NEW.shared));
+    END IF;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION tideline.refuse() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -315,6 +388,13 @@ CREATE TABLE tideline.batch_range (
 
 COMMENT ON COLUMN tideline.batch_range.n_bytes IS 'keys and values of the records read; what limits.batch_bytes goes by';
 
+CREATE FUNCTION tideline.replaying(stream bigint, wanted int8range) RETURNS SETOF tideline.batch_range
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT * FROM tideline.batch_range
+    WHERE NOT reserves AND int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
+$$;
+
 CREATE FUNCTION tideline.reserving(stream bigint, wanted int8range) RETURNS SETOF tideline.batch_range
     LANGUAGE sql STABLE
     AS $$
@@ -338,9 +418,16 @@ CREATE TABLE tideline.attempt (
     try_number integer NOT NULL,
     host text NOT NULL,
     pid integer NOT NULL,
+    n_read bigint DEFAULT 0 NOT NULL,
+    progressed_at timestamp with time zone,
     CONSTRAINT attempt_check CHECK (((ended_at IS NULL) = (outcome IS NULL))),
-    CONSTRAINT attempt_fence_check CHECK ((fence > 0))
+    CONSTRAINT attempt_fence_check CHECK ((fence > 0)),
+    CONSTRAINT attempt_n_read_check CHECK ((n_read >= 0))
 );
+
+COMMENT ON COLUMN tideline.attempt.n_read IS 'records read by the Spark tasks that had ended at its last heartbeat';
+
+COMMENT ON COLUMN tideline.attempt.progressed_at IS 'when a heartbeat last found more of them than the one before';
 
 ALTER TABLE tideline.attempt ALTER COLUMN attempt_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.attempt_attempt_id_seq
@@ -421,6 +508,35 @@ CREATE TABLE tideline.migration (
     applied_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE tideline.outbox (
+    batch_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    published_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    n_tries integer DEFAULT 0 NOT NULL,
+    dag_id text,
+    run_id text,
+    task_id text,
+    announced_at timestamp with time zone,
+    CONSTRAINT a_try_names_its_task CHECK ((num_nulls(dag_id, run_id, task_id) =
+CASE n_tries
+    WHEN 0 THEN 3
+    ELSE 0
+END)),
+    CONSTRAINT outbox_n_tries_check CHECK ((n_tries >= 0))
+);
+
+COMMENT ON COLUMN tideline.outbox.n_tries IS 'how many tasks have taken it to announce it; the last one is named';
+
+COMMENT ON COLUMN tideline.outbox.announced_at IS 'when its event was seen in Airflow';
+
+CREATE TABLE tideline.output_table (
+    pipeline text NOT NULL,
+    table_name text NOT NULL,
+    shared boolean NOT NULL,
+    claimed_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT output_table_table_name_check CHECK ((table_name ~ '^[^.]+\.[^.]+$'::text))
+);
+
 CREATE TABLE tideline.pipeline (
     pipeline text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -443,10 +559,13 @@ CREATE TABLE tideline.reject (
     key bytea,
     value bytea,
     headers bytea,
-    rejected_at timestamp with time zone DEFAULT now() NOT NULL
+    rejected_at timestamp with time zone DEFAULT now() NOT NULL,
+    attempt_id bigint NOT NULL
 );
 
 COMMENT ON COLUMN tideline.reject.headers IS 'UTF-8 JSON, [{"key": ..., "value": <base64>}, ...]; bytes, because the name of a header may hold what text cannot';
+
+COMMENT ON COLUMN tideline.reject.attempt_id IS 'the attempt that has rejected the record last: the version of the reject';
 
 CREATE TABLE tideline.run_batch (
     pipeline text NOT NULL,
@@ -467,6 +586,17 @@ CREATE TABLE tideline.staged_count (
     n_bytes bigint DEFAULT 0 NOT NULL,
     CONSTRAINT staged_count_check CHECK ((last_read >= first_read))
 );
+
+CREATE TABLE tideline.staged_redrive (
+    attempt_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    start_offset bigint NOT NULL,
+    offsets bigint[] NOT NULL,
+    rejected_by bigint[] NOT NULL,
+    CONSTRAINT offsets_and_attempts_pair CHECK ((cardinality(offsets) = cardinality(rejected_by)))
+);
+
+COMMENT ON COLUMN tideline.staged_redrive.rejected_by IS 'attempt_id of the reject at each of the offsets';
 
 CREATE TABLE tideline.staged_reject (
     attempt_id bigint NOT NULL,
@@ -493,12 +623,16 @@ CREATE TABLE tideline.stream (
     stopped_because text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     accepted_end bigint,
+    leader_epoch integer,
     CONSTRAINT stream_accepted_end_check CHECK ((accepted_end >= 0)),
     CONSTRAINT stream_check CHECK ((next_offset >= start_offset)),
     CONSTRAINT stream_check1 CHECK (((state = 'stopped'::tideline.stream_state) = (stopped_because IS NOT NULL))),
+    CONSTRAINT stream_leader_epoch_check CHECK ((leader_epoch >= 0)),
     CONSTRAINT stream_partition_check CHECK ((partition >= 0)),
     CONSTRAINT stream_start_offset_check CHECK ((start_offset >= 0))
 );
+
+COMMENT ON COLUMN tideline.stream.leader_epoch IS 'of the leader at the last look, when the log held all that was planned of it';
 
 ALTER TABLE tideline.stream ALTER COLUMN stream_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.stream_stream_id_seq
@@ -545,6 +679,12 @@ ALTER TABLE ONLY tideline.coverage
 ALTER TABLE ONLY tideline.batch_range
     ADD CONSTRAINT one_owner_per_offset EXCLUDE USING gist (int8range(stream_id, stream_id, '[]'::text) WITH &&, ((offsets)::int8range) WITH &&) WHERE (reserves);
 
+ALTER TABLE ONLY tideline.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (batch_id);
+
+ALTER TABLE ONLY tideline.output_table
+    ADD CONSTRAINT output_table_pkey PRIMARY KEY (pipeline);
+
 ALTER TABLE ONLY tideline.pipeline
     ADD CONSTRAINT pipeline_pkey PRIMARY KEY (pipeline);
 
@@ -563,6 +703,9 @@ ALTER TABLE ONLY tideline.run_batch
 ALTER TABLE ONLY tideline.staged_count
     ADD CONSTRAINT staged_count_pkey PRIMARY KEY (attempt_id, stream_id, first_read);
 
+ALTER TABLE ONLY tideline.staged_redrive
+    ADD CONSTRAINT staged_redrive_pkey PRIMARY KEY (attempt_id, stream_id, start_offset);
+
 ALTER TABLE ONLY tideline.staged_reject
     ADD CONSTRAINT staged_reject_pkey PRIMARY KEY (attempt_id, stream_id, kafka_offset);
 
@@ -572,15 +715,34 @@ ALTER TABLE ONLY tideline.stream
 ALTER TABLE ONLY tideline.stream
     ADD CONSTRAINT stream_pkey PRIMARY KEY (stream_id);
 
+ALTER TABLE ONLY tideline.output_table
+    ADD CONSTRAINT tables_are_shared_by_consent EXCLUDE USING gist (tideline.names(table_name, table_name, '[]'::text) WITH &&, (
+CASE
+    WHEN shared THEN tideline.names(pipeline, pipeline, '[]'::text)
+    ELSE tideline.names(NULL::text, NULL::text)
+END) WITH &&);
+
+CREATE INDEX batch_given_up ON tideline.batch USING btree (pipeline, state, batch_id) WHERE (state = ANY (ARRAY['abandoned'::tideline.batch_state, 'superseded'::tideline.batch_state]));
+
+CREATE INDEX batch_of_kind ON tideline.batch USING btree (pipeline, kind, batch_id) WHERE (kind <> 'live'::tideline.batch_kind);
+
 CREATE INDEX batch_open ON tideline.batch USING btree (pipeline, batch_id) WHERE (state = ANY (ARRAY['planned'::tideline.batch_state, 'writing'::tideline.batch_state, 'failed'::tideline.batch_state, 'published'::tideline.batch_state]));
 
 CREATE INDEX batch_pipeline ON tideline.batch USING btree (pipeline, batch_id);
 
+CREATE INDEX batch_range_replaying ON tideline.batch_range USING gist (int8range(stream_id, stream_id, '[]'::text), ((offsets)::int8range)) WHERE (NOT reserves);
+
 CREATE INDEX coverage_batch ON tideline.coverage USING btree (batch_id);
+
+CREATE INDEX coverage_hole ON tideline.coverage USING btree (stream_id) WHERE (hole IS NOT NULL);
+
+CREATE INDEX coverage_stream ON tideline.coverage USING btree (stream_id);
 
 CREATE INDEX event_batch ON tideline.event USING btree (batch_id, event_id);
 
-CREATE INDEX event_pipeline ON tideline.event USING btree (pipeline, event_id);
+CREATE INDEX event_time ON tideline.event USING btree (pipeline, at);
+
+CREATE INDEX outbox_waiting ON tideline.outbox USING btree (pipeline, batch_id) WHERE (announced_at IS NULL);
 
 CREATE INDEX reject_batch ON tideline.reject USING btree (batch_id);
 
@@ -608,7 +770,13 @@ CREATE TRIGGER event_is_only_pruned BEFORE DELETE ON tideline.event FOR EACH ROW
 
 CREATE TRIGGER head_only_moves_over_coverage BEFORE INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.check_stream();
 
-CREATE TRIGGER hole_writes_its_history AFTER INSERT ON tideline.coverage FOR EACH ROW WHEN (((new.hole IS NOT NULL) AND (new.recorded_at >= now()))) EXECUTE FUNCTION tideline.record_hole();
+CREATE TRIGGER hole_writes_its_history AFTER INSERT ON tideline.coverage FOR EACH ROW WHEN (((new.hole IS NOT NULL) AND (new.decided_in = pg_current_xact_id()))) EXECUTE FUNCTION tideline.record_hole();
+
+CREATE TRIGGER outbox_is_never_deleted BEFORE DELETE ON tideline.outbox FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER outbox_keeps_its_word BEFORE INSERT OR UPDATE ON tideline.outbox FOR EACH ROW EXECUTE FUNCTION tideline.check_outbox();
+
+CREATE TRIGGER publication_enters_the_outbox AFTER UPDATE ON tideline.batch FOR EACH ROW WHEN (((new.state = 'published'::tideline.batch_state) AND (old.state <> 'published'::tideline.batch_state))) EXECUTE FUNCTION tideline.fill_outbox();
 
 CREATE TRIGGER range_is_never_deleted BEFORE DELETE ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
@@ -616,9 +784,15 @@ CREATE TRIGGER range_stays_as_planned BEFORE INSERT OR UPDATE ON tideline.batch_
 
 CREATE TRIGGER redrive_stays_as_planned BEFORE DELETE OR UPDATE ON tideline.redrive FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
+CREATE TRIGGER slice_is_read_once BEFORE UPDATE ON tideline.staged_redrive FOR EACH ROW EXECUTE FUNCTION tideline.check_slice();
+
 CREATE TRIGGER stream_is_never_deleted BEFORE DELETE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER stream_writes_its_history AFTER INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.record_stream();
+
+CREATE TRIGGER table_is_freed_when_idle BEFORE DELETE ON tideline.output_table FOR EACH ROW EXECUTE FUNCTION tideline.check_free_table();
+
+CREATE TRIGGER table_writes_its_history AFTER INSERT OR DELETE OR UPDATE ON tideline.output_table FOR EACH ROW EXECUTE FUNCTION tideline.record_table();
 
 ALTER TABLE ONLY tideline.attempt
     ADD CONSTRAINT attempt_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
@@ -653,8 +827,20 @@ ALTER TABLE ONLY tideline.event
 ALTER TABLE ONLY tideline.event
     ADD CONSTRAINT event_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
 
+ALTER TABLE ONLY tideline.outbox
+    ADD CONSTRAINT outbox_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.outbox
+    ADD CONSTRAINT outbox_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.output_table
+    ADD CONSTRAINT output_table_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
 ALTER TABLE ONLY tideline.redrive
     ADD CONSTRAINT redrive_batch_id_stream_id_fkey FOREIGN KEY (batch_id, stream_id) REFERENCES tideline.batch_range(batch_id, stream_id);
+
+ALTER TABLE ONLY tideline.reject
+    ADD CONSTRAINT reject_attempt_id_fkey FOREIGN KEY (attempt_id) REFERENCES tideline.attempt(attempt_id);
 
 ALTER TABLE ONLY tideline.reject
     ADD CONSTRAINT reject_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
@@ -673,6 +859,12 @@ ALTER TABLE ONLY tideline.staged_count
 
 ALTER TABLE ONLY tideline.staged_count
     ADD CONSTRAINT staged_count_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.staged_redrive
+    ADD CONSTRAINT staged_redrive_attempt_id_fkey FOREIGN KEY (attempt_id) REFERENCES tideline.attempt(attempt_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY tideline.staged_redrive
+    ADD CONSTRAINT staged_redrive_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
 
 ALTER TABLE ONLY tideline.staged_reject
     ADD CONSTRAINT staged_reject_attempt_id_fkey FOREIGN KEY (attempt_id) REFERENCES tideline.attempt(attempt_id) ON DELETE CASCADE;

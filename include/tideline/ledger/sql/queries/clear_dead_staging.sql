@@ -1,10 +1,22 @@
--- Counts and rejects that such attempts had put aside. -> how many rows.
-WITH dead AS MATERIALIZED (
-    SELECT attempt_id FROM tideline.attempt JOIN tideline.batch USING (batch_id)
+-- Counts and rejects that such attempts had put aside, and which ones they had read. -> how many rows. Asked of the attempts that have anything
+-- there, each found behind the one before: there are few, and of all attempts that there ever were many.
+WITH RECURSIVE staged AS (
+    (SELECT least((SELECT min(attempt_id) FROM tideline.staged_count), (SELECT min(attempt_id) FROM tideline.staged_reject),
+                  (SELECT min(attempt_id) FROM tideline.staged_redrive)) AS attempt_id)
+    UNION ALL
+    SELECT least((SELECT min(attempt_id) FROM tideline.staged_count c WHERE c.attempt_id > staged.attempt_id),
+                 (SELECT min(attempt_id) FROM tideline.staged_reject r WHERE r.attempt_id > staged.attempt_id),
+                 (SELECT min(attempt_id) FROM tideline.staged_redrive d WHERE d.attempt_id > staged.attempt_id))
+    FROM staged WHERE staged.attempt_id IS NOT NULL
+), dead AS MATERIALIZED (
+    SELECT staged.attempt_id
+    FROM staged, LATERAL (SELECT * FROM tideline.attempt a WHERE a.attempt_id = staged.attempt_id OFFSET 0) AS attempt JOIN tideline.batch USING (batch_id)
     WHERE batch.pipeline = %(pipeline)s AND NOT (batch.state = 'writing' AND batch.attempt = attempt.attempt)
 ), counts AS (
-    DELETE FROM tideline.staged_count USING dead WHERE staged_count.attempt_id = dead.attempt_id RETURNING 1
+    DELETE FROM tideline.staged_count WHERE attempt_id = ANY (ARRAY(SELECT attempt_id FROM dead)) RETURNING 1
 ), rejects AS (
-    DELETE FROM tideline.staged_reject USING dead WHERE staged_reject.attempt_id = dead.attempt_id RETURNING 1
+    DELETE FROM tideline.staged_reject WHERE attempt_id = ANY (ARRAY(SELECT attempt_id FROM dead)) RETURNING 1
+), redriven AS (
+    DELETE FROM tideline.staged_redrive WHERE attempt_id = ANY (ARRAY(SELECT attempt_id FROM dead)) RETURNING 1
 )
-SELECT (SELECT count(*) FROM counts) + (SELECT count(*) FROM rejects) AS n_rows;
+SELECT (SELECT count(*) FROM counts) + (SELECT count(*) FROM rejects) + (SELECT count(*) FROM redriven) AS n_rows;

@@ -1,4 +1,8 @@
--- Rejects that were re-driven and rejected again stay, with what is wrong with them now.
-UPDATE tideline.reject SET step = s.step, reason = s.reason, rejected_at = now()
+-- Rejects that were re-driven and rejected again stay, with what is wrong with them now; each is another reject from now on.
+UPDATE tideline.reject SET step = s.step, reason = s.reason, attempt_id = s.attempt_id, rejected_at = now()
 FROM tideline.staged_reject s
-WHERE s.attempt_id = %(attempt_id)s AND reject.stream_id = s.stream_id AND reject.kafka_offset = s.kafka_offset;
+JOIN (SELECT r.stream_id, one.kafka_offset, one.rejected_by
+      FROM tideline.staged_redrive r CROSS JOIN LATERAL unnest(r.offsets, r.rejected_by) AS one (kafka_offset, rejected_by)
+      WHERE r.attempt_id = %(attempt_id)s) AS taken USING (stream_id, kafka_offset)
+WHERE s.attempt_id = %(attempt_id)s
+  AND reject.stream_id = s.stream_id AND reject.kafka_offset = s.kafka_offset AND reject.attempt_id = taken.rejected_by;

@@ -1,4 +1,8 @@
--- Batches that somebody still has to write, oldest first, whichever run planned them.
-SELECT batch_id, kind::text, state::text FROM tideline.batch
+-- Batches that are not published yet, whichever run planned them: live ones first, each kind oldest first. `for_heads` are those without which
+-- a head cannot go on: live ones, and backfills of offsets that it has not passed. The others are the matter of whoever asked for them.
+SELECT batch_id, kind::text, state::text, dag_id, run_id, kind = 'live' OR kind = 'backfill' AND EXISTS (
+    SELECT FROM tideline.batch_range JOIN tideline.stream USING (stream_id)
+    WHERE batch_range.batch_id = batch.batch_id AND upper(offsets) > next_offset AND stream.state <> 'retired') AS for_heads
+FROM tideline.batch
 WHERE pipeline = %(pipeline)s AND state IN ('planned', 'writing', 'failed')
-ORDER BY batch_id;
+ORDER BY batch.kind, batch_id;

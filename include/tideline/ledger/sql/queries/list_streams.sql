@@ -3,7 +3,7 @@
 WITH locked AS MATERIALIZED (
     SELECT * FROM tideline.stream WHERE pipeline = %(pipeline)s ORDER BY stream_id FOR NO KEY UPDATE
 )
-SELECT stream_id, cluster_id, topic, topic_id, partition, start_offset, next_offset, accepted_end, state::text, stopped_because,
+SELECT stream_id, cluster_id, topic, topic_id, partition, start_offset, next_offset, accepted_end, leader_epoch, state::text, stopped_because,
        coalesce((SELECT array_agg(ARRAY[lower(offsets), upper(offsets)] ORDER BY offsets)
                  FROM (SELECT offsets FROM tideline.reserving(locked.stream_id, int8range(next_offset, NULL))
                        UNION ALL

@@ -1,8 +1,12 @@
--- Rejects that were re-driven and not rejected again go, and the counts of the batches that had rejected them follow: what stands in the output
--- under their batch was written, the rest was filtered.
-WITH gone AS (
-    DELETE FROM tideline.reject USING tideline.redrive d
-    WHERE d.batch_id = %(batch_id)s AND reject.stream_id = d.stream_id AND reject.kafka_offset = d.kafka_offset
+-- Rejects that the attempt has read, each by its identity, and that were not rejected again go. The counts of the batches that had rejected them follow:
+-- what stands in the output under their batch was written, the rest was filtered.
+WITH taken AS MATERIALIZED (
+    SELECT r.stream_id, one.kafka_offset, one.rejected_by
+    FROM tideline.staged_redrive r CROSS JOIN LATERAL unnest(r.offsets, r.rejected_by) AS one (kafka_offset, rejected_by)
+    WHERE r.attempt_id = %(attempt_id)s
+), gone AS (
+    DELETE FROM tideline.reject USING taken
+    WHERE reject.stream_id = taken.stream_id AND reject.kafka_offset = taken.kafka_offset AND reject.attempt_id = taken.rejected_by
       AND NOT EXISTS (SELECT FROM tideline.staged_reject s
                       WHERE s.attempt_id = %(attempt_id)s AND s.stream_id = reject.stream_id AND s.kafka_offset = reject.kafka_offset)
     RETURNING reject.batch_id, reject.stream_id, reject.kafka_offset

@@ -1,4 +1,16 @@
--- Counts and rejects that attempts had put aside which do not write any more.
-WITH alive AS (SELECT attempt_id FROM tideline.batch JOIN tideline.attempt USING (attempt) WHERE state = 'writing')
-SELECT (SELECT count(*) FROM tideline.staged_count WHERE attempt_id NOT IN (SELECT attempt_id FROM alive)) AS n_counts,
-       (SELECT count(*) FROM tideline.staged_reject WHERE attempt_id NOT IN (SELECT attempt_id FROM alive)) AS n_rejects;
+-- Counts and rejects that attempts had put aside which do not write any more. Attempts that have anything there are found one behind the other: what
+-- a living one has put aside, which may be much, is not read.
+WITH RECURSIVE staged AS (
+    (SELECT least((SELECT min(attempt_id) FROM tideline.staged_count), (SELECT min(attempt_id) FROM tideline.staged_reject)) AS attempt_id)
+    UNION ALL
+    SELECT least((SELECT min(attempt_id) FROM tideline.staged_count c WHERE c.attempt_id > staged.attempt_id),
+                 (SELECT min(attempt_id) FROM tideline.staged_reject r WHERE r.attempt_id > staged.attempt_id))
+    FROM staged WHERE staged.attempt_id IS NOT NULL
+), dead AS MATERIALIZED (
+    SELECT staged.attempt_id
+    FROM staged, LATERAL (SELECT * FROM tideline.attempt a WHERE a.attempt_id = staged.attempt_id OFFSET 0) AS attempt JOIN tideline.batch USING (batch_id)
+    WHERE NOT (batch.state = 'writing' AND batch.attempt = attempt.attempt)
+)
+SELECT coalesce(sum((SELECT count(*) FROM tideline.staged_count c WHERE c.attempt_id = dead.attempt_id)), 0)::bigint AS n_counts,
+       coalesce(sum((SELECT count(*) FROM tideline.staged_reject r WHERE r.attempt_id = dead.attempt_id)), 0)::bigint AS n_rejects
+FROM dead;

@@ -1,0 +1,57 @@
+"""What is wrong with the ledger's address, in words of our own: libpq quotes what it cannot read, and that may be a part of the password.
+
+Never connects. A URI with a password that is not escaped may also be read without complaint, as another host or another database; then the
+password would stand in whatever is said about these. So each part must look like what it is.
+"""
+
+import re
+
+import psycopg2
+from psycopg2.extensions import parse_dsn
+
+_SCHEME = re.compile(r"postgres(?:ql)?://")
+_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_HOST = r"(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.%]+\]|(?:%[0-9A-Fa-f]{2}|[A-Za-z0-9._-])*)"
+_HOSTS = re.compile(rf"{_HOST}(?::[0-9]*)?(?:,{_HOST}(?::[0-9]*)?)*")
+_LAST_PORT = 65535
+_ESCAPED = "in user, password and database write %25 for %, %40 for @ and %2F for /"
+
+
+def fault(address: str) -> str | None:
+    """What is wrong with a libpq URI, or with a list of keywords and values; None where nothing is. Never quotes it."""
+    try:
+        address.encode("utf-8")
+    except UnicodeEncodeError:
+        return "it holds bytes that are no UTF-8"
+    if re.search(r"[\x00-\x1f\x7f]", address):
+        return "it holds a line break or another control character"
+    scheme = _SCHEME.match(address)
+    if scheme and (found := _of_uri(address[scheme.end() :])):
+        return f"{found}; {_ESCAPED}"
+    if not scheme and "://" in address.partition("=")[0]:
+        return "it does not begin with postgresql://"
+    try:
+        parsed = parse_dsn(address)
+    except (psycopg2.Error, ValueError, UnicodeError):
+        return "its options after ? are not those of libpq" if scheme else "it is no libpq URI: postgresql://..."
+    return _of_port(str(parsed.get("port") or ""))
+
+
+def _of_uri(rest: str) -> str | None:
+    if _PERCENT.search(rest):
+        return "it holds a % that is not followed by two hexadecimal digits"
+    # As libpq reads it: user and password end at the first @, unless there is a / before it.
+    login, _, behind = rest.rpartition("@")
+    if "@" in login or "/" in login:
+        return "it holds an @ or a / too many"
+    hosts, path = re.fullmatch(r"([^/?]*)([^?]*).*", behind, re.DOTALL).groups()  # type: ignore[union-attr]  # it fits everything
+    if path.count("/") > 1:
+        return "it holds a / too many"
+    return None if _HOSTS.fullmatch(hosts) else "its host, or the port behind it, is none"
+
+
+def _of_port(ports: str) -> str | None:
+    for port in filter(None, ports.split(",")):
+        if not (port.isascii() and port.isdigit() and 0 < int(port) <= _LAST_PORT):
+            return "its port is no number from 1 to 65535"
+    return None

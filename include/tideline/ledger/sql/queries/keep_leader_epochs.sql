@@ -1,0 +1,4 @@
+-- Under which leader each log was seen to hold all that was planned of it. Who looks later compares.
+UPDATE tideline.stream SET leader_epoch = seen.leader_epoch
+FROM unnest(%(stream_ids)s::bigint[], %(leader_epochs)s::int[]) AS seen (stream_id, leader_epoch)
+WHERE stream.stream_id = seen.stream_id;

@@ -1,0 +1,9 @@
+-- What became of each range of some published batches, in the order in which they were published; also of those that have been replaced since.
+SELECT batch_id, batch.kind::text, batch.attempt, published_at, topic, partition, lower(offsets) AS start_offset, upper(offsets) AS end_offset,
+       n_read, n_written, n_rejected, n_filtered, n_gap
+FROM tideline.outbox
+JOIN tideline.batch USING (batch_id)
+JOIN tideline.batch_range USING (batch_id)
+JOIN tideline.stream USING (stream_id)
+WHERE batch_id = ANY (%(batch_ids)s)
+ORDER BY published_at, batch_id, topic, partition;

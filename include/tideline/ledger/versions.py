@@ -1,0 +1,117 @@
+"""The ledger's version: the numbered files in `sql/migrations`, and whether a ledger has had exactly these.
+
+Forward only. A file that was applied must never change: its checksum is kept, and a difference is refused.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from tideline.errors import FatalError
+from tideline.ledger.connection import Ledger
+
+Migrations = Mapping[int, tuple[str, str]]
+"""Number -> (file name, text)."""
+
+_NAME = re.compile(r"(\d{4})_[a-z_]+\.sql")
+_OUTSIDE = "-- outside of a transaction\n"
+# One statement, which finds its work done when it is repeated: a crash may come between it and the record of it.
+_REPEATABLE = re.compile(
+    r"(?:CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (?P<index>\w+) ON tideline\.|DROP INDEX CONCURRENTLY IF EXISTS tideline\.\w+)"
+    r"[^;]*;\s*"
+)
+
+
+def migrations(folder: Traversable | None = None) -> dict[int, tuple[str, str]]:
+    """The files of this release, or of another folder, in ascending order without a gap.
+
+    Raises:
+        FatalError: A file has another form of name, or a number is missing or used twice; or a file that is to run outside of a transaction cannot be
+            repeated after a crash.
+    """
+    found: dict[int, tuple[str, str]] = {}
+    folder = folder or files("tideline.ledger").joinpath("sql/migrations")
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        match = _NAME.fullmatch(file.name)
+        number = int(match.group(1)) if match else 0
+        if number != len(found) + 1:
+            raise FatalError(
+                f"migration {file.name} is not number {len(found) + 1:04}",
+                next_step="number the files 0001, 0002, ...",
+                entry="migration-refused",
+            )
+        found[number] = (file.name, file.read_text(encoding="utf-8"))
+        if is_outside(found[number][1]) and not _repeatable(found[number][1]):
+            raise FatalError(
+                f"migration {file.name} runs outside of a transaction, and is not one index that may be made or dropped again",
+                next_step="let it hold one CREATE INDEX CONCURRENTLY IF NOT EXISTS name ON tideline...., or one DROP INDEX CONCURRENTLY IF EXISTS",
+                entry="migration-refused",
+            )
+    return found
+
+
+def is_outside(text: str) -> bool:
+    """Whether a file says in its first line that it runs outside of a transaction."""
+    return text.startswith(_OUTSIDE)
+
+
+def index_made(text: str) -> str | None:
+    """The name of the index that a file outside of a transaction makes; None for one that drops an index."""
+    found = _repeatable(text)
+    return found["index"] if found else None
+
+
+def _repeatable(text: str) -> re.Match[str] | None:
+    return _REPEATABLE.fullmatch(re.sub(r"--.*\n", "", text).strip())
+
+
+def checksum(text: str) -> str:
+    """Of a file, as the ledger keeps it."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def missing(ledger: Ledger, known: Migrations) -> list[int]:
+    """Numbers of the files that the ledger has not had. Within a transaction.
+
+    Raises:
+        FatalError: The ledger is newer than the files, or one of them has changed since.
+    """
+    applied: dict[int, Any] = {row["number"]: row["checksum"] for row in ledger.rows("list_migrations")}
+    if unknown := applied.keys() - known.keys():
+        raise FatalError(
+            f"the ledger has migration {max(unknown):04}, this code knows {len(known):04} only",
+            next_step="install the release of Tideline that the ledger was migrated with, or a newer one",
+            entry="migration-refused",
+        )
+    for number in sorted(applied):
+        name, text = known[number]
+        if checksum(text) != applied[number]:
+            raise FatalError(
+                f"migration {name} has changed since it was applied (sha256 {applied[number][:12]} then, {checksum(text)[:12]} now)",
+                next_step="restore the file as it was released and put the change in a new migration",
+                entry="migration-refused",
+            )
+    return sorted(known.keys() - applied.keys())
+
+
+def require_current(ledger: Ledger) -> None:
+    """Refuse a ledger of another release before anything is asked of it.
+
+    An older one lacks the laws that the code relies on; a newer one may have others. Asked once by each task, Spark driver and command; a connection
+    of a Spark task or a heartbeat belongs to a driver that has asked.
+
+    Raises:
+        FatalError: The ledger is older or newer than this code, or there is none.
+    """
+    known = migrations()
+    with ledger.transaction():
+        lacking = missing(ledger, known)
+    if lacking:
+        raise FatalError(
+            f"the ledger is older than this code: it has not had {', '.join(known[number][0] for number in lacking)}",
+            next_step="when the tasks of the older release have ended, run: python -m tideline.ledger.migrate",
+            entry="ledger-not-migrated",
+        )

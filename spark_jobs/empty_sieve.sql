@@ -1,0 +1,2 @@
+-- The rows before are staged or refused.
+TRUNCATE {sieve};

@@ -1,0 +1,70 @@
+"""Publish what an attempt has staged. Records of which the target refuses a row become rejects, and the others are published."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from spark_jobs.sinks import postgres_output, postgres_refusals
+from spark_jobs.sinks.postgres_output import RowsRefusedError, Staged
+from spark_jobs.sinks.postgres_refusals import FoundError, Refused
+from tideline import flow
+from tideline.domain.states import BatchKind
+from tideline.errors import RetryableError
+from tideline.kafka import Broker
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Counts
+from tideline.pipelines import Pipeline
+
+Reject = Callable[[Sequence[Refused]], int]
+"""Records these rejects of the attempt, with what Kafka holds of each; how many there were."""
+
+
+def publish(
+    ledger: Ledger, broker: Broker, pipeline: Pipeline, staged: Staged, reject: Reject, *, filtered_by_difference: bool
+) -> Sequence[Counts]:
+    """Make a staged attempt visible, without the records that the target refuses.
+
+    Each round rejects one record at least, so there is a last one. Another writer of the table may make more than one of them necessary.
+
+    Raises:
+        TidelineError: As of `flow.publish`, `postgres_output.insert_output` and `postgres_refusals.find`. Nothing is published.
+    """
+    attempt = staged.attempt
+    in_one_step = partial(
+        flow.publish, ledger, broker, pipeline, attempt, filtered_by_difference=filtered_by_difference
+    )
+    while True:
+        try:
+            return in_one_step(partial(postgres_output.insert_output, staged=staged))
+        except RowsRefusedError as error:
+            print(f"{error}; looking for the records", flush=True)
+        refused = _found(in_one_step, staged)
+        print(f"{attempt}: {len(refused)} records become rejects, the first of them: {refused[0].reason}", flush=True)
+        n_rejected = reject(refused)
+        if n_rejected != len(refused):
+            raise RetryableError(
+                f"{attempt}: {len(refused)} records were refused, {n_rejected} of them could be read once more",
+                next_step="run the task again",
+            )
+
+
+def _found(in_one_step: Callable[..., object], staged: Staged) -> list[Refused]:
+    """The records that the target refuses; what was tried is rolled back."""
+    try:
+        in_one_step(partial(postgres_refusals.find, staged=staged))
+    except FoundError as found:
+        return found.records
+    raise AssertionError("records were tried, and kept")
+
+
+def report(attempt: Attempt, counts: Sequence[Counts]) -> None:
+    """Say what became of the records of a batch that is published."""
+    for count in counts:
+        # Between the rejects of a re-drive lies everything else.
+        gap = "" if attempt.kind is BatchKind.REDRIVE else f", gap {count.n_gap}"
+        print(
+            f"  {count.label}: read {count.n_read}, written {count.n_written}, rejected {count.n_rejected}, "
+            f"filtered {count.n_filtered}{gap}"
+        )
+    total = [sum(values) for values in zip(*((c.n_read, c.n_written, c.n_rejected) for c in counts), strict=True)]
+    print(f"{attempt}: published; read {total[0]}, written {total[1]}, rejected {total[2]}", flush=True)

@@ -1,0 +1,32 @@
+"""The key of an output table: coordinates, the item where one is declared, and behind them the columns that the table is partitioned by."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg2.sql import SQL, Composable
+
+from spark_jobs.sinks.postgres import COORDINATES, STAGED_STREAM, Target, quoted, sink_sql
+from tideline.errors import FatalError
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+
+
+def check_distinct(
+    ledger: Ledger, target: Target, attempt: Attempt, names: Mapping[str, Composable], bound: Mapping[str, Any]
+) -> None:
+    """Look for two staged rows of one record, where the table's key does not: it tells them apart by their partitions.
+
+    Raises:
+        FatalError: There are some.
+    """
+    if not target.partitioned_by:
+        return
+    columns = (STAGED_STREAM, COORDINATES[2], *([target.item] if target.item else []))
+    query = sink_sql("list_doubled").format(**names, key=SQL(", ").join(map(quoted, columns)))
+    if rows := ledger.rows_of(query, bound):
+        raise FatalError(
+            f"{attempt}: {target.schema}.{target.table} refuses the output: the transform gives several rows for the record at offset "
+            f"{rows[0]['kafka_offset']} of stream {rows[0]['tideline_stream']}, and nothing but their partition tells them apart",
+            next_step="declare sink.item with a column that tells the rows of one record apart, or let transform.py give one row for each record",
+            entry="table-refuses-rows",
+        )

@@ -1,0 +1,32 @@
+"""From the trigger to the end of a run, through a real Airflow."""
+
+import statistics
+import time
+
+import records
+from tests.benchmarks import rivals
+from tests.benchmarks.scene import PARTITIONS, ROUNDS, Scene, say, table
+from tideline.airflow_api import AirflowApi
+
+TITLE = "From the trigger to the end of the run, through Airflow"
+
+
+def measure(scene: Scene) -> list[str]:
+    """The section's lines."""
+    stack = scene.stack
+    topic = records.create(stack.broker.bootstrap, partitions=PARTITIONS)
+    rivals.declare(scene.folder / "pipelines" / "latency", topic)
+    assert stack.orchestrator is not None
+    api = AirflowApi(stack.orchestrator.base_url, stack.orchestrator.username, stack.orchestrator.password)
+    api.unpause("latency")
+    found: dict[str, list[float]] = {"10,000 records": [], "nothing to do": []}
+    for number in range(ROUNDS):
+        rivals.fill(stack.broker.bootstrap, topic, 10_000, PARTITIONS)
+        for what, seconds in found.items():
+            begin = time.monotonic()
+            state = api.finished("latency", api.trigger("latency"))
+            seconds.append(time.monotonic() - begin)
+            assert state == "success", f"{what}: the run ended as {state}"
+            say(f"round {number + 1}, {what}: {seconds[-1]:.1f} s")
+    rows = [(what, f"{min(seconds):.1f}", f"{statistics.median(seconds):.1f}") for what, seconds in found.items()]
+    return table(("what", "best, s", "median, s"), rows)

@@ -1,0 +1,59 @@
+"""The write task beside the ways that it replaces."""
+
+import statistics
+from collections.abc import Callable
+
+from tests.benchmarks import rivals
+from tests.benchmarks.scene import PARTITIONS, RECORDS, ROUNDS, Scene, in_turns, table
+from tideline import settings
+from tideline.local.postgres import programs
+
+TITLE = f"{RECORDS:,} records of about 260 bytes, {PARTITIONS} partitions, into one keyed table"
+_NAMES = {
+    "a": "(a) Tideline's write task: claim to published",
+    "b": "(b) Spark batch read + `from_json` + JDBC, defaults",
+    "c": "(c) the same with `reWriteBatchedInserts` and `batchsize` 10000",
+    "d": "(d) `psql \\\\copy` of the same rows from a file, one stream",
+}
+
+
+def measure(scene: Scene) -> list[str]:
+    """The section's lines."""
+    pipeline = rivals.declare(scene.folder / "pipelines" / "loaded", scene.topic(RECORDS, PARTITIONS))
+    field = rivals.Rivals(settings.ledger_url(), pipeline, scene.spark, programs() / "psql")
+    tideline = rivals.Tideline(settings.ledger_url(), pipeline)
+    file = scene.folder / "rows.copy"
+    ways: dict[str, Callable[[], float]] = {
+        "a": tideline,
+        "b": field.jdbc(),
+        "c": field.jdbc(reWriteBatchedInserts="true", batchsize="10000"),
+        "d": lambda: field.copy(file),
+    }
+    tideline()
+    field.export(file)
+    file.chmod(0o644)
+    seconds = in_turns(ways)
+    best = {name: min(found) for name, found in seconds.items()}
+    return [
+        f"One warm JVM, `local[2]`, all ways in turn, {ROUNDS} rounds after a warm-up.",
+        "Only (a) promises anything: exactly once, counts, rejects, history.",
+        "",
+        *table(
+            ("way", "best, s", "median, s", "records/s (best)", "(a) is faster by"),
+            (
+                (
+                    _NAMES[name],
+                    f"{best[name]:.2f}",
+                    f"{statistics.median(found):.2f}",
+                    f"{RECORDS / best[name]:,.0f}",
+                    f"{best[name] / best['a']:.2f}x best, {_median_ratio(found, seconds['a']):.2f}x median of rounds",
+                )
+                for name, found in seconds.items()
+            ),
+        ),
+    ]
+
+
+def _median_ratio(seconds: list[float], ours: list[float]) -> float:
+    """The median over rounds of how much longer it took than ours in the same round."""
+    return statistics.median(one / other for one, other in zip(seconds, ours, strict=True))

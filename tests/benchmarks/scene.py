@@ -1,0 +1,91 @@
+"""Where tables are measured: a stack of their own with an empty ledger, and one warm Spark session for all that need one."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import records
+from spark_jobs import write_batches
+from tests.benchmarks import rivals
+from tideline import settings
+from tideline.ledger.connection import Ledger
+from tideline.ledger.migrate import migrate
+from tideline.local.orchestrator import AirflowOptions
+from tideline.local.stack import Stack
+
+RECORDS = 545_884
+PARTITIONS = 18
+ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A temporary folder and the stack in it."""
+
+    folder: Path
+    stack: Stack
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """A session as the write task would make it, with the driver memory that all of the ways get."""
+        properties = self.stack.environment()["TIDELINE_SPARK_PROPERTIES"]
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_SUBMIT_ARGS"] = (
+            f"--master local[2] --properties-file {properties} --driver-memory 2g pyspark-shell"
+        )
+        return write_batches.session("bench")
+
+    def topic(self, count: int, partitions: int, *, spoil: rivals.Spoil | None = None) -> str:
+        """A topic with so many records, evenly over its partitions."""
+        bootstrap = self.stack.broker.bootstrap
+        name = records.create(bootstrap, partitions=partitions)
+        say(f"producing {count:,} records into {partitions} partitions")
+        rivals.fill(bootstrap, name, count, partitions, spoil=spoil)
+        return name
+
+    def loader(self, name: str, topic: str) -> Callable[[], float]:
+        """A function that loads the whole topic into a new table, and says how many seconds the write has taken."""
+        pipeline = rivals.declare(self.folder / "pipelines" / name, topic)
+        return rivals.Tideline(settings.ledger_url(), pipeline)
+
+
+@contextmanager
+def scene(folder: Path, *, airflow: bool = False) -> Iterator[Scene]:
+    """A running stack; the process has its environment."""
+    options = AirflowOptions(dags=settings.PROJECT / "dags", plugins=settings.PROJECT / "plugins") if airflow else None
+    os.environ["TIDELINE_PIPELINES"] = str(folder / "pipelines")
+    with Stack(folder / ("airflow" if airflow else "stack"), airflow=options) as stack:
+        os.environ.update(stack.environment())
+        with Ledger(settings.ledger_url(), actor="bench") as ledger:
+            migrate(ledger)
+        yield Scene(folder, stack)
+
+
+def in_turns(ways: Mapping[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """Seconds of each way, round by round after a warm-up: side by side, so that a noisy moment hits all alike."""
+    for way in ways.values():
+        way()  # warm up: code that is compiled, pages that are there
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        for name, way in ways.items():
+            seconds[name].append(way())
+            say(f"round {number + 1}, {name}: {seconds[name][-1]:.2f} s")
+    return seconds
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    """Lines of Markdown."""
+    heads = list(heads)
+    return [f"| {' | '.join(map(str, row))} |" for row in (heads, ["---"] * len(heads), *rows)]
+
+
+def say(text: str) -> None:
+    """Progress, for the person who waits."""
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)

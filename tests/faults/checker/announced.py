@@ -1,0 +1,42 @@
+"""Asset events: each published batch has one. Which events there are is known only where somebody has asked Airflow."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from faults.checker.facts import Violation
+from faults.checker.index import PUBLISHED, Index
+
+
+def outbox(index: Index) -> Iterator[Violation]:
+    there = Counter(each.batch_id for each in index.found.outbox)
+    for batch in index.found.batches:
+        wanted = int(batch.state in PUBLISHED)
+        if there[batch.batch_id] != wanted:
+            text = f"is {batch.state}, and stands in the outbox {there[batch.batch_id]} times"
+            yield Violation("outbox", f"batch {batch.batch_id}", text)
+    if index.found.asset_events is not None:
+        told = {batch_id for batch_id, _ in index.found.asset_events}
+        for each in index.found.outbox:
+            if each.announced and each.batch_id not in told:
+                yield Violation("outbox", f"batch {each.batch_id}", "is marked as announced, and has no asset event")
+
+
+def announced_twice(index: Index) -> Iterator[Violation]:
+    for (batch_id, attempt), number in Counter(index.found.asset_events or ()).items():
+        batch = index.batches.get(batch_id)
+        if batch is None or batch.state not in PUBLISHED or batch.attempt != attempt:
+            state = batch and f"{batch.state} by attempt {batch.attempt}"
+            text = f"has an event of attempt {attempt}, and is {state}"
+            yield Violation("announced twice", f"batch {batch_id}", text)
+        elif number > 1:
+            yield Violation("announced twice", f"batch {batch_id}", f"has {number} asset events")
+
+
+def unannounced(index: Index) -> Iterator[Violation]:
+    """When all has come to rest."""
+    if index.found.asset_events is None:
+        return
+    told = {batch_id for batch_id, _ in index.found.asset_events}
+    for batch in index.found.batches:
+        if batch.state in PUBLISHED and batch.batch_id not in told:
+            yield Violation("unannounced", f"batch {batch.batch_id}", f"is {batch.state}, and has no asset event")

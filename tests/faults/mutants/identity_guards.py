@@ -1,0 +1,61 @@
+"""The guards that compare which ones, and not how many: each by a test of its own."""
+
+from faults.mutants.mutant import Edit, Mutant
+
+_QUERIES = "include/tideline/ledger/sql/queries"
+_MIGRATIONS = "include/tideline/ledger/sql/migrations"
+
+IDENTITY_MUTANTS = (
+    Mutant(
+        "redriven_counted",
+        "a re-drive compares which rejects it has read, not how many, and settles these (both lines)",
+        (
+            Edit(
+                f"{_QUERIES}/lock_redriven.sql",
+                "count(*) FROM (TABLE taken EXCEPT TABLE left_over) AS gone)",
+                "count(*) FROM taken) - (SELECT count(*) FROM left_over)",
+            ),
+            Edit(
+                f"{_QUERIES}/lock_redriven.sql", "count(*) FROM (TABLE left_over EXCEPT TABLE taken) AS unread)", "0)"
+            ),
+            Edit(f"{_QUERIES}/settle_rejects.sql", " AND reject.attempt_id = taken.rejected_by", ""),
+        ),
+        seen_by="tests/integration/test_redrive_identity.py",
+    ),
+    Mutant(
+        "redriven_settled_by_place",
+        "a re-drive settles the rejects that it has read, not others of the same records",
+        (Edit(f"{_QUERIES}/settle_rejects.sql", " AND reject.attempt_id = taken.rejected_by", ""),),
+        seen_by="tests/integration/test_redrive_identity.py",
+    ),
+    Mutant(
+        "redriven_kept_by_place",
+        "a re-drive gives its new reasons to the rejects that it has read, not to others of the same records",
+        (Edit(f"{_QUERIES}/keep_rejects.sql", " AND reject.attempt_id = taken.rejected_by", ""),),
+        seen_by="tests/integration/test_redrive_identity.py",
+    ),
+    Mutant(
+        "slice_read_as_it_comes",
+        "a task that reads rejects a second time finds the same or fails",
+        (Edit(f"{_MIGRATIONS}/0005_redrives.sql", "IF NEW IS DISTINCT FROM OLD THEN", "IF false THEN"),),
+        seen_by="tests/integration/test_redrive_identity.py",
+    ),
+    Mutant(
+        "batches_taken_on_trust",
+        "tasks compare the batches that Airflow remembers with those that the ledger has given to the run",
+        (Edit("include/tideline/flow/advancing.py", "if unknown or not batch_ids:", "if False:"),),
+        seen_by="tests/integration/test_restored_ledger.py",
+    ),
+    Mutant(
+        "claimed_for_any_pipeline",
+        "a claim compares the pipeline of the batch",
+        (Edit("include/tideline/ledger/attempts.py", 'if pipeline not in {None, batch["pipeline"]}:', "if False:"),),
+        seen_by="tests/integration/test_restored_ledger.py",
+    ),
+    Mutant(
+        "holes_do_not_wait",
+        "backfills of one hole take turns on its row",
+        (Edit(f"{_QUERIES}/uncover_ranges.sql", "ORDER BY c.coverage_id FOR UPDATE OF c;", "ORDER BY c.coverage_id;"),),
+        seen_by="tests/integration/test_backfill_races.py",
+    ),
+)

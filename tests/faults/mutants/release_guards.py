@@ -1,0 +1,38 @@
+"""Guards around the ledger's own version, and around what a clock can do to it. Each is seen by the test that stands with it."""
+
+from faults.mutants.mutant import Edit, Mutant
+
+_LEDGER = "include/tideline/ledger"
+
+RELEASE_MUTANTS = (
+    Mutant(
+        "another_release_used",
+        "code does no work on an older ledger",
+        (Edit(f"{_LEDGER}/versions.py", "    if lacking:\n", "    if False:\n"),),
+        seen_by="tests/integration/test_migrations.py",
+    ),
+    Mutant(
+        "invalid_index_kept",
+        "an index whose making was cut off is made anew",
+        (
+            Edit(
+                f"{_LEDGER}/migrate.py",
+                "        if index and _is_invalid(ledger, index):\n            drop =",
+                "        if False:\n            drop =",
+            ),
+        ),
+        seen_by="tests/integration/test_migrations.py",
+    ),
+    Mutant(
+        "holes_told_by_the_clock",
+        "a hole is new in the transaction that decides it",
+        (
+            Edit(
+                f"{_LEDGER}/sql/migrations/0011_new_holes.sql",
+                "NEW.decided_in = pg_current_xact_id()) AND EXISTS",
+                "NEW.recorded_at >= now()) AND EXISTS",
+            ),
+        ),
+        seen_by="tests/integration/test_move_laws.py",
+    ),
+)

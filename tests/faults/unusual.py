@@ -1,0 +1,120 @@
+"""What is unusual, added to a schedule that is drawn: records with odd timestamps, logs that were cut and have grown again.
+
+It has a source of chance of its own, so that the other half of all schedules stays as it is when something is added here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from faults import wishes
+from faults.operations import (
+    Arrive,
+    Decide,
+    Decision,
+    Finish,
+    Go,
+    KeepLedger,
+    Operation,
+    Overwrite,
+    PassTime,
+    RestoreLedger,
+    Start,
+    Until,
+)
+from faults.records import ODD_CLOCKS
+from tideline.domain.requests import NewRecords
+
+SALT = "unusual 1371"
+"""Seeds that mutants are known to need draw nothing unusual with it."""
+SHARE = 0.5
+"""Of all schedules."""
+
+Changes = Callable[[Any], Mapping[str, Any]]
+"""What is another one at the beginning, given that."""
+
+
+def added(random: Random, operations: Sequence[Operation]) -> tuple[Changes, tuple[Operation, ...]]:
+    """One or two unusual things among these operations, or none."""
+    changes: list[Changes] = []
+    found = list(operations)
+    if random.random() < SHARE:
+        for draw in random.sample(_KINDS, random.choice((1, 1, 2))):
+            change, scenes = draw(random)
+            changes.append(change)
+            places = sorted(random.randint(0, len(found)) for _ in scenes)
+            for place, scene in reversed(list(zip(places, scenes, strict=True))):
+                found[place:place] = scene
+    return lambda beginning: {name: value for change in changes for name, value in change(beginning).items()}, tuple(
+        found
+    )
+
+
+Scenes = list[list[Operation]]
+
+
+def _as_it_was(_: Any) -> Mapping[str, Any]:
+    return {}
+
+
+def _odd_clocks(random: Random) -> tuple[Changes, Scenes]:
+    """Producers whose records bear any time, and runs that load until some moment."""
+    hours = [
+        [Arrive(wishes.number(random), random.randint(1, 9)), Start(_an_hour(random)), Finish(-1)] for _ in range(3)
+    ]
+    return lambda beginning: {"incarnation": beginning.incarnation + ODD_CLOCKS}, hours
+
+
+def _overwritten(random: Random) -> tuple[Changes, Scenes]:
+    """The newest records are others, all at once."""
+    place = wishes.number(random)
+    loaded = [Arrive(place, random.randint(1, 6)), Start(NewRecords()), Finish(-1)]
+    lost = Overwrite(place, random.randint(1, 6), random.randint(0, 4))
+    return _as_it_was, [[*(loaded if wishes.flag(random) else []), lost]]
+
+
+def _an_hour(random: Random) -> NewRecords:
+    return NewRecords(until=wishes.moment(random))
+
+
+def _shared(random: Random) -> tuple[Changes, Scenes]:
+    """Two pipelines load one topic into one table, half of the records each; what is loaded is loaded again, on both sides."""
+    new = NewRecords()
+    scenes: Scenes = [[Start(new, pipeline=1), Finish(-1)]]
+    scenes += [
+        [Start(wish, pipeline), Go(-1, random.randint(1, 60)), Finish(-1)]
+        for pipeline in (1, 0, 1)
+        for wish in [random.choice((new, wishes.loaded(random), wishes.loaded(random), wishes.rejects(random)))]
+    ]
+    scenes += [[Decide(random.choice(tuple(Decision)), wishes.number(random), 1), Finish(-1)]]
+    return lambda _: {"shared": True}, scenes
+
+
+def _restored(random: Random) -> tuple[Changes, Scenes]:
+    """The database is what it was before, and runs go on with what they know."""
+    run = [
+        Arrive(wishes.number(random), random.randint(1, 9)),
+        Start(random.choice((NewRecords(), wishes.loaded(random)))),
+    ]
+    known = Until(-1, random.choice((1, 1, 2)))
+    begun = [*run, known, Go(-1, random.randint(0, 30))] if wishes.flag(random) else [*run, known]
+    other = [Start(NewRecords()), *([Until(-1, 1)] if wishes.flag(random) else [])]
+    return _as_it_was, [
+        [KeepLedger()],
+        [*begun, RestoreLedger(), *(other if wishes.flag(random, 0.7) else []), Finish(-2)],
+    ]
+
+
+def _woken(random: Random) -> tuple[Changes, Scenes]:
+    """Records wake one run after the other, and each begins before the one before it has come to write."""
+    place = wishes.number(random)
+    begun = [
+        Start(NewRecords()),
+        Until(-1, 1),
+        *([PassTime(random.choice((10, 61)))] if wishes.flag(random, 0.3) else []),
+    ]
+    scene = [one for _ in range(random.randint(2, 5)) for one in (Arrive(place, random.randint(1, 4)), *begun)]
+    return lambda _: {"delivery": "latest_wins"}, [[*scene, *(Finish(number) for number in range(3))]]
+
+
+_KINDS = (_woken, _odd_clocks, _overwritten, _shared)

@@ -1,0 +1,112 @@
+"""A table that is partitioned by time: loaded, replayed into other partitions, and rid of an old one."""
+
+import pytest
+
+import records
+from asking import execute, query
+from ledgers import plan, start_streams
+from owning import coverage, ranges
+from owning import execute as execute_in
+from spark_jobs.sinks.postgres import sink_sql
+from tideline.cli.checks import Verdict
+from tideline.cli.checks import ledger as checks
+from tideline.domain.requests import OneBatch
+from tideline.errors import FatalError
+
+KEY = "kafka_topic_id, kafka_partition, kafka_offset"
+TARGET = """\
+CREATE SCHEMA ads;
+CREATE TABLE ads.output (
+    id bigint NOT NULL, name text, price numeric(12, 4), day date NOT NULL,
+    kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint NOT NULL,
+    PRIMARY KEY ({key})
+) PARTITION BY RANGE (day);
+CREATE TABLE ads.output_1 PARTITION OF ads.output FOR VALUES FROM ('2026-11-01') TO ('2026-11-02');
+CREATE TABLE ads.output_2 PARTITION OF ads.output FOR VALUES FROM ('2026-11-02') TO ('2026-11-03');
+CREATE TABLE ads.output_3 PARTITION OF ads.output FOR VALUES FROM ('2026-11-03') TO ('2026-11-04');
+"""
+BY_DAY = TARGET.format(key=f"{KEY}, day")
+ON_DAY = """
+    import datetime, pyarrow as pa
+    def records(batch):
+        days = [datetime.date(2026, 11, {day}) for n in batch["id"].to_pylist()]
+        return batch.append_column("day", pa.array(days, pa.date32()))
+"""
+TEN_A_DAY = ON_DAY.format(day="1 + n // 10")
+
+
+@pytest.fixture
+def topic(loading) -> str:
+    """Thirty records in one partition, ten of each of three days, loaded as the batches 1, 2 and 3."""
+    name = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, name, map(records.record, range(30)))
+    loading.declare(name, target=BY_DAY, transform=TEN_A_DAY, batch_records=10)
+    assert loading.run() == [1, 2, 3]
+    return name
+
+
+def days(loading) -> dict[int, int]:
+    """By offset, the day of each row; fails where an offset is there twice."""
+    rows = loading.rows("SELECT kafka_offset, day FROM ads.output")
+    found = {offset: day.day for offset, day in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_a_table_partitioned_by_day_is_loaded_replayed_and_rid_of_an_old_day(loading, topic):
+    assert days(loading) == {n: 1 + n // 10 for n in range(30)}
+    loading.transform(ON_DAY.format(day="3"))
+    assert loading.run(OneBatch(batch_id=2, replace=True)) == [4]
+    assert days(loading) == {n: 3 if n >= 10 else 1 for n in range(30)}
+
+    execute_in(loading, "ALTER TABLE ads.output DETACH PARTITION ads.output_1")
+    loading.transform(ON_DAY.format(day="2"))
+    assert loading.run(ranges(f"{topic}/0 [5, 15)", replace=True)) == [5]
+    # What was detached is the owner's: a replay of its offsets writes them anew, into the partitions that there are.
+    assert days(loading) == {n: 2 if n < 15 else 3 for n in range(5, 30)}
+    assert loading.rows("SELECT count(*)::int FROM ads.output_1") == [(10,)]
+    assert coverage(loading) == [(0, 5, 1), (5, 15, 5), (15, 20, 4), (20, 30, 3)]
+    with loading.ledger() as ledger, ledger.transaction():
+        found = [*checks.laws(ledger, "loads"), checks.output(ledger, loading.pipeline)]
+    assert {check.verdict for check in found} == {Verdict.OK}
+
+
+TWO_DAYS = """
+    import datetime, pyarrow as pa
+    def records(batch):
+        twice = pa.concat_tables([batch, batch])
+        days = [datetime.date(2026, 11, 1 + n // len(batch)) for n in range(len(twice))]
+        return twice.append_column("day", pa.array(days, pa.date32()))
+"""
+
+
+def test_two_rows_of_one_record_are_refused_although_their_partitions_tell_them_apart(loading):
+    name = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, name, [records.record(0)])
+    loading.declare(name, target=BY_DAY, transform=TWO_DAYS)
+    assert "several rows for the record at offset 0 of stream 1" in loading.refusal(FatalError)
+
+
+@pytest.mark.parametrize("key", [f"day, {KEY}", f"{KEY}, day, id"])
+def test_a_key_by_which_replaced_rows_are_not_found_or_that_holds_more_is_refused(loading, key):
+    name = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, name, [records.record(0)])
+    loading.declare(name, target=TARGET.format(key=key), transform=TEN_A_DAY)
+    assert f"no primary or unique key on exactly ({KEY}), or on these with" in loading.refusal(FatalError)
+
+
+def test_a_replay_deletes_by_the_index_of_each_partition(ledger):
+    (stream,) = start_streams(ledger, 1)
+    batch_id = plan(ledger, {stream: (500, 520)})
+    execute(ledger, BY_DAY)
+    execute(
+        ledger,
+        "INSERT INTO ads.output SELECT n, NULL, NULL, date '2026-11-01' + mod(n, 3), topic_id, mod(n, 5), n / 5, 1"
+        " FROM tideline.stream, generate_series(0, 59999) n",
+    )
+    execute(ledger, "ANALYZE")
+    delete = sink_sql("delete_replaced").string.replace("{target}", "ads.output")
+    plan_of = "\n".join(row[0] for row in query(ledger, f"EXPLAIN {delete.replace('%(batch_id)s', str(batch_id))}"))
+    assert "Seq Scan on output" not in plan_of
+    for number in (1, 2, 3):
+        assert f"Scan using output_{number}_pkey" in plan_of or f"Scan on output_{number}_pkey" in plan_of

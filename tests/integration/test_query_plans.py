@@ -1,0 +1,274 @@
+"""No query of the ledger reads a table from end to end that grows with the history: each finds what it needs by an index.
+
+The plans are Postgres's own, for a ledger with a long history. Who adds a query adds what it is asked with.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Formatter
+from uuid import UUID
+
+import pytest
+from psycopg2.extras import Json
+from psycopg2.sql import SQL, Composable, Identifier
+
+import large_ledger
+import ledgers
+from ledgers import PIPELINE
+from tideline.domain.states import BatchKind, BatchState
+from tideline.ledger import attempts
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+from tideline.settings import PROJECT
+
+GROWING = {
+    "attempt",
+    "batch",
+    "batch_range",
+    "coverage",
+    "event",
+    "outbox",
+    "redrive",
+    "reject",
+    "run_batch",
+    "staged_count",
+    "staged_redrive",
+    "staged_reject",
+}
+READS_EVERYTHING = {
+    "list_rejects_to_redrive",
+    "view_coverage",
+    "view_miscounts",
+    "view_reject_miscounts",
+    "view_reject_reasons",
+}
+"""For a person who asks about the whole; each says so in its file."""
+QUERIES = "include/tideline/ledger/sql/queries"
+FILES = sorted(
+    path for folder in (QUERIES, "spark_jobs", "spark_jobs/sinks") for path in (PROJECT / folder).glob("*.sql")
+)
+SHORT = {"batch_given_up", "batch_of_kind", "batch_open", "batch_range_replaying", "coverage_hole", "outbox_waiting"}
+"""Indexes of the few rows among many."""
+PLANNED = re.compile(r"(WITH|SELECT|INSERT|UPDATE|DELETE)\b")
+
+
+@pytest.fixture(scope="module")
+def large(postgres, ledger_template) -> Iterator[Ledger]:
+    """A long history, and at its end a batch in each state and one of each kind."""
+    with ledgers.copy_of(postgres, ledger_template) as url, Ledger(url, actor="test") as ledger:
+        large_ledger.fill(ledger, PIPELINE, batches=10_000, partitions=18, topic_id=str(UUID(int=7)))
+        _go_on(ledger)
+        yield ledger
+
+
+def _go_on(ledger: Ledger) -> None:
+    with ledger.connection as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT stream_id, next_offset FROM tideline.stream ORDER BY stream_id")
+        heads = dict(cursor.fetchall())
+        ahead = dict(list(heads.items())[:4])
+        cursor.execute(
+            "ALTER TABLE tideline.staged_count DROP CONSTRAINT counted_once"
+        )  # half a millisecond for each row
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(
+            "INSERT INTO tideline.reject (stream_id, kafka_offset, batch_id, attempt_id, step, reason)"
+            " SELECT stream_id, kafka_offset + n, batch_id, attempt_id, step, reason FROM tideline.reject, generate_series(1, 9) AS n"
+        )
+        cursor.execute("INSERT INTO tideline.redrive SELECT batch_id, stream_id, kafka_offset FROM tideline.reject")
+    planned = [
+        ledgers.plan(ledger, {stream_id: (head, head + 10)}, run=Run(dag_id=PIPELINE, run_id=f"now__{stream_id}"))
+        for stream_id, head in ahead.items()
+    ]
+    ledgers.write(ledger, planned[0])
+    attempts.fail(ledger, ledgers.claim(ledger, planned[1]), "a problem")
+    attempt = ledgers.claim(ledger, planned[2])
+    redrive = ledgers.plan(ledger, {1: (0, 9_000)}, kind=BatchKind.REDRIVE, gaps_allowed=True)
+    with ledger.connection as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO tideline.redrive SELECT %s, 1, kafka_offset FROM tideline.reject WHERE stream_id = 1 LIMIT 20",
+            (redrive,),
+        )
+        cursor.execute(
+            "INSERT INTO tideline.staged_count SELECT %(attempt)s - n %% 200, 3, 10 * n, 10 * n + 9, 10, 0, 0 FROM generate_series(1, 10000) AS n;"
+            "INSERT INTO tideline.staged_reject SELECT %(attempt)s - n %% 200, 3, n, 'decode', 'bad' FROM generate_series(1, 20000) AS n;"
+            "INSERT INTO tideline.staged_redrive SELECT %(attempt)s - n %% 200, 3, n, ARRAY[n], ARRAY[n] FROM generate_series(1, 5000) AS n;"
+            "CREATE SCHEMA ads; CREATE TABLE ads.output (value text, kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint,"
+            " tideline_batch bigint, PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset));"
+            "CREATE TABLE tideline_staging.batch_1_attempt_1 (value text, kafka_offset bigint, tideline_stream bigint, tideline_task bigint);"
+            "CREATE TABLE tideline_staging.sieve_1 AS SELECT *, 0 AS tideline_row FROM tideline_staging.batch_1_attempt_1;"
+            "CREATE TABLE tideline_staging.trial_1 AS SELECT *, 0 AS tideline_stream FROM ads.output;"
+            "CREATE TABLE tideline_staging.records_1 (number bigint, kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint,"
+            " state text, reason text)",
+            {"attempt": attempt.attempt_id},
+        )
+    with ledger.connection as connection:
+        # To read a table costs as much as that of a history of half a million batches, which would take minutes to make.
+        connection.cursor().execute("ANALYZE; SET seq_page_cost = 50")
+
+
+SOME_UUID = UUID(int=1)
+BOUND = {
+    "accepted_end": None,
+    "action": "retry",
+    "actor": "ada",
+    "attempt": SOME_UUID,
+    "attempt_id": 10_002,
+    "batch_id": 10_003,
+    "batch_ids": [10_001, 10_002, 10_003],
+    "because": "the log was cut",
+    "checksum": "",
+    "cluster_id": "cluster",
+    "columns": ["value"],
+    "dag_id": PIPELINE,
+    "days": 3650,
+    "decided_by": None,
+    "detail": Json({}),
+    "end": 100_000,
+    "ends": [5_570, 5_580],
+    "facts": Json({}),
+    "fence": 2,
+    "filtered_by_difference": False,
+    "first_read": [0],
+    "gaps_allowed": [False, False],
+    "grace_seconds": 600,
+    "headers": [None],
+    "hole": "skipped",
+    "host": "host",
+    "keys": [None],
+    "kind": None,
+    "kinds": ["live", "backfill"],
+    "last_read": [9],
+    "leader_epoch": 3,
+    "leader_epochs": [3, 4],
+    "limit": 20,
+    "log_ends": [5_570, 5_580],
+    "log_starts": [0, 0],
+    "milliseconds": 0,
+    "n_batches": 20,
+    "n_bytes": [0],
+    "n_filtered": [0],
+    "n_read": [10],
+    "n_tries": [0, 1, 1],
+    "name": "0001",
+    "number": 1,
+    "of_batch": 9_992,
+    "offsets": [5],
+    "outcome": "failed",
+    "partition": 1,
+    "pid": 1,
+    "pipeline": PIPELINE,
+    "problem": None,
+    "reason": "because",
+    "reason_like": None,
+    "reasons": ["bad"],
+    "run_id": "scheduled__9990",
+    "schema": "ads",
+    "seconds": 600,
+    "shared": False,
+    "silent_seconds": 600,
+    "size": 1_000,
+    "slice_bytes": 1_000_000,
+    "slice_records": 1_000,
+    "split_records": 1_000,
+    "stale_seconds": 60,
+    "start": 0,
+    "start_offset": 0,
+    "starts": [5_560, 5_570],
+    "state": None,
+    "steps": ["decode"],
+    "stream_id": 3,
+    "stream_ids": [3, 4],
+    "supersedes": None,
+    "table": "output",
+    "task_id": "write",
+    "tasks": [1, 2],
+    "timestamps_ms": [None],
+    "topic": "ads",
+    "topic_id": SOME_UUID,
+    "try_number": 1,
+    "values": [b""],
+    "written": Json([]),
+}
+"""What a query is asked with, by the name of the parameter."""
+OTHERWISE: dict[str, list[dict]] = {
+    "list_rejects_to_redrive": [{"of_batch": None}, {}],
+    "view_batches": [{}, *({"state": state} for state in BatchState), *({"kind": kind} for kind in BatchKind)],
+    "view_rejects": [{"batch_id": None}, {}],
+}
+"""Where that is another thing for one query, or where it is asked in several ways."""
+FILLED = {
+    "columns": Identifier("value"),
+    "condition": SQL("true"),
+    "drop_others": SQL("DROP COLUMN kafka_topic_id"),
+    "key": SQL("tideline_stream, kafka_offset"),
+    "keys": Identifier("kafka_offset"),
+    "laws": SQL("WHEN value IS NULL THEN 1"),
+    "records": Identifier("tideline_staging", "records_1"),
+    "sieve": Identifier("tideline_staging", "sieve_1"),
+    "staged_columns": Identifier("s", "value"),
+    "staging": Identifier("tideline_staging", "batch_1_attempt_1"),
+    "table": Identifier("ads", "output"),
+    "target": Identifier("ads", "output"),
+    "target_key": SQL("t.kafka_partition, t.kafka_offset"),
+    "trial": Identifier("tideline_staging", "trial_1"),
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_query_finds_what_it_needs_by_an_index(large, path):
+    for asked in OTHERWISE.get(path.stem, [{}]):
+        for query in _queries(path):
+            read = sorted(_read_whole(_plan(large, query, BOUND | asked)))
+            assert not read or path.stem in READS_EVERYTHING, f"asked with {asked} it reads all of {', '.join(read)}"
+
+
+def test_a_query_that_reads_everything_says_so():
+    for path in FILES:
+        if path.stem in READS_EVERYTHING:
+            comment = " ".join(
+                line.removeprefix("-- ") for line in path.read_text().splitlines() if line.startswith("--")
+            )
+            assert re.search(r"[Rr]eads (all|every)", comment), path.name
+
+
+def test_a_scan_of_a_whole_table_is_noticed(large):
+    for query in ("SELECT FROM tideline.event WHERE action = 'plan'", "SELECT FROM tideline.batch ORDER BY batch_id"):
+        assert _read_whole(_plan(large, SQL(query), {}))
+    assert not _read_whole(_plan(large, SQL("SELECT FROM tideline.batch ORDER BY batch_id DESC LIMIT 1"), {}))
+
+
+def _text(path: Path) -> str:
+    """A file's statements, without comments and without blocks of PL/pgSQL, which have no plan: those read what a trial has put aside."""
+    return re.sub(r"DO \$\$.*?\$\$", "", re.sub(r"--.*", "", path.read_text(encoding="utf-8")), flags=re.DOTALL)
+
+
+def _queries(path: Path) -> Iterator[Composable]:
+    """The statements of a file that have a plan."""
+    for part in _text(path).split(";"):
+        if PLANNED.match(part.strip()):
+            fields = {name for _, name, *_ in Formatter().parse(part) if name} if "{" in part else set()
+            known = {name: FILLED[name] for name in fields}
+            query = SQL(part if "%(" in part else part.replace("%", "%%"))
+            yield query.format(**known) if fields else query
+
+
+def _plan(ledger: Ledger, query: Composable, bound: dict) -> dict:
+    try:
+        [row] = ledger.rows_of(SQL("EXPLAIN (FORMAT JSON) ") + query, bound)
+        return row[0][0]["Plan"]
+    finally:
+        ledger.connection.rollback()
+
+
+def _read_whole(node: dict, *, limited: bool = False) -> set[str]:
+    """The tables that grow and that a plan reads from end to end: by themselves, or by an index without a condition.
+
+    An index that holds a few rows only, or one that is left after the first few, is what it should be.
+    """
+    limited = limited or node["Node Type"] == "Limit"
+    name = node.get("Relation Name", "")
+    by_index = node["Node Type"] in {"Index Scan", "Index Only Scan", "Bitmap Index Scan"}
+    few = limited or "Index Cond" in node or node.get("Index Name") in SHORT
+    found = {name} & GROWING if node["Node Type"].endswith("Seq Scan") or (by_index and not few) else set()
+    return found.union(*(_read_whole(part, limited=limited) for part in node.get("Plans", ())))

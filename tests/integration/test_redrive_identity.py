@@ -1,0 +1,167 @@
+"""A re-drive settles the rejects that it has read, each by its identity: how many there are proves nothing."""
+
+import pytest
+
+from asking import query
+from ledgers import PIPELINE, claim, plan, publish, stage, start_streams
+from spark_jobs import stored
+from tideline.domain.facts import PartitionFacts
+from tideline.domain.states import BatchKind
+from tideline.errors import RetryableError
+from tideline.ledger import publishing, reservations
+from tideline.ledger.publishing import Written
+
+REJECTED = (3, 5, 7)
+
+
+def reject(ledger, attempt, stream, *offsets):
+    """What a task rejects."""
+    with ledger.transaction():
+        ledger.run(
+            "stage_rejects",
+            attempt_id=attempt.attempt_id,
+            stream_ids=[stream] * len(offsets),
+            offsets=list(offsets),
+            steps=["decode"] * len(offsets),
+            reasons=["not JSON"] * len(offsets),
+            **{name: [None] * len(offsets) for name in ("timestamps_ms", "keys", "values", "headers")},
+        )
+
+
+def load(ledger, stream, start, end, *rejected, kind=BatchKind.LIVE):
+    """A batch that is published, with these rejects."""
+    attempt = claim(ledger, plan(ledger, {stream: (start, end)}, kind=kind))
+    stage(ledger, attempt)
+    reject(ledger, attempt, stream, *rejected)
+    publish(ledger, attempt, written={stream: end - start - len(rejected)})
+    return attempt
+
+
+@pytest.fixture
+def stream(ledger) -> int:
+    """Ten offsets are loaded, three of them were rejected."""
+    [stream] = start_streams(ledger, 1)
+    load(ledger, stream, 0, 10, *REJECTED)
+    return stream
+
+
+@pytest.fixture
+def redrive(ledger, stream):
+    """An attempt at driving all three again."""
+    batch_id = plan(ledger, {stream: (3, 8)}, kind=BatchKind.REDRIVE, gaps_allowed=True)
+    with ledger.transaction():
+        reservations.take_rejects(ledger, [batch_id], of_batch=None, reason_like=None)
+    return claim(ledger, batch_id)
+
+
+def read(ledger, attempt, stream, start, end):
+    """What a task finds in a slice, and counts."""
+    found = [row["kafka_offset"] for row in stored.read_slice(ledger, attempt, stream, start, end)]
+    if found:
+        with ledger.transaction():
+            ledger.run(
+                "stage_counts",
+                attempt_id=attempt.attempt_id,
+                stream_ids=[stream],
+                first_read=[found[0]],
+                last_read=[found[-1]],
+                n_read=[len(found)],
+                n_filtered=[0],
+                n_bytes=[0],
+            )
+    return found
+
+
+def settle(ledger, attempt, stream, *written):
+    facts = {stream: PartitionFacts(partition=0, log_start=0, end=10)}
+    publishing.publish(
+        ledger,
+        attempt,
+        lambda _: Written(n_written={stream: len(written)}, offsets=[(stream, offset) for offset in written]),
+        facts=facts,
+        filtered_by_difference=True,
+    )
+
+
+def rejects(ledger):
+    """Offset -> the attempt that has rejected it last."""
+    return dict(query(ledger, "SELECT kafka_offset, attempt_id FROM tideline.reject ORDER BY 1"))
+
+
+def test_what_was_read_is_settled_and_what_was_rejected_again_is_another_reject(ledger, stream, redrive):
+    assert read(ledger, redrive, stream, 3, 8) == [3, 5, 7]
+    reject(ledger, redrive, stream, 7)
+    settle(ledger, redrive, stream, 3)
+    assert rejects(ledger) == {7: redrive.attempt_id}
+    counts = "SELECT n_written, n_rejected, n_filtered FROM tideline.batch_range ORDER BY batch_id"
+    assert query(ledger, counts) == [(8, 1, 1), (1, 1, 1)]
+    assert query(ledger, "SELECT count(*) FROM tideline.staged_redrive") == [(0,)]
+
+
+def test_a_reject_that_was_left_out_is_not_settled_though_one_that_was_read_is_gone_and_the_numbers_agree(
+    ledger, stream, redrive
+):
+    """Seeds 6002409 and 8017117 of the simulation: the offset 7 was deleted, and no task had ever decoded it."""
+    assert read(ledger, redrive, stream, 3, 6) == [3, 5]
+    load(ledger, stream, 3, 4, kind=BatchKind.REPLAY)
+    with pytest.raises(RetryableError, match=r"2 were read, 1 of these are gone .*, 1 others are there"):
+        settle(ledger, redrive, stream, 5)
+    assert rejects(ledger).keys() == {5, 7}
+
+
+def test_a_reject_that_came_back_is_not_the_one_that_was_read(ledger, stream, redrive):
+    assert read(ledger, redrive, stream, 3, 8) == [3, 5, 7]
+    replay = load(ledger, stream, 3, 4, 3, kind=BatchKind.REPLAY)
+    with pytest.raises(RetryableError, match=r"3 were read, 1 of these are gone .*, 1 others are there"):
+        settle(ledger, redrive, stream, *REJECTED)
+    assert rejects(ledger)[3] == replay.attempt_id
+    again = claim(ledger, redrive.batch_id)
+    assert read(ledger, again, stream, 3, 8) == [3, 5, 7]
+    settle(ledger, again, stream, *REJECTED)
+    assert rejects(ledger) == {}
+    owned = "SELECT n_written, n_rejected FROM tideline.batch_range WHERE batch_id = %s"
+    assert query(ledger, owned, replay.batch_id) == [(1, 0)]
+
+
+def test_settling_names_each_reject_even_where_no_comparison_stands_before_it(ledger, stream, redrive):
+    assert read(ledger, redrive, stream, 3, 8) == [3, 5, 7]
+    replay = load(ledger, stream, 3, 6, 3, 5, kind=BatchKind.REPLAY)
+    reject(ledger, redrive, stream, 5)
+    with ledger.transaction():
+        assert ledger.run("keep_rejects", attempt_id=redrive.attempt_id) == 0
+        settled = ledger.rows(
+            "settle_rejects", attempt_id=redrive.attempt_id, stream_ids=[stream] * 3, offsets=list(REJECTED)
+        )
+    assert [(row["n_gone"], row["n_written"]) for row in settled] == [(1, 1)]
+    assert rejects(ledger) == {3: replay.attempt_id, 5: replay.attempt_id}
+
+
+def test_what_was_read_and_not_decoded_to_its_end_is_not_settled(ledger, stream, redrive):
+    stored.read_slice(ledger, redrive, stream, 3, 8)
+    with pytest.raises(RetryableError, match="of 1 partitions not all were decoded"):
+        settle(ledger, redrive, stream)
+    assert rejects(ledger).keys() == set(REJECTED)
+
+
+def test_a_task_that_runs_twice_counts_once(ledger, stream, redrive):
+    for _ in range(2):
+        assert read(ledger, redrive, stream, 3, 8) == [3, 5, 7]
+    settle(ledger, redrive, stream, *REJECTED)
+    assert rejects(ledger) == {}
+
+
+@pytest.mark.parametrize("rejected_again", [(), (3,)])
+def test_a_task_that_runs_twice_and_finds_others_the_second_time_fails(ledger, stream, redrive, rejected_again):
+    """The first one's rows may be those that are staged."""
+    read(ledger, redrive, stream, 3, 8)
+    load(ledger, stream, 3, 4, *rejected_again, kind=BatchKind.REPLAY)
+    with pytest.raises(RetryableError, match="were read twice, and were others the second time"):
+        read(ledger, redrive, stream, 3, 8)
+
+
+def test_what_a_dead_attempt_has_read_goes_with_what_it_has_staged(ledger, stream, redrive):
+    read(ledger, redrive, stream, 3, 8)
+    claim(ledger, redrive.batch_id)
+    with ledger.transaction():
+        assert ledger.rows("clear_dead_staging", pipeline=PIPELINE)[0]["n_rows"] == 2
+    assert query(ledger, "SELECT count(*) FROM tideline.staged_redrive") == [(0,)]

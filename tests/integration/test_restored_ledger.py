@@ -1,0 +1,99 @@
+"""A ledger that was restored to an earlier moment, from a real dump, while Airflow keeps its runs: nothing is written for another run or pipeline."""
+
+import os
+import subprocess
+
+import pytest
+from psycopg2.extensions import parse_dsn
+
+from asking import query
+from ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, stage, start_streams
+from tideline import flow
+from tideline.errors import FatalError, NeedsOperatorError, SupersededError
+from tideline.ledger.reservations import Run
+from tideline.local.postgres import programs
+
+LATER = Run(dag_id="impressions", run_id="scheduled__later")
+OTHER = Run(dag_id="impressions", run_id="manual__other")
+
+
+def at_server(program, url, *arguments):
+    """Run one of the server's programs on the ledger's database."""
+    parts = parse_dsn(url)
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
+    environment = os.environ | {names[key]: str(value) for key, value in parts.items() if key in names}
+    subprocess.run([str(programs() / program), *arguments], env=environment, check=True, capture_output=True)
+
+
+@pytest.fixture
+def dump(ledger, ledger_url, tmp_path):
+    """A ledger with one batch that is through; what is returned restores it, whatever has happened since."""
+    (stream,) = start_streams(ledger, 1)
+    published(ledger, {stream: (0, 10)})
+    flow.advance(ledger, PIPELINE, RUN)
+    file = str(tmp_path / "ledger.dump")
+    at_server("pg_dump", ledger_url, "--format=custom", f"--file={file}")
+
+    def restore():
+        ledger.connection.rollback()
+        name = parse_dsn(ledger_url)["dbname"]
+        at_server("pg_restore", ledger_url, "--clean", "--if-exists", "--exit-on-error", f"--dbname={name}", file)
+
+    return stream, restore
+
+
+def test_tasks_of_a_run_that_the_restored_ledger_does_not_know_are_refused(ledger, dump):
+    stream, restore = dump
+    forgotten = plan(ledger, {stream: (10, 20)}, run=LATER)
+    flow.check_given(ledger, PIPELINE, LATER, [forgotten])
+    restore()
+    with pytest.raises(
+        NeedsOperatorError, match=f"expected batches {forgotten} among those of the run scheduled__later"
+    ):
+        flow.check_given(ledger, PIPELINE, LATER, [forgotten])
+    assert flow.advance(ledger, PIPELINE, LATER) == []  # by itself it has nothing to miss
+
+
+def test_a_number_that_was_given_again_is_not_the_batch_that_a_run_was_given(ledger, dump):
+    stream, restore = dump
+    forgotten = plan(ledger, {stream: (10, 20)}, run=LATER)
+    restore()
+    again = plan(ledger, {stream: (10, 15)}, run=OTHER)
+    assert again == forgotten
+    with pytest.raises(NeedsOperatorError, match=r"the ledger has given it none: was the ledger restored"):
+        flow.check_given(ledger, PIPELINE, LATER, [forgotten])
+    with pytest.raises(FatalError, match=f"expected a batch of this pipeline, found batch {again} of {PIPELINE}"):
+        flow.claim(ledger, again, WRITER, pipeline="another")
+    assert query(ledger, "SELECT state::text FROM tideline.batch WHERE batch_id = %s", again) == [("planned",)]
+
+
+def test_a_run_that_returned_no_batches_is_not_through(ledger):
+    start_streams(ledger, 1)
+    with pytest.raises(NeedsOperatorError, match="expected at least one batch from its task `plan`"):
+        flow.check_given(ledger, PIPELINE, RUN, [])
+
+
+@pytest.mark.parametrize("planned_again", [False, True])
+def test_an_attempt_of_before_publishes_nothing(ledger, dump, planned_again):
+    """Its driver lives while the ledger is restored; the number of its batch may be another one's by now."""
+    stream, restore = dump
+    orphan = claim(ledger, plan(ledger, {stream: (10, 20)}, run=LATER))
+    restore()
+    if planned_again:
+        other = claim(ledger, plan(ledger, {stream: (10, 15)}, run=OTHER))
+        assert (other.batch_id, other.attempt_id) == (orphan.batch_id, orphan.attempt_id)
+        stage(ledger, other)
+    with pytest.raises(SupersededError, match="was refused"):
+        publish(ledger, orphan)
+    assert query(ledger, "SELECT max(upper(offsets)) FROM tideline.coverage") == [(10,)]
+
+
+def test_what_was_loaded_since_is_loaded_again_from_the_restored_heads(ledger, dump):
+    stream, restore = dump
+    published(ledger, {stream: (10, 20)}, run=LATER)
+    flow.advance(ledger, PIPELINE, LATER)
+    restore()
+    assert query(ledger, "SELECT next_offset FROM tideline.stream") == [(10,)]
+    again = published(ledger, {stream: (10, 20)}, run=OTHER)
+    assert flow.advance(ledger, PIPELINE, OTHER) == [again]
+    assert query(ledger, "SELECT next_offset FROM tideline.stream") == [(20,)]

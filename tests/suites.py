@@ -1,0 +1,233 @@
+"""Run every suite of the project, side by side in lanes, and say at the end what failed in all of them and what took longest.
+
+    python tests/suites.py [NAME ...]        every suite, or those named
+
+A suite is a process of its own: one that fails, hangs or dies keeps no other from running. Its output goes to .local/log/tests/NAME.log.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+LOGS = PROJECT / ".local" / "log" / "tests"
+SLOWEST = 10
+_TELL_EVERY_S = 60.0
+_TAIL = 15
+_PATIENCE_S = 60.0
+"""For a suite that is asked to end: it stops a whole stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One process of tests."""
+
+    name: str
+    tests: tuple[str, ...] = ()
+    """Of pytest; none where `command` is something else."""
+    command: tuple[str, ...] = ()
+    nice: int = 0
+
+    def argv(self) -> list[str]:
+        """Return its command line."""
+        lowered = ["nice", "-n", str(self.nice)] if self.nice else []
+        if self.command:
+            return [*lowered, *self.command]
+        report = f"--junitxml={LOGS / self.name}.xml"
+        # A test that has hung for half an hour shows where each thread stands, and ends its suite.
+        limits = ["-o", "faulthandler_timeout=1800", "-o", "faulthandler_exit_on_timeout=true"]
+        return [*lowered, sys.executable, "-m", "pytest", "-q", report, *limits, *self.tests]
+
+
+_ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
+LANES: tuple[tuple[Suite, ...], ...] = (
+    # Airflow's tasks start one after the other: most of the time this lane waits.
+    (Suite("e2e", ("tests/e2e",)), Suite("stack", ("tests/faults/stack",))),
+    (
+        Suite("style", command=("make", "--no-print-directory", "style")),
+        Suite("unit", ("tests/unit", "tests/dags")),
+        Suite("integration", ("tests/integration",)),
+        Suite("jobs", ("tests/faults/jobs",)),
+    ),
+    # Schedules of faults that wait for nothing fill what the others leave of the processors.
+    (Suite("schedules", ("--side-by-side", "1", *(f"tests/faults/{room}" for room in _ROOMS)), nice=19),),
+)
+"""Lanes run side by side, the suites of a lane one after the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a suite."""
+
+    suite: Suite
+    seconds: float
+    code: int
+    passed: int = 0
+    skipped: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    """Each test that failed, with the first line of why."""
+    times: list[tuple[float, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        counted = f"{self.passed} passed, {len(self.failed)} failed" if self.suite.tests else "passed"
+        if not self.suite.tests and self.failed:
+            counted = "failed"
+        return f"{self.suite.name:<12} {counted:<24} {self.seconds / 60:5.1f} min"
+
+
+class Runner:
+    """Runs the lanes and knows which processes live."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._lock = threading.Lock()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopping = threading.Event()
+
+    def run(self, lanes: Sequence[Sequence[Suite]]) -> list[Outcome]:
+        """Run all lanes to their ends; what came of each suite, in the order of the lanes."""
+        signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            futures = [pool.submit(self._lane, lane) for lane in lanes]
+            try:
+                told = time.monotonic()
+                while not all(future.done() for future in futures) and not self._stopping.wait(0.2):
+                    if time.monotonic() - told > _TELL_EVERY_S:
+                        told = time.monotonic()
+                        self._say(", ".join(f"{name} {_progress(name)}" for name in sorted(self._running)))
+            except KeyboardInterrupt:
+                self._stopping.set()
+            finally:
+                if self._stopping.is_set():
+                    self._stop()
+        return [outcome for future in futures for outcome in future.result()]
+
+    def _lane(self, suites: Sequence[Suite]) -> list[Outcome]:
+        done = []
+        for suite in suites:
+            if self._stopping.is_set():
+                break
+            done.append(self._suite(suite))
+            self._say(str(done[-1]))
+        return done
+
+    def _suite(self, suite: Suite) -> Outcome:
+        begun = time.monotonic()
+        (LOGS / f"{suite.name}.xml").unlink(missing_ok=True)
+        with (LOGS / f"{suite.name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                suite.argv(), cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+            with self._lock:
+                self._running[suite.name] = process
+            code = process.wait()
+            with self._lock:
+                del self._running[suite.name]
+        return read(suite, time.monotonic() - begun, code)
+
+    def _say(self, line: str) -> None:
+        seconds = round(time.monotonic() - self._begun)
+        print(f"{seconds // 60:3}:{seconds % 60:02}  {line}", flush=True)
+
+    def _stop(self) -> None:
+        """End what runs as Ctrl-C does, so that stacks are stopped, and wait."""
+        with self._lock:
+            running = list(self._running.values())
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        for process in running:
+            try:
+                process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def read(suite: Suite, seconds: float, code: int) -> Outcome:
+    """Read what a suite has left: its report, or the end of its output where it died before it wrote one."""
+    report = LOGS / f"{suite.name}.xml"
+    if not report.exists():
+        failed = [(suite.name, f"ended with exit code {code}; see {_shown(suite)}")] if code else []
+        return Outcome(suite=suite, seconds=seconds, code=code, failed=failed)
+    cases = list(ET.parse(report).iter("testcase"))
+    failed = [(_name(case), problem) for case in cases if (problem := _problem(case)) is not None]
+    if code and not failed:
+        failed = [(suite.name, f"ended with exit code {code}; see {_shown(suite)}")]
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    return Outcome(
+        suite=suite,
+        seconds=seconds,
+        code=code,
+        passed=len(cases) - len({name for name, _ in failed}) - skipped,
+        skipped=skipped,
+        failed=failed,
+        times=[(float(case.get("time", 0)), _name(case)) for case in cases],
+    )
+
+
+def _name(case: ET.Element) -> str:
+    return f"{case.get('classname', '').replace('.', '/')}::{case.get('name')}"
+
+
+def _problem(case: ET.Element) -> str | None:
+    found = case.find("failure") if case.find("failure") is not None else case.find("error")
+    return None if found is None else (found.get("message") or "").strip().partition("\n")[0][:200]
+
+
+def _shown(suite: Suite) -> Path:
+    return (LOGS / f"{suite.name}.log").relative_to(PROJECT)
+
+
+def _progress(name: str) -> str:
+    """Say how far a suite is, by the letters that pytest has printed for its tests."""
+    printed = re.findall(rb"^([.FEsxX]+)(?: +\[ *\d+%\])?$", (LOGS / f"{name}.log").read_bytes(), re.MULTILINE)
+    done = b"".join(printed)
+    failed = sum(done.count(letter) for letter in (b"F", b"E"))
+    return f"{len(done)} tests done" + (f", {failed} failed" if failed else "")
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Print what took longest and what failed; the exit code."""
+    times = sorted((entry for outcome in outcomes for entry in outcome.times), reverse=True)[:SLOWEST]
+    print(f"\nThe {len(times)} slowest tests:")
+    for seconds, name in times:
+        print(f"  {seconds:6.1f} s  {name}")
+    for outcome in outcomes:
+        if outcome.failed:
+            print(f"\n{outcome.suite.name} failed; the end of {_shown(outcome.suite)}:")
+            lines = (LOGS / f"{outcome.suite.name}.log").read_text(errors="replace").splitlines()
+            print("\n".join(f"    {line[:300]}" for line in lines[-_TAIL:]))
+    failed = [entry for outcome in outcomes for entry in outcome.failed]
+    if failed:
+        print("\nFailed, in all suites:")
+        for name, problem in failed:
+            print(f"  {name}\n      {problem}")
+    passed, skipped = sum(outcome.passed for outcome in outcomes), sum(outcome.skipped for outcome in outcomes)
+    print(f"\n{passed} passed, {len(failed)} failed, {skipped} skipped")
+    return 1 if failed or any(outcome.code for outcome in outcomes) else 0
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the suites and report."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    lanes = [[suite for suite in lane if not names or suite.name in names] for lane in LANES]
+    begun = time.monotonic()
+    outcomes = Runner().run([lane for lane in lanes if lane])
+    code = report(outcomes)
+    missing = sum(map(len, lanes)) - len(outcomes)
+    if missing:
+        print(f"stopped: {missing} suites did not run")
+    print(f"in {(time.monotonic() - begun) / 60:.1f} min, on {os.cpu_count()} processors")
+    return code or (1 if missing else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
