@@ -12,6 +12,7 @@ from tideline.errors import FatalError
 _TOLD = pa.scalar(datetime(1900, 1, 1, tzinfo=UTC), KAFKA.field("timestamp").type)
 """Earlier timestamps pass through calendars and zones of the JVM that change them: by minutes, before 1582 by days, and not always so that it could
 be undone."""
+_COORDINATES = ("topic", "partition", "offset")
 
 
 def kafka_column(batch: pa.RecordBatch) -> pa.StructArray:
@@ -28,13 +29,21 @@ def kafka_column(batch: pa.RecordBatch) -> pa.StructArray:
 
 def as_they_came(rows: pa.Table, raw: pa.StructArray) -> pa.Table:
     """The rows with key, value, headers and timestamp of their records, whatever a transform has made of them: a reject is kept to the byte."""
-    topic, partition, offset, *_ = rows.column("kafka").combine_chunks().flatten()
-    places = pc.index_in(offset, value_set=raw.field("offset"))
-    if places.null_count:
-        return rows  # of other records, which is refused where they are stored
-    came = raw if offset.equals(raw.field("offset")) else raw.take(places)
-    kafka = pa.StructArray.from_arrays([topic, partition, offset, *came.flatten()[3:]], fields=list(KAFKA))
-    return rows.set_column(rows.schema.get_field_index("kafka"), "kafka", kafka)
+    kafka = rows.column("kafka").combine_chunks()
+    if all(kafka.field(name).equals(raw.field(name)) for name in _COORDINATES):
+        came = raw
+    else:
+        # By all three: a task reads several partitions, which have the same offsets.
+        places = pc.index_in(_coordinates(kafka), value_set=_coordinates(raw), skip_nulls=True)
+        if places.null_count:
+            return rows  # of other records, which is refused where they are stored
+        came = raw.take(places)
+    return rows.set_column(rows.schema.get_field_index("kafka"), "kafka", came)
+
+
+def _coordinates(kafka: pa.StructArray) -> pa.Array:
+    """Topic, partition and offset as one text, which Arrow can look up; null where one of them is."""
+    return pc.binary_join_element_wise(*(kafka.field(name).cast(pa.string()) for name in _COORDINATES), "/")
 
 
 def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) -> pa.Array:

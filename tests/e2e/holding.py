@@ -97,10 +97,18 @@ def before_publish(system: System, batch_id: int, *, seconds: float = 90) -> Ite
 
 @contextmanager
 def while_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
-    """Hold one attempt, and no other, before it has staged a row; entered once it waits."""
+    """Freeze one attempt's Python worker, and no other, before it has staged a row.
+
+    Frozen and not locked out: a session waits half a minute for a lock, and another attempt may take longer to begin.
+    """
     with amid_staging(system, attempt) as waiter:
         assert system.rows(f"SELECT count(*) FROM {attempt.staging}") == [(0,)]
+        waiter.suspend()
+    try:
         yield waiter
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            waiter.resume()
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class Share:
 
 
 COMMIT = Share(
-    simulation=3_000,
+    simulation=6_000,
     mirrored=20,
     processes=50,
     jobs=3,

@@ -138,7 +138,7 @@ class Rounds:
 
     def _round(self, run_id: str) -> bool:
         """One DAG run; whether it had anything to do."""
-        planned = self._tried("plan", lambda ledger: self._plan(ledger, run_id))
+        planned = self.plan(run_id)
         if planned is None:
             return True
         if not planned:
@@ -149,7 +149,11 @@ class Rounds:
             self._tried("advance", lambda ledger: flow.advance(ledger, self.pipeline.name, run))
         return True
 
-    def _plan(self, ledger: Ledger, run_id: str) -> list[int]:
+    def plan(self, run_id: str) -> list[int] | None:
+        """The task `plan` of a run, which takes the open batches of other runs as well; None when its tries were not enough."""
+        return self._tried("plan", lambda ledger: self._planned(ledger, run_id))
+
+    def _planned(self, ledger: Ledger, run_id: str) -> list[int]:
         run = Run(dag_id=self.pipeline.name, run_id=run_id)
         return flow.plan(ledger, Broker(self.pipeline.source), self.pipeline, run, NewRecords()).batch_ids
 

@@ -179,8 +179,14 @@ class Striker:
     def _second(self, fault: Fault) -> None:
         """Another job for the same batches, to its end: it must come through whatever the first one does."""
         rounds = self._rounds
-        run_id, first_try = (rounds.run_id, 10) if fault.same_task else (f"{rounds.run_id}_beside", 1)
-        assert rounds.write(run_id, rounds.batch_ids, first_try=first_try), f"the second job did not succeed: {fault}"
+        if fault.same_task:
+            run_id, batch_ids, first_try = rounds.run_id, rounds.batch_ids, 10
+        else:
+            run_id, first_try = f"{rounds.run_id}_beside", 1
+            batch_ids = rounds.plan(run_id)
+        assert not batch_ids or rounds.write(run_id, batch_ids, first_try=first_try), (
+            f"the second job did not succeed: {fault}"
+        )
 
     @contextmanager
     def _moment(self, fault: Fault) -> Iterator[Job | None]:

@@ -35,6 +35,16 @@ IDENTITY_MUTANTS = (
         seen_by="tests/integration/test_redrive_identity.py",
     ),
     Mutant(
+        "bytes_by_offset",
+        "a row gets the bytes of its own record, and not of the same offset in another partition",
+        (
+            Edit(
+                "spark_jobs/origins.py", '_COORDINATES = ("topic", "partition", "offset")', '_COORDINATES = ("offset",)'
+            ),
+        ),
+        seen_by="tests/unit/test_origins.py",
+    ),
+    Mutant(
         "slice_read_as_it_comes",
         "a task that reads rejects a second time finds the same or fails",
         (Edit(f"{_MIGRATIONS}/0005_redrives.sql", "IF NEW IS DISTINCT FROM OLD THEN", "IF false THEN"),),

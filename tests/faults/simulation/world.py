@@ -26,6 +26,7 @@ from faults.operations import (
     Overwrite,
     PassTime,
     RestoreLedger,
+    SwapCluster,
 )
 from faults.simulation import promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
@@ -168,6 +169,8 @@ class World:
                 self._redeclare(gaps="allowed", limits=LARGE)
                 self._swap_back()
                 self.kafka.heal()
+            case SwapCluster() if len(self.declared) > 1 and len(self._followed()) < len(self.declared):
+                pass  # each would follow another cluster, and one address cannot be both
             case CutLog() | Overwrite() | KeepLedger() | RestoreLedger():
                 self.scheduler.finish_transaction()
                 self.losses.happen(operation)
@@ -176,11 +179,14 @@ class World:
 
     def _swap_back(self) -> None:
         """The one answers again that the ledger follows. Nobody can tell afterwards that another one was read in between: its readers are killed."""
-        followed = {stream.cluster_id for stream in self.database.streams.values()}
-        if self.kafka.is_swapped and self.kafka.cluster.cluster_id not in followed:
+        if self.kafka.is_swapped and self.kafka.cluster.cluster_id not in self._followed().values():
             for process in self.processes:
                 process.kill()
             self.kafka.swap_back()
+
+    def _followed(self) -> dict[str, str]:
+        """The cluster that each pipeline follows which has planned before."""
+        return {stream.pipeline: stream.cluster_id for stream in self.database.streams.values()}
 
     def _redeclare(self, *, gaps: str, limits: Limits | None = None) -> None:
         for name, pipeline in self.declared.items():
