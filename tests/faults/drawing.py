@@ -23,11 +23,13 @@ from faults.operations import (
     Duplicate,
     Fault,
     Go,
+    KeepLedger,
     Look,
     MarkSuccess,
     Operation,
     PassTime,
     Reprocess,
+    RestoreLedger,
     Retain,
     SkipOffsets,
     Start,
@@ -84,6 +86,12 @@ def schedule(seed: int) -> Schedule:
         drawn = _drawn(random, [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(1, 6))])
     changes, operations = unusual.added(Random(f"{unusual.SALT} {seed}"), drawn.operations)
     return Schedule(beginning=replace(drawn.beginning, **changes(drawn.beginning)), operations=operations)
+
+
+def without_restores(drawn: Schedule) -> Schedule:
+    """The same for a level whose database is a real one, and stays."""
+    kept = tuple(one for one in drawn.operations if not isinstance(one, KeepLedger | RestoreLedger))
+    return replace(drawn, operations=kept)
 
 
 def _drawn(random: Random, scenes: Sequence[Scene]) -> Schedule:

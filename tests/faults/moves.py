@@ -148,7 +148,9 @@ def perform(task: Task, at: Surroundings) -> list[int] | None:
             flow.describe(at.ledger, planned.batch_ids)
             return planned.batch_ids
         case Write():
-            at.write(_batches(task, at), writer_of(task))
+            batch_ids = _batches(task, at)
+            flow.check_given(at.ledger, at.pipeline.name, task.run, batch_ids)
+            at.write(batch_ids, writer_of(task))
         case Advance():
             announcer = Announcer(dag_id=task.run.dag_id, run_id=task.run.run_id, task_id="announce")
             try:
@@ -163,7 +165,7 @@ def perform(task: Task, at: Surroundings) -> list[int] | None:
     return None
 
 
-def _batches(task: Write, at: Surroundings) -> Sequence[int]:
+def _batches(task: Write | Advance, at: Surroundings) -> Sequence[int]:
     if task.batch_ids is not None:
         return task.batch_ids
     with at.ledger.transaction():
@@ -171,6 +173,7 @@ def _batches(task: Write, at: Surroundings) -> Sequence[int]:
 
 
 def _advance(task: Advance, at: Surroundings) -> None:
+    flow.check_given(at.ledger, at.pipeline.name, task.run, _batches(task, at))
     try:
         flow.advance(at.ledger, at.pipeline.name, task.run)
     finally:

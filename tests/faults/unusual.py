@@ -117,4 +117,4 @@ def _woken(random: Random) -> tuple[Changes, Scenes]:
     return lambda _: {"delivery": "latest_wins"}, [[*scene, *(Finish(number) for number in range(3))]]
 
 
-_KINDS = (_woken, _odd_clocks, _overwritten, _shared)
+_KINDS = (_woken, _odd_clocks, _overwritten, _shared, _restored)

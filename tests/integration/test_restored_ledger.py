@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from dataclasses import replace
 
 import pytest
 from psycopg2.extensions import parse_dsn
@@ -9,7 +10,7 @@ from psycopg2.extensions import parse_dsn
 from asking import query
 from ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, stage, start_streams
 from tideline import flow
-from tideline.errors import FatalError, NeedsOperatorError, SupersededError
+from tideline.errors import NeedsOperatorError, SupersededError
 from tideline.ledger.reservations import Run
 from tideline.local.postgres import programs
 
@@ -62,9 +63,30 @@ def test_a_number_that_was_given_again_is_not_the_batch_that_a_run_was_given(led
     assert again == forgotten
     with pytest.raises(NeedsOperatorError, match=r"the ledger has given it none: was the ledger restored"):
         flow.check_given(ledger, PIPELINE, LATER, [forgotten])
-    with pytest.raises(FatalError, match=f"expected a batch of this pipeline, found batch {again} of {PIPELINE}"):
-        flow.claim(ledger, again, WRITER, pipeline="another")
+    for pipeline, run in ((PIPELINE, LATER), ("another", OTHER)):
+        writer = replace(WRITER, dag_id=run.dag_id, run_id=run.run_id)
+        with pytest.raises(
+            NeedsOperatorError, match=f"{pipeline}: expected batch {again} among those of the run {run.run_id}"
+        ):
+            flow.claim(ledger, again, writer, pipeline=pipeline)
     assert query(ledger, "SELECT state::text FROM tideline.batch WHERE batch_id = %s", again) == [("planned",)]
+
+
+def test_a_job_under_which_the_ledger_is_restored_is_refused_its_next_batch(ledger, dump):
+    """It has asked for all of its batches when it began, and the number of the next one is another run's by now, or nobody's yet."""
+    stream, restore = dump
+    written, next_one = (plan(ledger, {stream: offsets}, run=LATER) for offsets in ((10, 20), (20, 30)))
+    writer = replace(WRITER, dag_id=LATER.dag_id, run_id=LATER.run_id)
+    flow.check_given(ledger, PIPELINE, LATER, [written, next_one])
+    flow.claim(ledger, written, writer, pipeline=PIPELINE)
+    restore()
+    for expected in ("no batch", "another run's"):
+        if expected == "another run's":
+            others = [plan(ledger, {stream: offsets}, run=OTHER) for offsets in ((10, 15), (15, 35))]
+            assert others == [written, next_one]
+        with pytest.raises(NeedsOperatorError, match=f"expected batch {next_one} among those of the run"):
+            flow.claim(ledger, next_one, writer, pipeline=PIPELINE)
+    assert query(ledger, "SELECT state::text FROM tideline.batch WHERE batch_id = %s", next_one) == [("planned",)]
 
 
 def test_a_run_that_returned_no_batches_is_not_through(ledger):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind, BatchState
-from tideline.errors import FatalError, SupersededError, TidelineError
+from tideline.errors import FatalError, NeedsOperatorError, SupersededError, TidelineError
 from tideline.ledger.connection import Ledger, here, json
 
 
@@ -71,19 +71,16 @@ def claim(
     heartbeat is older than `stale_after_seconds` by the database's clock.
 
     Raises:
-        FatalError: There is no such batch, or it is not one of `pipeline`, where that is given.
+        FatalError: There is no such batch.
+        NeedsOperatorError: The writer's run of `pipeline`, where that is given, was not given this batch.
     """
     with ledger.transaction():
         batch = ledger.row("lock_batch", batch_id=batch_id)
+        if pipeline is not None:
+            _check_given(ledger, pipeline, batch_id, writer)
         if batch is None:
             raise FatalError(
                 f"batch {batch_id} is not in the ledger", next_step="check the batch id", entry="no-such-batch"
-            )
-        if pipeline not in {None, batch["pipeline"]}:
-            raise FatalError(
-                f"{pipeline}: expected a batch of this pipeline, found batch {batch_id} of {batch['pipeline']}",
-                next_step="clear the whole run, so that its task `plan` asks the ledger",
-                entry="batches-of-another-ledger",
             )
         state = BatchState(batch["state"])
         if state not in {BatchState.PLANNED, BatchState.FAILED, BatchState.WRITING}:
@@ -95,6 +92,19 @@ def claim(
                 silent_seconds=batch["silent_seconds"],
             )
         return take_over(ledger, batch, writer)
+
+
+def _check_given(ledger: Ledger, pipeline: str, batch_id: int, writer: Writer) -> None:
+    """Make sure, under the batch's lock, that this run was given it: a ledger that was restored a moment ago may have given its number to another."""
+    given = {"pipeline": pipeline, "dag_id": writer.dag_id, "run_id": writer.run_id, "batch_id": batch_id}
+    if not ledger.rows("find_given_batch", **given):
+        raise NeedsOperatorError(
+            f"{pipeline}: expected batch {batch_id} among those of the run {writer.run_id} of {writer.dag_id}; the ledger has not given it "
+            "to this run: was the ledger restored to an earlier moment?",
+            next_step="clear the whole run, so that its task `plan` asks this ledger; first see what is to be done after a restore: "
+            "tideline doctor",
+            entry="batches-of-another-ledger",
+        )
 
 
 def _may_take_over(batch: Any, writer: Writer, stale_after_seconds: float) -> bool:

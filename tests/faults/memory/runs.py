@@ -38,6 +38,11 @@ def list_given_batches(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id
 
 
 @verb
+def find_given_batch(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: str, batch_id: int) -> Rows:
+    return [{"batch_id": batch_id}] if batch_id in _given(db, pipeline, dag_id, run_id) else []
+
+
+@verb
 def list_in_the_way(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: str) -> Rows:
     found = []
     for batch_id in sorted(_given(db, pipeline, dag_id, run_id)):

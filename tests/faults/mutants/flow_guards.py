@@ -149,6 +149,17 @@ FLOW_MUTANTS = (
         "who adopts a topic lets the streams of the old one retire",
         (Edit("include/tideline/flow/adopting.py", "        _retire(ledger, old)\n", ""),),
     ),
+    Mutant(
+        "announced_again",
+        "an event that is there is not announced once more",
+        (
+            Edit(
+                "include/tideline/flow/announcing.py",
+                "    seen = [batch for batch in waiting if batch.attempt in announced]",
+                "    announced, seen = set(), []",
+            ),
+        ),
+    ),
 )
 
 FLOW_TESTED_MUTANTS = (
@@ -224,16 +235,5 @@ FLOW_TESTED_MUTANTS = (
             ),
         ),
         seen_by="tests/integration/test_latest_wins.py::test_runs_that_plan_before_the_last_one_has_begun_take_nothing_from_it",
-    ),
-    Mutant(
-        "announced_again",
-        "an event that is there is not announced once more",
-        (
-            Edit(
-                "include/tideline/flow/announcing.py",
-                "    seen = [batch for batch in waiting if batch.attempt in announced]",
-                "    announced, seen = set(), []",
-            ),
-        ),
     ),
 )

@@ -81,6 +81,7 @@ POSTGRES_MUTANTS = (
         (
             Edit(f"{_SINK}/count_staged.sql", "WHERE tideline_task = ANY (%(tasks)s)\n", ""),
             Edit(f"{_SINK}/insert_staged.sql", "WHERE s.tideline_task = ANY (%(tasks)s);", ";"),
+            Edit(f"{_SINK}/discard_rejected.sql", "AND s.tideline_task = ANY (%(tasks)s);", ";"),
             Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
         ),
         first_seed=3,

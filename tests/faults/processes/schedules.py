@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
-from faults.drawing import Schedule, schedule
+from faults.drawing import Schedule, schedule, without_restores
 from faults.healing import JammedError, heal
 from faults.moves import Advance, Plan, Write
 from faults.operations import Fault, Finish, Go, Operation, Strike
@@ -52,7 +52,7 @@ def counts(tally: Tally) -> dict[str, Any]:
 
 def drawn_for(seed: int) -> Schedule:
     """The simulation's schedule of that seed, struck more often: a process costs more here, so it has to be worth it."""
-    drawn, random = schedule(seed), Random(seed)
+    drawn, random = without_restores(schedule(seed)), Random(seed)
     operations = drawn.operations[:MOST_OPERATIONS]
     return replace(drawn, operations=tuple(_struck(random, operation) for operation in operations))
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from faults.moves import Task
-from faults.operations import Heal, KeepLedger, Operation, RestoreLedger, Strike
+from faults.operations import Heal, Operation, Strike
 from faults.simulation.seeds import play, play_side_by_side
 from faults.simulation.tally import Tally
 from tideline.domain.states import BatchKind
@@ -26,7 +26,7 @@ FLOORS = {
 }
 """In a thousand schedules, whichever: two thirds of what is usual at most. The simulation must not do nothing without anybody noticing."""
 OFTEN = 1
-NEVER_DRAWN = {Heal, KeepLedger, RestoreLedger}
+NEVER_DRAWN = {Heal}
 
 
 def test_any_schedule_of_runs_people_and_crashes_leaves_every_record_accounted_for_once_and_nothing_jammed(

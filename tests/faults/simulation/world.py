@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from faults import records
+from faults.checker.index import PUBLISHED
 from faults.drawing import Beginning
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink, batches
 from faults.moves import OTHER, PIPELINE, TOPIC, Advance, Plan, Task, actor, perform, pipeline_of
@@ -116,14 +117,15 @@ class World:
             if isinstance(task, Plan | Advance) and self.database.holder is None:  # else what is seen may be taken back
                 before = promises.given_to(self.database, pipeline.name, task.run)
             running = self.scheduler.running
-            at = SimulatedSurroundings(ledger, broker, pipeline, self._check_written, self.airflow, running)
+            check = partial(self._check_written, restores)
+            at = SimulatedSurroundings(ledger, broker, pipeline, check, self.airflow, running)
             result = perform(task, at)
             if self.database.holder is None and self.losses.restores == restores:
                 self.broken += promises.kept(self.database, pipeline.name, task, before, result)
             return result
 
-    def _check_written(self, batch_ids: Sequence[int], writer: Any) -> None:
-        if self.database.holder is None:
+    def _check_written(self, restores: int, batch_ids: Sequence[int], writer: Any) -> None:
+        if self.database.holder is None and self.losses.restores == restores:
             given = promises.given_to(self.database, writer.dag_id, writer)
             self.broken += promises.unwritten(self.database, batch_ids, given)
 
@@ -261,7 +263,8 @@ class World:
         others = {batch.batch_id for batch in self.database.batches.values()} - own.keys()
         events = [event for event in self.airflow.events if event[0] not in others]
         if self.losses.restores:
-            events = [(batch_id, one) for batch_id, one in events if batch_id in own and own[batch_id].attempt == one]
+            known = {(batch.batch_id, batch.attempt) for batch in own.values() if batch.state in PUBLISHED}
+            events = [event for event in events if event in known]
         return events
 
     def _heartbeat(self, _: str, attempt: UUID, superseded: Any) -> SimulatedHeartbeat:
