@@ -198,3 +198,23 @@ def test_an_airflow_that_does_not_answer_is_bad(cli):
     checks = verdicts(silent, code=30)
     assert not_ok(checks) == {("airflow", "connection"): "bad"}
     assert "hush" not in str(checks)
+
+
+def test_rows_that_no_batch_has_written_are_bad_where_the_next_run_will_write(cli, ledger, ledger_url, broker, topic):
+    topics.produce(broker, topic, 5)
+    batch_id = commanding.load(cli, ledger)
+    with lawless(ledger_url) as cursor:
+        cursor.execute(
+            "CREATE SCHEMA ads;"
+            "CREATE TABLE ads.output (kafka_topic_id uuid, kafka_partition int, kafka_offset bigint, tideline_batch bigint)"
+        )
+        add = "INSERT INTO ads.output SELECT topic_id, partition, generate_series(%s, %s), %s FROM tideline.stream"
+        cursor.execute(add, (0, 4, batch_id))
+    assert verdicts(cli)[NAME, "output rows"]["verdict"] == "ok"
+    with lawless(ledger_url) as cursor:
+        cursor.execute(add, (5, 6, batch_id))
+    found = verdicts(cli, code=30)[NAME, "output rows"]
+    assert found["found"].endswith(f"no batch of the ledger has written: {topic}/0 from offset 5 on")
+    with lawless(ledger_url) as cursor:
+        cursor.execute("ALTER TABLE ads.output DROP COLUMN kafka_offset")
+    assert "has not the columns of an output table" in verdicts(cli, code=30)[NAME, "output rows"]["found"]

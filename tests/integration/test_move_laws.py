@@ -1,6 +1,5 @@
 """The laws of backfill, replay, re-drive and decisions, tried from a psql prompt: Postgres itself refuses each of these."""
 
-import psycopg2.errors
 import pytest
 
 from asking import execute, query, refused
@@ -324,22 +323,3 @@ def test_events_carry_the_reason_of_their_transaction_and_keep_their_own(ledger)
     execute(ledger, "UPDATE tideline.stream SET state = 'active', stopped_because = NULL")
     found = query(ledger, "SELECT action, detail ->> 'reason' FROM tideline.event ORDER BY event_id")
     assert found == [("start", None), ("skip", "poison"), ("stop", "the whole transaction"), ("resume", None)]
-
-
-def test_events_go_only_by_a_date_that_is_said_and_never_those_of_open_batches(ledger):
-    (stream,) = start_streams(ledger, 1)
-    plan(ledger, {stream: (0, 10)})
-    assert "history" in refused(ledger, "DELETE FROM tideline.event")
-    assert "history" in refused(ledger, "SET LOCAL tideline.prune_before = '2000-01-01'; DELETE FROM tideline.event")
-    assert "history" in refused(ledger, "SET LOCAL tideline.prune_before = '2100-01-01'; DELETE FROM tideline.event")
-    execute(ledger, "SET LOCAL tideline.prune_before = '2100-01-01'; DELETE FROM tideline.event WHERE batch_id IS NULL")
-    assert "history" in refused(
-        ledger, "SET LOCAL tideline.prune_before = '2100-01-01'; UPDATE tideline.event SET actor = 'me'"
-    )
-
-
-def test_a_date_to_prune_by_ends_with_its_transaction(ledger):
-    start_streams(ledger, 1)
-    execute(ledger, "SET LOCAL tideline.prune_before = '2100-01-01'")
-    with pytest.raises(psycopg2.errors.RestrictViolation):
-        execute(ledger, "DELETE FROM tideline.event")

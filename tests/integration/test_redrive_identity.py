@@ -3,7 +3,8 @@
 import pytest
 
 from asking import query
-from ledgers import PIPELINE, claim, plan, publish, stage, start_streams
+from ledgers import PIPELINE, claim, plan, start_streams
+from rejecting import load, reject
 from spark_jobs import stored
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
@@ -12,29 +13,6 @@ from tideline.ledger import publishing, reservations
 from tideline.ledger.publishing import Written
 
 REJECTED = (3, 5, 7)
-
-
-def reject(ledger, attempt, stream, *offsets):
-    """What a task rejects."""
-    with ledger.transaction():
-        ledger.run(
-            "stage_rejects",
-            attempt_id=attempt.attempt_id,
-            stream_ids=[stream] * len(offsets),
-            offsets=list(offsets),
-            steps=["decode"] * len(offsets),
-            reasons=["not JSON"] * len(offsets),
-            **{name: [None] * len(offsets) for name in ("timestamps_ms", "keys", "values", "headers")},
-        )
-
-
-def load(ledger, stream, start, end, *rejected, kind=BatchKind.LIVE):
-    """A batch that is published, with these rejects."""
-    attempt = claim(ledger, plan(ledger, {stream: (start, end)}, kind=kind))
-    stage(ledger, attempt)
-    reject(ledger, attempt, stream, *rejected)
-    publish(ledger, attempt, written={stream: end - start - len(rejected)})
-    return attempt
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A ledger that was restored to an earlier moment, from a real dump, while Airflow keeps its runs: nothing is written for another run or pipeline."""
 
-import os
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -9,21 +7,13 @@ from psycopg2.extensions import parse_dsn
 
 from asking import query
 from ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, stage, start_streams
+from restoring import at_server
 from tideline import flow
 from tideline.errors import NeedsOperatorError, SupersededError
 from tideline.ledger.reservations import Run
-from tideline.local.postgres import programs
 
 LATER = Run(dag_id="impressions", run_id="scheduled__later")
 OTHER = Run(dag_id="impressions", run_id="manual__other")
-
-
-def at_server(program, url, *arguments):
-    """Run one of the server's programs on the ledger's database."""
-    parts = parse_dsn(url)
-    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
-    environment = os.environ | {names[key]: str(value) for key, value in parts.items() if key in names}
-    subprocess.run([str(programs() / program), *arguments], env=environment, check=True, capture_output=True)
 
 
 @pytest.fixture

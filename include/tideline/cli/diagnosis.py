@@ -81,6 +81,8 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
         yield from _declared(key, declared.get(key), answers, known.get(key, []))
         if session and (pipeline := declared.get(key)) and isinstance(pipeline, Pipeline):
             yield from _asked(session, "output", _output_of(pipeline), about=key)
+            if key in known:
+                yield from _asked(session, "output rows", _output_rows_of(pipeline), about=key)
         if session and key in known:
             yield from _asked(session, "laws", _laws_of(key), about=key)
     yield from surroundings.orchestrator(ready)
@@ -108,6 +110,10 @@ def _declared(
 
 def _output_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
     return lambda session: [ledger_checks.output(session, pipeline)]
+
+
+def _output_rows_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
+    return lambda session: ledger_checks.output_rows(session, pipeline)
 
 
 def _laws_of(name: str) -> Callable[[Ledger], Iterable[Check]]:

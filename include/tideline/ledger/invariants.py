@@ -4,7 +4,11 @@ The laws are kept by constraints and triggers; these look at the rows themselves
 the right to do so has switched a trigger off. Only looks.
 """
 
-from tideline.ledger.connection import Ledger
+import psycopg2.errors
+from psycopg2.sql import SQL, Identifier
+
+from tideline.errors import FatalError
+from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.versions import checksum, migrations
 from tideline.ledger.views import Row
 
@@ -34,6 +38,24 @@ def output_privileges(ledger: Ledger, table: str) -> Row:
 def table_writers(ledger: Ledger, table: str) -> list[Row]:
     """The pipelines that have claimed an output table, given as schema.table, and whether each of them shares it."""
     return [dict(row) for row in ledger.rows("view_table_writers", table=table)]
+
+
+def unknown_rows(ledger: Ledger, pipeline: str, table: str) -> list[Row]:
+    """Streams at or above whose head an output table, given as schema.table, holds a row that no batch of the ledger has written.
+
+    Raises:
+        FatalError: The table lacks the columns of a record's coordinates.
+    """
+    query = SQL(statement("tideline.ledger", "sql/queries/view_unknown_rows.sql"))
+    try:
+        rows = ledger.rows_of(query.format(table=Identifier(*table.split("."))), {"pipeline": pipeline})
+    except psycopg2.errors.UndefinedColumn as error:
+        raise FatalError(
+            f"{pipeline}: {table} has not the columns of an output table: {error.diag.message_primary}",
+            next_step="create the table as docs/pipelines.md describes, or declare another sink.table",
+            entry="table-does-not-fit",
+        ) from error
+    return [dict(row) for row in rows]
 
 
 def miscounts(ledger: Ledger, pipeline: str | None) -> list[Row]:

@@ -69,9 +69,10 @@ class MirroredDatabase(MemoryDatabase):
             self._alone(earlier, [self._due])
             planned = (
                 "SET LOCAL session_replication_role = replica;"  # what was planned never changes
-                " UPDATE tideline.batch SET planned_at = planned_at - make_interval(secs => %s)"
+                " UPDATE tideline.batch SET planned_at = planned_at - make_interval(secs => %(due)s);"
+                " UPDATE tideline.event SET at = at - make_interval(secs => %(due)s)"
             )
-            self._alone(planned, [self._due])
+            self._alone(planned, {"due": self._due})
             self._due = 0.0
         self._set_clock()
         super().begin(connection, actor)

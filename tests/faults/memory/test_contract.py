@@ -103,7 +103,9 @@ def test_upkeep_takes_claims_for_dead_and_prunes_events_in_both(mirrored, sessio
     assert len(keeping.expire_claims(session, PIPELINE)) == 1
     with session.transaction():
         decisions.abandon(session, 1)
-    assert keeping.prune_events(session, PIPELINE, 0) == ["impressions: 5 events older than 0 days deleted"]
+    assert keeping.prune_events(session, PIPELINE, 1) == []
+    mirrored.pass_time(86_401)
+    assert keeping.prune_events(session, PIPELINE, 1) == ["impressions: 5 events older than 1 days deleted"]
     mirrored.check()
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant
-from faults.mutants.postgres_guards import POSTGRES_MUTANTS, TESTED_MUTANTS
+from faults.mutants.postgres_guards import POSTGRES_MUTANTS
+from faults.mutants.tested_guards import TESTED_MUTANTS
 
 
 def written(mutants: Iterable[Mutant]) -> str:

@@ -14,8 +14,9 @@ from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant, grow
 from faults.mutants.playing import Verdict, simulated, with_processes
-from faults.mutants.postgres_guards import POSTGRES_MUTANTS, TESTED_MUTANTS
+from faults.mutants.postgres_guards import POSTGRES_MUTANTS
 from faults.mutants.table import written
+from faults.mutants.tested_guards import TESTED_MUTANTS
 from tideline.settings import PROJECT
 
 SIMULATED = (*LEDGER_MUTANTS, *FLOW_MUTANTS)

@@ -83,6 +83,24 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
     return ok(pipeline.name, "output", f"{table} {there}{beside}")
 
 
+def output_rows(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
+    """Whether the ledger knows what the pipeline's table holds where the next runs will write; nothing where the table cannot be read."""
+    table = pipeline.sink.table
+    found = invariants.output_privileges(session, table)
+    if not found["exists"] or not found["can_write"]:
+        return
+    if rows := invariants.unknown_rows(session, pipeline.name, table):
+        places = (f"{row['topic']}/{row['partition']} from offset {row['kafka_offset']} on" for row in rows)
+        yield bad(
+            pipeline.name,
+            "output rows",
+            f"{table} holds rows that no batch of the ledger has written: {listed(places)}",
+            "was the ledger restored without its tables? The table's key refuses these offsets until the rows are gone: docs/restoring.md",
+        )
+    else:
+        yield ok(pipeline.name, "output rows", f"{table} holds none above the heads that the ledger does not know")
+
+
 def staging(session: Ledger) -> Iterable[Check]:
     """What dead attempts have left behind. It costs room and nothing else."""
     tables = invariants.orphan_staging(session)

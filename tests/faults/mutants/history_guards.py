@@ -1,0 +1,33 @@
+"""The guards of what has happened: rejects, attempts and events at a psql prompt. Each by a test of its own."""
+
+from faults.mutants.mutant import Edit, Mutant
+
+_MIGRATION = "include/tideline/ledger/sql/migrations/0012_guarded_tables.sql"
+_TESTS = "tests/integration/test_guarded_tables.py"
+
+HISTORY_MUTANTS = (
+    Mutant(
+        "reject_goes_by_hand",
+        "a reject goes only with a re-drive or a replay that loads its record",
+        (Edit(_MIGRATION, "IF EXISTS (\n        WITH writing AS", "IF false AND EXISTS (\n        WITH writing AS"),),
+        seen_by=_TESTS,
+    ),
+    Mutant(
+        "reject_of_a_stale_attempt",
+        "rejects come with the attempt that holds their batch",
+        (Edit(_MIGRATION, " AND attempt.attempt_id = c.attempt_id)", ")"),),
+        seen_by=_TESTS,
+    ),
+    Mutant(
+        "attempt_ends_twice",
+        "how an attempt has ended never changes",
+        (Edit(_MIGRATION, "OR OLD.ended_at IS NOT NULL AND (", "OR false AND ("),),
+        seen_by=_TESTS,
+    ),
+    Mutant(
+        "young_events_go",
+        "no event of the last day goes, whatever moment is named",
+        (Edit(_MIGRATION, " AND OLD.at < now() - interval '1 day'", ""),),
+        seen_by=_TESTS,
+    ),
+)

@@ -1,0 +1,165 @@
+"""The guards that schedules seldom need, because two must come within one step of each other, or a person must do what people seldom do: each is
+missed by a test of its own.
+"""
+
+from faults.mutants.announcing_guards import ANNOUNCING_MUTANTS
+from faults.mutants.history_guards import HISTORY_MUTANTS
+from faults.mutants.identity_guards import IDENTITY_MUTANTS
+from faults.mutants.mutant import Edit, Mutant
+from faults.mutants.release_guards import RELEASE_MUTANTS
+
+_QUERIES = "include/tideline/ledger/sql/queries"
+_MIGRATIONS = "include/tideline/ledger/sql/migrations"
+_PUBLISHING = "include/tideline/ledger/publishing.py"
+_SINK = "spark_jobs/sinks"
+
+TESTED_MUTANTS = (
+    *ANNOUNCING_MUTANTS,
+    Mutant(
+        "rows_of_others_replaced",
+        "a replay deletes rows of its own pipeline only",
+        (Edit(f"{_SINK}/delete_replaced.sql", "  AND t.tideline_batch IN (SELECT batch_id FROM ours);", ";"),),
+        seen_by="tests/faults/memory/test_claims.py",
+    ),
+    Mutant(
+        "table_unclaimed",
+        "a plan asks who has its table",
+        (
+            Edit(
+                "include/tideline/flow/planning.py",
+                "    output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)\n",
+                "",
+            ),
+        ),
+        seen_by="tests/faults/memory/test_claims.py",
+    ),
+    Mutant(
+        "heads_walk_once",
+        "heads walk until nothing moves any more",
+        (
+            Edit(
+                f"{_QUERIES}/pass_coverage.sql",
+                "    FROM walk, LATERAL",
+                "    FROM walk JOIN tideline.stream USING (stream_id, next_offset), LATERAL",
+            ),
+        ),
+        seen_by="tests/integration/test_heads.py",
+    ),
+    Mutant(
+        "counts_of_a_task",
+        "what is counted for a range does not depend on which others its task has read",
+        (
+            Edit(
+                "spark_jobs/recording.py",
+                'count = self._counts.setdefault(stream_id, {**counted, "n_read": 0',
+                'count = self._counts.setdefault(min(self._counts, default=stream_id), {**counted, "n_read": 0',
+            ),
+        ),
+        seen_by="tests/integration/test_recording.py",
+    ),
+    Mutant(
+        "sifted_rows_unproven",
+        "rows that break a law are refused in the table's own words, and are not said to be staged",
+        (
+            Edit(
+                "spark_jobs/copying.py",
+                "return _Taken(len(rows) - len(refused), refused)",
+                "return _Taken(len(rows), refused)",
+            ),
+        ),
+        seen_by="tests/integration/test_copying.py",
+    ),
+    Mutant(
+        "tasks_wait_for_ever",
+        "the connections of tasks end waits as the ledger's do",
+        (
+            Edit(
+                "spark_jobs/copying.py",
+                "adbc.connect(conninfo(ledger_url), autocommit=True)",
+                "adbc.connect(ledger_url, autocommit=True)",
+            ),
+        ),
+        seen_by="tests/integration/test_copying.py",
+    ),
+    Mutant(
+        "walks_do_not_wait",
+        "a walk locks all heads in the order of their ids, before it moves one",
+        (Edit(f"{_QUERIES}/pass_coverage.sql", " FOR NO KEY UPDATE", ""),),
+        seen_by="tests/integration/test_heads.py",
+    ),
+    Mutant(
+        "lost_staging_unseen",
+        "staged rows that a crash of the server has emptied are missed (the sum over the tasks, with the counts)",
+        (
+            Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
+            Edit(
+                f"{_MIGRATIONS}/0001_ledger.sql", "CHECK (n_read = n_written + n_rejected + n_filtered)", "CHECK (true)"
+            ),
+        ),
+        seen_by="tests/integration/test_ledger_laws.py",
+    ),
+    Mutant(
+        "living_staging_dropped",
+        "upkeep leaves alone what a living attempt has put aside",
+        (
+            Edit(
+                f"{_QUERIES}/list_dead_staging.sql",
+                " AND NOT (batch.state = 'writing' AND batch.fence = m.part[2]::int)",
+                "",
+            ),
+            Edit(
+                f"{_QUERIES}/clear_dead_staging.sql",
+                " AND NOT (batch.state = 'writing' AND batch.attempt = attempt.attempt)",
+                "",
+            ),
+        ),
+        seen_by="tests/integration/test_upkeep.py",
+    ),
+    Mutant(
+        "owners_do_not_wait",
+        "replays of the same offsets take turns on the batches that own them",
+        (Edit(f"{_QUERIES}/lock_owners.sql", "ORDER BY batch_id FOR NO KEY UPDATE;", "ORDER BY batch_id;"),),
+        seen_by="tests/integration/test_replay_races.py",
+    ),
+    Mutant(
+        "refused_rows_fail_the_batch",
+        "records of which the table refuses a row are found and rejected, and the others are published",
+        (
+            Edit(
+                "spark_jobs/publishing.py",
+                "        except RowsRefusedError as error:\n",
+                "        except RowsRefusedError as error:\n            raise\n",
+            ),
+        ),
+        seen_by="tests/faults/memory/test_refused_rows.py",
+    ),
+    Mutant(
+        "first_bad_batch_ends_the_run",
+        "a batch that fails for a reason of its own does not keep the others from being written",
+        (
+            Edit(
+                "spark_jobs/each_batch.py",
+                "        except TidelineError as error:\n",
+                "        except TidelineError as error:\n            raise\n",
+            ),
+        ),
+        seen_by="tests/unit/test_each_batch.py",
+    ),
+    Mutant(
+        "owners_looked_at_once",
+        "a replay looks again at who owns its offsets once it has their locks",
+        (
+            Edit(
+                _PUBLISHING,
+                '    while locked != (owners := [row["batch_id"] for row in ledger.rows("lock_owners", batch_id=attempt.batch_id)]):\n'
+                "        locked = owners\n",
+                '    owners = [row["batch_id"] for row in ledger.rows("lock_owners", batch_id=attempt.batch_id)]\n',
+            ),
+        ),
+        seen_by="tests/integration/test_replay_races.py",
+    ),
+    *IDENTITY_MUTANTS,
+    *RELEASE_MUTANTS,
+    *HISTORY_MUTANTS,
+)
+"""Seen too seldom by schedules: each by a test of its own that leads up to the moment in which it matters."""

@@ -1,0 +1,16 @@
+"""A real dump of the ledger's database, and its restore."""
+
+import os
+import subprocess
+
+from psycopg2.extensions import parse_dsn
+
+from tideline.local.postgres import programs
+
+
+def at_server(program, url, *arguments):
+    """Run one of the server's programs on the ledger's database."""
+    parts = parse_dsn(url)
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
+    environment = os.environ | {names[key]: str(value) for key, value in parts.items() if key in names}
+    subprocess.run([str(programs() / program), *arguments], env=environment, check=True, capture_output=True)
