@@ -22,6 +22,10 @@ _READING = {
     # A few records are wanted, and not what a consumer would fetch ahead.
     "queued.min.messages": 1,
     "fetch.message.max.bytes": 65_536,
+    # With one record in its queue the client pauses before it fetches on, by default for a second; at the end of a log the broker waits for more, by
+    # default for half a second. A search for a time looks some ten times.
+    "fetch.queue.backoff.ms": 5,
+    "fetch.wait.max.ms": 10,
     "log_level": 0,
 }
 _OF_THE_GROUP = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE}

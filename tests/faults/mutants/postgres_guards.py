@@ -19,13 +19,13 @@ POSTGRES_MUTANTS = (
             ),
             Edit(f"{_QUERIES}/publish_batch.sql", " AND attempt = %(attempt)s", ""),
         ),
-        first_seed=42,
+        first_seed=210,
     ),
     Mutant(
         "planners_do_not_wait",
         "planners of a pipeline take turns",
         (Edit(f"{_QUERIES}/lock_pipeline.sql", " FOR NO KEY UPDATE", ""),),
-        first_seed=78,
+        first_seed=120,
     ),
     Mutant(
         "offset_in_two_batches",
@@ -34,7 +34,7 @@ POSTGRES_MUTANTS = (
             Edit(f"{_QUERIES}/lock_pipeline.sql", " FOR NO KEY UPDATE", ""),
             Edit(f"{_MIGRATIONS}/0001_ledger.sql", "        WHERE (reserves)\n", "        WHERE (false)\n"),
         ),
-        first_seed=78,
+        first_seed=120,
     ),
     Mutant(
         "two_owners_in_output",
@@ -81,7 +81,7 @@ POSTGRES_MUTANTS = (
             Edit(f"{_SINK}/discard_rejected.sql", "AND s.tideline_task = ANY (%(tasks)s);", ";"),
             Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
         ),
-        first_seed=3,
+        first_seed=6,
     ),
     Mutant(
         "gaps_unseen",
@@ -99,11 +99,13 @@ POSTGRES_MUTANTS = (
                 "FROM tideline.staged_count GROUP BY",
             ),
         ),
+        first_seed=3,
     ),
     Mutant(
         "rejects_of_all_attempts",
         "what another attempt has rejected is not a reject of the batch",
         (Edit(f"{_QUERIES}/move_rejects.sql", "WHERE attempt_id = %(attempt_id)s", "WHERE %(attempt_id)s > 0"),),
+        first_seed=3,
     ),
     Mutant(
         "anybody_fails_a_batch",
@@ -159,7 +161,7 @@ POSTGRES_MUTANTS = (
             Edit(f"{_SINK}/delete_replaced.sql", "t.kafka_topic_id = r.topic_id AND ", ""),
             Edit(f"{_SINK}/delete_replaced.sql", "  AND t.tideline_batch IN (SELECT batch_id FROM ours);", ";"),
         ),
-        first_seed=165,
+        first_seed=210,
     ),
     Mutant(
         "replay_takes_what_is_free",
@@ -172,7 +174,7 @@ POSTGRES_MUTANTS = (
             ),
             Edit("include/tideline/flow/targets.py", "if replace and _why_not(owner) is None]", "if replace]"),
         ),
-        first_seed=9,
+        first_seed=90,
     ),
 )
 """Seen by schedules of real processes."""

@@ -10,7 +10,7 @@ from typing import Any
 from faults.drawing import Schedule, schedule, without_restores
 from faults.healing import JammedError, heal
 from faults.moves import Advance, Plan, Write
-from faults.operations import Fault, Finish, Go, Operation, Strike
+from faults.operations import CrashServer, Fault, Finish, Go, Operation, Strike
 from faults.playing import Play
 from faults.processes.ground import Ground
 from faults.processes.process import HangsError
@@ -25,6 +25,8 @@ MORE_FAULTS = 0.6
 """The share of processes that are struck where they would only go on."""
 MOST_OPERATIONS = 24
 """Of one schedule: crowded ones have twice as many, and would take most of the time."""
+CRASH_EVERY = 10
+"""So many schedules: in one of them the server crashes, whatever else was drawn. Few schedules would else be without, now and then."""
 LOOK_AT_EVERY = 4
 """So many operations."""
 REPLAY_EVERY = 5
@@ -53,8 +55,10 @@ def counts(tally: Tally) -> dict[str, Any]:
 def drawn_for(seed: int) -> Schedule:
     """The simulation's schedule of that seed, struck more often: a process costs more here, so it has to be worth it."""
     drawn, random = without_restores(schedule(seed)), Random(seed)
-    operations = drawn.operations[:MOST_OPERATIONS]
-    return replace(drawn, operations=tuple(_struck(random, operation) for operation in operations))
+    operations = [_struck(random, operation) for operation in drawn.operations[:MOST_OPERATIONS]]
+    if seed % CRASH_EVERY == CRASH_EVERY - 3:
+        operations.insert(random.randint(0, len(operations)), CrashServer())
+    return replace(drawn, operations=tuple(operations))
 
 
 def _struck(random: Random, operation: Operation) -> Operation:
