@@ -62,6 +62,8 @@ class Beginning:
     """Whether two pipelines write the table, each half of the records."""
     frame: bool = False
     """Whether the transform sees the whole batch, so that only the difference tells how many records it filtered."""
+    unique: bool = False
+    """Whether ids are UNIQUE in the table: a record of two rows with one id is refused when it is published, and no sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

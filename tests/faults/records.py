@@ -152,8 +152,19 @@ def records(incarnation: int, partition: int, start: int, end: int) -> Iterator[
 
 
 @cache
-def expected(incarnation: int, partition: int, offset: int, *, corrected: bool, share: Share = WHOLE) -> Expected:
-    """What may have become of the record there; `corrected`: somebody has corrected the transform, before or after it was loaded."""
+def expected(
+    incarnation: int, partition: int, offset: int, *, corrected: bool, share: Share = WHOLE, unique: bool = False
+) -> Expected:
+    """What may have become of the record there.
+
+    Args:
+        incarnation: Of the topic.
+        partition: Where the record is.
+        offset: The same.
+        corrected: Whether somebody has corrected the transform, before or after it was loaded.
+        share: Which records are the pipeline's.
+        unique: Whether the table has one row at most for an id.
+    """
     like = fate(incarnation, partition, offset)
     if like is not Fate.BROKEN and not is_of(share, offset):
         return Expected(frozenset({FILTERED}))
@@ -162,7 +173,7 @@ def expected(incarnation: int, partition: int, offset: int, *, corrected: bool, 
     match like:
         case Fate.GOOD:
             return Expected(frozenset({WRITTEN}), (row,))
-        case Fate.DOUBLE:
+        case Fate.DOUBLE if not unique:
             return Expected(frozenset({WRITTEN}), (row, (row[0], 1, *row[2:])))
         case Fate.FILTERED:
             return Expected(frozenset({FILTERED}))

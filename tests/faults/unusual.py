@@ -105,6 +105,19 @@ def _restored(random: Random) -> tuple[Changes, Scenes]:
     ]
 
 
+def _refused(random: Random) -> tuple[Changes, Scenes]:
+    """The table refuses rows when they are published, and not before; what was refused is tried again."""
+    tried = [
+        Start(random.choice((NewRecords(), wishes.rejects(random), wishes.loaded(random)))),
+        _stopped_or_not(random),
+    ]
+    return lambda _: {"unique": True}, [[Arrive(wishes.number(random), random.randint(1, 9)), *tried], [Finish(-1)]]
+
+
+def _stopped_or_not(random: Random) -> Operation:
+    return random.choice((Go(-1, random.randint(1, 60)), Finish(-1)))
+
+
 def _woken(random: Random) -> tuple[Changes, Scenes]:
     """Records wake one run after the other, and each begins before the one before it has come to write."""
     place = wishes.number(random)
@@ -117,4 +130,4 @@ def _woken(random: Random) -> tuple[Changes, Scenes]:
     return lambda _: {"delivery": "latest_wins"}, [[*scene, *(Finish(number) for number in range(3))]]
 
 
-_KINDS = (_woken, _odd_clocks, _overwritten, _shared, _restored)
+_KINDS = (_woken, _odd_clocks, _overwritten, _shared, _restored, _refused)

@@ -66,8 +66,8 @@ def _copied(value: Any) -> Any:
         case list():
             return list(value)
         case Table():
-            copy = Table(value.columns, value.item)
-            copy.rows = dict(value.rows)
+            copy = Table(value.columns, value.item, value.unique)
+            copy.rows, copy.taken = dict(value.rows), dict(value.taken)
             return copy
         case _:
             return value

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -149,7 +150,7 @@ class Scene:
 
     def violations(self, *, quiet: bool) -> list[Violation]:
         """What the checker finds."""
-        truth = SimulatedTruth(self.kafka, corrected=self.corrected)
+        truth = SimulatedTruth(self.kafka, partial(records.expected, corrected=self.corrected))
         with self._found() as found:
             return list(checker.violations(found, truth, quiet=quiet, pruned=self.pruned))
 

@@ -1,8 +1,9 @@
 """One schedule from beginning to end: played, healed and checked."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from faults import records
 from faults.checker import violations
@@ -31,9 +32,8 @@ class Problem:
 class SimulatedTruth:
     """What the simulated Kafka held: a function of the coordinates."""
 
-    def __init__(self, kafka: SimulatedKafka, *, corrected: bool, share: records.Share = records.WHOLE) -> None:
-        self._corrected = corrected
-        self._share = share
+    def __init__(self, kafka: SimulatedKafka, expected: Callable[[int, int, int], Expected]) -> None:
+        self._expected = expected
         self.end = kafka.end
 
     def records(self, stream: Stream, start: int, end: int) -> Iterator[Record]:
@@ -41,8 +41,7 @@ class SimulatedTruth:
 
     def expected(self, stream: Stream, record: Record) -> Expected:
         incarnation = records.incarnation_of(stream.topic_id)
-        place = incarnation, stream.partition, record.offset
-        return records.expected(*place, corrected=self._corrected, share=self._share)
+        return self._expected(incarnation, stream.partition, record.offset)
 
 
 def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
@@ -89,7 +88,8 @@ def _in_the_end(world: World) -> list[Problem]:
     problems = []
     world.announce_the_rest()
     for number, pipeline in enumerate(world.declared.values()):
-        truth = SimulatedTruth(world.kafka, corrected=not world.spark.refuses, share=(number, len(names)))
+        expected = partial(world.expected, corrected=not world.spark.refuses, share=(number, len(names)))
+        truth = SimulatedTruth(world.kafka, expected)
         there = replace(found(world.database, pipeline.name, TABLE), asset_events=world.asset_events(pipeline.name))
         pruned = pipeline.upkeep.events_days is not None
         problems += [Problem(seen.law, str(seen)) for seen in violations(there, truth, quiet=True, pruned=pruned)]

@@ -92,7 +92,10 @@ class World:
         self.scheduler = Scheduler(self.database, tally)
         self.airflow = SimulatedAirflow(self._on_call)
         self.kafka = SimulatedKafka(self._on_question, beginning.incarnation, beginning.ends)
-        self.sink = MemorySink(self.database, TABLE, records.OUTPUT, item="item")
+        unique = ("id",) if beginning.unique else ()
+        self.sink = MemorySink(self.database, TABLE, records.OUTPUT, item="item", unique=unique)
+        self.expected = partial(records.expected, unique=beginning.unique)
+        """What becomes of a record."""
         self.declared = _pipelines(beginning)
         """By name."""
         self.spark = SimulatedSpark(
