@@ -33,6 +33,9 @@ def output(ledger):
 
 def played(monkeypatch, ledger, one):
     """Play a schedule over both ledgers; the database in memory."""
+    execute(ledger, "TRUNCATE ads.output; ALTER TABLE ads.output DROP CONSTRAINT IF EXISTS output_id_key")
+    if one.beginning.unique:
+        execute(ledger, "ALTER TABLE ads.output ADD UNIQUE (id)")
     made = []
 
     def database(on_step):
