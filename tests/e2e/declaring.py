@@ -51,8 +51,9 @@ def declare_all(folder: Path) -> None:
         "commanded": {},
         "rejected": {"transform": "choosy_transform.py"},
         **{f"failed_{n}": {"transform": "missing_transform.py"} for n in ("cleared", "triggered", "commanded")},
-        # What happens to the source.
+        # What happens to the source, and to the ledger.
         "outrun": {},
+        "restored": {"retries": 0},
     }
     for name, rest in pipelines.items():
         declare(folder / name, **rest)

@@ -43,6 +43,7 @@ def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
     """
     for folder in FOLDERS:
         copytree(project / folder, tree / folder, ignore=ignore_patterns("__pycache__"))
+    (tree / ".local").symlink_to(project / ".local")  # the jars, for tests that start a broker
     for edit in mutant.edits if mutant else ():
         file = tree / edit.file
         text = file.read_text(encoding="utf-8")

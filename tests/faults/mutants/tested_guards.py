@@ -3,6 +3,7 @@ missed by a test of its own.
 """
 
 from faults.mutants.announcing_guards import ANNOUNCING_MUTANTS
+from faults.mutants.column_guards import COLUMN_MUTANTS
 from faults.mutants.history_guards import HISTORY_MUTANTS
 from faults.mutants.identity_guards import IDENTITY_MUTANTS
 from faults.mutants.mutant import Edit, Mutant
@@ -161,5 +162,6 @@ TESTED_MUTANTS = (
     *IDENTITY_MUTANTS,
     *RELEASE_MUTANTS,
     *HISTORY_MUTANTS,
+    *COLUMN_MUTANTS,
 )
 """Seen too seldom by schedules: each by a test of its own that leads up to the moment in which it matters."""

@@ -1,0 +1,44 @@
+"""The database is restored from a dump under the running stack: Airflow still knows the runs that the ledger has forgotten."""
+
+from psycopg2.extensions import parse_dsn
+
+import records
+from restoring import at_server
+from system import decoded
+
+NAME = "restored"
+
+
+def test_what_the_restored_ledger_has_forgotten_is_refused_by_name_and_loaded_again_once(system, tmp_path):
+    sent = system.fill(NAME, 100, partitions=2)
+    system.run(NAME)
+    file = str(tmp_path / "tideline.dump")
+    at_server("pg_dump", system.url, "--format=custom", f"--file={file}")
+    later = records.produce(system.bootstrap, NAME, map(records.record, range(100, 150)), partitions=2)
+    forgotten = system.run(NAME)
+    [batch_id] = system.planned(NAME, forgotten)
+    assert system.output(NAME) == decoded(sent | later)
+
+    at_server(
+        "pg_restore", system.url, "--clean", "--if-exists", "--exit-on-error", f"--dbname={database(system)}", file
+    )
+    assert (system.output(NAME), system.heads(NAME)) == (decoded(sent), [50, 50])
+
+    system.airflow.clear(NAME, forgotten, "write", "advance")
+    assert system.airflow.finished(NAME, forgotten) == "failed"
+    refused = f"expected batches {batch_id} among those of the run {forgotten} of {NAME}"
+    assert refused in system.log(NAME, forgotten, "write")
+    assert "was the ledger restored to an earlier moment?" in system.log(NAME, forgotten, "write")
+    system.airflow.mark(NAME, forgotten, "write", "success")
+    system.wait(lambda: system.states(NAME, forgotten)["advance"] == "failed", "advance to be refused as well")
+    assert refused in system.log(NAME, forgotten, "advance")
+    assert (system.output(NAME), system.heads(NAME)) == (decoded(sent), [50, 50])
+
+    # As the message says: the whole run. It asks the restored ledger, and loads what was lost with it.
+    system.airflow.clear(NAME, forgotten)
+    system.succeed(NAME, forgotten)
+    assert (system.output(NAME), system.heads(NAME)) == (decoded(sent | later), [75, 75])
+
+
+def database(system) -> str:
+    return parse_dsn(system.url)["dbname"]

@@ -1,0 +1,73 @@
+"""The guards of values, addresses and time limits. Each by a test of its own."""
+
+from faults.mutants.mutant import Edit, Mutant
+
+_TYPES = "spark_jobs/sinks/postgres_types.py"
+_FITS = "tests/integration/test_table_fits.py"
+
+COLUMN_MUTANTS = (
+    Mutant(
+        "blanks_cut",
+        "text that is longer than its column is refused, blanks at its end as well",
+        (Edit(_TYPES, "if column.length is not None:", "if False:"),),
+        seen_by="tests/unit/test_sink_columns.py",
+    ),
+    Mutant(
+        "zone_assumed",
+        "a timestamp without a zone is refused for a column with one",
+        (Edit(_TYPES, "if at.is_timestamp(produced) and produced.tz is None and", "if False and"),),
+        seen_by=f"{_FITS}::test_a_timestamp_without_a_zone_is_refused_for_timestamptz",
+    ),
+    Mutant(
+        "generated_columns_produced",
+        "a column that only the table fills must not be produced",
+        (Edit(_TYPES, "if column.filled is not None:", "if False:"),),
+        seen_by=f"{_FITS}::test_a_column_that_only_the_table_fills_must_not_be_produced",
+    ),
+    Mutant(
+        "wide_decimals_pass",
+        "decimals of more than 38 digits are refused before anything is read",
+        (Edit(_TYPES, "if at.is_decimal(produced) and produced.precision > _MAX_DIGITS:", "if False:"),),
+        seen_by=f"{_FITS}::test_decimals_of_more_than_38_digits_are_refused",
+    ),
+    Mutant(
+        "doubled_in_partitions",
+        "two rows of one record are refused although they lie in different partitions of the table",
+        (Edit("spark_jobs/sinks/postgres_keys.py", "if not target.partitioned_by:", "if True:"),),
+        seen_by="tests/integration/test_partitioned_tables.py::"
+        "test_two_rows_of_one_record_are_refused_although_their_partitions_tell_them_apart",
+    ),
+    Mutant(
+        "heart_begins_late",
+        "the heart beats from the claim on, and not from the Spark session on",
+        (
+            Edit(
+                "spark_jobs/write_batches.py",
+                "            work = alive.enter_context(_ending_in_time(ledger, pipeline, attempt))\n"
+                "            flow.check_source(ledger, broker, attempt)\n"
+                "            spark = session(pipeline.name)\n",
+                "            flow.check_source(ledger, broker, attempt)\n"
+                "            spark = session(pipeline.name)\n"
+                "            work = alive.enter_context(_ending_in_time(ledger, pipeline, attempt))\n",
+            ),
+        ),
+        seen_by="tests/integration/test_takeover.py::"
+        "test_the_heart_beats_from_the_claim_on_also_while_a_cluster_lets_the_session_wait",
+    ),
+    Mutant(
+        "timed_out_unrecorded",
+        "an attempt whose process is ended for its time is recorded as failed",
+        (Edit("spark_jobs/deadline.py", "                attempts.fail(ledger, self._attempt, str(error))\n", ""),),
+        seen_by="tests/integration/test_deadline.py::"
+        "test_a_driver_that_hangs_ends_with_its_spark_submit_and_the_attempt_is_recorded_as_failed",
+    ),
+    Mutant(
+        "address_taken_as_read",
+        "an address in which a password is not escaped is refused before anything connects",
+        (
+            Edit("include/tideline/ledger/address.py", 'if "@" in login or "/" in login:', "if False:"),
+            Edit("include/tideline/ledger/address.py", "if _PERCENT.search(rest):", "if False:"),
+        ),
+        seen_by="tests/unit/test_secrets.py::test_an_address_that_is_wrong_is_told_what_is_wrong",
+    ),
+)
