@@ -105,8 +105,9 @@ class Tideline:
         """Seconds from claim to published."""
         self._round += 1
         name = f"{self._pipeline.name}_round_{self._round}"
-        # A new name is a new pipeline: it begins at the first offset again.
-        pipeline = self._pipeline.model_copy(update={"name": name})
+        # A new name is a new pipeline: it begins at the first offset again, and shares the table with those before it.
+        sink = self._pipeline.sink.model_copy(update={"shared": True})
+        pipeline = self._pipeline.model_copy(update={"name": name, "sink": sink})
         run = Run(dag_id=name, run_id="bench")
         with Ledger(self._url, actor="bench") as ledger:
             with ledger.connection as connection:

@@ -76,8 +76,8 @@ class SimulatedProcess:
         self._steps = self._left = 0
         self._dead = self._blocked = False
         self._has_published = False
-        """In a COMMIT whose answer was lost, and nothing has struck it since."""
-        self._has_lost_commit = False
+        """In a COMMIT whose answer was lost, and nothing else has struck it."""
+        self._was_struck = False
 
     def go(self, steps: int) -> int:
         self._steps = steps
@@ -178,9 +178,9 @@ class SimulatedProcess:
         self.struck, self._armed, self._steps = self._armed, None, 0
         self._scheduler.tally.strikes[str(self.struck)] += 1
         of_publish = self.struck in _COMMITS and self._scheduler.said == "clear_staging"  # its last statement
-        # Not after another COMMIT of the same task was lost: that one's batch has failed, and the others go on.
-        self._has_published = of_publish and self.struck is Strike.COMMIT_KEPT and not self._has_lost_commit
-        self._has_lost_commit |= self.struck in _COMMITS
+        # Not after another strike: that one's batch may have failed with a COMMIT of its own, and the others went on.
+        self._has_published = of_publish and self.struck is Strike.COMMIT_KEPT and not self._was_struck
+        self._was_struck = True
         self._scheduler.tally.unknown_commits += self.struck in _COMMITS
         self._scheduler.tally.resolved += of_publish
         match self.struck:
