@@ -23,7 +23,9 @@ from faults.simulation.kafka import SimulatedKafka
 _ERRORS = (RuntimeError, psycopg2.OperationalError, MemoryError, KeyboardInterrupt, psycopg2.errors.DeadlockDetected)
 """In turn, from round to round."""
 IDLE_MS = (300, 3_000, 30_000)
-"""After which the server ends the transaction of somebody who is frozen. The longer ones are for a machine so busy that it ended another one first."""
+"""After which the server ends the transaction of somebody who is frozen.
+
+The longer ones are for a machine that is so busy that it ended another one first."""
 
 
 @dataclass(frozen=True, slots=True)
