@@ -59,7 +59,7 @@ LANES: tuple[tuple[Suite, ...], ...] = (
         Suite("jobs", ("tests/faults/jobs",)),
     ),
     # Schedules of faults that wait for nothing fill what the others leave of the processors.
-    (Suite("schedules", ("--side-by-side", "1", *(f"tests/faults/{room}" for room in _ROOMS)), nice=19),),
+    (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=19),),
 )
 """Lanes run side by side, the suites of a lane one after the other."""
 

@@ -38,6 +38,10 @@ Spoil = Callable[[int, dict[str, Any]], bytes]
 _TYPES = {"string": "text", "bigint": "bigint", "timestamp": "timestamptz"}
 
 
+_WAITING = 50_000
+"""Records on their way at most: a broker of one gigabyte that is given half a million at once, for 500 partitions, may run out of it."""
+
+
 def fill(bootstrap: str, topic: str, count: int, partitions: int, *, spoil: Spoil | None = None) -> None:
     """`count` records of about 260 bytes, evenly over the partitions."""
     producer = Producer(
@@ -45,7 +49,7 @@ def fill(bootstrap: str, topic: str, count: int, partitions: int, *, spoil: Spoi
             "bootstrap.servers": bootstrap,
             "linger.ms": 50,
             "compression.type": "lz4",
-            "queue.buffering.max.messages": 500_000,
+            "queue.buffering.max.messages": 200_000,
         }
     )
     for number in range(count):
@@ -60,9 +64,9 @@ def fill(bootstrap: str, topic: str, count: int, partitions: int, *, spoil: Spoi
             "shown_at": f"2026-01-02T03:{number // 60 % 60:02}:{number % 60:02}.{number % 1000:03}Z",
         }
         record = spoil(number, value) if spoil else json.dumps(value)
+        while len(producer) >= _WAITING:
+            producer.poll(0.1)
         producer.produce(topic, record, partition=number % partitions)
-        if number % 1000 == 0:
-            producer.poll(0)
     assert producer.flush(300) == 0
 
 

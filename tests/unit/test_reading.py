@@ -50,7 +50,7 @@ def test_everything_else_is_fixed():
         "kafka.max.partition.fetch.bytes": "16777216",
         "kafka.fetch.max.bytes": "67108864",
         "kafka.receive.buffer.bytes": "4194304",
-        "kafka.fetch.max.wait.ms": "10",
+        "kafka.fetch.max.wait.ms": "0",
         "kafka.enable.metrics.push": "false",
         "kafka.auto.include.jmx.reporter": "false",
     }
