@@ -115,9 +115,11 @@ def _left_behind(staged: Staged) -> FatalError:
 
 
 def _occupied(staged: Staged, row: Any) -> FatalError:
+    whose = f"of pipeline {row['pipeline']}" if row["pipeline"] else "which the ledger does not know"
     return FatalError(
         f"{staged.attempt}: {staged.target.name} already holds a row of partition {row['kafka_partition']} offset "
-        f"{row['kafka_offset']}, of batch {row['tideline_batch']}: another writer has put it there",
-        next_step="find out who else writes to this table",
+        f"{row['kafka_offset']}, of batch {row['tideline_batch']}, {whose}: another writer has put it there",
+        next_step="let pipelines that share a table load different records; if the ledger was restored, see docs/restoring.md; else find out who "
+        "else writes to this table",
         entry="table-refuses-rows",
     )

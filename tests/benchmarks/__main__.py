@@ -10,11 +10,18 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks import latency, loads, memory, partitions, rejects
+from tests.benchmarks import history, latency, loads, memory, partitions, rejects
 from tests.benchmarks.scene import scene
 from tideline import settings
 
-TABLES = {"loads": loads, "partitions": partitions, "rejects": rejects, "memory": memory, "latency": latency}
+TABLES = {
+    "loads": loads,
+    "partitions": partitions,
+    "rejects": rejects,
+    "history": history,
+    "memory": memory,
+    "latency": latency,
+}
 """In the order of the page."""
 PAGE = settings.PROJECT / "docs" / "performance.md"
 

@@ -1,11 +1,12 @@
 """What plan, advance, doctor and coverage ask of a ledger, by how long its history is and how many partitions it follows. No broker, no Spark."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import large_ledger
+from tests.benchmarks.scene import Scene, say, table
 from tideline.cli.checks import Verdict
 from tideline.cli.checks import ledger as checks
 from tideline.domain.facts import PartitionFacts
@@ -19,6 +20,7 @@ from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Reservation, Run
 from tideline.local.postgres import Postgres
 
+TITLE = "The ledger after a long history, and with many partitions"
 NAME = "history"
 SIZES = ((100, 18), (10_000, 18), (1_000_000, 18), (10_000, 500), (10_000, 2_000))
 """Past batches, and partitions."""
@@ -27,12 +29,33 @@ Found = Mapping[tuple[int, int], Mapping[str, float]]
 """By past batches and partitions, the best seconds of each thing that was asked."""
 
 
-def measure(folder: Path, say: Callable[[str], None]) -> Found:
+def measure(scene: Scene) -> list[str]:
+    """The section's lines."""
+    found = _found(scene.folder)
+    asked = list(found[SIZES[0]])
+    return [
+        f"What each asks of the ledger, in seconds, the best of {ROUNDS} rounds; the broker's answers are not in it. Each batch of the",
+        "history had one range of ten offsets, and every tenth of them a reject; the batch that is planned has ten more offsets of",
+        "each partition.",
+        "",
+        *table(
+            ("past batches", "partitions", *asked),
+            (
+                (f"{batches:,}", f"{partitions:,}", *(f"{found[batches, partitions][what]:.3f}" for what in asked))
+                for batches, partitions in found
+            ),
+        ),
+        "",
+        f"`plan` and `advance` after {SIZES[2][0]:,} batches take {_ratio(found):.2f} times what they take after {SIZES[0][0]:,}.",
+    ]
+
+
+def _found(folder: Path) -> Found:
     """All sizes, on a server of their own; round by round over all of them, so that a noisy moment hits all alike."""
-    server = Postgres(folder / "postgres")
+    server = Postgres(folder / "history")
     server.start()
     try:
-        sessions = {size: _filled(server, *size, say) for size in SIZES}
+        sessions = {size: _filled(server, *size) for size in SIZES}
         seconds: dict[tuple[int, int], dict[str, list[float]]] = {size: {} for size in SIZES}
         for number in range(ROUNDS + 1):
             for size, ledger in sessions.items():
@@ -46,7 +69,7 @@ def measure(folder: Path, say: Callable[[str], None]) -> Found:
     return {size: {what: min(took[1:]) for what, took in asked.items()} for size, asked in seconds.items()}
 
 
-def _filled(server: Postgres, batches: int, partitions: int, say: Callable[[str], None]) -> Ledger:
+def _filled(server: Postgres, batches: int, partitions: int) -> Ledger:
     name = f"past_{batches}_{partitions}"
     server.ensure_database(name)
     ledger = Ledger(server.url(name), actor="bench")
@@ -131,30 +154,6 @@ def _timed(seconds: dict[str, float], what: str) -> Iterator[None]:
     begun = time.monotonic()
     yield
     seconds[what] = time.monotonic() - begun
-
-
-def lines(found: Found) -> list[str]:
-    """The table of docs/performance.md."""
-    asked = list(found[SIZES[0]])
-    rows = [
-        f"| {batches:,} | {partitions:,} | "
-        + " | ".join(f"{found[batches, partitions][what]:.3f}" for what in asked)
-        + " |"
-        for batches, partitions in found
-    ]
-    return [
-        "## The ledger after a long history, and with many partitions",
-        "",
-        f"What each asks of the ledger, in seconds, the best of {ROUNDS} rounds; the broker's answers are not in it. Each batch of the",
-        "history had one range of ten offsets, and every tenth of them a reject; the batch that is planned has ten more offsets of",
-        "each partition.",
-        "",
-        f"| past batches | partitions | {' | '.join(asked)} |",
-        f"|---|---|{'---|' * len(asked)}",
-        *rows,
-        "",
-        f"`plan` and `advance` after {SIZES[2][0]:,} batches take {_ratio(found):.2f} times what they take after {SIZES[0][0]:,}.",
-    ]
 
 
 def _ratio(found: Found) -> float:

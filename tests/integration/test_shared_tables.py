@@ -69,3 +69,15 @@ def test_a_write_asks_once_more_who_has_the_table(loading):
     with pytest.raises(FatalError, match=r"loads: expected table ads\.output for itself, found that pipeline older"):
         loading.write("one", batch_ids)
     assert loading.rows("SELECT to_regclass('ads.output')") == [(None,)]
+
+
+def test_a_record_that_both_pipelines_load_is_refused_by_the_name_of_the_one_that_has_it(loading, tmp_path):
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, [records.record(0)])
+    other = replace(loading, folder=tmp_path / "others")
+    for one in (loading, other):
+        one.declare(topic, shared=True)
+    loading.run()
+    with pytest.raises(FatalError, match=r"already holds a row of partition 0 offset 0, of batch 1, of pipeline loads"):
+        other.run()
+    assert rows_by_pipeline(loading) == {"loads": 1}

@@ -95,7 +95,12 @@ def find_occupied(db: MemoryDatabase, *, target: Identifier, trial: Identifier, 
     keys = {found.key(key[:3], tried.columns, row.values) for key, row in tried.rows.items()}
     there = sorted((key for key in keys if key in found.rows), key=lambda key: (key[1], key[2]))
     return [
-        {"kafka_partition": key[1], "kafka_offset": key[2], "tideline_batch": found.rows[key].batch_id}
+        {
+            "kafka_partition": key[1],
+            "kafka_offset": key[2],
+            "tideline_batch": (batch_id := found.rows[key].batch_id),
+            "pipeline": db.batches[batch_id].pipeline if batch_id in db.batches else None,
+        }
         for key in there[:1]
     ]
 

@@ -100,6 +100,9 @@ def test_a_row_that_another_writer_has_put_in_the_place_of_one_is_no_records_fau
     values = (9, 0, "stranger", 1)
     execute(ledger, "INSERT INTO ads.output VALUES (9, 0, 'stranger', 1, %s, 0, 2, 1)", topic_id)
     table.rows[topic_id, 0, 2, 0] = row._replace(kafka_offset=2, values=values)
-    with pytest.raises(FatalError, match="already holds a row of partition 0 offset 2, of batch 1: another writer"):
+    with pytest.raises(
+        FatalError,
+        match="already holds a row of partition 0 offset 2, of batch 1, of pipeline impressions: another writer",
+    ):
         load(["b"], ["c"], ["a"])
     mirrored.check()
