@@ -11,17 +11,6 @@ _SINK = "spark_jobs/sinks"
 
 POSTGRES_MUTANTS = (
     Mutant(
-        "publish_by_any_attempt",
-        "publish asks which attempt holds the batch",
-        (
-            Edit(
-                _PUBLISHING, ' and batch["attempt"] == attempt.attempt:\n        return None', ":\n        return None"
-            ),
-            Edit(f"{_QUERIES}/publish_batch.sql", " AND attempt = %(attempt)s", ""),
-        ),
-        first_seed=210,
-    ),
-    Mutant(
         "planners_do_not_wait",
         "planners of a pipeline take turns",
         (Edit(f"{_QUERIES}/lock_pipeline.sql", " FOR NO KEY UPDATE", ""),),
@@ -81,7 +70,6 @@ POSTGRES_MUTANTS = (
             Edit(f"{_SINK}/discard_rejected.sql", "AND s.tideline_task = ANY (%(tasks)s);", ";"),
             Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
         ),
-        first_seed=6,
     ),
     Mutant(
         "gaps_unseen",
@@ -161,7 +149,7 @@ POSTGRES_MUTANTS = (
             Edit(f"{_SINK}/delete_replaced.sql", "t.kafka_topic_id = r.topic_id AND ", ""),
             Edit(f"{_SINK}/delete_replaced.sql", "  AND t.tideline_batch IN (SELECT batch_id FROM ours);", ";"),
         ),
-        first_seed=210,
+        first_seed=825,
     ),
     Mutant(
         "replay_takes_what_is_free",

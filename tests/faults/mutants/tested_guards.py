@@ -17,6 +17,17 @@ _SINK = "spark_jobs/sinks"
 TESTED_MUTANTS = (
     *ANNOUNCING_MUTANTS,
     Mutant(
+        "publish_by_any_attempt",
+        "publish asks which attempt holds the batch",
+        (
+            Edit(
+                _PUBLISHING, ' and batch["attempt"] == attempt.attempt:\n        return None', ":\n        return None"
+            ),
+            Edit(f"{_QUERIES}/publish_batch.sql", " AND attempt = %(attempt)s", ""),
+        ),
+        seen_by="tests/integration/test_attempts.py::test_a_stale_attempt_cannot_publish_before_the_new_one",
+    ),
+    Mutant(
         "rows_of_others_replaced",
         "a replay deletes rows of its own pipeline only",
         (Edit(f"{_SINK}/delete_replaced.sql", "  AND t.tideline_batch IN (SELECT batch_id FROM ours);", ";"),),
