@@ -122,6 +122,7 @@ def cut_off(loading, heart):
 
 def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, quick, hearts, slow, monkeypatch):
     _, writing, go = slow
+    until(lambda: hearts)  # it has begun to beat
     seen = threading.Event()
     failing = heartbeat.Ledger
 
