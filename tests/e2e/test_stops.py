@@ -1,7 +1,7 @@
 """Retention passes the head of one stream: it stops, the others go on, and the log names the offsets and the command that resolves it.
 
 One story, from the first run to the one behind a person's decision. What else stops a stream, and what each decision does, is held below Airflow:
-tests/integration/test_losses.py, test_source.py and test_cli_acts.py.
+tests/integration/test_cut_logs.py, test_losses.py, test_source.py and test_cli_acts.py.
 """
 
 import time

@@ -197,7 +197,7 @@ FLOW_TESTED_MUTANTS = (
                 "    replaced: dict[int, OffsetRange] = {}\n",
             ),
         ),
-        seen_by="tests/integration/test_losses.py::test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed",
+        seen_by="tests/integration/test_cut_logs.py::test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed",
     ),
     Mutant(
         "retired_topic_back_unseen",
@@ -210,7 +210,7 @@ FLOW_TESTED_MUTANTS = (
             ),
             Edit("include/tideline/flow/adopting.py", "        _go_on(ledger, back)\n", ""),
         ),
-        seen_by="tests/integration/test_losses.py::test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_it_is_adopted",
+        seen_by="tests/integration/test_adopted_topics.py::test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_it_is_adopted",
     ),
     Mutant(
         "replays_adopted",

@@ -1,0 +1,43 @@
+"""To abandon batches and to skip offsets, and what the history says of it."""
+
+from asking import query
+from planners import decide
+from tideline import flow
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.requests import NamedRange
+from tideline.ledger.connection import Ledger
+
+WHY = "nobody needs them"
+
+
+def piece(pipeline, start, end, partition=0):
+    return NamedRange(pipeline.source.topics[0], partition, OffsetRange(start, end))
+
+
+def skip(url, pipeline, start, end, *, partition=0, reason=WHY):
+    return decide(url, pipeline, flow.skip, piece(pipeline, start, end, partition), reason=reason)
+
+
+def abandon(url, batch_id, *, reason=WHY):
+    with Ledger(url, actor="ada") as ledger:
+        flow.abandon(ledger, batch_id, reason=reason)
+
+
+def story(ledger, since=0):
+    """(actor, action, reason) of what people did, in order."""
+    return query(
+        ledger,
+        "SELECT actor, action, detail ->> 'reason' FROM tideline.event WHERE event_id > %s AND actor = 'ada'"
+        " AND action <> 'move head' ORDER BY event_id",
+        since,
+    )
+
+
+def everything(ledger):
+    """All that the ledger says, but for the clock."""
+    names = [row[0] for row in query(ledger, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline'")]
+    return {name: sorted(map(str, query(ledger, f"SELECT t.* FROM tideline.{name} t"))) for name in names}
+
+
+def fall_silent(ledger):
+    query(ledger, "UPDATE tideline.attempt SET heartbeat_at = now() - interval '1 hour'")
