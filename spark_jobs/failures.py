@@ -22,6 +22,8 @@ _CLASSES: dict[str, type[TidelineError]] = {
 }
 # Records that are gone, or that Spark cannot hold, although the broker says that it has them all.
 _UNREADABLE = "KafkaIllegalStateException"
+# Also an AnalysisException, and no fault of a `frame`: the driver's class path is without the jars.
+_NO_READER = "Failed to find data source: kafka"
 _MAX_LENGTH = 600  # characters
 
 
@@ -35,7 +37,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
 
     Raises:
         NeedsOperatorError: The broker no longer holds what was to be read, or Spark cannot read it.
-        FatalError: Spark refuses the names of columns, which no other try can change.
+        FatalError: Spark has no reader for Kafka, or refuses the names of columns: no other try can change that.
         RetryableError: Anything else that Spark reports; our own errors keep the class that an executor gave them.
     """
     try:
@@ -49,6 +51,12 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
             ) from error
         check_source()
         gist = _gist(error, text)
+        if _NO_READER in gist:
+            raise FatalError(
+                f"{attempt}: Spark has no reader for Kafka: {gist}",
+                next_step="put the jars on the class paths in the file that TIDELINE_SPARK_PROPERTIES names: docs/operating.md, Installing",
+                entry="environment",
+            ) from error
         if isinstance(error, AnalysisException):
             raise FatalError(
                 f"{attempt}: Spark cannot make sense of the columns: {gist}",

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 import ledgers
+import running
 import topics
 from commanding import NAME, Cli
 from loading import Loading
@@ -37,6 +38,9 @@ PROPERTIES = {
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory) -> Iterator[Postgres]:
     """A running server."""
+    if there := running.found("postgres"):
+        yield Postgres(**there)
+        return
     server = Postgres(tmp_path_factory.mktemp("postgres"))
     server.start()
     yield server
@@ -47,6 +51,9 @@ def postgres(tmp_path_factory) -> Iterator[Postgres]:
 def broker(tmp_path_factory) -> Iterator[Broker]:
     """A running broker with a plain and a SASL listener."""
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
+    if there := running.found("broker"):
+        yield Broker(jars=jars, **there)
+        return
     server = Broker(tmp_path_factory.mktemp("kafka"), jars, properties=PROPERTIES)
     server.start()
     yield server

@@ -58,7 +58,7 @@ class Broker:
         sasl_port: int = 0,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        self._directory = directory.absolute()
+        self.directory = directory.absolute()
         self._classpath = f"{jars.absolute()}/*"
         self._properties = dict(properties or {})
         self._child: Child | None = None
@@ -85,7 +85,7 @@ class Broker:
     @property
     def sasl_password(self) -> str:
         """The password of `sasl_username`."""
-        return secret.keep(self._directory / "password")
+        return secret.keep(self.directory / "password")
 
     def start(self) -> None:
         """Launch the broker and wait until it answers."""
@@ -95,15 +95,15 @@ class Broker:
     def launch(self) -> None:
         """Format the log folder on first use and start the JVM, without waiting until it answers."""
         properties = self._write_properties()
-        formatted = self._directory / "formatted"
+        formatted = self.directory / "formatted"
         if not formatted.exists():
             self._format(properties)
             formatted.touch()
         self._child = Child(
             "the Kafka broker",
             [*self._java("-Xms256m", "-Xmx1g"), "kafka.Kafka", str(properties)],
-            log=self._directory / "kafka.log",
-            cwd=self._directory,
+            log=self.directory / "kafka.log",
+            cwd=self.directory,
         )
 
     def wait(self) -> None:
@@ -129,7 +129,7 @@ class Broker:
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         properties = {
             **_DEFAULTS,
-            "log.dirs": str(self._directory / "data"),
+            "log.dirs": str(self.directory / "data"),
             "listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.sasl_bootstrap},CONTROLLER://{controller}",
             # Named here and not in the formatted log: the port may be another one at the next start.
             "controller.quorum.voters": f"1@{controller}",
@@ -138,19 +138,19 @@ class Broker:
             ),
             **self._properties,
         }
-        self._directory.mkdir(parents=True, exist_ok=True)
-        file = self._directory / "server.properties"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        file = self.directory / "server.properties"
         secret.write(file, "".join(f"{name}={value}\n" for name, value in properties.items()))
         return file
 
     def _format(self, properties: Path) -> None:
         # A folder without the mark of success was only half formatted.
-        shutil.rmtree(self._directory / "data", ignore_errors=True)
+        shutil.rmtree(self.directory / "data", ignore_errors=True)
         # The first letter is fixed because an id that starts with "-" would be read as an option.
         cluster = base64.urlsafe_b64encode(b"T" + secrets.token_bytes(15)).decode().rstrip("=")
         command = [*self._java("-Xmx256m"), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
-        log = self._directory / "format.log"
-        Child("Kafka's storage tool", command, log=log, cwd=self._directory).finish(seconds=120)
+        log = self.directory / "format.log"
+        Child("Kafka's storage tool", command, log=log, cwd=self.directory).finish(seconds=120)
 
     def _java(self, *memory: str) -> list[str]:
         log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]

@@ -54,8 +54,8 @@ class Postgres:
     """
 
     def __init__(self, directory: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> None:
-        self._directory = directory.absolute()
-        self._data = self._directory / "data"
+        self.directory = directory.absolute()
+        self._data = self.directory / "data"
         self._settings = {**_SETTINGS, **(settings or {})}
         self._child: Child | None = None
         self.port = port or ports.choose()
@@ -73,12 +73,12 @@ class Postgres:
             self._initialise()
         settings = [f"{name}={value}" for name, value in ({**self._settings, "port": str(self.port)}).items()]
         command = [str(programs() / "postgres"), "-D", str(self._data), *(word for s in settings for word in ("-c", s))]
-        account = unprivileged(self._directory, programs())
+        account = unprivileged(self.directory, programs())
         self._child = Child(
             "Postgres",
             [*account.prefix, *command],
-            log=self._directory / "postgres.log",
-            cwd=self._directory,
+            log=self.directory / "postgres.log",
+            cwd=self.directory,
             user=account.user,
             stop_signal=signal.SIGINT,  # "fast": ends sessions; SIGTERM would wait for every client to leave
         )
@@ -107,18 +107,18 @@ class Postgres:
             connection.close()
 
     def _password(self) -> str:
-        return secret.keep(self._directory / "password")
+        return secret.keep(self.directory / "password")
 
     def _initialise(self) -> None:
         """Make the cluster, under another name first: one half made when the power went must not pass for whole."""
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self._password()
-        draft = self._directory / "data.new"
+        draft = self.directory / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
-        account = unprivileged(self._directory, programs())
+        account = unprivileged(self.directory, programs())
         if account.owner:
-            for path in (self._directory, self._directory / "password", draft):
+            for path in (self.directory, self.directory / "password", draft):
                 os.chown(path, *account.owner)
         Child(
             "initdb",
@@ -127,11 +127,11 @@ class Postgres:
                 str(programs() / "initdb"),
                 "-D",
                 str(draft),
-                f"--pwfile={self._directory / 'password'}",
+                f"--pwfile={self.directory / 'password'}",
                 *_INITDB,
             ],
-            log=self._directory / "initdb.log",
-            cwd=self._directory,
+            log=self.directory / "initdb.log",
+            cwd=self.directory,
             user=account.user,
         ).finish(seconds=120)
         draft.rename(self._data)

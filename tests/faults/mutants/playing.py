@@ -1,11 +1,16 @@
-"""Plays schedules against a copy of the product, in a new process that has imported nothing of the product yet."""
+"""Plays schedules and runs tests against a copy of the product, in a new process that has imported nothing of the product yet."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+
+import pytest
+
+import running
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,32 @@ def with_processes(tree: Path, seeds: Sequence[int]) -> Verdict:
     with tempfile.TemporaryDirectory() as folder, ground(Path(folder)) as place:
         tally, found = play(place, seeds)
     return Verdict(tally.schedules, found)
+
+
+def tested(tree: Path, tests: str, servers: str) -> tuple[int, str]:
+    """Run tests until one fails; pytest's exit code, and what it has printed.
+
+    Args:
+        tree: The copy.
+        tests: A file, or one test of it.
+        servers: Those that the tests share, as `running.described` gives them.
+
+    Raises:
+        WrongCopyError: This process has imported another copy already.
+    """
+    # What the tests start themselves takes the same copy.
+    os.environ |= {
+        "PYTHONPATH": f"{tree / 'include'}{os.pathsep}{tree}",
+        "PYTEST_ADDOPTS": "",
+        running.VARIABLE: servers,
+    }
+    _take(tree)
+    printed = tree / "printed.log"
+    with printed.open("wb") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    code = pytest.main(["-q", "-x", "-p", "no:cacheprovider", tests])
+    return int(code), printed.read_text(errors="replace")
 
 
 def _take(tree: Path) -> None:

@@ -1,19 +1,18 @@
 """Each guard of the protocol is taken away once, and the harness sees it: one that finds nothing may also have looked at nothing."""
 
 import multiprocessing
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any
 
 import pytest
 
+import running
 from faults.drawing import CROWDED_EVERY
 from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant, grow
-from faults.mutants.playing import Verdict, simulated, with_processes
+from faults.mutants.playing import Verdict, simulated, tested, with_processes
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS
 from faults.mutants.table import written
 from faults.mutants.tested_guards import TESTED_MUTANTS
@@ -32,44 +31,45 @@ LIBRARIES = (
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory, side_by_side) -> Iterable[Mapping[str | None, Future[Verdict]]]:
+def tried(tmp_path_factory, side_by_side, postgres, broker) -> Iterable[Mapping[str | None, Future[Any]]]:
     """What comes of each mutant, and of the product as it is, each in a process of its own."""
     folder = tmp_path_factory.mktemp("mutants")
+    servers = running.described(postgres=postgres, broker=broker)
     new = multiprocessing.get_context("forkserver")
     new.set_forkserver_preload(list(LIBRARIES))
     with ProcessPoolExecutor(side_by_side, mp_context=new, max_tasks_per_child=1) as pool:
 
-        def played(mutant: Mutant | None, play: Callable[..., Verdict]) -> Future[Verdict]:
+        def submitted(mutant: Mutant | None, play: Callable[..., Any], *arguments: object) -> Future[Any]:
             tree = grow(PROJECT, mutant, folder / (mutant.name if mutant else "as it is"))
+            return pool.submit(play, tree, *arguments)
+
+        def played(mutant: Mutant | None, play: Callable[..., Verdict]) -> Future[Verdict]:
             first = mutant.first_seed if mutant else 0
             # The crowded ones: a guard is for the moment in which something comes between.
-            return pool.submit(play, tree, range(first, first + ENOUGH * CROWDED_EVERY, CROWDED_EVERY))
+            return submitted(mutant, play, range(first, first + ENOUGH * CROWDED_EVERY, CROWDED_EVERY))
 
-        found = {None: played(None, simulated)}
+        found: dict[str | None, Future[Any]] = {None: played(None, simulated)}
         found |= {mutant.name: played(mutant, simulated) for mutant in SIMULATED}
         found |= {mutant.name: played(mutant, with_processes) for mutant in POSTGRES_MUTANTS}
+        found |= {mutant.name: submitted(mutant, tested, mutant.seen_by, servers) for mutant in TESTED}
         yield found
         pool.shutdown(cancel_futures=True)
 
 
-def test_the_product_as_it_is_passes(verdicts):
-    assert verdicts[None].result() == Verdict(ENOUGH)
+def test_the_product_as_it_is_passes(tried):
+    assert tried[None].result() == Verdict(ENOUGH)
 
 
 @pytest.mark.parametrize("mutant", [*SIMULATED, *POSTGRES_MUTANTS], ids=lambda mutant: mutant.name)
-def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(verdicts, mutant):
-    assert verdicts[mutant.name].result().found, f"{mutant.guard}: it does not, and nothing was found"
+def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(tried, mutant):
+    assert tried[mutant.name].result().found, f"{mutant.guard}: it does not, and nothing was found"
 
 
 @pytest.mark.parametrize("mutant", TESTED, ids=lambda mutant: mutant.name)
-def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(mutant, tmp_path):
-    tree = grow(PROJECT, mutant, tmp_path / "tree")
-    # Without -P the folder in which it runs comes first, and with it the Spark job as it is.
-    tests = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", mutant.seen_by]
-    environment = os.environ | {"PYTHONPATH": f"{tree / 'include'}{os.pathsep}{tree}", "PYTEST_ADDOPTS": ""}
-    ended = subprocess.run(tests, env=environment, cwd=PROJECT, capture_output=True, text=True, check=False)
-    assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout + ended.stderr
-    assert " error" not in ended.stdout.splitlines()[-1], ended.stdout
+def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(tried, mutant):
+    code, printed = tried[mutant.name].result()
+    assert code == pytest.ExitCode.TESTS_FAILED, printed
+    assert " error" not in printed.splitlines()[-1], printed
 
 
 def test_the_docs_name_the_guards_that_are_tried():

@@ -2,11 +2,9 @@
 
 import logging
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -15,7 +13,7 @@ from faults import records
 from faults.checker.index import PUBLISHED
 from faults.drawing import Beginning
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink, batches
-from faults.moves import OTHER, PIPELINE, TOPIC, Advance, Plan, Task, actor, perform, pipeline_of
+from faults.moves import Advance, Plan, Task, actor, perform, pipeline_of
 from faults.operations import (
     AllowGaps,
     Correct,
@@ -35,49 +33,20 @@ from faults.simulation.airflow import SimulatedAirflow
 from faults.simulation.kafka import SimulatedKafka
 from faults.simulation.living import hurried, robbed
 from faults.simulation.losses import Losses
+from faults.simulation.pipelines import pipelines
 from faults.simulation.spark import SimulatedSpark
 from faults.simulation.stopping import held_back, presumed, unfounded
+from faults.simulation.surroundings import NeverPasses, SimulatedSurroundings
 from faults.simulation.tally import Tally
 from faults.simulation.watching import Watcher
-from planners import declared
 from spark_jobs import each_batch, publishing, write_batches
 from tideline import flow
-from tideline.declaration import Limits, Upkeep
+from tideline.declaration import Limits
 from tideline.flow import writing
 from tideline.ledger.publications import Announcer
-from tideline.pipelines import Pipeline
 
 TABLE = "ads.output"
 LARGE = Limits(batch_records=200, run_batches=20)
-
-
-class _NeverPasses(nullcontext):
-    """Instead of the thread that ends an attempt which takes too long: a schedule kills processes wherever it likes."""
-
-    has_passed = threading.Event()
-
-
-@dataclass(slots=True)
-class SimulatedSurroundings:
-    """What a simulated process has at hand."""
-
-    ledger: MemoryLedger
-    broker: MemoryBroker
-    pipeline: Pipeline
-    check_written: Callable[[Sequence[int], Any], None]
-    airflow: SimulatedAirflow
-    running: SimulatedProcess | None
-
-    def write(self, batch_ids: Sequence[int], writer: Any) -> None:
-        """The real job, down to where Spark begins."""
-        write_batches.write_all(self.ledger, self.pipeline, batch_ids, writer)
-        self.check_written(batch_ids, writer)
-
-    def announce(self, announcer: Announcer) -> None:
-        """The real verb; a task of its own has a session of its own."""
-        if self.ledger.connection.closed:
-            self.ledger.reconnect()
-        self.airflow.succeed(self.running, flow.announce(self.ledger, self.pipeline.name, announcer, self.airflow))
 
 
 class World:
@@ -96,7 +65,7 @@ class World:
         self.sink = MemorySink(self.database, TABLE, records.OUTPUT, item="item", unique=unique)
         self.expected = partial(records.expected, unique=beginning.unique)
         """What becomes of a record."""
-        self.declared = _pipelines(beginning)
+        self.declared = pipelines(beginning)
         """By name."""
         self.spark = SimulatedSpark(
             self.scheduler, self.kafka.cluster, self.sink, self.broken, self.pipelines(), frame=beginning.frame
@@ -282,7 +251,7 @@ class World:
         doors = {
             (write_batches, "Broker"): partial(MemoryBroker, self.kafka.cluster),
             (write_batches, "Heartbeat"): self._heartbeat,
-            (write_batches, "Deadline"): lambda *_: _NeverPasses(),
+            (write_batches, "Deadline"): lambda *_: NeverPasses(),
             (write_batches, "session"): self.spark.session,
             (write_batches, "_raw"): lambda *_: None,
             (write_batches, "prepared"): self.spark.prepared,
@@ -304,25 +273,3 @@ class World:
         finally:
             for (room, name), door in before.items():
                 setattr(room, name, door)
-
-
-def _pipelines(beginning: Beginning) -> dict[str, Pipeline]:
-    """One, or two that share the table."""
-    one = _pipeline(beginning)
-    if not beginning.shared:
-        return {PIPELINE: one}
-    both = one.model_copy(update={"sink": one.sink.model_copy(update={"shared": True})})
-    return {name: both.model_copy(update={"name": name}) for name in (PIPELINE, OTHER)}
-
-
-def _pipeline(beginning: Beginning) -> Pipeline:
-    limits = Limits(
-        batch_records=beginning.batch_records, batch_bytes=beginning.batch_bytes, run_batches=beginning.run_batches
-    )
-    update = {"limits": limits, "upkeep": Upkeep(events_days=beginning.events_days), "wake_on_records": True}
-    return _declared(beginning.delivery, beginning.gaps, beginning.start).model_copy(update=update)
-
-
-@cache
-def _declared(delivery: str, gaps: str, start: Any) -> Pipeline:
-    return declared("nowhere:9092", TOPIC, name=PIPELINE, start=start, source={"delivery": delivery, "gaps": gaps})
