@@ -1,4 +1,4 @@
-"""Dumps the class-data archive that halves the start of a Spark driver. Run once per set of jars, by set-up.
+"""Dumps the class-data archives that halve the start of a Spark driver and of a Kafka broker. Run once per set of jars, by set-up.
 
 A small real job is run for it: what the archive is to hold has to be loaded once, Kafka's reader and Arrow too.
 """
@@ -11,31 +11,32 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline import settings
-from tideline.local import spark, surroundings
-from tideline.local.broker import Broker
+from tideline.local import broker, spark, surroundings
 
 _LOCAL = settings.PROJECT / ".local"
 _TOPIC = "archive"
 
 
 def dump() -> None:
-    """Run the job against a broker of its own and keep the archive as `.local/spark.jsa`."""
-    draft = _LOCAL / "spark.jsa.new"
-    draft.unlink(missing_ok=True)
+    """Run the job against a broker of its own, and keep what both have loaded where later ones look for it."""
+    of_spark, of_kafka = (archive.with_suffix(".jsa.new") for archive in (spark.ARCHIVE, broker.ARCHIVE))
+    for draft in (of_spark, of_kafka):
+        draft.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="archive-", dir=_LOCAL) as folder:
-        broker = Broker(Path(folder) / "kafka", _LOCAL / "jars" / "kafka")
-        broker.start()
+        kafka = broker.Broker(Path(folder) / "kafka", _LOCAL / "jars" / "kafka", archive_at_exit=of_kafka)
+        kafka.start()
         try:
-            _produce(broker.bootstrap)
+            _produce(kafka.bootstrap)
             subprocess.run(
-                _submit(Path(folder) / "spark", draft, broker.bootstrap),
+                _submit(Path(folder) / "spark", of_spark, kafka.bootstrap),
                 env=surroundings.clean(Path(folder)),
                 cwd=folder,
                 check=True,
             )
         finally:
-            broker.stop()
-    draft.rename(_LOCAL / "spark.jsa")
+            kafka.stop()
+    of_spark.rename(spark.ARCHIVE)
+    of_kafka.rename(broker.ARCHIVE)
 
 
 def _produce(bootstrap: str) -> None:

@@ -171,7 +171,8 @@ class Orchestrator:
                 "EXECUTION_API_RETRIES": "8",
                 "SOCKET_CLEANUP_TIMEOUT": "10",
             },
-            "SCHEDULER": {"SCHEDULER_IDLE_SLEEP_TIME": "0.1"},
+            # By default a second, which each step of a run waits for. Ten times a second took a sixth of a processor from those who do the work.
+            "SCHEDULER": {"SCHEDULER_IDLE_SLEEP_TIME": "0.25"},
             "DAG_PROCESSOR": {"REFRESH_INTERVAL": "5", "MIN_FILE_PROCESS_INTERVAL": "5", "PARSING_PROCESSES": "1"},
             "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
         }

@@ -68,7 +68,7 @@ def set_up(java_version: str) -> None:
     step("Python packages", packages, install_packages)
     step("Project", packages + digest(ROOT / "pyproject.toml", ROOT / "requirements.in"), install_project)
     step("Jars", digest(ROOT / "ivy.xml"), run_module("tideline.local.jars"))
-    step("Class-data archive for Spark", archive_key(java_version), dump_archive)
+    step("Class-data archives for Java", archive_key(java_version), dump_archives)
 
 
 def check_python() -> None:
@@ -165,12 +165,12 @@ def install_project(log: Path) -> None:
     run(log, [str(UV), "pip", "install", *options, "--editable", "."], registry_settings())
 
 
-def dump_archive(log: Path) -> None:
-    """The archive, or a warning: Spark only starts slower without. Not tried again until Java or a jar changes."""
+def dump_archives(log: Path) -> None:
+    """The archives, or a warning: Spark and Kafka only start slower without. Not tried again until Java or a jar changes."""
     try:
         run_module("tideline.local.archive")(log)
     except SetupError as error:
-        print(f" failed, which is no harm: Spark only starts slower. {error}", end="")
+        print(f" failed, which is no harm: Spark and Kafka only start slower. {error}", end="")
 
 
 def run_module(name: str) -> "Callable[[Path], None]":
@@ -222,9 +222,11 @@ def digest(*files: Path) -> str:
 
 def archive_key(java_version: str) -> str:
     """What Java compares before it uses the archive: itself, its options, and each jar's path, size and time of change."""
-    jars = sorted([*(LOCAL / "jars" / "spark").glob("*.jar"), *ENV.glob("lib/*/site-packages/pyspark/jars/*.jar")])
+    jars = sorted([*LOCAL.glob("jars/*/*.jar"), *ENV.glob("lib/*/site-packages/pyspark/jars/*.jar")])
     facts = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
-    sources = digest(*(Path(__file__).with_name(name) for name in ("archive.py", "archive_job.py", "spark.py")))
+    sources = digest(
+        *(Path(__file__).with_name(name) for name in ("archive.py", "archive_job.py", "broker.py", "spark.py"))
+    )
     return hashlib.sha256("\n".join([java_version, sources, *facts]).encode()).hexdigest()
 
 
