@@ -12,7 +12,7 @@ from windows import at
 SCHEDULED = NewRecords(until=at(100_000))
 """A run of the schedule, long after the last record: what bears a later time than that must not be in anybody's way."""
 ALONE = 3
-"""Runs after which all that needs no decision is loaded: one may find that streams are sick, the next one plans without them."""
+"""Runs after which all that needs no decision is loaded: one may find that streams are inconsistent, the next one plans without them."""
 ROUNDS = 12
 _PATIENCE = 20
 """Times that everybody may wait for somebody else until the time of a heartbeat is over."""

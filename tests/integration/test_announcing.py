@@ -91,10 +91,10 @@ def test_what_a_run_has_published_is_announced_although_the_run_fails(ledger, ai
 
 
 def test_what_healthy_streams_have_published_is_announced_although_another_is_stopped(ledger, airflow):
-    healthy, sick = start_streams(ledger, 2)
+    healthy, inconsistent = start_streams(ledger, 2)
     batch_id = published(ledger, {healthy: (0, 10)})
     with ledger.transaction():
-        reservations.stop_stream(ledger, sick, "the topic is gone")
+        reservations.stop_stream(ledger, inconsistent, "the topic is gone")
     with pytest.raises(NeedsOperatorError, match="stopped"):
         flow.advance(ledger, PIPELINE, RUN)
     assert airflow.succeed(announce(ledger, airflow)) == [batch_id]

@@ -73,7 +73,7 @@ asked_topics = st.dictionaries(names, st.lists(bounds, min_size=1, max_size=4)).
 @given(streams=known_streams(), topics=asked_topics)
 def test_each_stream_of_a_declared_topic_is_in_exactly_one_list(streams, topics):
     found = compare(streams, topics)
-    listed = [stream for stream, *_ in (*found.ready, *found.sick)] + list(found.stopped)
+    listed = [stream for stream, *_ in (*found.ready, *found.inconsistent)] + list(found.stopped)
     declared = {topic.topic for topic in topics}
     assert sorted(stream.stream_id for stream in listed) == [
         stream.stream_id for stream in streams if stream.topic in declared
@@ -104,41 +104,41 @@ def test_only_a_partition_that_no_stream_stands_for_is_unseen(streams, topics):
             assert {(asked, facts) for facts in asked.partitions} <= set(compare(streams, topics).unseen)
 
 
-def sick(stream, *topics):
+def inconsistent(stream, *topics):
     """What is wrong with one active stream; nothing else is found."""
     found = compare([stream], topics)
     assert (found.ready, found.stopped, found.unseen) == ((), (), ())
-    [(same, problem)] = found.sick
+    [(same, problem)] = found.inconsistent
     assert same == stream
     return problem
 
 
 def test_a_recreated_topic_stops_its_streams_and_begins_no_new_ones():
-    problem = sick(STREAM, topic((0, 50), (0, 50), topic_id=NEW))
+    problem = inconsistent(STREAM, topic((0, 50), (0, 50), topic_id=NEW))
     assert str(OLD) in problem
     assert str(NEW) in problem
 
 
 def test_unread_offsets_that_retention_deleted_are_named():
-    assert "[10, 25)" in sick(STREAM, topic((25, 50)))
+    assert "[10, 25)" in inconsistent(STREAM, topic((25, 50)))
 
 
 def test_only_what_no_batch_has_reserved_is_lost():
     """A planned batch fails by itself when it reads; what is told here is what nobody would read."""
-    assert "[12, 25)" in sick(replace(STREAM, reserved=(OffsetRange(10, 12),)), topic((25, 50)))
+    assert "[12, 25)" in inconsistent(replace(STREAM, reserved=(OffsetRange(10, 12),)), topic((25, 50)))
 
 
 def test_retention_behind_what_is_reserved_is_no_loss():
     stream = replace(STREAM, reserved=(OffsetRange(10, 25),))
-    assert compare([stream], [topic((25, 50))]).sick == ()
+    assert compare([stream], [topic((25, 50))]).inconsistent == ()
 
 
 @pytest.mark.parametrize(
     ("stream", "frontier"), [(STREAM, 10), (replace(STREAM, reserved=(OffsetRange(10, 20), OffsetRange(20, 30))), 30)]
 )
 def test_an_end_before_what_was_planned_or_read_stops_the_stream(stream, frontier):
-    assert f"ends at {frontier - 1}, before offset {frontier}" in sick(stream, topic((0, frontier - 1)))
-    assert compare([stream], [topic((0, frontier))]).sick == ()
+    assert f"ends at {frontier - 1}, before offset {frontier}" in inconsistent(stream, topic((0, frontier - 1)))
+    assert compare([stream], [topic((0, frontier))]).inconsistent == ()
 
 
 @pytest.mark.parametrize("end", [12, 15, 19, 20, 25])
@@ -149,24 +149,26 @@ def test_a_log_whose_end_was_accepted_may_end_anywhere_behind_that(end):
 
 
 def test_a_log_that_ends_before_its_accepted_end_was_cut_again():
-    assert "ends at 11, before offset 20" in sick(replace(STREAM, next_offset=20, accepted_end=12), topic((0, 11)))
+    assert "ends at 11, before offset 20" in inconsistent(
+        replace(STREAM, next_offset=20, accepted_end=12), topic((0, 11))
+    )
 
 
 def test_an_accepted_end_holds_for_what_was_planned_or_skipped_ahead_of_the_head_as_well():
     stream = replace(STREAM, reserved=(OffsetRange(15, 20),), accepted_end=12)
-    assert compare([stream], [topic((0, 12))]).sick == ()
-    assert "ends at 11, before offset 20" in sick(stream, topic((0, 11)))
+    assert compare([stream], [topic((0, 12))]).inconsistent == ()
+    assert "ends at 11, before offset 20" in inconsistent(stream, topic((0, 11)))
 
 
 def test_an_accepted_end_above_all_that_was_planned_asks_for_no_more_than_that():
     stream = replace(STREAM, next_offset=20, accepted_end=50)
-    assert compare([stream], [topic((0, 20))]).sick == ()
-    assert "ends at 19" in sick(stream, topic((0, 19)))
+    assert compare([stream], [topic((0, 20))]).inconsistent == ()
+    assert "ends at 19" in inconsistent(stream, topic((0, 19)))
 
 
 def test_an_accepted_end_is_no_leave_for_retention():
     stream = replace(STREAM, next_offset=20, accepted_end=12)
-    assert "[20, 25)" in sick(stream, topic((25, 30)))
+    assert "[20, 25)" in inconsistent(stream, topic((25, 30)))
 
 
 @always
@@ -195,14 +197,18 @@ RETIRED = replace(STREAM, retired=True)
 @pytest.mark.parametrize("topics", [[], [topic((0, 50), topic_id=NEW)]])
 def test_a_retired_stream_is_nobodys_concern(topics):
     found = compare([RETIRED], topics)
-    assert (found.ready, found.sick, found.stopped) == ((), (), ())
-    assert compare([RETIRED], topics, gone=["ads"] if not topics else ()).sick == ()
+    assert (found.ready, found.inconsistent, found.stopped) == ((), (), ())
+    assert compare([RETIRED], topics, gone=["ads"] if not topics else ()).inconsistent == ()
 
 
 @pytest.mark.parametrize("bounds", [(0, 50), (99, 99)])
 def test_a_retired_stream_whose_topic_is_back_needs_a_person(bounds):
     found = compare([RETIRED], [topic(bounds)])
-    assert (found.ready, found.sick, found.stopped) == ((), ((RETIRED, "the topic that was retired is back"),), ())
+    assert (found.ready, found.inconsistent, found.stopped) == (
+        (),
+        ((RETIRED, "the topic that was retired is back"),),
+        (),
+    )
 
 
 def test_the_partitions_of_a_retired_stream_do_not_begin_again():
@@ -225,7 +231,7 @@ def test_nothing_begins_in_a_topic_one_of_whose_streams_follows_another_incarnat
 def test_a_topic_that_is_gone_stops_its_streams_and_no_others():
     other = replace(STREAM, stream_id=2, topic="sales")
     found = compare([STREAM, other], [topic((0, 50), name="sales")], gone=["ads", "clicks"])
-    assert [(stream.stream_id, problem) for stream, problem in found.sick] == [(1, "the topic is gone")]
+    assert [(stream.stream_id, problem) for stream, problem in found.inconsistent] == [(1, "the topic is gone")]
     assert [stream.stream_id for stream, *_ in found.ready] == [2]
 
 
@@ -243,7 +249,7 @@ def test_another_cluster_is_another_topic():
 
 
 def test_a_partition_that_is_gone_stops_its_stream():
-    problem = sick(replace(STREAM, partition=1), topic())
+    problem = inconsistent(replace(STREAM, partition=1), topic())
     assert "partition is gone" in problem
     assert "0 partitions" in problem
 
@@ -251,7 +257,7 @@ def test_a_partition_that_is_gone_stops_its_stream():
 def test_a_sick_partition_does_not_stop_its_neighbours():
     neighbour = replace(STREAM, stream_id=2, partition=1)
     found = compare([STREAM, neighbour], [topic((20, 50), (0, 50))])
-    assert [stream.stream_id for stream, _ in found.sick] == [1]
+    assert [stream.stream_id for stream, _ in found.inconsistent] == [1]
     assert [stream.stream_id for stream, *_ in found.ready] == [2]
 
 
@@ -264,9 +270,9 @@ def test_a_grown_topic_has_new_partitions_only():
 def test_a_stopped_stream_stays_stopped_though_nothing_is_wrong_any_more():
     stopped = replace(STREAM, stopped_because="offsets are gone")
     found = compare([stopped], [topic((0, 50))])
-    assert (found.stopped, found.ready, found.sick, found.unseen) == ((stopped,), (), (), ())
+    assert (found.stopped, found.ready, found.inconsistent, found.unseen) == ((stopped,), (), (), ())
 
 
 def test_the_streams_of_a_topic_that_is_declared_no_longer_rest():
     found = compare([STREAM], [])
-    assert (found.ready, found.sick, found.stopped, found.unseen) == ((), (), (), ())
+    assert (found.ready, found.inconsistent, found.stopped, found.unseen) == ((), (), (), ())

@@ -120,11 +120,11 @@ def streams(name: str) -> Page:
 def against(known: Sequence[Row], answer: Answer) -> list[Row]:
     """The ledger's streams and the broker's partitions side by side, with what the next plan would make of them."""
     compared = compare([_as_stream(row) for row in known], answer.topics, answer.missing)
-    sick = {stream.stream_id: problem for stream, problem in compared.sick}
+    inconsistent = {stream.stream_id: problem for stream, problem in compared.inconsistent}
     left = headroom.left(answer, known)
     retention = {topic.topic_id: topic.retention_ms for topic in answer.topics}
     rows = [
-        _stream(row, answer, sick) | _headroom(left.get(row["stream_id"]), retention.get(row["topic_id"]))
+        _stream(row, answer, inconsistent) | _headroom(left.get(row["stream_id"]), retention.get(row["topic_id"]))
         for row in known
     ]
     rows += [
@@ -164,7 +164,7 @@ def _as_stream(row: Row) -> Stream:
     )
 
 
-def _stream(row: Row, answer: Answer, sick: Mapping[int, str]) -> Row:
+def _stream(row: Row, answer: Answer, inconsistent: Mapping[int, str]) -> Row:
     facts = answer.facts(row["topic_id"], row["partition"])
     return {
         "topic": row["topic"],
@@ -176,8 +176,8 @@ def _stream(row: Row, answer: Answer, sick: Mapping[int, str]) -> Row:
         "log_start": facts.log_start if facts else None,
         "end": facts.end if facts else None,
         "lag": _lag(row, answer),
-        "will_stop": row["stream_id"] in sick,
-        "why": row["stopped_because"] or sick.get(row["stream_id"]),
+        "will_stop": row["stream_id"] in inconsistent,
+        "why": row["stopped_because"] or inconsistent.get(row["stream_id"]),
     }
 
 

@@ -43,7 +43,7 @@ class Comparison:
 
     ready: tuple[tuple[Stream, TopicFacts, PartitionFacts], ...]
     """May be planned."""
-    sick: tuple[tuple[Stream, str], ...]
+    inconsistent: tuple[tuple[Stream, str], ...]
     """Were active until now and must stop, each with what was expected and what was found."""
     stopped: tuple[Stream, ...]
     """Were stopped before."""
@@ -74,20 +74,20 @@ def compare(
     """
     by_name: dict[str, TopicFacts | None] = {**dict.fromkeys(gone), **{topic.topic: topic for topic in topics}}
     known = list(streams)
-    ready, sick, stopped = [], [], []
+    ready, inconsistent, stopped = [], [], []
     for stream in known:
         if stream.topic not in by_name:
             continue
         topic = by_name[stream.topic]
         if stream.retired:
             if topic is not None and not is_other(stream, topic):
-                sick.append((stream, RETURNED))
+                inconsistent.append((stream, RETURNED))
         elif stream.stopped_because is not None:
             stopped.append(stream)
         elif (problem := _problem(stream, topic)) is not None:
-            sick.append((stream, problem))
+            inconsistent.append((stream, problem))
         elif replaced and (other := replaced.get(stream.stream_id)) is not None:
-            sick.append((stream, replaced_problem(other)))
+            inconsistent.append((stream, replaced_problem(other)))
         elif topic is not None:
             ready.append((stream, topic, topic.partition(stream.partition)))
     unseen = tuple(
@@ -97,7 +97,7 @@ def compare(
         for facts in topic.partitions
         if _is_unseen(topic, facts, known)
     )
-    return Comparison(ready=tuple(ready), sick=tuple(sick), stopped=tuple(stopped), unseen=unseen)
+    return Comparison(ready=tuple(ready), inconsistent=tuple(inconsistent), stopped=tuple(stopped), unseen=unseen)
 
 
 def identity_problem(topic: TopicFacts | None, *, cluster_id: str, topic_id: UUID, partition: int) -> str | None:

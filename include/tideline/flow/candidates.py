@@ -33,7 +33,7 @@ Free = Mapping[int, list[OffsetRange]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """A pipeline's streams and topics at one moment; what is sick has been stopped, and what is new has begun."""
+    """A pipeline's streams and topics at one moment; what is inconsistent has been stopped, and what is new has begun."""
 
     now: datetime
     """The moment, by the clock of the ledger's database."""
@@ -51,7 +51,7 @@ class Survey:
 
 
 def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline, now: datetime) -> Survey:
-    """Stop what is sick and begin what is new. `now` is the ledger's: one clock for all, wherever a plan runs.
+    """Stop what is inconsistent and begin what is new. `now` is the ledger's: one clock for all, wherever a plan runs.
 
     Raises:
         RetryableError: The broker did not answer.
@@ -91,7 +91,7 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline, now: datetime) ->
 
 
 def _stop(ledger: Ledger, comparison: Comparison) -> None:
-    for stream, problem in comparison.sick:
+    for stream, problem in comparison.inconsistent:
         if stream.retired:
             decisions.bring_back(ledger, stream, problem)
         else:

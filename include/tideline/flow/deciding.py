@@ -90,7 +90,7 @@ def _streams(found: candidates.Survey) -> list[Stream]:
     """All streams that the pipeline follows, whether or not they go on."""
     return [
         *(stream for stream, _, _ in found.ready.values()),
-        *(stream for stream, _ in found.comparison.sick),
+        *(stream for stream, _ in found.comparison.inconsistent),
         *found.comparison.stopped,
     ]
 
@@ -131,7 +131,7 @@ def accept_loss(
     with deciding(ledger, pipeline.name, reason) as now:
         found = candidates.survey(ledger, broker, pipeline, now)
         decisions.set_reason(ledger, reason)
-        stopped = [*(stream for stream, _ in found.comparison.sick), *found.comparison.stopped]
+        stopped = [*(stream for stream, _ in found.comparison.inconsistent), *found.comparison.stopped]
         chosen = [s for s in stopped if s.topic == topic and partition in {None, s.partition}]
         if not chosen:
             wanted = topic if partition is None else f"{topic}/{partition}"

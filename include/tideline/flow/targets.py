@@ -73,7 +73,7 @@ def named(found: Survey, request: Ranges) -> list[tuple[int, OffsetRange]]:
         FatalError: Ranges name partitions that cannot be read; all of them are named.
     """
     streams = {(stream.topic, stream.partition): stream.stream_id for stream, _, _ in found.ready.values()}
-    stopped = {stream.label: problem for stream, problem in found.comparison.sick}
+    stopped = {stream.label: problem for stream, problem in found.comparison.inconsistent}
     stopped |= {stream.label: str(stream.stopped_because) for stream in found.comparison.stopped}
     problems = []
     wanted = []

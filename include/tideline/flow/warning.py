@@ -17,7 +17,7 @@ def report_stopped(pipeline: str, found: Survey, *, alone: bool) -> None:
     Raises:
         NeedsOperatorError: There are some, and they are `alone`: the run has nothing else to do.
     """
-    streams = [(stream.label, stream.next_offset, problem) for stream, problem in found.comparison.sick]
+    streams = [(stream.label, stream.next_offset, problem) for stream, problem in found.comparison.inconsistent]
     streams += [(stream.label, stream.next_offset, str(stream.stopped_because)) for stream in found.comparison.stopped]
     if streams and alone:
         raise stopped(pipeline, streams)

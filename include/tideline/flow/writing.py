@@ -55,7 +55,7 @@ def check_source(ledger: Ledger, broker: Broker, attempt: Attempt) -> None:
     """Make sure that every range of the attempt can be read from its first offset to its last: before the read, and after one that failed.
 
     Spark does not notice a topic that was created again, waits half a minute for offsets that will never come, and does not say which are gone.
-    Streams that are found sick stop here, so that the next plan goes on with the others. A re-drive does not read Kafka.
+    Streams that are found inconsistent stop here, so that the next plan goes on with the others. A re-drive does not read Kafka.
 
     Raises:
         NeedsOperatorError: Offsets are gone, or the topic is another one by now; names each range.

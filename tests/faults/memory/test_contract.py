@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from asking import execute
-from faults import records
+from faults import moves, records
 from faults.checker import read
 from faults.drawing import Beginning, Schedule, schedule, without_restores
 from faults.memory import found
@@ -115,8 +115,8 @@ def test_upkeep_takes_claims_for_dead_and_prunes_events_in_both(mirrored, sessio
 def test_the_checker_finds_in_memory_what_it_reads_of_the_real_one(monkeypatch, ledger, ledger_url, output, first_seed):
     for seed in range(first_seed, first_seed + 3):
         mirrored = played(monkeypatch, ledger, without_restores(schedule(seed)))
-        mine = found(mirrored, world.PIPELINE, world.TABLE)
-        with read(ledger_url, world.PIPELINE, world.TABLE, records.OUTPUT) as theirs:
+        mine = found(mirrored, moves.PIPELINE, world.TABLE)
+        with read(ledger_url, moves.PIPELINE, world.TABLE, records.OUTPUT) as theirs:
             for name in ("streams", "batches", "ranges", "coverage", "attempts", "outbox", "strangers"):
                 assert sorted(getattr(mine, name), key=repr) == sorted(getattr(theirs, name), key=repr)
             assert len(mine.events) == len(theirs.events)

@@ -205,8 +205,8 @@ FLOW_TESTED_MUTANTS = (
         (
             Edit(
                 "include/tideline/domain/streams.py",
-                "            if topic is not None and not is_other(stream, topic):\n                sick",
-                "            if False:\n                sick",
+                "            if topic is not None and not is_other(stream, topic):\n                inconsistent",
+                "            if False:\n                inconsistent",
             ),
             Edit("include/tideline/flow/adopting.py", "        _go_on(ledger, back)\n", ""),
         ),
