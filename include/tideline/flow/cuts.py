@@ -42,7 +42,10 @@ def replaced(broker: Broker, streams: Iterable[Stream], topics: Iterable[TopicFa
             if known is not None:
                 elected[stream.topic, stream.partition] = (stream.stream_id, known)
     cut = _cut(broker, {place: known for place, (_, known) in elected.items()})
-    return {elected[place][0]: OffsetRange(_begin(broker, place, known), known.end) for place, known in cut.items()}
+    return {
+        elected[place][0]: OffsetRange(_begin(broker, place, known, newer), known.end)
+        for place, (known, newer) in cut.items()
+    }
 
 
 def _known(stream: Stream, facts: PartitionFacts) -> _Known | None:
@@ -58,8 +61,11 @@ def _known(stream: Stream, facts: PartitionFacts) -> _Known | None:
     return _Known(facts.log_start, end, epoch)
 
 
-def _cut(broker: Broker, asked: Mapping[Place, _Known]) -> dict[Place, _Known]:
-    """Those whose last record before the end is a newer one. Offsets without a record are stepped over: markers of transactions, compacted ones."""
+def _cut(broker: Broker, asked: Mapping[Place, _Known]) -> dict[Place, tuple[_Known, int]]:
+    """Those whose last record before the end is a newer one, with its offset.
+
+    Offsets without a record are stepped over: markers of transactions, compacted ones.
+    """
     cut = {}
     left, step = dict(asked), 1
     while left:
@@ -68,16 +74,18 @@ def _cut(broker: Broker, asked: Mapping[Place, _Known]) -> dict[Place, _Known]:
             known = left[place]
             before = [record for record in records if record.offset < known.end]
             if before and known.replaced(before[-1]):
-                cut[place] = known
+                cut[place] = (known, before[-1].offset)
             if before or starts[place] == known.log_start:
                 del left[place]
         step *= 4
     return cut
 
 
-def _begin(broker: Broker, place: Place, known: _Known) -> int:
+def _begin(broker: Broker, place: Place, known: _Known, newer: int) -> int:
+    """The first offset of a newer record: at most `newer`, where one was seen, though the log may have changed again or be gone since."""
+
     def is_newer(offset: int) -> bool:
         records = broker.records_from({place: offset}, 1)[place]
         return not records or known.replaced(records[0])
 
-    return first_late(is_newer, known.log_start, known.end)
+    return first_late(is_newer, known.log_start, newer)

@@ -236,4 +236,10 @@ FLOW_TESTED_MUTANTS = (
         ),
         seen_by="tests/integration/test_latest_wins.py::test_runs_that_plan_before_the_last_one_has_begun_take_nothing_from_it",
     ),
+    Mutant(
+        "second_look_decides",
+        "a cut that was seen is a cut, though a second look no longer shows it",
+        (Edit("include/tideline/flow/cuts.py", "known.log_start, newer)", "known.log_start, known.end)"),),
+        seen_by="tests/faults/simulation/test_once_failed.py",
+    ),
 )

@@ -57,7 +57,7 @@ def with_processes(tree: Path, seeds: Sequence[int]) -> Verdict:
     return Verdict(tally.schedules, found)
 
 
-def tested(tree: Path, tests: str, servers: str) -> tuple[int, str]:
+def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
     """Run tests until one fails; pytest's exit code, and what it has printed.
 
     Args:

@@ -12,7 +12,7 @@ from faults.drawing import CROWDED_EVERY
 from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant, grow
-from faults.mutants.playing import Verdict, simulated, tested, with_processes
+from faults.mutants.playing import Verdict, simulated, with_processes, with_tests
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS
 from faults.mutants.table import written
 from faults.mutants.tested_guards import TESTED_MUTANTS
@@ -31,8 +31,10 @@ LIBRARIES = (
 
 
 @pytest.fixture(scope="module")
-def tried(tmp_path_factory, side_by_side, postgres, broker) -> Iterable[Mapping[str | None, Future[Any]]]:
-    """What comes of each mutant, and of the product as it is, each in a process of its own."""
+def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable[Mapping[str | None, Future[Any]]]:
+    """What comes of each mutant that a test asks for, and of the product as it is, each in a process of its own."""
+    parameters = (getattr(item, "callspec", None) for item in request.session.items)
+    asked = {spec.params["mutant"].name for spec in parameters if spec and "mutant" in spec.params}
     folder = tmp_path_factory.mktemp("mutants")
     servers = running.described(postgres=postgres, broker=broker)
     new = multiprocessing.get_context("forkserver")
@@ -49,9 +51,13 @@ def tried(tmp_path_factory, side_by_side, postgres, broker) -> Iterable[Mapping[
             return submitted(mutant, play, range(first, first + ENOUGH * CROWDED_EVERY, CROWDED_EVERY))
 
         found: dict[str | None, Future[Any]] = {None: played(None, simulated)}
-        found |= {mutant.name: played(mutant, simulated) for mutant in SIMULATED}
-        found |= {mutant.name: played(mutant, with_processes) for mutant in POSTGRES_MUTANTS}
-        found |= {mutant.name: submitted(mutant, tested, mutant.seen_by, servers) for mutant in TESTED}
+        found |= {mutant.name: played(mutant, simulated) for mutant in SIMULATED if mutant.name in asked}
+        found |= {mutant.name: played(mutant, with_processes) for mutant in POSTGRES_MUTANTS if mutant.name in asked}
+        found |= {
+            mutant.name: submitted(mutant, with_tests, mutant.seen_by, servers)
+            for mutant in TESTED
+            if mutant.name in asked
+        }
         yield found
         pool.shutdown(cancel_futures=True)
 

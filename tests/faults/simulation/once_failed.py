@@ -9,11 +9,13 @@ from faults.operations import (
     Correct,
     Decide,
     Decision,
+    DeleteTopic,
     Fault,
     Finish,
     Go,
     Look,
     MarkSuccess,
+    Overwrite,
     PassTime,
     SomeRejects,
     Start,
@@ -238,8 +240,28 @@ ONCE_FAILED = {
             Start(wish=ABatch(number=27, replace=True), pipeline=1),
         ),
     ),
+    "seed 8846887, small": Schedule(
+        beginning=Beginning(
+            ends=(5,),
+            incarnation=1,
+            delivery="exactly_once",
+            gaps="refused",
+            start="earliest",
+            batch_records=6,
+            run_batches=1,
+        ),
+        operations=(
+            Start(wish=NewRecords(), pipeline=0),
+            Finish(process=-1),
+            Overwrite(partition=24, count=1, more=4),
+            Start(wish=NewRecords(), pipeline=0),
+            Go(process=-1, steps=9),
+            DeleteTopic(),
+        ),
+    ),
 }
 """By the seed that had drawn it, or by what happens. In the first ones a re-drive compared how many rejects it had read with how many were left, not
 which: a reject that the reader had left out and one that a replay had taken away made the numbers agree, and what was never read was deleted as
-settled. In the last one a replay deleted the rows of another pipeline.
+settled. In the one of two pipelines a replay deleted rows of the other one. In the last one a topic was deleted between
+two looks at a log that had been cut, and the plan ended with an error that named neither.
 """
