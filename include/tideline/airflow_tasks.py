@@ -145,7 +145,7 @@ def _announcing(outlet: AssetAlias, declared: Iterable[Pipeline | Broken]) -> An
 
 @task(task_id="advance")
 def advance(pipeline_name: str) -> None:
-    """Move the heads over what is published, and fail unless every batch of this run is through."""
+    """Move the heads over what is published, and fail unless every batch of this run is finished."""
     context = get_current_context()
     with _failing_for_people(), _ledger(context) as ledger:
         pipeline = pipelines.load_named(pipeline_name)
@@ -203,7 +203,7 @@ def keep_up(pipeline_name: str) -> None:
 def _show_heads(ledger: Ledger, pipeline: Pipeline) -> None:
     try:
         flow.show_heads(ledger, Broker(pipeline.source), pipeline.name)
-    except Exception:  # a courtesy to tools that nobody depends on must never fail a load that is through
+    except Exception:  # no load depends on it: it only shows the heads to other tools
         log.warning("%s: the heads are not in its consumer group", pipeline.name, exc_info=True)
 
 

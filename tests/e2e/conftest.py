@@ -19,8 +19,8 @@ BUNDLES = [
 ]
 SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES),
-    # All pipelines are declared before Airflow starts. But what wakes one is looked for only when its file is parsed after it was switched on.
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
+    # All pipelines are declared before Airflow starts, and each look at a DAG file is a process that imports everything.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "120",
 }
 
 

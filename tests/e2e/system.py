@@ -63,6 +63,11 @@ class System:
         self.airflow.unpause(name)
         return self.airflow.trigger(name, **conf)
 
+    def look_for_records(self, name: str) -> None:
+        """Switch a DAG on whose runs records start. Airflow only begins to look for them when it reads the file again: it is asked to."""
+        self.airflow.unpause(name)
+        self.airflow.call("PUT", f"parseDagFile/{self.airflow.call('GET', f'dags/{name}')['file_token']}")
+
     def run(self, name: str, **conf: Any) -> str:
         """Run a DAG to its end, which must be success; the run's id."""
         run_id = self.start(name, **conf)

@@ -98,7 +98,7 @@ def test_a_run_that_is_cleared_tells_nothing_twice(system, announced):
 def woken(system) -> dict:
     """The records of a pipeline that nobody has triggered, once they are loaded."""
     sent = system.fill("woken", 30, partitions=2)
-    system.airflow.unpause("woken")
+    system.look_for_records("woken")
     loaded(system, sent)
     return sent
 
@@ -133,7 +133,7 @@ def test_new_records_wake_a_pipeline_that_nobody_triggers(system, woken):
 def test_a_woken_pipeline_goes_on_until_it_has_loaded_all_there_is(system):
     """More than one run may plan, and no record comes after them that would wake the next one."""
     sent = system.fill("backlog", 50)
-    system.airflow.unpause("backlog")
+    system.look_for_records("backlog")
     system.wait(lambda: system.heads("backlog") == [50], "the head to pass all records", seconds=300)
     assert system.output("backlog") == decoded(sent)
 
@@ -161,6 +161,6 @@ def test_an_event_that_is_lost_is_made_up_for_by_the_next(system, woken):
         "the event to be lost, or nobody to be looking any more",
     )
     assert len(system.output("woken")) == len(woken) - 10
-    system.airflow.unpause("woken")
+    system.look_for_records("woken")
     more(system, woken, 10)
     loaded(system, woken)

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def advance(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
-    """Move the heads over published batches, then make sure that every batch of `run` is through; returns what moved now.
+    """Move the heads over published batches, then make sure that every batch of `run` is finished; returns what moved now.
 
     It reads the ledger and not Airflow: a `write` task that was marked success by hand has published nothing.
 
@@ -81,7 +81,7 @@ def is_behind(ledger: Ledger, broker: Broker, pipeline: str) -> bool:
 def show_heads(ledger: Ledger, broker: Broker, pipeline: str) -> None:
     """Commit the heads to the consumer group `tideline.<pipeline>`, so that lag tools see them. Nothing reads them back.
 
-    Best effort: whatever goes wrong is a warning, because the load is through.
+    Best effort: whatever goes wrong is a warning, because the load is finished.
     """
     try:
         with ledger.transaction():

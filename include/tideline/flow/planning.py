@@ -102,7 +102,7 @@ def plan(
 
 
 def _report(pipeline: Pipeline, request: Request, planned: Plan, found: Survey) -> None:
-    """Who asks for certain ranges or a batch is told about those, and not stopped by streams that have nothing to do with them."""
+    """Report only the streams that a request for certain ranges or a batch concerns: the others do not stop it."""
     everything = isinstance(request, NewRecords | Window)
     warning.report_stopped(pipeline.name, found, alone=everything and not planned.batch_ids)
 
@@ -143,7 +143,7 @@ def _plan(asked: _Asked, request: Request) -> tuple[Plan, Survey | None]:
     output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
     decisions.abandon_unreadable(ledger, pipeline.name)
     given = reservations.batches_of_run(ledger, pipeline.name, asked.run)
-    # Airflow's backfill clears a past run in place: one that is through may find holes that were left since, or be told to replace.
+    # Airflow's backfill clears a past run in place: one that is finished may find holes that were left since, or be told to replace.
     if given and (isinstance(request, NewRecords) or not reservations.are_through(ledger, given)):
         return Plan(given), None
     decisions.set_reason(ledger, asked.reason or "")

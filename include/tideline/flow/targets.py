@@ -124,7 +124,7 @@ def is_open(ledger: Ledger, pipeline: Pipeline, request: OneBatch) -> bool:
     """Whether somebody still has to write the batch: then it is joined as it stands.
 
     Raises:
-        FatalError: It is not one of the pipeline's, or was a re-drive that is through.
+        FatalError: It is not one of the pipeline's, or was a re-drive that is finished.
     """
     batch = ledger.row("find_batch", batch_id=request.batch_id)
     if batch is None or batch["pipeline"] != pipeline.name:

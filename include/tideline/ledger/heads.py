@@ -5,7 +5,7 @@ from tideline.ledger.reservations import Run
 
 
 def advance_published(ledger: Ledger, pipeline: str) -> list[int]:
-    """Move the heads over what is published and over holes, as far as they go, and return the batches that are through by that, oldest first.
+    """Move the heads over what is published and over holes, as far as they go, and return the batches that are finished by that, oldest first.
 
     A live batch stays published until all of its heads have passed it. Two walks at once take turns.
     """

@@ -187,7 +187,7 @@ def reserve(
 
 
 def _reserve_ranges(ledger: Ledger, batches: Iterable[tuple[int, Mapping[int, Reservation]]]) -> None:
-    """All ranges at once: whoever waits for these streams would wait for a round trip per range."""
+    """Insert all ranges at once: other sessions that wait for these streams would wait for a round trip per range."""
     pieces = [
         (batch_id, stream_id, piece) for batch_id, ranges in batches for stream_id, piece in sorted(ranges.items())
     ]
