@@ -5,7 +5,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
@@ -119,9 +118,7 @@ def test_a_failed_command_shows_the_end_of_its_output(tmp_path):
     assert str(tmp_path / "log") in str(error.value)
 
 
-def test_uv_goes_where_pip_is_sent(tmp_path, monkeypatch):
-    venv.create(tmp_path / "env", with_pip=True)
-    monkeypatch.setattr(setup, "PYTHON", tmp_path / "env" / "bin" / "python")
+def test_uv_goes_where_pip_is_sent(monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.invalid/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels/a /wheels/b")
     monkeypatch.setenv("PIP_TRUSTED_HOST", "mirror.invalid")
