@@ -1,13 +1,22 @@
 """To abandon batches and to skip offsets, and what the history says of it."""
 
 from asking import query
-from planners import decide
+from planners import decide, declared
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.ledger.connection import Ledger
+from tideline.pipelines import Pipeline
+from topics import produce
 
-WHY = "nobody needs them"
+WHY = "not needed any more"
+
+
+def filled(broker, topic) -> Pipeline:
+    """Declare a pipeline over ten records in partition 0 and four in partition 1; at most seven are in a batch."""
+    produce(broker, topic, 10)
+    produce(broker, topic, 4, partition=1)
+    return declared(broker.bootstrap, topic, batch_records=7)
 
 
 def piece(pipeline, start, end, partition=0):

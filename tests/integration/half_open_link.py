@@ -26,7 +26,7 @@ _SET_FLAGS, _UP = 0x8914, 1  # of netdevice(7)
 
 
 def set_loopback(flags: int) -> None:
-    """Switch the namespace's loopback on or off: what is sent after that reaches nobody, and no peer says so."""
+    """Switch the namespace's loopback on or off: what is sent after that is lost, and no peer says so."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags))
 

@@ -22,6 +22,15 @@ def cut(ledger):
     return Cut(ledger)
 
 
+def accept_cut(ledger, cut, end):
+    """Load what there is, cut the log, and accept it."""
+    load(ledger, cut.plan())
+    cut.end_at(end)
+    with pytest.raises(NeedsOperatorError):
+        cut.plan()
+    cut.accept()
+
+
 def test_a_cut_log_goes_on_when_it_has_passed_the_head(ledger, cut):
     load(ledger, cut.plan())
     cut.end_at(12, 6)
@@ -42,11 +51,7 @@ def test_a_cut_log_goes_on_when_it_has_passed_the_head(ledger, cut):
 
 @pytest.mark.parametrize("grown", [12, 14], ids=["while it waits", "while it waits and has grown"])
 def test_a_second_cut_below_the_accepted_end_is_noticed(ledger, cut, grown):
-    load(ledger, cut.plan())
-    cut.end_at(12)
-    with pytest.raises(NeedsOperatorError):
-        cut.plan()
-    cut.accept()
+    accept_cut(ledger, cut, 12)
     cut.end_at(grown)
     assert cut.plan() == []
     cut.end_at(11)
@@ -55,11 +60,7 @@ def test_a_second_cut_below_the_accepted_end_is_noticed(ledger, cut, grown):
 
 
 def test_a_cut_is_noticed_again_once_the_log_has_passed_the_head(ledger, cut):
-    load(ledger, cut.plan())
-    cut.end_at(12)
-    with pytest.raises(NeedsOperatorError):
-        cut.plan()
-    cut.accept()
+    accept_cut(ledger, cut, 12)
     cut.end_at(20)
     assert cut.plan() == []
     cut.end_at(19)
@@ -162,11 +163,7 @@ def test_offsets_without_records_before_the_head_do_not_hide_a_cut(ledger, cut):
 
 
 def test_a_log_whose_cut_was_accepted_may_grow_under_other_leaders(ledger, cut):
-    load(ledger, cut.plan())
-    cut.end_at(12)
-    with pytest.raises(NeedsOperatorError):
-        cut.plan()
-    cut.accept()
+    accept_cut(ledger, cut, 12)
     for end in (14, 17, 20, 24):
         cut.end_at(end)  # elects one each time
         load(ledger, cut.plan())

@@ -6,7 +6,7 @@ import pytest
 
 import ledgers
 from asking import query, state
-from deciding import WHY, abandon, everything, fall_silent, piece, skip, story
+from deciding import WHY, abandon, everything, fall_silent, filled, piece, skip, story
 from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
 from racing import together
 from tideline import flow
@@ -25,10 +25,7 @@ def topic(admin):
 
 @pytest.fixture
 def pipeline(broker, topic):
-    """Ten records in partition 0, four in partition 1; at most five records in a batch."""
-    produce(broker, topic, 10)
-    produce(broker, topic, 4, partition=1)
-    return declared(broker.bootstrap, topic, batch_records=7)
+    return filled(broker, topic)
 
 
 def test_what_an_abandoned_batch_had_is_planned_again_and_heads_pass_it_and_those_behind_at_once(

@@ -5,7 +5,7 @@ from confluent_kafka import Producer, TopicPartition
 
 import records
 from owning import batches, counts_of, coverage, everything, names, owners, ranges
-from redriving import ALL, faulty
+from redriving import ALL, faulty, loaded_with_rejects
 from spark_jobs import stored, write_batches
 from tideline import flow
 from tideline.domain.requests import Rejects
@@ -16,13 +16,7 @@ from topics import exists, recreate, until
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Thirty records in one partition, loaded as the batches 1 and 2 of fifteen offsets; the offsets 3, 5, 7, 20 and 25 were rejected."""
-    name = records.create(loading.bootstrap)
-    records.produce(loading.bootstrap, name, [records.record(n) if n != 7 else b"{bad" for n in range(30)])
-    loading.declare(name, batch_records=15, transform=faulty({"n3": "one", "n5": "two", "n20": "one", "n25": "two"}))
-    assert loading.run() == [1, 2]
-    assert set(loading.rejects()) == {(0, 3), (0, 5), (0, 7), (0, 20), (0, 25)}
-    return name
+    return loaded_with_rejects(loading)
 
 
 def test_what_can_be_written_now_moves_into_the_output_and_the_rest_keeps_its_new_reason(loading, topic):

@@ -4,11 +4,10 @@ import threading
 
 import pytest
 
-import records
 from cutting_proxy import CuttingProxy, cut_before
 from owning import batches, counts_of, everything, execute, names, owners, ranges
 from racing import together
-from redriving import ALL, faulty
+from redriving import ALL, faulty, loaded_with_rejects
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.errors import RetryableError
@@ -18,13 +17,7 @@ from tideline.ledger.connection import Ledger
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Thirty records in one partition, loaded as the batches 1 and 2 of fifteen offsets; the offsets 3, 5, 7, 20 and 25 were rejected."""
-    name = records.create(loading.bootstrap)
-    records.produce(loading.bootstrap, name, [records.record(n) if n != 7 else b"{bad" for n in range(30)])
-    loading.declare(name, batch_records=15, transform=faulty({"n3": "one", "n5": "two", "n20": "one", "n25": "two"}))
-    assert loading.run() == [1, 2]
-    assert set(loading.rejects()) == {(0, 3), (0, 5), (0, 7), (0, 20), (0, 25)}
-    return name
+    return loaded_with_rejects(loading)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 import ledgers
 from asking import query, state
-from deciding import WHY, abandon, everything, fall_silent, piece, skip, story
+from deciding import WHY, abandon, everything, fall_silent, filled, piece, skip, story
 from planners import NAME, ask, coverage, declared, load, next_offsets, plan, ranges_of, run
 from racing import beside, together
 from tideline import flow
@@ -24,10 +24,7 @@ def topic(admin):
 
 @pytest.fixture
 def pipeline(broker, topic):
-    """Ten records in partition 0, four in partition 1; at most five records in a batch."""
-    produce(broker, topic, 10)
-    produce(broker, topic, 4, partition=1)
-    return declared(broker.bootstrap, topic, batch_records=7)
+    return filled(broker, topic)
 
 
 def test_a_skipped_range_at_the_head_moves_it_and_one_ahead_waits(ledger, ledger_url, pipeline):

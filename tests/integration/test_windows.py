@@ -60,7 +60,7 @@ def write(ledger, batch_id):
 
 
 def test_a_window_that_ends_behind_the_head_loads_all_from_the_head_to_its_end(ledger, ledger_url, pipeline):
-    """However many batches that takes: nobody else comes for the rest of it."""
+    """In as many batches as that takes: no other run loads the rest of it."""
     batch_ids = ask(ledger_url, pipeline, "late", window(9, 11)).batch_ids
     assert {kind for kind, _ in kinds(ledger, batch_ids)} == {"live"}
     load(ledger, batch_ids)

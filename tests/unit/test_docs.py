@@ -1,4 +1,4 @@
-"""What README, docs and container files say about the project is so."""
+"""What README and docs say about the project is so."""
 
 import ast
 import importlib.util
@@ -246,63 +246,3 @@ def test_commands_and_their_options_exist():
     shown = list(commands(every_page()))
     assert {name for name, _ in shown} <= set(known)
     assert {name: unknown for name, options in shown if (unknown := options - known[name])} == {}
-
-
-# Container files: nothing here starts a container, so at least every name and file in them is there -----------------------
-
-
-@pytest.fixture
-def compose():
-    return YAML(typ="safe").load(text(PROJECT / "docker-compose.yaml"))
-
-
-def test_services_depend_on_services_that_say_when_they_are_ready(compose):
-    services = compose["services"]
-    for name, service in services.items():
-        for other, how in service.get("depends_on", {}).items():
-            if how["condition"] == "service_healthy":
-                assert "healthcheck" in services[other], (name, other)
-            else:
-                assert how["condition"] == "service_completed_successfully", name
-                assert services[other]["restart"] == "no", (name, other)
-
-
-def test_volumes_configs_and_files_are_there(compose):
-    for name, service in compose["services"].items():
-        for volume in service.get("volumes", []):
-            source = volume.split(":")[0]
-            assert (PROJECT / source).exists() if source.startswith(".") else source in compose["volumes"], name
-        assert {config["source"] for config in service.get("configs", [])} <= set(compose["configs"]), name
-
-
-def test_hosts_are_services(compose):
-    spoken_to = re.findall(r"[/@ :\"']([a-z][a-z-]*):\d{4}\b", text(PROJECT / "docker-compose.yaml"))
-    master = re.search(r'"host": "spark://([a-z-]+)"', text(PROJECT / "docker-compose.yaml"))
-    driver = re.search(r"spark\.driver\.host +(\S+)", compose["configs"]["spark_properties"]["content"])
-    assert {"kafka", "postgres", "airflow-apiserver"} <= set(spoken_to)
-    assert {*spoken_to, master[1], driver[1]} <= set(compose["services"])
-    assert compose["services"][driver[1]]["hostname"] == driver[1]
-
-
-def test_the_properties_file_is_where_the_variable_says(compose):
-    scheduler = compose["services"]["airflow-scheduler"]
-    mounted = {config["source"]: config["target"] for config in scheduler["configs"]}
-    assert mounted["spark_properties"] == scheduler["environment"]["TIDELINE_SPARK_PROPERTIES"]
-
-
-def test_secrets_come_from_a_file_that_each_person_fills_in():
-    container_file = text(PROJECT / "docker-compose.yaml")
-    asked = re.findall(r"\$\{(\w+)(:\?)?", container_file)
-    unset = re.findall(r"^(\w+)=(.*)$", text(PROJECT / ".env.example"), re.MULTILINE)
-    assert {name for name, refused in asked if refused} == {name for name, _ in asked} == {name for name, _ in unset}
-    assert {value for _, value in unset} == {""}
-    assert "/.env" in text(PROJECT / ".gitignore").splitlines()
-
-
-def test_the_image_gets_the_files_that_it_copies():
-    rules = [line for line in text(PROJECT / ".dockerignore").splitlines() if line and not line.startswith("#")]
-    copied = re.findall(r"^COPY (?:--\S+ )*(.+) \S+$", text(PROJECT / "Dockerfile"), re.MULTILINE)
-    sources = {source for line in copied for source in line.split()}
-    assert sources == {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
-    assert all((PROJECT / source).exists() for source in sources)
-    assert "*" in rules
