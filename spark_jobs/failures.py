@@ -65,7 +65,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
             ) from error
         if _UNREADABLE in gist:
             raise NeedsOperatorError(
-                f"{attempt}: Spark refuses to read {', '.join(map(str, attempt.ranges))}: {gist}",
+                f"{attempt}: Spark refuses to read {attempt.describe_ranges()}: {gist}",
                 next_step="run the task again; if it says the same, leave out the records that it cannot read: "
                 f"tideline skip {attempt.pipeline} 'topic/partition [start, end)' --reason ...",
                 entry="unreadable-records",

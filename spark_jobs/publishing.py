@@ -10,7 +10,7 @@ from tideline import flow
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
 from tideline.kafka import Broker
-from tideline.ledger.attempts import Attempt
+from tideline.ledger.attempts import SHOWN_RANGES, Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Counts
 from tideline.pipelines import Pipeline
@@ -58,13 +58,15 @@ def _found(in_one_step: Callable[..., object], staged: Staged) -> list[Refused]:
 
 
 def report(attempt: Attempt, counts: Sequence[Counts]) -> None:
-    """Say what became of the records of a batch that is published."""
-    for count in counts:
+    """Say what became of the records of a batch that is published: of each stream, where these are not too many to be read."""
+    for count in counts[:SHOWN_RANGES]:
         # Between the rejects of a re-drive lies everything else.
         gap = "" if attempt.kind is BatchKind.REDRIVE else f", gap {count.n_gap}"
         print(
             f"  {count.label}: read {count.n_read}, written {count.n_written}, rejected {count.n_rejected}, "
             f"filtered {count.n_filtered}{gap}"
         )
+    if len(counts) > SHOWN_RANGES:
+        print(f"  and {len(counts) - SHOWN_RANGES} more: tideline batch {attempt.batch_id}")
     total = [sum(values) for values in zip(*((c.n_read, c.n_written, c.n_rejected) for c in counts), strict=True)]
     print(f"{attempt}: published; read {total[0]}, written {total[1]}, rejected {total[2]}", flush=True)

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from spark_jobs import short_ranges
 from tideline.ledger.attempts import Range
 
 # Spark's defaults fetch 500 records at a time into a 64 KiB socket buffer, and ask the broker for its offsets after each fetch.
@@ -29,6 +31,10 @@ _FETCHING = {
 _WORTH_A_TASK = 5_000
 # Ranges that share tasks are at most this many times as long as each other, but for the shortest, so that tasks of as many ranges are about as long.
 _ALIKE = 8
+# So many ranges or more, of so few records each and so few in all, are read by one consumer: where one for each costs more than the records do.
+_MANY_RANGES = 50
+_FEW_RECORDS = 256
+_MOST_RECORDS = 100_000
 
 
 class Share(NamedTuple):
@@ -45,7 +51,7 @@ def shares(ranges: Iterable[Range], *, cores: int, split_records: int) -> Iterat
     A range as long as a task's share is read by one task, or by several where it is longer than `split_records`; shorter ones share tasks. So what is
     counted for a range does not depend on which others its task has read.
     """
-    longest_first = sorted(ranges, key=lambda piece: (-_length(piece), piece.topic, piece.partition))
+    longest_first = sorted(ranges, key=_by_length, reverse=True)
     total = sum(map(_length, longest_first))
     share = min(split_records, max(_WORTH_A_TASK, ceil(total / (2 * cores))))
     if long := [piece for piece in longest_first if _length(piece) > share]:
@@ -61,6 +67,10 @@ def shares(ranges: Iterable[Range], *, cores: int, split_records: int) -> Iterat
 
 def _length(piece: Range) -> int:
     return piece.offsets.end - piece.offsets.start
+
+
+def _by_length(piece: Range) -> tuple[int, str, int]:
+    return _length(piece), piece.topic, piece.partition
 
 
 def reader_options(security: Mapping[str, str], ranges: Iterable[Range], *, split_records: int) -> dict[str, str]:
@@ -96,8 +106,8 @@ def reader_options(security: Mapping[str, str], ranges: Iterable[Range], *, spli
     }
 
 
-def read(spark: SparkSession, security: Mapping[str, str], ranges: Iterable[Range], *, split_records: int) -> DataFrame:
-    """The records of a batch, lazily. Every action reads Kafka again, so give it one action only.
+def read(spark: SparkSession, security: Mapping[str, str], ranges: Sequence[Range], *, split_records: int) -> DataFrame:
+    """The records of a batch. Every action reads Kafka again, so give it one action only; many short ranges are read at once, before any action.
 
     Args:
         spark: The session.
@@ -106,21 +116,38 @@ def read(spark: SparkSession, security: Mapping[str, str], ranges: Iterable[Rang
         split_records: As of `reader_options`.
     """
     cores = spark.sparkContext.defaultParallelism
+    groups = many_short(ranges, cores=cores, split_records=split_records)
+    found = short_ranges.read(spark, security, groups) if groups else short_ranges.Found([], [])
+    rest = set(ranges).difference(*groups).union(found.left)
     parts = [
         records if share.tasks is None else records.coalesce(share.tasks)
-        for share in shares(ranges, cores=cores, split_records=split_records)
+        for share in shares(rest, cores=cores, split_records=split_records)
         for records in [load(spark, reader_options(security, share.ranges, split_records=split_records))]
     ]
-    return reduce(DataFrame.union, parts)
+    return reduce(DataFrame.union, map(_columns, [*found.records, *parts]))
+
+
+def many_short(ranges: Iterable[Range], *, cores: int, split_records: int) -> list[list[Range]]:
+    """The ranges that one consumer is to read, for each task; none where there are not many that are short."""
+    short = sorted((piece for piece in ranges if _length(piece) <= min(_FEW_RECORDS, split_records)), key=_by_length)
+    totals = [total for total in accumulate(map(_length, short)) if total <= _MOST_RECORDS]
+    if len(totals) < _MANY_RANGES:
+        return []
+    tasks = min(2 * cores, max(cores, ceil(totals[-1] / _WORTH_A_TASK)))
+    return [short[first : len(totals) : tasks] for first in range(tasks)]
 
 
 def load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """What one reader of Spark's gives.
+    """What one reader of Spark's gives, with all of its columns."""
+    return spark.read.format("kafka").options(**options).load()
+
+
+def _columns(records: DataFrame) -> DataFrame:
+    """The columns that tasks take.
 
     Headers become JSON text, null where there are none: after each row Spark measures its Arrow batch, and for a column of lists that takes as
     long as the batch has rows. With a list of headers a load took ten times as long.
     """
-    records = spark.read.format("kafka").options(**options).load()
     return records.select(
         "topic", "partition", "offset", "timestamp", "key", "value", functions.to_json("headers").alias("headers")
     )

@@ -110,7 +110,7 @@ def begin(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
     if not isinstance(attempt, Attempt):
         print(f"{pipeline.name} batch {batch_id} is {attempt}: passed over", flush=True)
         return None
-    print(f"{attempt}: {', '.join(map(str, attempt.ranges))}", flush=True)
+    print(f"{attempt}: {attempt.describe_ranges()}", flush=True)
     with attempts.failing(ledger, attempt):
         broker = Broker(pipeline.source)
         with explained(attempt, lambda: flow.check_source(ledger, broker, attempt)), ExitStack() as alive:

@@ -15,6 +15,7 @@ import running
 import topics
 from commanding import NAME, Cli
 from loading import Loading
+from spark_jobs.session import session as spark_session
 from tideline import settings
 from tideline.ledger.connection import Ledger
 from tideline.local import spark as spark_setup
@@ -100,13 +101,8 @@ def spark(tmp_path_factory) -> Iterator[SparkSession]:
     # It says goodbye when the interpreter ends, to a stream that pytest has closed by then.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {properties} pyspark-shell"
-    session = (
-        SparkSession.builder.master("local[2,2]")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "50000")
-        .getOrCreate()
-    )
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[2,2] --properties-file {properties} pyspark-shell"
+    session = spark_session("tests")
     yield session
     session.stop()
 

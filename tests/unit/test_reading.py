@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.reading import Share, reader_options, shares
+from spark_jobs.reading import Share, many_short, reader_options, shares
 from tideline.domain.offsets import OffsetRange
 from tideline.ledger.attempts import Range
 
@@ -63,6 +63,37 @@ def test_what_the_declaration_says_of_the_connection_is_not_overridden():
 
 def test_equal_ranges_give_equal_options():
     assert options_of(piece("ads", 0, 0, 1)) == options_of(piece("ads", 0, 0, 1))
+
+
+def piece_lengths(groups: list[list[Range]]) -> list[list[int]]:
+    return [[r.offsets.end - r.offsets.start for r in group] for group in groups]
+
+
+def test_one_consumer_reads_ranges_that_are_short_where_they_are_many():
+    many = [piece("ads", number, 7, 7 + 5) for number in range(60)]
+    long = [piece("clicks", 0, 0, 100_000), piece("clicks", 1, 0, 257)]
+    groups = many_short([*long, *many], cores=2, split_records=250_000)
+    assert piece_lengths(groups) == [[5] * 30, [5] * 30]
+    assert sorted((r for group in groups for r in group), key=lambda r: r.partition) == many
+
+
+def test_sparks_reader_reads_what_is_long_or_not_many():
+    assert many_short([piece("ads", number, 0, 5) for number in range(49)], cores=2, split_records=250_000) == []
+    assert many_short([piece("ads", number, 0, 257) for number in range(500)], cores=2, split_records=250_000) == []
+
+
+def test_a_range_that_is_split_is_not_read_by_one_consumer():
+    """`list_unread.sql` tells by the number of tasks whether such a range was read to its end."""
+    assert many_short([piece("ads", number, 0, 200) for number in range(99)], cores=2, split_records=199) == []
+
+
+def test_one_consumer_reads_no_more_than_fits_into_the_driver():
+    """The shortest, for these gain most."""
+    ranges = [piece("ads", number, 0, 250 if number % 2 else 1) for number in range(2_000)]
+    groups = many_short(ranges, cores=4, split_records=250_000)
+    assert len(groups) == 8
+    assert sum(map(sum, piece_lengths(groups))) == 1_000 + 250 * 396
+    assert sum(lengths.count(1) for lengths in piece_lengths(groups)) == 1_000
 
 
 def tasks_of(lengths: list[int], *, cores: int = 2, split_records: int = 250_000) -> list[tuple[list[int], int | None]]:

@@ -11,6 +11,9 @@ from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError, TidelineError
 from tideline.ledger.connection import Ledger, here, json
 
+SHOWN_RANGES = 20
+"""Of a batch, in the log of its task."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
@@ -52,6 +55,11 @@ class Attempt:
 
     def __str__(self) -> str:
         return f"{self.pipeline} batch {self.batch_id} attempt {self.fence}"
+
+    def describe_ranges(self) -> str:
+        """Name the ranges, or the first of them where there are too many for a line that a person reads."""
+        more = len(self.ranges) - SHOWN_RANGES
+        return ", ".join(map(str, self.ranges[:SHOWN_RANGES])) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

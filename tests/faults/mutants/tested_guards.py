@@ -7,6 +7,7 @@ from faults.mutants.column_guards import COLUMN_MUTANTS
 from faults.mutants.history_guards import HISTORY_MUTANTS
 from faults.mutants.identity_guards import IDENTITY_MUTANTS
 from faults.mutants.mutant import Edit, Mutant
+from faults.mutants.reading_guards import READING_MUTANTS
 from faults.mutants.release_guards import RELEASE_MUTANTS
 
 _QUERIES = "include/tideline/ledger/sql/queries"
@@ -16,6 +17,7 @@ _SINK = "spark_jobs/sinks"
 
 TESTED_MUTANTS = (
     *ANNOUNCING_MUTANTS,
+    *READING_MUTANTS,
     Mutant(
         "publish_by_any_attempt",
         "publish asks which attempt holds the batch",
