@@ -124,7 +124,7 @@ def read(spark: SparkSession, security: Mapping[str, str], ranges: Sequence[Rang
         for share in shares(rest, cores=cores, split_records=split_records)
         for records in [load(spark, reader_options(security, share.ranges, split_records=split_records))]
     ]
-    return reduce(DataFrame.union, map(_columns, [*found.records, *parts]))
+    return reduce(DataFrame.union, [*map(columns, found.records), *parts])
 
 
 def many_short(ranges: Iterable[Range], *, cores: int, split_records: int) -> list[list[Range]]:
@@ -138,12 +138,12 @@ def many_short(ranges: Iterable[Range], *, cores: int, split_records: int) -> li
 
 
 def load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """What one reader of Spark's gives, with all of its columns."""
-    return spark.read.format("kafka").options(**options).load()
+    """What one reader of Spark's gives."""
+    return columns(spark.read.format("kafka").options(**options).load())
 
 
-def _columns(records: DataFrame) -> DataFrame:
-    """The columns that tasks take.
+def columns(records: DataFrame) -> DataFrame:
+    """The columns that tasks take, of those of Spark's reader.
 
     Headers become JSON text, null where there are none: after each row Spark measures its Arrow batch, and for a column of lists that takes as
     long as the batch has rows. With a list of headers a load took ten times as long.

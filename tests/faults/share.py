@@ -25,7 +25,7 @@ class Share:
 
 
 COMMIT = Share(
-    simulation=6_000,
+    simulation=4_000,
     mirrored=20,
     processes=50,
     jobs=3,

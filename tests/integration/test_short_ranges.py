@@ -48,12 +48,17 @@ def apart(spark, broker):
 
     def read(topic, ranges):
         options = reading.reader_options(spark_settings(source(broker.bootstrap, topic)), ranges, split_records=1000)
-        return rows(reading.load(spark, options))
+        return in_order(reading.load(spark, options))
 
     return read
 
 
-def rows(*frames):
+def rows(found):
+    """What one consumer has read."""
+    return in_order(*map(reading.columns, found.records))
+
+
+def in_order(*frames):
     return sorted((row for frame in frames for row in frame.collect()), key=lambda row: (row.partition, row.offset))
 
 
@@ -74,8 +79,8 @@ def test_each_record_is_what_sparks_reader_makes_of_it(broker, together, apart):
     ranges = ranges_of(topic, {0: 3, 1: 4, 2: 2})
     found = together(topic, ranges[:1], ranges[1:])
     assert found.left == []
-    assert rows(*found.records) == apart(topic, ranges)
-    assert [row.value for row in rows(*found.records)] == [
+    assert rows(found) == apart(topic, ranges)
+    assert [row.value for row in rows(found)] == [
         None,
         b"",
         b"\xff\x00\xfe",
@@ -91,8 +96,8 @@ def test_records_before_and_behind_a_range_are_not_in_it(broker, together, apart
     ranges = ranges_of(topic, {0: 4, 1: 999, 2: 4}, start=2)
     found = together(topic, ranges)
     assert found.left == []
-    assert rows(*found.records) == apart(topic, ranges)
-    assert len(rows(*found.records)) == 2 + 997 + 2
+    assert rows(found) == apart(topic, ranges)
+    assert len(rows(found)) == 2 + 997 + 2
 
 
 def test_what_does_not_fit_into_the_drivers_memory_is_left_whole(broker, together, apart):
@@ -102,7 +107,7 @@ def test_what_does_not_fit_into_the_drivers_memory_is_left_whole(broker, togethe
     found = together(topic, ranges[:4], ranges[4:], max_bytes=1_000_000)
     assert set(found.left) >= set(ranges[4:])  # the first group alone is eight times as much
     finished = [piece for piece in ranges if piece not in found.left]
-    assert rows(*found.records) == (apart(topic, finished) if finished else [])
+    assert rows(found) == (apart(topic, finished) if finished else [])
 
 
 @pytest.mark.parametrize("missing", [OffsetRange(0, 100), OffsetRange(50, 60)], ids=["no such end", "no such start"])
@@ -117,7 +122,7 @@ def test_a_range_that_is_not_there_is_left_and_costs_no_other_range_a_record(
     found = together(topic, [first], [second, *gone])
     assert set(gone) <= set(found.left) <= {second, *gone}
     finished = [piece for piece in (first, second) if piece not in found.left]
-    assert rows(*found.records) == apart(topic, finished)
+    assert rows(found) == apart(topic, finished)
 
 
 def test_brokers_that_do_not_answer_leave_every_range(spark, monkeypatch):

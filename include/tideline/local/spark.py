@@ -12,8 +12,10 @@ from tideline.local.ports import LOOPBACK
 # path that it was dumped with, so these are the same for the dump and for every later run.
 # The heap grows late and shrinks early: by default ten times the records took a quarter more memory, all of it garbage.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
-ARCHIVE = settings.PROJECT / ".local" / "spark.jsa"
-JARS = settings.PROJECT / ".local" / "jars" / "spark"
+# Where it is in truth: a copy of the project that has a link to it shall start with the same class path.
+_LOCAL = (settings.PROJECT / ".local").resolve()
+ARCHIVE = _LOCAL / "spark.jsa"
+JARS = _LOCAL / "jars" / "spark"
 
 _LOG4J = """\
 rootLogger.level = warn
