@@ -31,9 +31,10 @@ _FETCHING = {
 _WORTH_A_TASK = 5_000
 # Ranges that share tasks are at most this many times as long as each other, but for the shortest, so that tasks of as many ranges are about as long.
 _ALIKE = 8
-# So many ranges or more, of so few records each and so few in all, are read by one consumer: where one for each costs more than the records do.
+# So many ranges or more are read by one consumer where they are short, so that a consumer for each costs more than their records do. Tasks share that
+# cost and one consumer does not, so what is short depends on the cores: 500 records with one, 250 with two.
 _MANY_RANGES = 50
-_FEW_RECORDS = 256
+_FEW_RECORDS = 500
 _MOST_RECORDS = 100_000
 
 
@@ -129,7 +130,8 @@ def read(spark: SparkSession, security: Mapping[str, str], ranges: Sequence[Rang
 
 def many_short(ranges: Iterable[Range], *, cores: int, split_records: int) -> list[list[Range]]:
     """The ranges that one consumer is to read, for each task; none where there are not many that are short."""
-    short = sorted((piece for piece in ranges if _length(piece) <= min(_FEW_RECORDS, split_records)), key=_by_length)
+    longest = min(_FEW_RECORDS // cores, split_records)
+    short = sorted((piece for piece in ranges if _length(piece) <= longest), key=_by_length)
     totals = [total for total in accumulate(map(_length, short)) if total <= _MOST_RECORDS]
     if len(totals) < _MANY_RANGES:
         return []
