@@ -23,8 +23,8 @@ LOGS = PROJECT / ".local" / "log" / "tests"
 SLOWEST = 10
 _TELL_EVERY_S = 60.0
 _TAIL = 15
-_PATIENCE_S = 60.0
-"""For a suite that is asked to end: it stops a whole stack."""
+_PATIENCE_S = 180.0
+"""For a suite that is asked to end: it stops a whole stack, whose scheduler waits for its tasks. Killed before, it leaves them running."""
 
 
 @dataclass(frozen=True, slots=True)
