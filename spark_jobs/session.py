@@ -2,6 +2,9 @@
 
 from pyspark.sql import SparkSession
 
+WORKER_DAEMON = "spark_jobs.worker_daemon"
+"""The module that starts Python workers."""
+
 
 def session(name: str) -> SparkSession:
     """The Spark session of this job: one serves all batches."""
@@ -12,7 +15,7 @@ def session(name: str) -> SparkSession:
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "20000")
         # Spark's newer way into Kafka, off by default: an eighth faster, since records do not pass through Row objects.
         .config("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
-        .config("spark.python.daemon.module", "spark_jobs.worker_daemon")
+        .config("spark.python.daemon.module", WORKER_DAEMON)
         # Each partition is read once, by one task: a consumer that is kept for five minutes keeps its fetched records for nothing, and some
         # twenty of them fill a small driver's memory.
         .config("spark.kafka.consumer.cache.timeout", "1s")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from spark_jobs.session import WORKER_DAEMON
 from tideline import settings
 from tideline.local import surroundings
 
@@ -63,7 +64,7 @@ class Job:
     @property
     def driver(self) -> psutil.Process | None:
         """The Python driver, while it lives."""
-        return next((child for child in self._children() if "pyspark.daemon" not in _words(child)), None)
+        return next((child for child in self._children() if WORKER_DAEMON not in _words(child)), None)
 
     def is_driven_by(self, pid: int) -> bool:
         """Whether this process is its driver."""
@@ -75,7 +76,7 @@ class Job:
     def workers(self) -> list[psutil.Process]:
         """The Python workers, which run Spark's tasks."""
         with contextlib.suppress(psutil.NoSuchProcess):
-            return [w for child in self._children() if "pyspark.daemon" in _words(child) for w in child.children()]
+            return [w for child in self._children() if WORKER_DAEMON in _words(child) for w in child.children()]
         return []
 
     def alive(self) -> bool:
@@ -111,7 +112,7 @@ class Job:
             return [
                 child
                 for child in self.jvm.children()
-                if "write_batches.py" in _words(child) or "pyspark.daemon" in _words(child)
+                if "write_batches.py" in _words(child) or WORKER_DAEMON in _words(child)
             ]
         return []
 

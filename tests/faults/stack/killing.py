@@ -12,6 +12,7 @@ from faults.stack import people
 from faults.stack.scene import Scene
 from faults.stack.schedules import PARTS, Hold, Kill, Victim
 from holding import Writing
+from spark_jobs.session import WORKER_DAEMON
 
 PLACED_WITHIN_S = 150
 """For so long a task is awaited whose process is to die."""
@@ -116,7 +117,7 @@ def _killed_and_held(scene: Scene, kill: Kill, process: psutil.Process) -> Death
 def _killed(kill: Kill, process: psutil.Process) -> Death | None:
     if process.status() == psutil.STATUS_ZOMBIE:
         return None
-    if kill.victim is Victim.WORKER and "pyspark.daemon" not in " ".join(process.cmdline()):
+    if kill.victim is Victim.WORKER and WORKER_DAEMON not in " ".join(process.cmdline()):
         return None  # the driver, which has come to drop the table
     process.kill()
     return Death(victim=kill.victim, text=str(kill), pid=process.pid, at=time.time())
