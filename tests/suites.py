@@ -50,13 +50,13 @@ class Suite:
 
 _ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
 LANES: tuple[tuple[Suite, ...], ...] = (
-    # Airflow's tasks start one after the other: most of the time these two wait.
-    (Suite("e2e", ("tests/e2e",)),),
-    (Suite("stack", ("tests/faults/stack",)), Suite("jobs", ("tests/faults/jobs",))),
+    # Airflow's tasks start one after the other: most of the time this lane waits. A fourth lane, for the stack's tests, made all together slower.
+    (Suite("e2e", ("tests/e2e",)), Suite("stack", ("tests/faults/stack",))),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags")),
         Suite("integration", ("tests/integration",)),
+        Suite("jobs", ("tests/faults/jobs",)),
     ),
     # Schedules of faults that wait for nothing fill what the others leave of the processors.
     (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=19),),
