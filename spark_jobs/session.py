@@ -3,7 +3,7 @@
 from pyspark.sql import SparkSession
 
 WORKER_DAEMON = "spark_jobs.worker_daemon"
-"""The module that starts Python workers."""
+"""The module that starts Python workers, each as a copy of itself."""
 
 
 def session(name: str) -> SparkSession:

@@ -14,10 +14,10 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from tideline.ledger.attempts import Range
@@ -73,17 +73,21 @@ def read(
     """
     records: list[DataFrame] = []
     finished: set[Range] = set()
-    # TypeError is what py4j raises for a class that is not on the driver's class path.
-    with suppress(Py4JError, TypeError), closing(_Reader(spark, security, max_bytes)) as reader:
-        for group in groups:
-            frame, of_group = reader.read(group)
-            records.append(frame)
-            finished |= of_group
-            if len(of_group) < len(group):
-                break
+    why = "too many bytes, or no answer"
+    try:
+        with closing(_Reader(spark, security, max_bytes)) as reader:
+            for group in groups:
+                frame, of_group = reader.read(group)
+                records.append(frame)
+                finished |= of_group
+                if len(of_group) < len(group):
+                    break
+    except (Py4JError, TypeError) as error:  # py4j's TypeError: a class that is not on the driver's class path
+        # The class only: the text may quote a setting.
+        why = error.java_exception.getClass().getName() if isinstance(error, Py4JJavaError) else type(error).__name__
     left = [piece for group in groups for piece in group if piece not in finished]
     if left:
-        print(f"{len(left)} short ranges are left to Spark's reader", flush=True)
+        print(f"{len(left)} short ranges are left to Spark's reader: {why}", flush=True)
     return Found(records, left)
 
 
@@ -94,11 +98,17 @@ class _Reader:
         self._spark = spark
         self._jvm: Any = spark._jvm
         self._max_bytes = max_bytes
+        self._kafka010 = self._jvm.org.apache.spark.sql.kafka010
+        self._converters = self._jvm.scala.jdk.javaapi.CollectionConverters
         settings = _SETTINGS | {name.removeprefix("kafka."): value for name, value in security.items()}
-        self._consumer = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
-        self._bytes = self._consumer.metrics().get(
-            self._jvm.org.apache.kafka.common.MetricName(*_BYTES, {"client-id": _CLIENT})
-        )
+        kafka = self._jvm.org.apache.kafka
+        self._consumer = kafka.clients.consumer.KafkaConsumer(settings)
+        self._bytes = self._consumer.metrics().get(kafka.common.MetricName(*_BYTES, {"client-id": _CLIENT}))
+        self._convert = self._kafka010.KafkaRecordToRowConverter().toInternalRowWithHeaders()
+        void, long = self._jvm.java.lang.Void.TYPE, self._jvm.java.lang.Long.TYPE
+        partition = kafka.common.TopicPartition("", 0).getClass()
+        self._seek = self._method("java.util.function.BiConsumer", "seek", void, partition, long)
+        self._position = self._method("java.util.function.Function", "position", long, partition)
 
     def close(self) -> None:
         """Leave the brokers."""
@@ -108,59 +118,37 @@ class _Reader:
         """The records of those ranges that were read to their ends, and which ranges these are."""
         by_place = {(piece.topic, piece.partition): piece for piece in ranges}
         unread = {place: piece.offsets.start for place, piece in by_place.items()}
-        self._assign(unread)
-        self._seek(unread)
+        self._assign(unread).forEach(self._seek)
         rows = self._jvm.scala.collection.mutable.ArrayBuffer()
         heard = time.monotonic()
         while unread and self._bytes.metricValue() < self._max_bytes and time.monotonic() - heard < MAX_SILENCE_S:
             polled = self._consumer.poll(self._jvm.java.time.Duration.ofMillis(_POLL_MS))
-            convert = self._kafka010.KafkaRecordToRowConverter().toInternalRowWithHeaders()
-            rows.addAll(self._converters.asScala(polled.iterator()).map(convert))
+            rows.addAll(self._converters.asScala(polled.iterator()).map(self._convert))
             reached = self._positions()
             if reached != unread:
                 heard = time.monotonic()
-            unread_now = {place: offset for place, offset in reached.items() if offset < by_place[place].offsets.end}
-            if len(unread_now) < len(unread):
-                self._assign(unread_now)  # so that nothing more is fetched of the others
-            unread = unread_now
+            still_unread = {place: offset for place, offset in reached.items() if offset < by_place[place].offsets.end}
+            if len(still_unread) < len(unread):
+                self._assign(still_unread)  # so that nothing more is fetched of the others
+            unread = still_unread
         finished = {piece for place, piece in by_place.items() if place not in unread}
         return self._frame(rows).where(_within(finished)), finished
 
-    @property
-    def _kafka010(self) -> Any:
-        return self._jvm.org.apache.spark.sql.kafka010
-
-    @property
-    def _converters(self) -> Any:
-        return self._jvm.scala.jdk.javaapi.CollectionConverters
-
-    def _offsets(self, offsets: Mapping[Place, int]) -> Any:
-        """A `java.util.Map` of partitions and offsets."""
+    def _assign(self, offsets: Mapping[Place, int]) -> Any:
+        """Read these partitions and no others, each from where it was; returns a `java.util.Map` of partitions and `offsets`."""
         by_topic: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, {})[partition] = offset
-        return self._converters.asJava(self._kafka010.JsonUtils.partitionOffsets(json.dumps(by_topic)))
-
-    def _assign(self, offsets: Mapping[Place, int]) -> None:
-        self._consumer.assign(self._offsets(offsets).keySet())
-
-    def _seek(self, offsets: Mapping[Place, int]) -> None:
-        void, long = self._jvm.java.lang.Void.TYPE, self._jvm.java.lang.Long.TYPE
-        seek = self._method("java.util.function.BiConsumer", "seek", void, self._partition_class(), long)
-        self._offsets(offsets).forEach(seek)
+        partitions = self._converters.asJava(self._kafka010.JsonUtils.partitionOffsets(json.dumps(by_topic)))
+        self._consumer.assign(partitions.keySet())
+        return partitions
 
     def _positions(self) -> dict[Place, int]:
         """Where the consumer stands in each partition that it still reads."""
-        position = self._method(
-            "java.util.function.Function", "position", self._jvm.java.lang.Long.TYPE, self._partition_class()
-        )
         assigned = self._consumer.assignment()
-        offsets = json.loads(assigned.stream().map(position).toList().toString())
+        offsets = json.loads(assigned.stream().map(self._position).toList().toString())
         names = re.findall(r"([\w.-]+)-(\d+)", assigned.toString())
         return {(topic, int(partition)): offset for (topic, partition), offset in zip(names, offsets, strict=True)}
-
-    def _partition_class(self) -> Any:
-        return self._jvm.org.apache.kafka.common.TopicPartition("", 0).getClass()
 
     def _method(self, interface: str, name: str, returns: Any, *takes: Any) -> Any:
         """A method of the consumer as one that Java's collections can call for each of their elements."""

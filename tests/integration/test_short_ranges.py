@@ -1,12 +1,12 @@
 """One consumer that reads many short ranges gives what Spark's reader gives, or leaves a range to it."""
 
 import json
-from uuid import UUID
 
 import pytest
 from confluent_kafka import Producer
 
 import records
+from pieces import piece
 from records import produce
 from spark_jobs import reading, short_ranges
 from tideline.domain.offsets import OffsetRange
@@ -18,18 +18,7 @@ PARTITIONS = 60
 
 
 def ranges_of(topic: str, ends: dict[int, int], *, start: int = 0) -> list[Range]:
-    return [
-        Range(
-            stream_id=partition,
-            cluster_id="c",
-            topic=topic,
-            topic_id=UUID(int=1),
-            partition=partition,
-            offsets=OffsetRange(start, end),
-            gaps_allowed=True,
-        )
-        for partition, end in ends.items()
-    ]
+    return [piece(topic, partition, start, end, gaps_allowed=True) for partition, end in ends.items()]
 
 
 @pytest.fixture
@@ -125,12 +114,15 @@ def test_a_range_that_is_not_there_is_left_and_costs_no_other_range_a_record(
     assert rows(found) == apart(topic, finished)
 
 
-def test_brokers_that_do_not_answer_leave_every_range(spark, monkeypatch):
+def test_brokers_that_do_not_answer_leave_every_range(spark, monkeypatch, capfd):
     monkeypatch.setattr(short_ranges, "MAX_SILENCE_S", 0.5)
     ranges = ranges_of("ads", {0: 1, 1: 1})
     unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1"}
     assert short_ranges.read(spark, unreachable, [ranges]).left == ranges
     assert short_ranges.read(spark, {"kafka.bootstrap.servers": "no address"}, [ranges]).left == ranges
+    said = capfd.readouterr().out
+    assert "2 short ranges are left to Spark's reader: too many bytes, or no answer\n" in said
+    assert "2 short ranges are left to Spark's reader: org.apache.kafka.common.KafkaException\n" in said
 
 
 def test_a_batch_of_many_short_ranges_is_loaded_with_exact_counts(loading, monkeypatch, capfd):

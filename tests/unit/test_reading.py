@@ -1,29 +1,16 @@
 """The options of Spark's Kafka reader, and which ranges share tasks, are pure functions of the ranges."""
 
 import json
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pieces import piece
 from spark_jobs.reading import Share, many_short, reader_options, shares
-from tideline.domain.offsets import OffsetRange
 from tideline.ledger.attempts import Range
 
 SECURITY = {"kafka.bootstrap.servers": "here:9092", "kafka.isolation.level": "read_committed"}
-
-
-def piece(topic: str, partition: int, start: int, end: int) -> Range:
-    return Range(
-        stream_id=partition,
-        cluster_id="c",
-        topic=topic,
-        topic_id=UUID(int=1),
-        partition=partition,
-        offsets=OffsetRange(start, end),
-        gaps_allowed=False,
-    )
 
 
 def options_of(*ranges: Range, security: dict[str, str] = SECURITY, split_records: int = 1000) -> dict[str, str]:

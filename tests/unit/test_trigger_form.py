@@ -1,18 +1,15 @@
 """The laws of the trigger form: what each choice becomes, and that every mistake in it is named at once."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects, Window
+from forms import END, FIRST, HOUR, SECOND, START, mistakes
+from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Window
 from tideline.errors import FatalError
-from tideline.trigger_form import INGEST_FIELDS, REPLAY_FIELDS, Load, Triggered, ingest, replay
+from tideline.trigger_form import INGEST_FIELDS, Load, Triggered, ingest
 
-START, END = datetime(2026, 11, 21, 13, tzinfo=UTC), datetime(2026, 11, 21, 14, tzinfo=UTC)
-HOUR = (START, END)
 EMPTY = {**dict.fromkeys(INGEST_FIELDS), "load": "new records", "replace": False, "ranges": []}
-FIRST, SECOND = NamedRange("ads", 3, OffsetRange(100, 200)), NamedRange("clicks.eu", 0, OffsetRange(0, 5))
 
 
 def by_hand(run_type="manual", interval=None, **given):
@@ -22,16 +19,6 @@ def by_hand(run_type="manual", interval=None, **given):
 
 def asked(**given):
     return ingest(by_hand(**given)).request
-
-
-def mistakes(call, triggered):
-    """The lines under which the refusal names them."""
-    with pytest.raises(FatalError) as refused:
-        call(triggered)
-    first, *lines = refused.value.problem.splitlines()
-    assert ("a mistake" in first) == (len(lines) == 1)
-    assert first.endswith(f"{len(lines)} mistakes:" if len(lines) > 1 else "a mistake:")
-    return [line.strip() for line in lines]
 
 
 def refused(**given):
@@ -271,49 +258,3 @@ def test_a_backfill_that_replaces_says_why():
 def test_a_refusal_says_what_to_do_next():
     with pytest.raises(FatalError, match=r"(?s)Next: correct it and trigger a new run.*docs/runbook.md#trigger-form"):
         ingest(by_hand(until="tomorrow"))
-
-
-# The DAG `replay` --------------------------------------------------------------------------------------------------------------
-
-
-def replaying(**given):
-    params = {**dict.fromkeys(REPLAY_FIELDS), "pipeline": "orders", "ranges": [], "reason": "prices were wrong"} | given
-    return Triggered(run_type="manual", params=params, conf_keys=params.keys(), interval=HOUR)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"batch_id": 7}, OneBatch(batch_id=7, replace=True)),
-        ({"ranges": [f"{FIRST}"]}, Ranges(ranges=(FIRST,), replace=True)),
-        ({"window_start": START.isoformat(), "window_end": END.isoformat()}, Window(start=START, end=END, replace=True)),
-    ],
-)  # fmt: skip
-def test_a_replay_always_replaces(given, expected):
-    found = replay(replaying(**given))
-    assert (found.request, found.reason) == (expected, "prices were wrong")
-
-
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        ({}, "nothing"),
-        ({"batch_id": 7, "ranges": [f"{FIRST}"]}, "a batch and ranges"),
-        ({"batch_id": 7, "window_end": END.isoformat()}, "a batch and a window"),
-    ],
-)
-def test_a_replay_takes_one_thing(given, found):
-    [mistake] = mistakes(replay, replaying(**given))
-    assert mistake == (
-        f"expected one thing to replay (`batch_id`, `ranges`, or `window_start` with `window_end`), found {found}"
-    )
-
-
-def test_a_replay_says_why_and_names_every_mistake():
-    found = mistakes(replay, replaying(reason=" ", window_start="soon", load="ranges"))
-    assert [line.split(":")[0] for line in found] == [
-        "unknown conf load; known",
-        "`reason` is missing",
-        "`window_end` is missing",
-        "`window_start`",
-    ]

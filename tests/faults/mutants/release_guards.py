@@ -33,6 +33,6 @@ RELEASE_MUTANTS = (
                 "NEW.recorded_at >= now()) AND EXISTS",
             ),
         ),
-        seen_by="tests/integration/test_move_laws.py",
+        seen_by="tests/integration/test_coverage_laws.py",
     ),
 )

@@ -1,0 +1,33 @@
+"""Holes, replays and backfills over offsets of one stream, as the ledger sees them."""
+
+from ledgers import PIPELINE, RUN, claim, published, stage, start_streams
+from tideline import flow
+from tideline.domain.facts import PartitionFacts
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.states import BatchKind
+from tideline.ledger import reservations
+from tideline.ledger.reservations import Reservation, Run
+
+HOLE = "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by) VALUES (%s, %s, 'skipped', 'poison', 'ada')"
+
+
+def replay(ledger, stream, start, end, kind=BatchKind.REPLAY):
+    """A claimed and staged batch over offsets of one stream."""
+    wanted = Reservation(
+        offsets=OffsetRange(start, end), gaps_allowed=False, facts=PartitionFacts(partition=0, log_start=0, end=end)
+    )
+    with ledger.transaction():
+        [batch_id] = reservations.reserve(
+            ledger, PIPELINE, Run(dag_id="d", run_id=f"{kind} {start}"), kind, [{stream: wanted}]
+        )
+    attempt = claim(ledger, batch_id)
+    stage(ledger, attempt)
+    return attempt
+
+
+def loaded(ledger, start=0, end=10):
+    """A stream with one advanced batch."""
+    (stream,) = start_streams(ledger, 1, start=start)
+    batch_id = published(ledger, {stream: (start, end)})
+    flow.advance(ledger, PIPELINE, RUN)
+    return stream, batch_id
