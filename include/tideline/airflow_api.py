@@ -13,6 +13,9 @@ from tideline.errors import RetryableError
 T = TypeVar("T")
 
 _DONE = {"success", "failed"}
+_LOOK_EVERY_S = 0.3
+# Each look costs Airflow's API server some hundredths of a second of a processor that the run needs as well.
+_LOOK_AT_RUNS_EVERY_S = 0.6
 
 
 class AirflowApi:
@@ -76,7 +79,8 @@ class AirflowApi:
 
     def finished(self, dag_id: str, run_id: str, *, seconds: float = 600) -> str:
         """Wait for the end of a run; its state."""
-        return str(self.wait(lambda: self._end(dag_id, run_id), f"run {run_id} of {dag_id} to end", seconds=seconds))
+        what = f"run {run_id} of {dag_id} to end"
+        return str(self.wait(lambda: self._end(dag_id, run_id), what, seconds=seconds, every=_LOOK_AT_RUNS_EVERY_S))
 
     def _end(self, dag_id: str, run_id: str) -> str | None:
         state = self.run(dag_id, run_id)["state"]
@@ -121,7 +125,8 @@ class AirflowApi:
             done = {run["dag_run_id"]: str(run["state"]) for run in own}
             return done if set(done.values()) <= _DONE else None
 
-        return self.wait(lambda: ended() or None, f"the backfill of {dag_id} to end", seconds=seconds)
+        what = f"the backfill of {dag_id} to end"
+        return self.wait(lambda: ended() or None, what, seconds=seconds, every=_LOOK_AT_RUNS_EVERY_S)
 
     def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
         """Run tasks of a run again; all of them where none is named."""
@@ -148,8 +153,8 @@ class AirflowApi:
                 yield f"{error['exc_type']}: {error['exc_value']}"
 
     @staticmethod
-    def wait(condition: Callable[[], T | None], what: str, *, seconds: float) -> T:
-        """The first value of `condition` that is true.
+    def wait(condition: Callable[[], T | None], what: str, *, seconds: float, every: float = _LOOK_EVERY_S) -> T:
+        """The first value of `condition` that is true, which is looked at once in `every` seconds.
 
         Raises:
             RetryableError: It did not come true in time.
@@ -161,5 +166,5 @@ class AirflowApi:
                     f"waited {seconds:.0f} s for {what}",
                     next_step="look at the run in Airflow, and at the logs of its scheduler",
                 )
-            time.sleep(0.3)
+            time.sleep(every)
         return found

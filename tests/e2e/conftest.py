@@ -19,8 +19,9 @@ BUNDLES = [
 ]
 SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES),
-    # All pipelines are declared before Airflow starts, and each look at a DAG file is a process that imports everything.
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "120",
+    # All pipelines are declared before Airflow starts, and each look at a DAG file is a process that imports everything. So it looks once, and
+    # where a test asks for it.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "86400",
 }
 
 
