@@ -23,7 +23,7 @@ down:  ## Stop them, also after a crash; data stays
 	@test ! -x $(ENV)/python || $(ENV)/python -m tideline.local down
 
 check: setup style  ## Format, lint, types and the fast tests; what to run before each commit
-	@$(ENV)/python -m pytest -q tests/unit tests/dags
+	@$(ENV)/python -m pytest -q -n auto --dist worksteal tests/unit tests/dags
 
 style:
 	@$(ENV)/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }

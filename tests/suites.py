@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tideline.local import niceness
+
 PROJECT = Path(__file__).resolve().parents[1]
 LOGS = PROJECT / ".local" / "log" / "tests"
 SLOWEST = 10
@@ -39,13 +41,12 @@ class Suite:
 
     def argv(self) -> list[str]:
         """Return its command line."""
-        lowered = ["nice", "-n", str(self.nice)] if self.nice else []
         if self.command:
-            return [*lowered, *self.command]
+            return [*self.command]
         report = f"--junitxml={LOGS / self.name}.xml"
         # A test that has hung for half an hour shows where each thread stands, and ends its suite.
         limits = ["-o", "faulthandler_timeout=1800", "-o", "faulthandler_exit_on_timeout=true"]
-        return [*lowered, sys.executable, "-m", "pytest", "-q", report, *limits, *self.tests]
+        return [sys.executable, "-m", "pytest", "-q", report, *limits, *self.tests]
 
 
 _SECOND, _LAST = 10, 19
@@ -98,6 +99,8 @@ class Runner:
     def run(self, lanes: Sequence[Sequence[Suite]]) -> list[Outcome]:
         """Run all lanes to their ends; what came of each suite, in the order of the lanes."""
         signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
+        # A shell that starts this in the background has its programs ignore Ctrl-C, and suites would ignore what asks them to end.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with ThreadPoolExecutor(len(lanes)) as pool:
             futures = [pool.submit(self._lane, lane) for lane in lanes]
             try:
@@ -127,8 +130,15 @@ class Runner:
         (LOGS / f"{suite.name}.xml").unlink(missing_ok=True)
         with (LOGS / f"{suite.name}.log").open("wb") as log:
             process = subprocess.Popen(
-                suite.argv(), cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                suite.argv(),
+                cwd=PROJECT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Linux weighs sessions: in one with the others it would have their priority
             )
+            os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + suite.nice)
+            niceness.keep(process.pid)
             with self._lock:
                 self._running[suite.name] = process
             code = process.wait()

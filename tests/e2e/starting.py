@@ -30,9 +30,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
         folder: Where it keeps everything. Its pipelines, below `pipelines`, are known the sooner if they are declared before.
         settings: AIRFLOW__SECTION__KEY variables beside those of this room.
     """
-    airflow = AirflowOptions(
-        dags=PROJECT / "dags", plugins=PROJECT / "plugins", settings=SETTINGS | dict(settings)
-    )
+    airflow = AirflowOptions(dags=PROJECT / "dags", plugins=PROJECT / "plugins", settings=SETTINGS | dict(settings))
     with Stack(
         folder / "stack",
         airflow=airflow,

@@ -1,7 +1,13 @@
 """The runner of all suites: one that fails or dies keeps no other from running, and the end of the output names what failed."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
+import psutil
 import pytest
 
 import suites
@@ -10,6 +16,23 @@ from suites import Runner, Suite, report
 GOOD = "def test_holds():\n    pass\n"
 BAD = "def test_breaks():\n    assert 1 == 2, 'one is not two'\n\ndef test_holds():\n    pass\n"
 DEAD = "import os, signal\n\ndef test_dies():\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+SLOW = """
+import time, pathlib, pytest
+
+@pytest.fixture
+def stack():
+    yield
+    pathlib.Path("stopped").touch()
+
+def test_runs_long(stack):
+    pathlib.Path("begun").touch()
+    time.sleep(600)
+"""
+RUN = """
+import sys, pathlib, suites
+suites.LOGS = suites.PROJECT = pathlib.Path(sys.argv[1])
+suites.Runner().run([[suites.Suite("slow", ("test_slow.py",), nice=3)]])
+"""
 
 
 @pytest.fixture
@@ -51,3 +74,35 @@ def test_a_command_that_fails_shows_the_end_of_its_output(tmp_path, monkeypatch,
     command = (sys.executable, "-c", "print('line 3 is too long'); raise SystemExit(3)")
     assert report(Runner().run([[Suite("style", command=command)]])) == 1
     assert "    line 3 is too long" in capsys.readouterr().out
+
+
+@pytest.fixture
+def in_background(tmp_path):
+    """A run with one slow suite, as a shell starts it in the background: with Ctrl-C ignored."""
+    (tmp_path / "test_slow.py").write_text(SLOW)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        running = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], cwd=Path(suites.__file__).parent)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "begun").exists():
+        assert time.monotonic() < deadline, "the suite did not begin"
+        time.sleep(0.05)
+    yield running
+    running.terminate()
+    running.wait(90)
+
+
+def test_a_run_that_is_asked_to_end_lets_its_suites_stop_their_servers(tmp_path, in_background):
+    in_background.terminate()
+    in_background.wait(60)
+    assert (tmp_path / "stopped").exists()
+
+
+def test_a_suite_and_what_it_starts_is_as_nice_as_it_is_declared(in_background):
+    [suite] = psutil.Process(in_background.pid).children()
+    assert os.getpriority(os.PRIO_PROCESS, suite.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 3
+    weights = Path(f"/proc/{suite.pid}/autogroup")
+    if weights.exists() and Path("/proc/sys/kernel/sched_autogroup_enabled").read_text() == "1\n":
+        assert weights.read_text().endswith(f" nice {suite.nice()}\n")

@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from tideline.errors import RetryableError
+from tideline.local import niceness
 
 _LOG_TAIL = 15
 _PR_SET_PDEATHSIG = 1
@@ -101,6 +102,7 @@ class Child:
                 **account,  # type: ignore[call-overload]  # the stub wants literal keyword arguments
             )
         self.pid = self._popen.pid
+        niceness.keep(self.pid)
         self.identity = Identity.of(self.pid, stop_signal=stop_signal)
         self._record = log.with_suffix(_RECORD)
         self._record.write_text(json.dumps(asdict(self.identity)))

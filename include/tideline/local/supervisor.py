@@ -21,7 +21,7 @@ import psutil
 
 from tideline import settings
 from tideline.errors import RetryableError
-from tideline.local import secret
+from tideline.local import niceness, secret
 from tideline.local.orchestrator import AirflowOptions
 from tideline.local.processes import Identity, end_recorded, recorded
 from tideline.local.stack import Stack
@@ -67,6 +67,7 @@ def launch(*, unpaused: bool) -> State:
     supervisor = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
+    niceness.keep(supervisor.pid)
     assert supervisor.stdout is not None  # noqa: S101 - for the type checker: it was asked for above
     try:
         while shown := os.read(supervisor.stdout.fileno(), 4096):  # ends when the supervisor lets go of it

@@ -10,7 +10,7 @@ import psutil
 
 from spark_jobs.session import WORKER_DAEMON
 from tideline import settings
-from tideline.local import surroundings
+from tideline.local import niceness, surroundings
 
 
 class Job:
@@ -59,6 +59,7 @@ class Job:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # so that what outlives the JVM can be found
             )
+        niceness.keep(self._popen.pid)
         self.jvm = psutil.Process(self._popen.pid)
 
     @property
