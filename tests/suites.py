@@ -49,7 +49,7 @@ class Suite:
         return [sys.executable, "-m", "pytest", "-q", report, *limits, *self.tests]
 
 
-_SECOND, _LAST = 10, 19
+_SECOND, _LAST = 5, 19
 """Niceness. The longest lane goes first, since its Airflow takes a third of a processor for as long as it is up, whatever it does."""
 _ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
 LANES: tuple[tuple[Suite, ...], ...] = (

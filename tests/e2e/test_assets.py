@@ -132,9 +132,9 @@ def test_new_records_wake_a_pipeline_that_nobody_triggers(system, woken):
 
 def test_a_woken_pipeline_goes_on_until_it_has_loaded_all_there_is(system):
     """More than one run may plan, and no record comes after them that would wake the next one."""
-    sent = system.fill("backlog", 50)
+    sent = system.fill("backlog", 30)
     system.look_for_records("backlog")
-    system.wait(lambda: system.heads("backlog") == [50], "the head to pass all records", seconds=300)
+    system.wait(lambda: system.heads("backlog") == [30], "the head to pass all records", seconds=300)
     assert system.output("backlog") == decoded(sent)
 
 

@@ -31,8 +31,9 @@ PROPERTIES = {
     "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     ),
-    # The cleaner of compacted topics looks for work four times a second instead of every quarter of a minute.
-    "log.cleaner.backoff.ms": "250",
+    # The cleaner of compacted topics looks for work every two seconds instead of every quarter of a minute. It looks at every partition: four times a
+    # second took a seventh of a processor once there were two thousand.
+    "log.cleaner.backoff.ms": "2000",
 }
 
 
