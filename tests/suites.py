@@ -42,7 +42,7 @@ class Suite:
     def argv(self) -> list[str]:
         """Return its command line."""
         if self.command:
-            return [*self.command]
+            return list(self.command)
         report = f"--junitxml={LOGS / self.name}.xml"
         # A test that has hung for half an hour shows where each thread stands, and ends its suite.
         limits = ["-o", "faulthandler_timeout=1800", "-o", "faulthandler_exit_on_timeout=true"]
@@ -98,7 +98,12 @@ class Runner:
 
     def run(self, lanes: Sequence[Sequence[Suite]]) -> list[Outcome]:
         """Run all lanes to their ends; what came of each suite, in the order of the lanes."""
-        signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
+        for asked in (
+            signal.SIGTERM,
+            signal.SIGHUP,
+        ):  # the end of the terminal does not reach suites, which are sessions of their own
+            if signal.getsignal(asked) != signal.SIG_IGN:  # as under nohup
+                signal.signal(asked, lambda *_: self._stopping.set())
         # A shell that starts this in the background has its programs ignore Ctrl-C, and suites would ignore what asks them to end.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with ThreadPoolExecutor(len(lanes)) as pool:

@@ -4,6 +4,7 @@ import pytest
 
 from asking import execute, refused
 from ledgers import claim, plan, publish, published, stage, start_streams
+from moving import HOLE
 from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.errors import NeedsOperatorError, RetryableError
 
@@ -37,8 +38,7 @@ def test_an_offset_has_one_owner_in_the_output(ledger):
 def test_no_hole_is_decided_over_offsets_that_a_batch_has_reserved(ledger):
     (stream,) = start_streams(ledger, 1)
     plan(ledger, {stream: (0, 10)})
-    hole = "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by) VALUES (%s, %s, 'skipped', 'x', 'me')"
-    assert "are reserved by a batch" in refused(ledger, hole, stream, "[9,12)")
+    assert "are reserved by a batch" in refused(ledger, HOLE, stream, "[9,12)")
 
 
 def test_what_is_accounted_for_stays_so(ledger):

@@ -1,8 +1,10 @@
 """The local stack starts, keeps its data, and leaves nothing behind, however its owner ends."""
 
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import psycopg2
@@ -184,3 +186,14 @@ def test_ending_asks_before_it_kills(tmp_path):
     child.wait_until(lambda: "started" in child.log.read_text(), seconds=30)
     child.stop()
     assert child.log.read_text() == "started\nasked\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="a system that does not weigh sessions")
+def test_a_part_is_as_nice_as_what_has_started_it(tmp_path):
+    program = (
+        "import os, pathlib, sys; from tideline.local.processes import Child; os.nice(4); folder = pathlib.Path(sys.argv[1]);"
+        "child = Child('the part', ['sleep', '60'], log=folder / 'part.log', cwd=folder);"
+        "print(pathlib.Path(f'/proc/{child.pid}/autogroup').read_text()); child.stop()"
+    )
+    said = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert said.stdout.strip().endswith(f" nice {min(os.getpriority(os.PRIO_PROCESS, 0) + 4, 19)}")

@@ -102,10 +102,10 @@ class Child:
                 **account,  # type: ignore[call-overload]  # the stub wants literal keyword arguments
             )
         self.pid = self._popen.pid
-        niceness.keep(self.pid)
         self.identity = Identity.of(self.pid, stop_signal=stop_signal)
         self._record = log.with_suffix(_RECORD)
         self._record.write_text(json.dumps(asdict(self.identity)))
+        niceness.keep(self.pid)  # behind the record: it may have to wait
 
     def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
         """Return as soon as `ready()` is true.
