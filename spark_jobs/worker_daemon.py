@@ -3,6 +3,10 @@
 Spark starts it as the setting `spark.python.daemon.module` names it, once for each executor.
 """
 
+import spark_jobs.unpacked_pyspark
+
+# isort: split
+
 import pyspark.worker  # noqa: F401 - for the copies
 from pyspark.daemon import manager
 

@@ -3,6 +3,10 @@
 spark-submit write_batches.py --pipeline NAME --batches 7,8 --dag-id ID --run-id ID --task-id write --try-number 1
 """
 
+import spark_jobs.unpacked_pyspark  # noqa: F401 - before PySpark is imported
+
+# isort: split
+
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
