@@ -32,9 +32,8 @@ def declare_all(folder: Path) -> None:
         "jvm_killed": {},
         "orphan_first": {},
         "retry_first": {},
-        "marked_success": {"transform": "missing_transform.py"},
         "side_by_side": {"schedule": _HOURLY},
-        "failed_hour": {"transform": "unfit_transform.py"},
+        "unfinished": {"transform": "missing_transform.py", "batch_records": 120},
         "empty": {},
         "conf": {},
         "announced": {"batch_records": 40},
@@ -50,7 +49,6 @@ def declare_all(folder: Path) -> None:
         "replayed": {"batch_records": 20},
         "commanded": {},
         "rejected": {"transform": "choosy_transform.py"},
-        **{f"failed_{n}": {"transform": "missing_transform.py"} for n in ("cleared", "triggered", "commanded")},
         # What happens to the source, and to the ledger.
         "outrun": {},
         "restored": {"retries": 0},
