@@ -30,7 +30,7 @@ def produce(system: System, name: str, hour: datetime, first: int) -> dict:
 
 @dataclass(frozen=True, kw_only=True)
 class Past:
-    """A pipeline that begins with hour 1, and the four hours before it once they are filled in."""
+    """A pipeline that begins with hour 1, and the three hours before it once they are filled in."""
 
     sent: dict[datetime, dict]
     heads: list[list[int]]
@@ -42,8 +42,8 @@ class Past:
 @pytest.fixture(scope="module")
 def past(system) -> Past:
     records.create(system.bootstrap, name=NAME, partitions=2)
-    sent = {ago(count): produce(system, NAME, ago(count), 100 * count) for count in (5, 3, 2, 1)}  # none in hour 4
-    wanted = [ago(count) for count in (5, 4, 3, 2)]
+    sent = {ago(count): produce(system, NAME, ago(count), 100 * count) for count in (4, 2, 1)}  # none in hour 3
+    wanted = [ago(count) for count in (4, 3, 2)]
     heads: list[list[int]] = []
 
     def over() -> bool:
@@ -53,7 +53,7 @@ def past(system) -> Past:
     system.airflow.unpause(NAME)
     live = holding.writing(system, NAME).batch_id
     with holding.before_publish(system, live):
-        backfill(system, NAME, ago(5), ago(2), backwards=True)
+        backfill(system, NAME, ago(4), ago(2), backwards=True)
         planned = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND kind = 'backfill'"
         system.wait(lambda: over() or system.rows(planned, NAME), "a run of the backfill to be planned")
     system.wait(over, "the runs of the backfill to end", seconds=600)
@@ -72,21 +72,21 @@ def batches_of(system: System, hour: datetime) -> dict[int, tuple[str, dict]]:
 
 
 def test_each_past_hour_is_filled_with_exactly_its_records_beside_a_live_run(system, past):
-    assert [list(batches_of(system, ago(count)).values()) for count in (5, 3, 2)] == [
-        [("backfill", {0: (start, start + 5), 1: (start, start + 5)})] for start in (0, 5, 10)
+    assert [list(batches_of(system, ago(count)).values()) for count in (4, 2)] == [
+        [("backfill", {0: (start, start + 5), 1: (start, start + 5)})] for start in (0, 5)
     ]
-    assert batches_of(system, ago(1)) == {past.live: ("live", {0: (15, 20), 1: (15, 20)})}
+    assert batches_of(system, ago(1)) == {past.live: ("live", {0: (10, 15), 1: (10, 15)})}
     everything = {place: value for hour in past.sent.values() for place, value in hour.items()}
     assert system.output(NAME) == decoded(everything)
 
 
 def test_heads_neither_jump_nor_go_back_while_the_past_is_filled(system, past):
     """The stream begins with hour 1."""
-    assert [heads for heads, _ in groupby(past.heads)] == [[15, 15], [20, 20]]
+    assert [heads for heads, _ in groupby(past.heads)] == [[10, 10], [15, 15]]
 
 
 def test_an_hour_without_anything_missing_ends_as_skipped(system, past):
-    run_id, state = hours(system, NAME)[ago(4)]
+    run_id, state = hours(system, NAME)[ago(3)]
     assert state == "success"
     states = system.states(NAME, run_id)
     # What the runs beside it have published it may announce, or not: whichever comes first.
@@ -135,16 +135,16 @@ def versions(system: System, name: str) -> set[tuple]:
 
 
 def test_a_loaded_hour_is_replaced_by_a_backfill_that_says_so_and_why(system, past):
-    [old] = batches_of(system, ago(3))
+    [old] = batches_of(system, ago(2))
     before = versions(system, NAME)
-    backfill(system, NAME, ago(3), ago(3), reprocess="completed", replace=True, reason="prices were wrong")
-    system.wait(lambda: are_over(system, NAME, [ago(3)]), "the run to end", seconds=300)
-    system.succeed(NAME, hours(system, NAME)[ago(3)][0])
-    [(new, found)] = [entry for entry in batches_of(system, ago(3)).items() if entry[0] != old]
+    backfill(system, NAME, ago(2), ago(2), reprocess="completed", replace=True, reason="prices were wrong")
+    system.wait(lambda: are_over(system, NAME, [ago(2)]), "the run to end", seconds=300)
+    system.succeed(NAME, hours(system, NAME)[ago(2)][0])
+    [(new, found)] = [entry for entry in batches_of(system, ago(2)).items() if entry[0] != old]
     assert found == ("replay", {0: (5, 10), 1: (5, 10)})
     replaced = before - versions(system, NAME)
-    assert {row[:2] for row in replaced} == set(past.sent[ago(3)])
+    assert {row[:2] for row in replaced} == set(past.sent[ago(2)])
     assert (system.batches(NAME)[old], system.batches(NAME)[new]) == ("superseded", "advanced")
-    assert system.heads(NAME) == [20, 20]
+    assert system.heads(NAME) == [15, 15]
     why = "SELECT DISTINCT action, detail->>'reason' FROM tideline.event WHERE batch_id = %s AND action = 'plan'"
     assert system.rows(why, new) == [("plan", "prices were wrong")]
