@@ -1,29 +1,12 @@
-"""Assets: what a pipeline tells those who wait for it, and what wakes it."""
-
-from urllib.parse import quote
+"""Assets: what a pipeline tells those who wait for it, and what wakes it. A run that is cleared: see test_impressions.py."""
 
 import pytest
 
 import records
+from assets import described, events
 from system import decoded
 
 BATCHES = [[(0, 20), (0, 20)], [(20, 40), (20, 40)], [(40, 50), (40, 50)]]
-
-
-def events(system, asset):
-    """The events of an asset, oldest first."""
-    path = f"assets/events?asset_id={asset_id(system, asset)}&order_by=timestamp&limit=100"
-    return system.airflow.call("GET", path)["asset_events"]
-
-
-def asset_id(system, asset):
-    return described(system, asset)["id"]
-
-
-def described(system, asset):
-    found = system.airflow.call("GET", f"assets?name_pattern={quote(asset)}&limit=100")["assets"]
-    (exact,) = [each for each in found if each["name"] == asset]
-    return exact
 
 
 def runs(system, name):
@@ -83,14 +66,6 @@ def test_a_dag_that_waits_for_the_asset_runs_and_is_told_all_of_it(system, annou
     ]
 
 
-def test_a_run_that_is_cleared_tells_nothing_twice(system, announced):
-    before = events(system, "announced")
-    system.airflow.clear("announced", announced)
-    system.succeed("announced", announced)
-    assert "asset events for batches none" in system.log("announced", announced, "announce")
-    assert events(system, "announced") == before
-
-
 # What wakes it -------------------------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +118,7 @@ def test_an_event_that_is_doubled_changes_nothing(system, woken):
     before = (system.output("woken"), system.batches("woken"), system.heads("woken"))
     known = set(runs(system, "woken"))
     for _ in range(2):
-        system.airflow.call("POST", "assets/events", asset_id=asset_id(system, "woken records"), extra={})
+        system.airflow.call("POST", "assets/events", asset_id=described(system, "woken records")["id"], extra={})
     system.wait(lambda: set(runs(system, "woken")) - known, "the events to start a run")
     quiet(system)
     assert (system.output("woken"), system.batches("woken"), system.heads("woken")) == before

@@ -2,9 +2,13 @@
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+import pytest
+
+from assets import events
 from loaded import NAME
 from system import COUNTS
 from tideline.local import impressions
@@ -53,13 +57,32 @@ def test_every_count_of_the_ledger_is_right(system, loaded):
     assert system.heads(NAME) == [read[n] for n in range(impressions.PARTITIONS)], COUNTS
 
 
-def test_a_rerun_and_then_a_normal_run_change_not_one_row(system, loaded):
-    """Not even into an equal one: the rows keep the transaction and the place in which they were written."""
-    before = versions(system)
-    batches = system.planned(NAME, loaded.run_id)
+@dataclass(frozen=True, kw_only=True)
+class Before:
+    """What there was before the run was cleared and has run once more."""
+
+    batches: list[int]
+    versions: list
+    events: list
+
+
+@pytest.fixture(scope="module")
+def before(system, loaded) -> Before:
+    before = Before(batches=system.planned(NAME, loaded.run_id), versions=versions(system), events=events(system, NAME))
     system.airflow.clear(NAME, loaded.run_id)
     system.succeed(NAME, loaded.run_id)
-    assert system.planned(NAME, loaded.run_id) == batches
+    return before
+
+
+def test_a_run_that_is_cleared_tells_nothing_twice(system, loaded, before):
+    assert [event["extra"]["batch"] for event in before.events] == before.batches
+    assert "asset events for batches none" in system.log(NAME, loaded.run_id, "announce")
+    assert events(system, NAME) == before.events
+
+
+def test_a_rerun_and_then_a_normal_run_change_not_one_row(system, loaded, before):
+    """Not even into an equal one: the rows keep the transaction and the place in which they were written."""
+    assert system.planned(NAME, loaded.run_id) == before.batches
     assert "passed over" in system.log(NAME, loaded.run_id, "write")
     normal = system.run(NAME)
     assert system.states(NAME, normal) == {
@@ -68,7 +91,7 @@ def test_a_rerun_and_then_a_normal_run_change_not_one_row(system, loaded):
         "advance": "skipped",
         "announce": "skipped",
     }
-    assert versions(system) == before
+    assert versions(system) == before.versions
 
 
 def versions(system) -> list:
