@@ -46,7 +46,6 @@ def declare_all(folder: Path) -> None:
         "poisoned": {"schedule": _HOURLY, "retries": 0, "transform": "dying_transform.py"},
         "asked": {"start": (LAST_TICK - HOUR).isoformat()},
         "replayed": {"batch_records": 20},
-        "commanded": {},
         "rejected": {"transform": "choosy_transform.py"},
         # What happens to the source, and to the ledger.
         "outrun": {},

@@ -1,14 +1,17 @@
-"""The DAG `replay`: rows of exactly the named offsets are written anew, in one transaction, and the heads stay."""
+"""Replays: rows of exactly the named offsets are written anew, in one transaction, and the heads stay. By the DAG `replay`, and by command."""
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
+from urllib.parse import unquote
 
 import pytest
 
 import records
 from declaring import HOUR, LAST_TICK
+from operating import command
 from sources import forget
-from system import Place, System
+from system import Place, System, decoded
 
 NAME = "replayed"
 WHY = "prices were in cents"
@@ -98,6 +101,33 @@ def test_a_batch_that_owns_nothing_any_more_is_superseded_and_one_that_owns_less
     assert system.rows("SELECT DISTINCT reason FROM tideline.batch WHERE pipeline = %s AND kind = 'replay'", NAME) == [
         (WHY,)
     ]
+
+
+def test_a_loaded_pipeline_is_sound(system, replayed):
+    """As the command line says beside a real Airflow, whose DAGs it sees."""
+    said = json.loads(command(system, "tideline", "doctor", NAME, "--json"))
+    checks = {(check["about"], check["check"]): check for check in said["checks"]}
+    assert {check["verdict"] for place, check in checks.items() if place != ("ledger", "staging")} == {"ok"}
+    assert checks["airflow", "connection"]["found"].startswith("Airflow 3.")
+    assert checks[NAME, "dag"]["found"] == "is on"
+    assert checks[NAME, "output"]["found"] == f"e2e.{NAME} can be written"
+
+
+def test_a_replay_by_command_waits_for_its_paused_dag(system, replayed):
+    [old] = system.planned("replay", replayed.window)
+    before = system.batches(NAME)
+    assert before[old] == "advanced"
+    system.airflow.call("PATCH", f"dags/{NAME}", is_paused=True)
+    said = command(system, "tideline", "replay", NAME, "--batch", str(old), "--reason", "to see it work", "--json")
+    [run] = json.loads(said)["runs"]
+    assert run["dag_is_paused"] is True
+    assert system.batches(NAME) == before | {run["batch_id"]: "planned"}
+
+    system.airflow.unpause(NAME)
+    system.succeed(NAME, unquote(run["url"].rpartition("/")[2]))
+    assert system.batches(NAME) == before | {old: "superseded", run["batch_id"]: "advanced"}
+    assert {place for place, row in rows(system).items() if row[0] == run["batch_id"]} == places(20, 30)
+    assert system.output(NAME) == decoded(replayed.sent)
 
 
 def test_offsets_that_kafka_no_longer_holds_are_refused_with_what_is_still_there(system, replayed):
