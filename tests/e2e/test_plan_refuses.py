@@ -8,11 +8,13 @@ import psycopg2
 import declaring
 import records
 
+NAME = "refused"
+
 
 def test_an_unknown_key_in_conf_is_refused(system):
-    run_id = system.fail("conf", untill="2026-01-01T00:00:00Z")
-    assert "unknown conf untill; known: load, reason, replace, until, " in system.log("conf", run_id, "plan")
-    assert system.batches("conf") == {}
+    run_id = system.fail(NAME, untill="2026-01-01T00:00:00Z")
+    assert "unknown conf untill; known: load, reason, replace, until, " in system.log(NAME, run_id, "plan")
+    assert system.batches(NAME) == {}
 
 
 def test_a_broken_declaration_names_file_and_key_and_leaves_the_other_dags_alive(system):
@@ -26,22 +28,23 @@ def test_a_broken_declaration_names_file_and_key_and_leaves_the_other_dags_alive
 
 
 def test_a_missing_topic_is_named(system):
-    run_id = system.fail("no_topic")
-    assert "topic no_topic does not exist" in system.log("no_topic", run_id, "plan")
-
-
-def test_a_broker_that_does_not_answer_is_named(system):
-    run_id = system.fail("no_broker")
-    assert f"brokers {declaring.UNREACHABLE} could not answer" in system.log("no_broker", run_id, "plan")
+    run_id = system.fail(NAME)
+    assert f"topic {NAME} does not exist" in system.log(NAME, run_id, "plan")
 
 
 def test_a_ledger_that_cannot_be_reached_is_said_to_be_that(system):
-    records.create(system.bootstrap, name="no_ledger")
+    records.create(system.bootstrap, name=NAME)
     with refusing_connections(system.url):
-        run_id = system.fail("no_ledger")
-    log = system.log("no_ledger", run_id, "plan")
+        run_id = system.fail(NAME)
+    log = system.log(NAME, run_id, "plan")
     assert "the ledger's database cannot be reached" in log
     assert "TIDELINE_LEDGER_URL" in log
+
+
+def test_a_broker_that_does_not_answer_is_named(system):
+    declaring.declare(system.folder / "pipelines" / NAME, retries=0, servers=declaring.UNREACHABLE)
+    run_id = system.fail(NAME)
+    assert f"brokers {declaring.UNREACHABLE} could not answer" in system.log(NAME, run_id, "plan")
 
 
 @contextmanager

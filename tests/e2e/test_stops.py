@@ -1,7 +1,7 @@
 """Retention passes the head of one stream: it stops, the others go on, and the log names the offsets and the command that resolves it.
 
-One story, from the first run to the one behind a person's decision. What else stops a stream, and what each decision does, is held below Airflow:
-tests/integration/test_cut_logs.py, test_losses.py, test_source.py and test_cli_acts.py.
+One story, from the first run, which finds no records, to the one behind a person's decision. What else stops a stream, and what each decision does,
+is held below Airflow: tests/integration/test_cut_logs.py, test_losses.py, test_source.py and test_cli_acts.py.
 """
 
 import time
@@ -19,10 +19,15 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
-def sent(system) -> dict:
-    """Records in a topic of two partitions of which the ledger knows; the oldest of one are gone before they were read."""
+def idle(system) -> str:
+    """The run that makes the ledger know a topic of two partitions, before there are records."""
     records.create(system.bootstrap, name=NAME, partitions=2, **{"retention.ms": str(HOUR_MS)})
-    system.run(NAME)
+    return system.run(NAME)
+
+
+@pytest.fixture(scope="module")
+def sent(system, idle) -> dict:
+    """The records; the oldest of one partition are gone before they were read."""
     late = round(time.time() * 1000) - HOUR_MS * 2 // 3
     sent = records.produce(system.bootstrap, NAME, map(records.record, range(40)), partitions=2, timestamp_ms=late)
     forget(system, NAME, {0: 5})
@@ -33,6 +38,16 @@ def sent(system) -> dict:
 def stopped(system, sent) -> str:
     """The run that finds it."""
     return system.fail(NAME)
+
+
+def test_a_run_without_records_is_skipped_and_starts_no_jvm(system, idle):
+    assert system.states(NAME, idle) == {
+        "plan": "skipped",
+        "write": "skipped",
+        "advance": "skipped",
+        "announce": "skipped",
+    }
+    assert (system.batches(NAME), system.attempts(NAME), system.heads(NAME)) == ({}, [], [0, 0])
 
 
 def test_the_stream_stops_and_the_others_go_on(system, stopped):
