@@ -8,7 +8,7 @@ import pytest
 
 import declaring
 import starting
-from loaded import Loaded, load_impressions
+from loaded import Announced, Loaded, load_impressions, publish_announced
 from system import System
 
 # Beside the project's DAGs those of somebody else, who waits for a pipeline's asset.
@@ -38,3 +38,9 @@ def system(tmp_path_factory) -> Iterator[System]:
 def loaded(system) -> Loaded:
     """Impressions of 18 partitions, malformed ones among them, after one run of the DAG."""
     return load_impressions(system)
+
+
+@pytest.fixture(scope="session")
+def announced(system) -> Announced:
+    """Three batches after one run, with a DAG that waits for them."""
+    return publish_announced(system)

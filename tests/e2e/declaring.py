@@ -43,9 +43,8 @@ def declare_all(folder: Path) -> None:
         "asked": {"start": (LAST_TICK - HOUR).isoformat()},
         "replayed": {"batch_records": 20},
         "rejected": {"transform": "choosy_transform.py"},
-        # What happens to the source, and to the ledger.
+        # What happens to the source.
         "outrun": {},
-        "restored": {"retries": 0},
     }
     for name, rest in pipelines.items():
         declare(folder / name, **rest)

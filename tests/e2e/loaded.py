@@ -1,4 +1,4 @@
-"""The `impressions` DAG, run once for all tests that look at what it did."""
+"""DAGs that are run once for all tests that look at what they did, or go on from there: `impressions` and `announced`."""
 
 from dataclasses import dataclass
 
@@ -40,6 +40,21 @@ def load_impressions(system: System) -> Loaded:
         driver_pid=driver_pid,
         command_lines=command_lines,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announced:
+    """What was sent, and the run that has loaded it."""
+
+    sent: dict[Place, bytes | None]
+    run_id: str
+
+
+def publish_announced(system: System) -> Announced:
+    """Switch on the DAG that waits, fill the topic and run the pipeline."""
+    system.airflow.unpause("downstream")
+    sent = system.fill("announced", 100, partitions=2)
+    return Announced(sent=sent, run_id=system.run("announced"))
 
 
 def _writing(system: System) -> int | None:

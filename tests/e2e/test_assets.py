@@ -18,18 +18,10 @@ def runs(system, name):
 # What it tells -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def announced(system) -> str:
-    """A run that has published three batches, with a DAG that waits for them."""
-    system.airflow.unpause("downstream")
-    system.fill("announced", 100, partitions=2)
-    return system.run("announced")
-
-
 def test_each_published_batch_is_one_event_with_its_ranges_and_counts(system, announced):
     found = events(system, "announced")
-    assert {(event["source_dag_id"], event["source_run_id"]) for event in found} == {("announced", announced)}
-    batch_ids = system.planned("announced", announced)
+    assert {(event["source_dag_id"], event["source_run_id"]) for event in found} == {("announced", announced.run_id)}
+    batch_ids = system.planned("announced", announced.run_id)
     attempts = dict(
         system.rows("SELECT batch_id, attempt::text FROM tideline.batch WHERE batch_id = ANY (%s)", batch_ids)
     )
