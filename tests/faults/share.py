@@ -25,15 +25,15 @@ class Share:
 
 
 COMMIT = Share(
-    simulation=4_000,
+    simulation=3_000,
     mirrored=20,
     processes=50,
-    jobs=3,
+    jobs=2,
     stack=1,
     failpoint_rounds=1,
     faults_of_a_step=1,
     unknown_commits=20,
-    bad_records=4_000,
+    bad_records=2_500,
     parsed_records=4_000,
 )
 SOAK = Share(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copytree
 
 FOLDERS = ("include/tideline", "spark_jobs")
 """What is copied: all that processes of the product import."""
@@ -38,11 +38,13 @@ class MisfitError(Exception):
 def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
     """Copy the product into a new folder, with the edits of a mutant or with none; the folder.
 
+    With what Python has compiled of it: each process that imports a copy would spend a second on that.
+
     Raises:
         MisfitError: An edit does not fit.
     """
     for folder in FOLDERS:
-        copytree(project / folder, tree / folder, ignore=ignore_patterns("__pycache__"))
+        copytree(project / folder, tree / folder)  # files keep their times, by which Python knows what it has compiled
     (tree / ".local").symlink_to(project / ".local")  # the jars, for tests that start a broker
     for edit in mutant.edits if mutant else ():
         file = tree / edit.file
@@ -50,4 +52,6 @@ def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
         if text.count(edit.old) != 1:
             raise MisfitError(f"{mutant.name}: stands {text.count(edit.old)} times in {edit.file}: {edit.old}")
         file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+            compiled.unlink()  # an edit of the same length within a second would not be seen
     return tree
