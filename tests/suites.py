@@ -98,10 +98,8 @@ class Runner:
 
     def run(self, lanes: Sequence[Sequence[Suite]]) -> list[Outcome]:
         """Run all lanes to their ends; what came of each suite, in the order of the lanes."""
-        for asked in (
-            signal.SIGTERM,
-            signal.SIGHUP,
-        ):  # the end of the terminal does not reach suites, which are sessions of their own
+        # The end of the terminal does not reach suites, which are sessions of their own.
+        for asked in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(asked) != signal.SIG_IGN:  # as under nohup
                 signal.signal(asked, lambda *_: self._stopping.set())
         # A shell that starts this in the background has its programs ignore Ctrl-C, and suites would ignore what asks them to end.

@@ -99,12 +99,15 @@ def test_the_holes_of_a_compacted_topic_are_counted_as_gaps(loading):
         return len(records.consume(loading.bootstrap, topic, total)) < total - 3
 
     until(compacted)
+    before = records.consume(loading.bootstrap, topic, total)
     loading.declare(topic)
     loading.run()
-    there = records.consume(loading.bootstrap, topic, total)
-    assert set(loading.output()) == there
+    # The cleaner goes on: a record may have gone before the load has read it, or afterwards.
+    after = records.consume(loading.bootstrap, topic, total)
+    loaded = set(loading.output())
+    assert after <= loaded <= before
     counts = loading.counts()
-    assert (counts["n_written"], counts["n_gap"]) == (len(there), total - len(there))
+    assert (counts["n_written"], counts["n_gap"]) == (len(loaded), total - len(loaded))
     assert loading.heads() == [total]
 
 
