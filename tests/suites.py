@@ -55,14 +55,13 @@ _ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation"
 LANES: tuple[tuple[Suite, ...], ...] = (
     # Airflow's tasks start one after the other: half of the time this lane waits. A fourth lane, for the stack's tests, made all together slower.
     (Suite("e2e", ("tests/e2e",)), Suite("stack", ("tests/faults/stack",))),
+    (Suite("integration", ("tests/integration",), nice=_SECOND), Suite("jobs", ("tests/faults/jobs",), nice=_SECOND)),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags"), nice=_SECOND),
-        Suite("integration", ("tests/integration",), nice=_SECOND),
-        Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
+        # Schedules of faults that wait for nothing fill what the others leave of the processors.
+        Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
     ),
-    # Schedules of faults that wait for nothing fill what the others leave of the processors.
-    (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),),
 )
 """Lanes run side by side, the suites of a lane one after the other."""
 
