@@ -30,6 +30,8 @@ def test_what_the_restored_ledger_has_forgotten_is_refused_by_name_and_loaded_ag
     assert "was the ledger restored to an earlier moment?" in system.log(NAME, forgotten, "write")
     system.airflow.mark(NAME, forgotten, "write", "success")
     system.wait(lambda: system.states(NAME, forgotten)["advance"] == "failed", "advance to be refused as well")
+    # A run that is cleared while the scheduler is about to call it failed stays failed.
+    assert system.airflow.finished(NAME, forgotten) == "failed"
     assert refused in system.log(NAME, forgotten, "advance")
     assert (system.output(NAME), system.heads(NAME)) == (decoded(sent), [50, 50])
 
