@@ -1,7 +1,7 @@
 """Import PySpark from its files, not from Spark's zip of them: imported first of all in each process that Spark starts.
 
 Spark puts `$SPARK_HOME/python/lib/pyspark.zip` first on the path of the Python that it starts. Python keeps no compiled modules of a zip, so
-that the driver and the parent of the workers each compiled PySpark anew, in each run, for more than a second.
+that the driver and the parent of the workers each compiled PySpark anew in each run, which takes 0.7 seconds of a processor for each of the two.
 """
 
 import sys

@@ -63,7 +63,7 @@ def test_a_dag_that_waits_for_the_asset_runs_and_is_told_all_of_it(system, annou
 
 @pytest.fixture(scope="module")
 def woken(system) -> dict:
-    """The records of a pipeline that nobody has triggered, once they are loaded. A run takes only two thirds of them."""
+    """The records of a pipeline without a schedule and without a triggered run, once they are loaded. A run takes only two thirds of them."""
     sent = system.fill("woken", 30, partitions=2)
     system.look_for_records("woken")
     loaded(system, sent)
@@ -97,7 +97,7 @@ def test_a_woken_pipeline_goes_on_until_it_has_loaded_all_there_is(system, woken
     assert system.heads("woken") == [15, 15]
 
 
-def test_new_records_wake_a_pipeline_that_nobody_triggers(system, woken):
+def test_new_records_wake_a_pipeline_without_a_schedule(system, woken):
     before = set(system.batches("woken"))
     more(system, woken, 20)
     loaded(system, woken)
@@ -119,13 +119,13 @@ def test_an_event_that_is_doubled_changes_nothing(system, woken):
 
 
 def test_an_event_that_is_lost_is_made_up_for_by_the_next(system, woken):
-    """What is told about a DAG that is paused is told to nobody, also not later."""
+    """An event that a paused DAG misses is not delivered later either."""
     system.airflow.call("PATCH", "dags/woken", is_paused=True)
     told = len(events(system, "woken records"))
     more(system, woken, 10)
     system.wait(
         lambda: len(events(system, "woken records")) > told or not described(system, "woken records")["watchers"],
-        "the event to be lost, or nobody to be looking any more",
+        "the event to be lost, or the watching to have ended",
     )
     assert len(system.output("woken")) == len(woken) - 10
     system.look_for_records("woken")

@@ -25,15 +25,15 @@ class Share:
 
 
 COMMIT = Share(
-    simulation=3_000,
+    simulation=2_000,
     mirrored=20,
     processes=50,
-    jobs=2,
+    jobs=1,
     stack=1,
     failpoint_rounds=1,
     faults_of_a_step=1,
     unknown_commits=20,
-    bad_records=2_500,
+    bad_records=1_500,
     parsed_records=4_000,
 )
 SOAK = Share(
