@@ -15,7 +15,7 @@ T = TypeVar("T")
 _DONE = {"success", "failed"}
 _LOOK_EVERY_S = 0.3
 # Each look costs Airflow's API server some hundredths of a second of a processor that the run needs as well.
-_LOOK_AT_RUNS_EVERY_S = 0.6
+_LOOK_AT_RUNS_EVERY_S = 1.0
 
 
 class AirflowApi:

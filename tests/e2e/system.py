@@ -165,8 +165,8 @@ class System:
         )
 
     def wait(self, condition: Callable[[], T | None], what: str, *, seconds: float = 90) -> T:
-        """The first value of `condition` that is true."""
-        return self.airflow.wait(condition, what, seconds=seconds)
+        """The first value of `condition` that is true. Most ask the API server, which takes a processor from what is waited for."""
+        return self.airflow.wait(condition, what, seconds=seconds, every=0.6)
 
 
 def decoded(sent: Mapping[Place, bytes | None]) -> dict[Place, tuple[Any, ...]]:

@@ -22,6 +22,8 @@ class Share:
     """Through Spark into Postgres."""
     parsed_records: int
     """Only decoded."""
+    mutants_of: int
+    """One mutant of so many is tried: others on the next commit."""
 
 
 COMMIT = Share(
@@ -35,6 +37,7 @@ COMMIT = Share(
     unknown_commits=20,
     bad_records=1_500,
     parsed_records=4_000,
+    mutants_of=3,
 )
 SOAK = Share(
     simulation=1_000_000,
@@ -47,4 +50,5 @@ SOAK = Share(
     unknown_commits=5_000,
     bad_records=50_000,
     parsed_records=1_000_000,
+    mutants_of=1,
 )

@@ -35,6 +35,21 @@ class MisfitError(Exception):
     """The product has changed: the text of a mutant does not stand where it should, or not once."""
 
 
+def edited(project: Path, mutant: Mutant) -> dict[str, str]:
+    """Return the files that a mutant changes, by their name in the project, each with its new text.
+
+    Raises:
+        MisfitError: An edit does not fit.
+    """
+    texts: dict[str, str] = {}
+    for edit in mutant.edits:
+        text = texts.get(edit.file) or (project / edit.file).read_text(encoding="utf-8")
+        if text.count(edit.old) != 1:
+            raise MisfitError(f"{mutant.name}: stands {text.count(edit.old)} times in {edit.file}: {edit.old}")
+        texts[edit.file] = text.replace(edit.old, edit.new)
+    return texts
+
+
 def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
     """Copy the product into a new folder, with the edits of a mutant or with none; the folder.
 
@@ -46,12 +61,9 @@ def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
     for folder in FOLDERS:
         copytree(project / folder, tree / folder)  # files keep their times, by which Python knows what it has compiled
     (tree / ".local").symlink_to(project / ".local")  # the jars, for tests that start a broker
-    for edit in mutant.edits if mutant else ():
-        file = tree / edit.file
-        text = file.read_text(encoding="utf-8")
-        if text.count(edit.old) != 1:
-            raise MisfitError(f"{mutant.name}: stands {text.count(edit.old)} times in {edit.file}: {edit.old}")
-        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+    for name, text in edited(project, mutant).items() if mutant else ():
+        file = tree / name
+        file.write_text(text, encoding="utf-8")
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
             compiled.unlink()  # an edit of the same length within a second would not be seen
     return tree

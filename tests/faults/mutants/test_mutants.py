@@ -11,11 +11,12 @@ import running
 from faults.drawing import CROWDED_EVERY
 from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
-from faults.mutants.mutant import Mutant, grow
+from faults.mutants.mutant import Mutant, edited, grow
 from faults.mutants.playing import Verdict, simulated, with_processes, with_tests
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS
 from faults.mutants.table import written
 from faults.mutants.tested_guards import TESTED_MUTANTS
+from faults.share import COMMIT, SOAK
 from tideline.settings import PROJECT
 
 SIMULATED = (*LEDGER_MUTANTS, *FLOW_MUTANTS)
@@ -30,11 +31,30 @@ LIBRARIES = (
 """What takes most of the time to import, and is the same for each copy of the product: processes are forked from one that has it."""
 
 
+PLAYED = (*SIMULATED, *POSTGRES_MUTANTS)
+
+
+def sample(mutants, first_seed, of):
+    """One mutant of each `of`: which ones follows from the seed, so that the commits one after the other try all of them."""
+    return [mutant for number, mutant in enumerate(mutants) if (first_seed + number) % of == 0]
+
+
+def pytest_generate_tests(metafunc):
+    for name, mutants in (("played", PLAYED), ("tested", TESTED)):
+        if name in metafunc.fixturenames:
+            config = metafunc.config
+            of = (SOAK if config.getoption("--soak") else COMMIT).mutants_of
+            chosen = sample(mutants, config.getoption("--first-seed"), of)
+            metafunc.parametrize(name, chosen, ids=lambda mutant: mutant.name)
+
+
 @pytest.fixture(scope="module")
 def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable[Mapping[str | None, Future[Any]]]:
     """What comes of each mutant that a test asks for, and of the product as it is, each in a process of its own."""
     parameters = (getattr(item, "callspec", None) for item in request.session.items)
-    asked = {spec.params["mutant"].name for spec in parameters if spec and "mutant" in spec.params}
+    asked = {
+        mutant.name for spec in parameters if spec for mutant in spec.params.values() if isinstance(mutant, Mutant)
+    }
     folder = tmp_path_factory.mktemp("mutants")
     servers = running.described(postgres=postgres, broker=broker)
     new = multiprocessing.get_context("forkserver")
@@ -66,16 +86,27 @@ def test_the_product_as_it_is_passes(tried):
     assert tried[None].result() == Verdict(ENOUGH)
 
 
-@pytest.mark.parametrize("mutant", [*SIMULATED, *POSTGRES_MUTANTS], ids=lambda mutant: mutant.name)
-def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(tried, mutant):
-    assert tried[mutant.name].result().found, f"{mutant.guard}: it does not, and nothing was found"
+def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(tried, played):
+    assert tried[played.name].result().found, f"{played.guard}: it does not, and nothing was found"
 
 
-@pytest.mark.parametrize("mutant", TESTED, ids=lambda mutant: mutant.name)
-def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(tried, mutant):
-    code, printed = tried[mutant.name].result()
+def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(tried, tested):
+    code, printed = tried[tested.name].result()
     assert code == pytest.ExitCode.TESTS_FAILED, printed
     assert " error" not in printed.splitlines()[-1], printed
+
+
+def test_each_mutant_still_changes_what_it_is_about():
+    """Whichever of them this commit tries."""
+    for mutant in (*PLAYED, *TESTED):
+        assert edited(PROJECT, mutant), mutant.name
+
+
+def test_three_commits_try_every_mutant():
+    for mutants in (PLAYED, TESTED):
+        commits = [sample(mutants, seed, COMMIT.mutants_of) for seed in range(COMMIT.mutants_of)]
+        assert {mutant.name for commit in commits for mutant in commit} == {mutant.name for mutant in mutants}
+        assert sample(mutants, 0, SOAK.mutants_of) == list(mutants)
 
 
 def test_the_docs_name_the_guards_that_are_tried():
