@@ -2,9 +2,10 @@
 
 from airflow.sdk import DAG  # noqa: F401 - Airflow only parses files that name it and DAG
 
-from tideline import airflow_tasks, pipelines
-from tideline.airflow_dags import replay_dag
+from tideline.airflow import tasks
+from tideline.airflow.dags import replay_dag
+from tideline.declaration import pipelines
 
 declared = pipelines.declared()
 with replay_dag(declared):
-    airflow_tasks.replay(declared)
+    tasks.replay(declared)

@@ -2,9 +2,10 @@
 
 from airflow.sdk import DAG  # noqa: F401 - Airflow only parses files that name it and DAG
 
-from tideline import airflow_tasks, pipelines
-from tideline.airflow_dags import upkeep_dag
+from tideline.airflow import tasks
+from tideline.airflow.dags import upkeep_dag
+from tideline.declaration import pipelines
 
 with upkeep_dag():
     for declared in pipelines.declared():
-        airflow_tasks.upkeep(declared)
+        tasks.upkeep(declared)

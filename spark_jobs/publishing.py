@@ -7,13 +7,13 @@ from spark_jobs.sinks import postgres_output, postgres_refusals
 from spark_jobs.sinks.postgres_output import RowsRefusedError, Staged
 from spark_jobs.sinks.postgres_refusals import FoundError, Refused
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import SHOWN_RANGES, Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Counts
-from tideline.pipelines import Pipeline
 
 Reject = Callable[[Sequence[Refused]], int]
 """Records these rejects of the attempt, with what Kafka holds of each; how many there were."""

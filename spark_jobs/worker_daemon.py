@@ -10,7 +10,7 @@ import spark_jobs.unpacked_pyspark
 import pyspark.worker  # noqa: F401 - for the copies
 from pyspark.daemon import manager
 
-import spark_jobs.staging  # noqa: F401 - for the copies
+import spark_jobs.sinks.staging  # noqa: F401 - for the copies
 
 if __name__ == "__main__":
     manager()

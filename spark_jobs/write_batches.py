@@ -18,30 +18,31 @@ from psycopg2.sql import SQL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs import publishing, reading, refusing, stored
+from spark_jobs import publishing, refused_records
+from spark_jobs.batch_loop import each_by_itself
 from spark_jobs.deadline import Deadline
-from spark_jobs.each_batch import each_by_itself
-from spark_jobs.failures import explained
 from spark_jobs.heartbeat import Heartbeat, Work
-from spark_jobs.preparing import Loading, prepared
-from spark_jobs.refusing import Refusing
+from spark_jobs.preparation import Loading, prepared
+from spark_jobs.readers import kafka, kept_rejects
+from spark_jobs.refused_records import Refusing
 from spark_jobs.session import session
 from spark_jobs.sinks import postgres
 from spark_jobs.sinks.postgres_output import Staged
 from spark_jobs.sinks.postgres_refusals import Refused
-from spark_jobs.staging import WINNER, OnePass, Staging
+from spark_jobs.sinks.staging import WINNER, OnePass, Staging
+from spark_jobs.spark_errors import explained
 from tideline import flow, settings
+from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, SupersededError, TidelineError
-from tideline.kafka import Broker
-from tideline.kafka_settings import spark_settings
+from tideline.kafka.broker import Broker
+from tideline.kafka.settings import spark_settings
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.publishing import Counts
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
-from tideline.pipelines import Pipeline, load_named
 
 
 def main(argv: Sequence[str]) -> int:
@@ -164,9 +165,9 @@ def _published(ledger: Ledger, loading: Loading, staging: Staging) -> Sequence[C
         _finish_reading(ledger, loading.pipeline, attempt, loading.decoded)
 
     def reject(refused: Sequence[Refused]) -> int:
-        ranges = refusing.narrowed(attempt.ranges, refused)
+        ranges = refused_records.narrowed(attempt.ranges, refused)
         raw = _raw(loading.raw.sparkSession, ledger, loading.pipeline, replace(attempt, ranges=ranges))
-        refuse = Refusing(place=loading.decoding.place, refused=refusing.by_stream(refused))
+        refuse = Refusing(place=loading.decoding.place, refused=refused_records.by_stream(refused))
         return sum(_run(raw, refuse).values())
 
     return publishing.publish(
@@ -182,8 +183,8 @@ def _published(ledger: Ledger, loading: Loading, staging: Staging) -> Sequence[C
 def _raw(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> DataFrame:
     """The records of the batch: out of Kafka or, where they were rejected before, out of the ledger."""
     if attempt.kind is BatchKind.REDRIVE:
-        return stored.read(spark, ledger, settings.ledger_url(), attempt)
-    return reading.read(
+        return kept_rejects.read(spark, ledger, settings.ledger_url(), attempt)
+    return kafka.read(
         spark, spark_settings(pipeline.source), attempt.ranges, split_records=pipeline.limits.split_records
     )
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tideline.airflow.trigger_form import Triggered
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.errors import FatalError
-from tideline.trigger_form import Triggered
 
 START, END = datetime(2026, 11, 21, 13, tzinfo=UTC), datetime(2026, 11, 21, 14, tzinfo=UTC)
 HOUR = (START, END)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from spark_jobs.decoding import Decoded, decoder
+from spark_jobs.records.decoding import Decoded, decoder
 from tideline.domain.columns import parse_type
 
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 from psycopg2.sql import SQL, Composable, Identifier
 
 from spark_jobs.sinks.postgres_types import Column, misfit
+from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
 from tideline.ledger import output_tables
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
-from tideline.pipelines import Pipeline
 
 COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
 """Columns that every output table has: the record a row came from, and the batch that wrote it."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import psycopg2
 from psycopg2.sql import SQL, Composable, Identifier, Literal
 
-from spark_jobs.reasons import one_line
+from spark_jobs.records.reject_reasons import one_line
 from spark_jobs.sinks.postgres import COORDINATES, OF_A_ROW, STAGING_SCHEMA, quoted, sink_sql
 from spark_jobs.sinks.postgres_output import Staged, as_a_whole, check_now, make_room, move
 from tideline.errors import FatalError, RetryableError

@@ -12,7 +12,7 @@ from tideline.cli.checks import ledger as checks
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
-from tideline.ledger import attempts, heads, publishing, reservations, views
+from tideline.ledger import attempts, heads, publishing, queries, reservations
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
@@ -90,12 +90,12 @@ def _asked(ledger: Ledger, number: int) -> dict[str, float]:
         assert heads.advance_published(ledger, NAME) == [batch_id]
         assert heads.in_the_way(ledger, NAME, run) == []
         assert heads.stopped_streams(ledger, NAME) == []
-    with _timed(seconds, "doctor"), views.reading(ledger):
+    with _timed(seconds, "doctor"), queries.reading(ledger):
         found = [*checks.staging(ledger), *checks.laws(ledger, NAME)]
         assert all(check.verdict is Verdict.OK for check in found), found
-    with _timed(seconds, "coverage"), views.reading(ledger):
-        views.coverage(ledger, NAME)
-        views.holes(ledger, NAME)
+    with _timed(seconds, "coverage"), queries.reading(ledger):
+        queries.coverage(ledger, NAME)
+        queries.holes(ledger, NAME)
     return seconds
 
 

@@ -6,7 +6,7 @@ import time
 import records
 from tests.benchmarks import rivals
 from tests.benchmarks.scene import PARTITIONS, ROUNDS, Scene, say, table
-from tideline.airflow_api import AirflowApi
+from tideline.airflow.api import AirflowApi
 
 TITLE = "From the trigger to the end of the run, through Airflow"
 

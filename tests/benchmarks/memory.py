@@ -10,12 +10,12 @@ import psutil
 from tests.benchmarks import rivals
 from tests.benchmarks.scene import PARTITIONS, RECORDS, Scene, say, table
 from tideline import flow, settings
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import NewRecords
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.local import surroundings
-from tideline.pipelines import Pipeline
+from tideline.local import program_environment
 
 TITLE = "Peak memory of one write task"
 MANY = 5_000_000
@@ -27,7 +27,7 @@ def measure(scene: Scene) -> list[str]:
     for count in (RECORDS, MANY):
         topic = scene.topic(count, PARTITIONS)
         pipeline = rivals.declare(scene.folder / "pipelines" / f"memory_{count}", topic, batch_records=count)
-        environment = {**surroundings.clean(scene.folder / "scratch"), **scene.stack.environment()}
+        environment = {**program_environment.clean(scene.folder / "scratch"), **scene.stack.environment()}
         peaks[count] = peak_mb(settings.ledger_url(), pipeline, environment)
         say(f"peak memory for {count:,}: {peaks[count]}")
     rows = [
@@ -48,7 +48,7 @@ def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dic
         batches = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
     properties = environment["TIDELINE_SPARK_PROPERTIES"]
     command = [
-        str(surroundings.BIN / "spark-submit"), "--master", "local[2]", "--properties-file", properties,
+        str(program_environment.BIN / "spark-submit"), "--master", "local[2]", "--properties-file", properties,
         str(settings.PROJECT / "spark_jobs" / "write_batches.py"), f"--pipeline={pipeline.name}",
         f"--batches={','.join(map(str, batches))}", f"--dag-id={pipeline.name}", "--run-id=bench", "--task-id=write", "--try-number=1",
     ]  # fmt: skip

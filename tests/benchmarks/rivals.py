@@ -14,9 +14,10 @@ from psycopg2.sql import SQL, Identifier
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_jobs import write_batches
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run

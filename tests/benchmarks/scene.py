@@ -17,7 +17,7 @@ from tests.benchmarks import rivals
 from tideline import settings
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local.orchestrator import AirflowOptions
+from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.stack import Stack
 
 RECORDS = 545_884

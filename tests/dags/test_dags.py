@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tideline import pipelines
+from tideline.airflow.trigger_form import INGEST_FIELDS, REPLAY_FIELDS, Triggered, ingest
+from tideline.declaration import pipelines
 from tideline.settings import PROJECT
-from tideline.trigger_form import INGEST_FIELDS, REPLAY_FIELDS, Triggered, ingest
 
 BY_HAND = {
     "description": "Only by hand",
@@ -129,7 +129,7 @@ def test_a_watcher_is_known_by_the_pipelines_name_and_holds_nothing_else(parsed)
         name: trigger for name in ("waking", "waking_only") for trigger in parsed["dags"][name]["assets"][0]["triggers"]
     }
     assert triggers == {
-        name: ["tideline.airflow_trigger.NewRecordsTrigger", {"pipeline": name}] for name in ("waking", "waking_only")
+        name: ["tideline.airflow.trigger.NewRecordsTrigger", {"pipeline": name}] for name in ("waking", "waking_only")
     }
 
 

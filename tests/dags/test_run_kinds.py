@@ -7,7 +7,7 @@ import pendulum
 import pytest
 from airflow.sdk.api.datamodels._generated import DagRunType
 
-from tideline.airflow_tasks import _triggered
+from tideline.airflow.tasks import _triggered
 
 HOUR = {
     "data_interval_start": pendulum.datetime(2026, 11, 21, 13),

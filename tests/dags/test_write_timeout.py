@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from tideline.airflow_tasks import write
+from tideline.airflow.tasks import write
 
 DECLARATION = {
     "description": "A test",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import psutil
 
 from system import Place, System
-from tideline.local import impressions
+from tideline.local import demo_impressions
 from tideline.settings import PROJECT
 
 NAME = "impressions"
@@ -16,7 +16,7 @@ COUNT = 20_000
 class Loaded:
     """What was sent, and what the run looked like while it wrote."""
 
-    sent: impressions.Sent
+    sent: demo_impressions.Sent
     raw: dict[Place, bytes | None]
     """Every record of the topic, as a plain consumer reads it."""
     run_id: str
@@ -28,14 +28,14 @@ class Loaded:
 def load_impressions(system: System) -> Loaded:
     """Create the dimension, fill the topic and run the DAG."""
     system.rows((PROJECT / "include" / "pipelines" / NAME / "offers.sql").read_text())
-    sent = impressions.produce(system.bootstrap, COUNT, seed=7, malformed_every=100)
+    sent = demo_impressions.produce(system.bootstrap, COUNT, seed=7, malformed_every=100)
     run_id = system.start(NAME)
     driver_pid = system.wait(lambda: _writing(system), "the batch to be written")
     command_lines = _command_lines()
     system.succeed(NAME, run_id)
     return Loaded(
         sent=sent,
-        raw=system.consumed(impressions.TOPIC, partitions=impressions.PARTITIONS),
+        raw=system.consumed(demo_impressions.TOPIC, partitions=demo_impressions.PARTITIONS),
         run_id=run_id,
         driver_pid=driver_pid,
         command_lines=command_lines,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from system import System
-from tideline.local.surroundings import BIN
+from tideline.local.program_environment import BIN
 
 WHO = "ada"
 """Who acts at the command line."""

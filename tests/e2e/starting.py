@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from system import System
-from tideline.airflow_api import AirflowApi
+from tideline.airflow.api import AirflowApi
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local.orchestrator import AirflowOptions
+from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.stack import Stack
 from tideline.settings import PROJECT
 

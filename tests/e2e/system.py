@@ -11,7 +11,7 @@ import psycopg2
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 import records
-from tideline.airflow_api import AirflowApi
+from tideline.airflow.api import AirflowApi
 from tideline.local.stack import Stack
 
 T = TypeVar("T")

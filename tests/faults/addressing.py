@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from faults.moves import TOPIC, Abandon, AcceptLoss, AdoptTopic, DryRun, Retry, Skip, Task, Upkeep
+from faults.actions import TOPIC, Abandon, AcceptLoss, AdoptTopic, DryRun, Retry, Skip, Task, Upkeep
 from faults.operations import ABatch, Decide, Decision, Look, SkipOffsets, SomeRejects, Wish
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Rejects, Request

@@ -5,7 +5,7 @@ changes. Each leads up to that moment; the rest of a schedule is left to chance.
 from collections.abc import Callable, Sequence
 from random import Random
 
-from faults import wishes
+from faults import drawn_requests
 from faults.operations import (
     Arrive,
     Clear,
@@ -50,7 +50,7 @@ def _orphan(random: Random) -> list[Operation]:
 def _heir(random: Random) -> list[Operation]:
     """A writer is dead, silent or alive when the next run comes to its batches."""
     strike = random.choice((Strike.FREEZE, Strike.LOSE, Strike.KILL))
-    passed = [PassTime(random.choice((10, 61)))] if wishes.flag(random, 0.7) else []
+    passed = [PassTime(random.choice((10, 61)))] if drawn_requests.flag(random, 0.7) else []
     return [*_writing(random), _struck(random, strike), *passed, Start(NewRecords()), Finish(-1), Thaw(-1), Finish(-1)]
 
 
@@ -87,30 +87,30 @@ def _between(random: Random) -> list[Operation]:
     happening = random.choice((
         [CreateAgain((8, 8))],
         [CreateAgain((8, 8))],
-        [Retain(wishes.number(random), random.randint(1, 8))],
-        [CutLog(wishes.number(random), random.randint(1, 4))],
+        [Retain(drawn_requests.number(random), random.randint(1, 8))],
+        [CutLog(drawn_requests.number(random), random.randint(1, 4))],
         [CrashServer()],
         [CrashServer()],
         [Duplicate(-1), Finish(-1)],
         [Clear(-1, _WRITE)],
         [MarkSuccess(-1)],
-        [SkipOffsets(wishes.number(random), wishes.offset(random), random.randint(1, 8)), Finish(-1)],
+        [SkipOffsets(drawn_requests.number(random), drawn_requests.offset(random), random.randint(1, 8)), Finish(-1)],
         [Decide(random.choice(tuple(Decision)), -1), Finish(-1)],
-        [Arrive(wishes.number(random), 4), Start(NewRecords()), Finish(-1)],
+        [Arrive(drawn_requests.number(random), 4), Start(NewRecords()), Finish(-1)],
     ))  # fmt: skip
     return [*_writing(random), Go(-1, _part_of_a_write(random)), *happening, Finish(-1)]
 
 
 def _replays(random: Random) -> list[Operation]:
     """What is loaded is loaded again, twice at once."""
-    return [*_loaded(random), *_together(random, wishes.loaded(random), wishes.loaded(random))]
+    return [*_loaded(random), *_together(random, drawn_requests.loaded(random), drawn_requests.loaded(random))]
 
 
 def _redriven(random: Random) -> list[Operation]:
     """Rejects are driven again, and some of their records are read or driven once more meanwhile."""
-    rival = random.choice((wishes.loaded(random), wishes.rejects(random)))
-    correct = [Correct()] if wishes.flag(random, 0.3) else []
-    return [*_loaded(random), *correct, *_together(random, wishes.rejects(random), rival)]
+    rival = random.choice((drawn_requests.loaded(random), drawn_requests.rejects(random)))
+    correct = [Correct()] if drawn_requests.flag(random, 0.3) else []
+    return [*_loaded(random), *correct, *_together(random, drawn_requests.rejects(random), rival)]
 
 
 def _stopped(random: Random) -> list[Operation]:
@@ -118,9 +118,9 @@ def _stopped(random: Random) -> list[Operation]:
     happening = random.choice(
         (
             CreateAgain((9, 5)),
-            Retain(wishes.number(random), 9),
-            Retain(wishes.number(random), 40),
-            CutLog(wishes.number(random), 4),
+            Retain(drawn_requests.number(random), 9),
+            Retain(drawn_requests.number(random), 40),
+            CutLog(drawn_requests.number(random), 4),
         )
     )
     decision = Decision.ADOPT if isinstance(happening, CreateAgain) else Decision.ACCEPT_ALL
@@ -132,7 +132,7 @@ def _stopped(random: Random) -> list[Operation]:
         Finish(-1),
         Decide(decision, 0),
         Finish(-1),
-        Start(random.choice((NewRecords(), wishes.rejects(random)))),
+        Start(random.choice((NewRecords(), drawn_requests.rejects(random)))),
         Finish(-1),
     ]
 
@@ -140,7 +140,7 @@ def _stopped(random: Random) -> list[Operation]:
 def _planners(random: Random) -> list[Operation]:
     """Two runs are planned at once."""
     return [
-        Arrive(wishes.number(random), 5),
+        Arrive(drawn_requests.number(random), 5),
         Start(_wish(random)),
         Go(-1, random.randint(1, 8)),
         Start(_wish(random)),
@@ -152,7 +152,7 @@ def _planners(random: Random) -> list[Operation]:
 
 def _walkers(random: Random) -> list[Operation]:
     """Several batches are published, and the heads are moved over them twice at once."""
-    place = wishes.number(random)
+    place = drawn_requests.number(random)
     return [
         Arrive(place, 9),
         Arrive(place, 9),
@@ -170,7 +170,7 @@ def _looked(random: Random) -> list[Operation]:
     """Somebody has a look at what would be planned while it is planned."""
     who = random.choice((-1, -2))
     return [
-        Arrive(wishes.number(random), 5),
+        Arrive(drawn_requests.number(random), 5),
         Start(_wish(random)),
         Go(-1, random.randint(1, 20)),
         Look(NewRecords()),
@@ -182,7 +182,7 @@ def _looked(random: Random) -> list[Operation]:
 
 def _decided(random: Random) -> list[Operation]:
     """People decide about what is loaded, and about what they have decided about before."""
-    place, start = wishes.number(random), random.randint(4, 20)
+    place, start = drawn_requests.number(random), random.randint(4, 20)
     skips = [SkipOffsets(place, start + shift, 4) for shift in (0, random.randint(0, 3))]
     abandons = [Decide(Decision.ABANDON, -1)]
     decisions = random.choice((skips, abandons))
@@ -190,12 +190,14 @@ def _decided(random: Random) -> list[Operation]:
 
 
 def _wish(random: Random) -> Wish:
-    return random.choice((NewRecords(), NewRecords(), NewRecords(), wishes.loaded(random), wishes.window(random)))
+    return random.choice(
+        (NewRecords(), NewRecords(), NewRecords(), drawn_requests.loaded(random), drawn_requests.window(random))
+    )
 
 
 def _writing(random: Random) -> list[Operation]:
     """A run that is about to write."""
-    return [Arrive(wishes.number(random), random.randint(1, 9)), Start(_wish(random)), Until(-1, _WRITE)]
+    return [Arrive(drawn_requests.number(random), random.randint(1, 9)), Start(_wish(random)), Until(-1, _WRITE)]
 
 
 def _part_of_a_write(random: Random) -> int:
@@ -210,7 +212,7 @@ def _struck(random: Random, strike: Strike) -> Fault:
 
 def _loaded(random: Random) -> list[Operation]:
     """A run that is through."""
-    return [Arrive(wishes.number(random), random.randint(1, 9)), Start(NewRecords()), Finish(-1)]
+    return [Arrive(drawn_requests.number(random), random.randint(1, 9)), Start(NewRecords()), Finish(-1)]
 
 
 def _together(random: Random, first: Wish, second: Wish) -> list[Operation]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from faults import wishes
+from faults import drawn_requests
 from faults.operations import (
     Arrive,
     Decide,
@@ -60,21 +60,22 @@ def _as_it_was(_: Any) -> Mapping[str, Any]:
 def _odd_clocks(random: Random) -> tuple[Changes, Scenes]:
     """Producers whose records bear any time, and runs that load until some moment."""
     hours = [
-        [Arrive(wishes.number(random), random.randint(1, 9)), Start(_an_hour(random)), Finish(-1)] for _ in range(3)
+        [Arrive(drawn_requests.number(random), random.randint(1, 9)), Start(_an_hour(random)), Finish(-1)]
+        for _ in range(3)
     ]
     return lambda beginning: {"incarnation": beginning.incarnation + ODD_CLOCKS}, hours
 
 
 def _overwritten(random: Random) -> tuple[Changes, Scenes]:
     """The newest records are others, all at once."""
-    place = wishes.number(random)
+    place = drawn_requests.number(random)
     loaded = [Arrive(place, random.randint(1, 6)), Start(NewRecords()), Finish(-1)]
     lost = Overwrite(place, random.randint(1, 6), random.randint(0, 4))
-    return _as_it_was, [[*(loaded if wishes.flag(random) else []), lost]]
+    return _as_it_was, [[*(loaded if drawn_requests.flag(random) else []), lost]]
 
 
 def _an_hour(random: Random) -> NewRecords:
-    return NewRecords(until=wishes.moment(random))
+    return NewRecords(until=drawn_requests.moment(random))
 
 
 def _shared(random: Random) -> tuple[Changes, Scenes]:
@@ -84,34 +85,41 @@ def _shared(random: Random) -> tuple[Changes, Scenes]:
     scenes += [
         [Start(wish, pipeline), Go(-1, random.randint(1, 60)), Finish(-1)]
         for pipeline in (1, 0, 1)
-        for wish in [random.choice((new, wishes.loaded(random), wishes.loaded(random), wishes.rejects(random)))]
+        for wish in [
+            random.choice(
+                (new, drawn_requests.loaded(random), drawn_requests.loaded(random), drawn_requests.rejects(random))
+            )
+        ]
     ]
-    scenes += [[Decide(random.choice(tuple(Decision)), wishes.number(random), 1), Finish(-1)]]
+    scenes += [[Decide(random.choice(tuple(Decision)), drawn_requests.number(random), 1), Finish(-1)]]
     return lambda _: {"shared": True}, scenes
 
 
 def _restored(random: Random) -> tuple[Changes, Scenes]:
     """The database is what it was before, and runs go on with what they know."""
     run = [
-        Arrive(wishes.number(random), random.randint(1, 9)),
-        Start(random.choice((NewRecords(), wishes.loaded(random)))),
+        Arrive(drawn_requests.number(random), random.randint(1, 9)),
+        Start(random.choice((NewRecords(), drawn_requests.loaded(random)))),
     ]
     known = Until(-1, random.choice((1, 1, 2)))
-    begun = [*run, known, Go(-1, random.randint(0, 30))] if wishes.flag(random) else [*run, known]
-    other = [Start(NewRecords()), *([Until(-1, 1)] if wishes.flag(random) else [])]
+    begun = [*run, known, Go(-1, random.randint(0, 30))] if drawn_requests.flag(random) else [*run, known]
+    other = [Start(NewRecords()), *([Until(-1, 1)] if drawn_requests.flag(random) else [])]
     return _as_it_was, [
         [KeepLedger()],
-        [*begun, RestoreLedger(), *(other if wishes.flag(random, 0.7) else []), Finish(-2)],
+        [*begun, RestoreLedger(), *(other if drawn_requests.flag(random, 0.7) else []), Finish(-2)],
     ]
 
 
 def _refused(random: Random) -> tuple[Changes, Scenes]:
     """The table refuses rows when they are published, and not before; what was refused is tried again."""
     tried = [
-        Start(random.choice((NewRecords(), wishes.rejects(random), wishes.loaded(random)))),
+        Start(random.choice((NewRecords(), drawn_requests.rejects(random), drawn_requests.loaded(random)))),
         _stopped_or_not(random),
     ]
-    return lambda _: {"unique": True}, [[Arrive(wishes.number(random), random.randint(1, 9)), *tried], [Finish(-1)]]
+    return lambda _: {"unique": True}, [
+        [Arrive(drawn_requests.number(random), random.randint(1, 9)), *tried],
+        [Finish(-1)],
+    ]
 
 
 def _stopped_or_not(random: Random) -> Operation:
@@ -120,11 +128,11 @@ def _stopped_or_not(random: Random) -> Operation:
 
 def _woken(random: Random) -> tuple[Changes, Scenes]:
     """Records wake one run after the other, and each begins before the one before it has come to write."""
-    place = wishes.number(random)
+    place = drawn_requests.number(random)
     begun = [
         Start(NewRecords()),
         Until(-1, 1),
-        *([PassTime(random.choice((10, 61)))] if wishes.flag(random, 0.3) else []),
+        *([PassTime(random.choice((10, 61)))] if drawn_requests.flag(random, 0.3) else []),
     ]
     scene = [one for _ in range(random.randint(2, 5)) for one in (Arrive(place, random.randint(1, 4)), *begun)]
     return lambda _: {"delivery": "latest_wins"}, [[*scene, *(Finish(number) for number in range(3))]]

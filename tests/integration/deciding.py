@@ -3,10 +3,10 @@
 from asking import query
 from planners import decide, declared
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.ledger.connection import Ledger
-from tideline.pipelines import Pipeline
 from topics import produce
 
 WHY = "not needed any more"

@@ -18,7 +18,7 @@ import adbc_driver_postgresql.dbapi as adbc
 import psycopg2
 from psycopg2.extensions import make_dsn
 
-from tideline.ledger.sessions import conninfo
+from tideline.ledger.session_settings import conninfo
 
 WAIT_S = 300
 """For the answer, on a link that lives: far longer than a dead one is waited for."""

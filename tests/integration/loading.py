@@ -13,10 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import write_batches
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords, Request
 from tideline.errors import TidelineError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run

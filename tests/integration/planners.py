@@ -8,13 +8,13 @@ from typing import Any
 import ledgers
 from asking import query
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import NewRecords, Request
 from tideline.flow import Plan
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import heads, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.pipelines import Pipeline
 
 NAME = "races"
 

@@ -9,7 +9,7 @@ from owning import RENAMING, batches, coverage, names, owners, ranges
 from tideline import flow
 from tideline.domain.requests import NamedRange, OneBatch, Window
 from tideline.errors import RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

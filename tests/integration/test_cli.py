@@ -16,10 +16,11 @@ import commanding
 import ledgers
 import topics
 from commanding import NAME, TIDELINE, Cli, table
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger

@@ -14,10 +14,11 @@ import commanding
 import ledgers
 import topics
 from commanding import NAME, Cli, table
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
 from tideline.errors import NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.reservations import Run
 

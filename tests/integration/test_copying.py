@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from psycopg2.extensions import parse_dsn
 
-from spark_jobs import copying
-from spark_jobs.copying import Copier
-from tideline.ledger.sessions import conninfo
+from spark_jobs.sinks import copying
+from spark_jobs.sinks.copying import Copier
+from tideline.ledger.session_settings import conninfo
 
 TABLE = """\
 CREATE UNLOGGED TABLE tideline_staging.aside (

@@ -11,7 +11,7 @@ import records
 from spark_jobs import deadline
 from tideline import settings
 from tideline.errors import RetryableError
-from tideline.local import surroundings
+from tideline.local import program_environment
 
 # Hangs where a cluster never gives it a session, so that there is nothing to cancel.
 HANGING = """\
@@ -87,11 +87,11 @@ def test_a_driver_that_hangs_ends_with_its_spark_submit_and_the_attempt_is_recor
     with log.open("wb") as output:
         job = subprocess.Popen(
             [
-                str(surroundings.BIN / "spark-submit"), "--master", "local[1]", str(program), "0.25", "0.5",
+                str(program_environment.BIN / "spark-submit"), "--master", "local[1]", str(program), "0.25", "0.5",
                 f"--pipeline={loading.folder.name}", f"--batches={batch_ids[0]}",
                 "--dag-id=test", "--run-id=one", "--task-id=write", "--try-number=1",
             ],
-            env={**surroundings.clean(tmp_path), **variables},
+            env={**program_environment.clean(tmp_path), **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -5,7 +5,7 @@ import pytest
 from asking import execute, query
 from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
 from tideline.domain.states import BatchKind
-from tideline.ledger import heads, invariants, views
+from tideline.ledger import heads, invariants, queries
 from tideline.ledger.reservations import Run
 
 LAWLESS = "SET session_replication_role = replica; ALTER TABLE tideline.coverage DROP CONSTRAINT IF EXISTS one_owner_in_output"
@@ -45,8 +45,8 @@ def loaded(ledger):
 
 def broken(ledger):
     """What does not hold: offsets that are missing, and the batches whose rejects do not add up."""
-    with views.reading(ledger):
-        missing = {row["stream_id"]: row["missing"] for row in views.coverage(ledger, PIPELINE) if row["missing"]}
+    with queries.reading(ledger):
+        missing = {row["stream_id"]: row["missing"] for row in queries.coverage(ledger, PIPELINE) if row["missing"]}
         miscounted = [row["batch_id"] for row in invariants.reject_miscounts(ledger, PIPELINE)]
         assert [row["batch_id"] for row in invariants.reject_miscounts(ledger, None)] == miscounted
     return missing, miscounted
@@ -59,8 +59,8 @@ def test_nothing_is_wrong_with_what_was_loaded_replayed_in_part_and_filled_befor
     published(ledger, {stream: (12, 15)}, kind=BatchKind.REPLAY)
     published(ledger, {stream: (4, 10)}, kind=BatchKind.BACKFILL)
     assert broken(ledger) == ({}, [])
-    with views.reading(ledger):
-        [row] = views.coverage(ledger, PIPELINE)
+    with queries.reading(ledger):
+        [row] = queries.coverage(ledger, PIPELINE)
     assert (row["before_start"], row["n_loaded"]) == ([[4, 10]], 16)
 
 

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 from tideline import settings
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
-from tideline.kafka import Broker
-from tideline.kafka_settings import spark_settings
+from tideline.kafka.broker import Broker
+from tideline.kafka.settings import spark_settings
 from tideline.local.broker import java
 from topics import ends, produce, source, until
 

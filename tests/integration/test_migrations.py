@@ -14,10 +14,10 @@ import ledgers
 from asking import query
 from racing import beside, together
 from tideline.errors import FatalError, RetryableError
-from tideline.ledger import snapshot
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations, require_current
+from tideline.local import schema_snapshot
 
 NAMES = [name for name, _ in migrations().values()]
 
@@ -36,8 +36,8 @@ def empty(empty_url):
 
 
 def test_the_snapshot_for_readers_is_what_the_migrations_make(ledger_url):
-    written = snapshot.PATH.read_text(encoding="utf-8")
-    assert snapshot.snapshot(ledger_url) == written, "run `python -m tideline.ledger.snapshot`"
+    written = schema_snapshot.PATH.read_text(encoding="utf-8")
+    assert schema_snapshot.snapshot(ledger_url) == written, "run `python -m tideline.local.schema_snapshot`"
 
 
 def test_migrating_twice_does_nothing(empty):

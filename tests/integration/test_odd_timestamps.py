@@ -13,7 +13,7 @@ from brokerless import Brokerless
 from planners import coverage, declared, finish, load, next_offsets, ranges_of, run
 from tideline import flow
 from tideline.domain.requests import NewRecords, Window
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from windows import at
 
 HOUR = timedelta(hours=1)

@@ -13,7 +13,7 @@ from planners import NAME, declared, finish, plan, ranges, ranges_of, run
 from tideline import flow
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.errors import NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import reservations
 from topics import created, produce, until
 

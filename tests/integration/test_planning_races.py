@@ -14,7 +14,7 @@ from racing import together
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.errors import RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import publishing, reservations
 from tideline.ledger.connection import Ledger
 from topics import created, produce

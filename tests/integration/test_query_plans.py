@@ -45,9 +45,7 @@ READS_EVERYTHING = {
 }
 """For a person who asks about the whole; each says so in its file."""
 QUERIES = "include/tideline/ledger/sql/queries"
-FILES = sorted(
-    path for folder in (QUERIES, "spark_jobs", "spark_jobs/sinks") for path in (PROJECT / folder).glob("*.sql")
-)
+FILES = sorted(path for folder in (QUERIES, "spark_jobs") for path in (PROJECT / folder).rglob("*.sql"))
 SHORT = {"batch_given_up", "batch_of_kind", "batch_open", "batch_range_replaying", "coverage_hole", "outbox_waiting"}
 """Indexes of the few rows among many."""
 PLANNED = re.compile(r"(WITH|SELECT|INSERT|UPDATE|DELETE)\b")

@@ -6,7 +6,7 @@ import pytest
 
 import records
 from spark_jobs import write_batches
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from topics import ends, source, until
 
 FRAME = """

@@ -6,11 +6,12 @@ from confluent_kafka import Producer, TopicPartition
 import records
 from owning import batches, counts_of, coverage, everything, names, owners, ranges
 from redriving import ALL, faulty, loaded_with_rejects
-from spark_jobs import stored, write_batches
+from spark_jobs import write_batches
+from spark_jobs.readers import kept_rejects
 from tideline import flow
 from tideline.domain.requests import Rejects
 from tideline.errors import FatalError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from topics import exists, recreate, until
 
 
@@ -144,7 +145,7 @@ def test_a_re_drive_gives_what_a_load_out_of_kafka_gives(loading, shape):
 
 @pytest.mark.parametrize("body", ["df.filter('false')", "df.limit(1)", "df.limit(0)"])
 def test_rejects_that_a_frame_does_not_read_count_as_filtered(loading, topic, body, monkeypatch):
-    monkeypatch.setattr(stored, "SLICE_RECORDS", 1)
+    monkeypatch.setattr(kept_rejects, "SLICE_RECORDS", 1)
     loading.transform(f"def frame(df): return {body}")
     loading.run(ALL)
     left = loading.published() - 25
@@ -170,7 +171,7 @@ def test_many_rejects_are_read_by_many_tasks_and_each_once(loading, monkeypatch,
         return tasks[-1]
 
     monkeypatch.setattr(write_batches, "_run", run)
-    monkeypatch.setattr(stored, limit, value)
+    monkeypatch.setattr(kept_rejects, limit, value)
     loading.declare(topic, columns={"id": "bigint", "name": "string"})
     loading.run(ALL)
     assert (loading.rejects(), len(tasks[0])) == ({}, n_tasks)

@@ -5,7 +5,7 @@ import pytest
 from asking import query
 from ledgers import PIPELINE, claim, plan, start_streams
 from rejecting import load, reject
-from spark_jobs import stored
+from spark_jobs.readers import kept_rejects
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
@@ -34,7 +34,7 @@ def redrive(ledger, stream):
 
 def read(ledger, attempt, stream, start, end):
     """What a task finds in a slice, and counts."""
-    found = [row["kafka_offset"] for row in stored.read_slice(ledger, attempt, stream, start, end)]
+    found = [row["kafka_offset"] for row in kept_rejects.read_slice(ledger, attempt, stream, start, end)]
     if found:
         with ledger.transaction():
             ledger.run(
@@ -115,7 +115,7 @@ def test_settling_names_each_reject_even_where_no_comparison_stands_before_it(le
 
 
 def test_what_was_read_and_not_decoded_to_its_end_is_not_settled(ledger, stream, redrive):
-    stored.read_slice(ledger, redrive, stream, 3, 8)
+    kept_rejects.read_slice(ledger, redrive, stream, 3, 8)
     with pytest.raises(RetryableError, match="of 1 partitions not all were decoded"):
         settle(ledger, redrive, stream)
     assert rejects(ledger).keys() == set(REJECTED)

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException, Producer
 import ledgers
 import records
 from asking import query
-from spark_jobs.recording import Recorder
-from spark_jobs.transforms import KAFKA
+from spark_jobs.records.staged_counts import Recorder
+from spark_jobs.records.transforms import KAFKA
 from tideline.errors import NeedsOperatorError
 
 ANY_BYTES = bytes(range(256))

@@ -9,7 +9,7 @@ from planners import NAME, ask, declared, finish, plan, ranges_of
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Window
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import heads
 from topics import produce
 

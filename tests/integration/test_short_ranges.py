@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 import records
 from pieces import piece
 from records import produce
-from spark_jobs import reading, short_ranges
+from spark_jobs.readers import kafka, short_ranges
 from tideline.domain.offsets import OffsetRange
-from tideline.kafka_settings import spark_settings
+from tideline.kafka.settings import spark_settings
 from tideline.ledger.attempts import Range
 from topics import source
 
@@ -36,15 +36,15 @@ def apart(spark, broker):
     """Reads ranges with Spark's reader: all columns of all records, in order."""
 
     def read(topic, ranges):
-        options = reading.reader_options(spark_settings(source(broker.bootstrap, topic)), ranges, split_records=1000)
-        return in_order(reading.load(spark, options))
+        options = kafka.reader_options(spark_settings(source(broker.bootstrap, topic)), ranges, split_records=1000)
+        return in_order(kafka.load(spark, options))
 
     return read
 
 
 def rows(found):
     """What one consumer has read."""
-    return in_order(*map(reading.columns, found.records))
+    return in_order(*map(kafka.columns, found.records))
 
 
 def in_order(*frames):
@@ -128,13 +128,13 @@ def test_brokers_that_do_not_answer_leave_every_range(spark, monkeypatch, capfd)
 def test_a_batch_of_many_short_ranges_is_loaded_with_exact_counts(loading, monkeypatch, capfd):
     """Beside two ranges that are long, with rejects of each step, and records that a transform filters."""
     apart = []
-    load = reading.load
+    load = kafka.load
 
     def spy(spark, options):
         apart.append(set(json.loads(options["assign"])[topic]))
         return load(spark, options)
 
-    monkeypatch.setattr(reading, "load", spy)
+    monkeypatch.setattr(kafka, "load", spy)
     topic = records.create(loading.bootstrap, partitions=PARTITIONS + 2)
     bad = {7: b"{bad", 8: b'{"id": 1, "price": 5000}'}
     sent = produce(

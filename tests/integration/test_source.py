@@ -8,7 +8,7 @@ from owning import coverage
 from spark_jobs import write_batches
 from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from topics import ends, grown, recreate, source, until
 
 

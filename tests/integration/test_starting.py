@@ -8,7 +8,7 @@ from planners import NAME, declared, load, plan, ranges
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.errors import FatalError, NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from topics import created, exists, grown, produce, recreate, until
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import records
-from spark_jobs import transforms
+from spark_jobs.records import transforms
 from tideline.errors import FatalError
 
 EXPLODED = """\

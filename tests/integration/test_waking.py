@@ -9,9 +9,10 @@ import pytest
 from airflow.triggers.base import BaseEventTrigger
 
 import planners
-from tideline import airflow_trigger, flow
-from tideline.airflow_trigger import NewRecordsTrigger
-from tideline.kafka import Broker
+from tideline import flow
+from tideline.airflow import trigger
+from tideline.airflow.trigger import NewRecordsTrigger
+from tideline.kafka.broker import Broker
 from topics import created, grown, produce, recreate, transaction
 
 NAME = "woken"
@@ -21,7 +22,7 @@ NAME = "woken"
 def declare(tmp_path, monkeypatch, broker):
     """Declare the pipeline, once more with other topics if called again."""
     monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
-    monkeypatch.setattr(airflow_trigger, "LOOK_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(trigger, "LOOK_EVERY_SECONDS", 0.05)
 
     def write(*topics, servers=broker.bootstrap):
         source = {"bootstrap_servers": servers, "topics": topics, "value": {"format": "bytes"}}
@@ -61,7 +62,7 @@ class Watching:
 @asynccontextmanager
 async def watching():
     classpath, kwargs = NewRecordsTrigger(pipeline=NAME).serialize()
-    assert classpath == "tideline.airflow_trigger.NewRecordsTrigger"
+    assert classpath == "tideline.airflow.trigger.NewRecordsTrigger"
     watch = Watching(NewRecordsTrigger(**kwargs).run())
     yield watch
     await watch.end()

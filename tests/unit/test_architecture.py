@@ -20,6 +20,19 @@ QUERIES = {
 }
 
 
+FLOORS = (
+    {"tideline", "tideline.domain"},
+    {"tideline.declaration"},
+    {"tideline.kafka", "tideline.ledger"},
+    {"tideline.flow", "spark_jobs.records"},
+    {"tideline.airflow", "spark_jobs.readers", "spark_jobs.sinks"},
+    {"tideline.cli", "spark_jobs"},
+    {"tideline.local", "dags"},
+)
+"""The rooms, from the ground up. `tideline` holds what every other room may import: errors, settings, redaction."""
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+
 def relative(path: Path) -> str:
     return str(path.relative_to(PROJECT))
 
@@ -46,6 +59,40 @@ def loaded_by(*modules: str) -> set[str]:
     return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
 
 
+def room_of(module: str) -> str:
+    """The innermost room that holds a module; empty for a module of other projects."""
+    while module and module not in FLOOR_OF:
+        module = module.rpartition(".")[0]
+    return module
+
+
+def test_no_room_imports_from_its_own_floor_or_from_one_above():
+    """So each room can be read, and tested, with those below it only."""
+    wrong = []
+    for path in SHIPPED:
+        module = relative(path).removeprefix("include/").removesuffix(".py").replace("/", ".")
+        room = room_of(module)
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            others = {room_of(name) for name in names} - {room, ""}
+            wrong += [f"{module} imports {other}" for other in others if room and FLOOR_OF[other] >= FLOOR_OF[room]]
+    assert wrong == []
+
+
+def test_every_package_stands_on_a_floor():
+    packages = {
+        ".".join(path.parent.relative_to(PROJECT / root).parts)
+        for root, top in (("include", "tideline"), ("", "spark_jobs"))
+        for path in (PROJECT / root / top).rglob("__init__.py")
+    }
+    assert packages - {name for name in packages if name.startswith("tideline.cli.")} == set(FLOOR_OF) - {"dags"}
+
+
 def test_the_domain_knows_the_standard_library_only():
     modules = [f"tideline.domain.{path.stem}" for path in (PACKAGE / "domain").glob("*.py") if path.stem != "__init__"]
     assert loaded_by(*modules) <= {"tideline", *sys.stdlib_module_names}
@@ -54,19 +101,21 @@ def test_the_domain_knows_the_standard_library_only():
 def test_parsing_dags_loads_nothing_heavy():
     """Airflow imports the declarations every few seconds, in every process that runs a task."""
     heavy = {"pyarrow", "pandas", "numpy", "confluent_kafka", "psycopg2", "pyspark", "adbc_driver_postgresql"}
-    assert not loaded_by("tideline.pipelines") & heavy
+    assert not loaded_by("tideline.declaration.pipelines") & heavy
 
 
-def test_only_modules_that_say_so_import_airflow():
-    """By their name, in one place: all else can be used, and tested, without it."""
+def test_only_the_room_of_airflow_imports_it():
+    """All else can be used, and tested, without it."""
     found = {relative(p) for p in PACKAGE.rglob("*.py") if "airflow" in imported(p)}
-    assert "include/tideline/airflow_tasks.py" in found
-    assert [path for path in found if not re.fullmatch(r"include/tideline/airflow_\w+\.py", path)] == []
+    assert "include/tideline/airflow/tasks.py" in found
+    assert [path for path in found if not re.fullmatch(r"include/tideline/airflow/\w+\.py", path)] == []
 
 
 def test_spark_is_imported_by_the_job_and_by_transforms_only():
     """And by the job that set-up runs to fill the class-data archive, which is about Spark's classes."""
-    allowed = re.compile(r"spark_jobs/.*|include/pipelines/[^/]+/transform\.py|include/tideline/local/archive_job\.py")
+    allowed = re.compile(
+        r"spark_jobs/.*|include/pipelines/[^/]+/transform\.py|include/tideline/local/class_archive_job\.py"
+    )
     assert [relative(p) for p in SHIPPED if "pyspark" in imported(p) and not allowed.fullmatch(relative(p))] == []
 
 
@@ -76,7 +125,8 @@ def test_the_domain_the_declarations_and_the_verbs_know_no_driver(driver):
     inner = [
         *(PACKAGE / "domain").glob("*.py"),
         *(PACKAGE / "flow").glob("*.py"),
-        *(PACKAGE / f"{name}.py" for name in ("pipelines", "errors")),
+        *(PACKAGE / "declaration").glob("*.py"),
+        PACKAGE / "errors.py",
     ]
     assert [relative(path) for path in inner if driver in imported(path)] == []
 
@@ -112,7 +162,7 @@ def test_no_query_is_longer_than_70_lines():
 # How the two packages name the file that they run.
 VERB = {
     "tideline.ledger": re.compile(r'(?:\brows|\brow|\brun)\(\s*"(\w+)"|"sql/queries/(\w+)\.sql"'),
-    "spark_jobs.sinks": re.compile(r'_sql\(\s*"(\w+)"'),
+    "spark_jobs.sinks": re.compile(r'_(?:sql|statement)\(\s*"(\w+)"'),
 }
 
 

@@ -5,8 +5,7 @@ import re
 import pytest
 from jsonschema import Draft7Validator
 
-from tideline import pipelines
-from tideline.declaration import schema
+from tideline.declaration import pipelines, schema
 from tideline.settings import PROJECT
 
 VALIDATOR = Draft7Validator(schema.schema())

@@ -12,9 +12,8 @@ import typer
 from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
-from tideline import pipelines
 from tideline.cli import entry as cli
-from tideline.declaration import Declaration, Section
+from tideline.declaration import Declaration, Section, pipelines
 from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.settings import PROJECT
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.decoding import decoder
-from spark_jobs.json_suspects import suspect_fault
-from spark_jobs.json_values import syntax_fault, type_fault
+from spark_jobs.records.decoding import decoder
+from spark_jobs.records.json_prefilter import suspect_fault
+from spark_jobs.records.json_validation import syntax_fault, type_fault
 from tideline.domain.columns import parse_type
 
 COLUMNS = {

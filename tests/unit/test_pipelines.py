@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tideline import pipelines
+from tideline.declaration import pipelines
 from tideline.errors import FatalError
 
 SMALLEST = """\
@@ -275,5 +275,5 @@ def test_yaml_anchors_may_be_used(declare):
 
 def test_parsing_dags_loads_no_drivers():
     heavy = {"pyarrow", "confluent_kafka", "psycopg2", "pyspark", "pandas", "airflow"}
-    code = f"import sys, tideline.pipelines; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, tideline.declaration.pipelines; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

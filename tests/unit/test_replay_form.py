@@ -3,8 +3,8 @@
 import pytest
 
 from forms import END, FIRST, HOUR, START, mistakes
+from tideline.airflow.trigger_form import REPLAY_FIELDS, Triggered, replay
 from tideline.domain.requests import OneBatch, Ranges, Window
-from tideline.trigger_form import REPLAY_FIELDS, Triggered, replay
 
 
 def replaying(**given):

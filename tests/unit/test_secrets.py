@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.heartbeat import Heartbeat
-from spark_jobs.staging import Place
-from spark_jobs.stored import Stored
-from tideline import pipelines
+from spark_jobs.readers.kept_rejects import Stored
+from spark_jobs.sinks.staging import Place
 from tideline import settings as surroundings
-from tideline.cli.starting import airflow
+from tideline.cli.dag_runs import airflow
+from tideline.declaration import pipelines
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, TidelineError
-from tideline.kafka_connection import Connection
-from tideline.kafka_settings import client_settings, spark_settings
+from tideline.kafka.connection import Connection
+from tideline.kafka.settings import client_settings, spark_settings
 from tideline.ledger.address import fault
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
-from tideline.withholding import PART, WITHHELD, without
+from tideline.redaction import PART, WITHHELD, without
 
 # Each part of it has letters that no message has in this order.
 SECRETS = st.lists(st.sampled_from("QXZJV7"), min_size=3, max_size=6).flatmap(

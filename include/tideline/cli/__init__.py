@@ -1,7 +1,7 @@
 """The command line `tideline`: what people see of the ledger, and the decisions that only people take.
 
-In the order of a call: `entry` runs the command; `seeing`, `acting` and `checking` say what may be asked; `reaching` opens
-the ledger and asks the brokers; `overview`, `history` and `accounts` find what is to be said; `output` says it. Acts
+In the order of a call: `entry` runs the command; `commands` declares names and options; `session` opens
+the ledger and asks the brokers; `pages` collects what is shown; `output` prints it. Commands that act
 call `tideline.flow` and nothing else.
 
 Commands import what they need when they run: `--help` must not wait for the clients of Kafka and Postgres.

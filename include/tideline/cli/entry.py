@@ -9,9 +9,9 @@ from tideline.errors import TidelineError
 
 # Importing these declares their commands, in the order in which --help lists them.
 # isort: off
-import tideline.cli.seeing
-import tideline.cli.checking
-import tideline.cli.acting  # noqa: F401
+import tideline.cli.commands.inspect
+import tideline.cli.commands.doctor
+import tideline.cli.commands.operate  # noqa: F401
 # isort: on
 
 

@@ -7,10 +7,10 @@ What `retention.bytes` deletes is not in it.
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from tideline.cli.reaching import Answer
+from tideline.cli.session import Answer
 from tideline.errors import TidelineError
-from tideline.flow.edges import Timeline
-from tideline.ledger.views import Row
+from tideline.flow.timeline import Timeline
+from tideline.ledger.queries import Row
 
 _QUARTERS = (1, 2, 3)
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))

@@ -1,6 +1,6 @@
 """The shape of one `pipeline.yaml`, as frozen values: which keys there are, their defaults, what each must be.
 
-Never opens a file and never reads the environment, except where `Source.connection` is asked to. `tideline.pipelines`
+Never opens a file and never reads the environment, except where `Source.connection` is asked to. `tideline.declaration.pipelines`
 makes these values and words the mistakes.
 """
 

@@ -1,6 +1,6 @@
 """The column types that a pipeline declares, parsed from their Spark SQL names.
 
-Standard library only. Says what a type is, never how a value of it is decoded: `spark_jobs.decoding` does that.
+Standard library only. Says what a type is, never how a value of it is decoded: `spark_jobs.records.decoding` does that.
 """
 
 import re

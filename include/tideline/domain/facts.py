@@ -1,4 +1,4 @@
-"""What a broker says about itself at one moment, as values. `tideline.kafka` asks; planning and publishing compare."""
+"""What a broker says about itself at one moment, as values. `tideline.kafka.broker` asks; planning and publishing compare."""
 
 from dataclasses import dataclass
 from uuid import UUID

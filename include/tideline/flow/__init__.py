@@ -6,11 +6,11 @@ Each verb is safe to call again at any time, after any crash, by any number of p
 from tideline.flow.adopting import adopt_topic
 from tideline.flow.advancing import advance, check_given, is_behind, show_heads
 from tideline.flow.announcing import announce
-from tideline.flow.deciding import abandon, accept_loss, free_table, skip
-from tideline.flow.keeping import upkeep
+from tideline.flow.cleaning import upkeep
+from tideline.flow.describing import describe
+from tideline.flow.operator_decisions import abandon, accept_loss, free_table, skip
 from tideline.flow.planning import Draft, Plan, dry_run, plan
 from tideline.flow.retrying import retry
-from tideline.flow.telling import describe
 from tideline.flow.writing import check_source, claim, publish
 
 __all__ = [

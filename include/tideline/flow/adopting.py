@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import TopicFacts
 from tideline.domain.offsets import LAST, OffsetRange
 from tideline.domain.streams import RETURNED, Stream, is_other
 from tideline.errors import FatalError
 from tideline.flow import candidates
-from tideline.flow.deciding import READING, abandon_on, deciding
-from tideline.kafka import Broker
+from tideline.flow.operator_decisions import READING, abandon_on, deciding
+from tideline.kafka.broker import Broker
 from tideline.ledger import decisions, reservations
 from tideline.ledger.connection import Ledger
-from tideline.pipelines import Pipeline
 
 
 def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, *, reason: str) -> list[str]:

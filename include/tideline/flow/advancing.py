@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from tideline.errors import NeedsOperatorError, TidelineError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import heads
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run

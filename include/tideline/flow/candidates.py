@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import Limits, cut, newest, records_for
 from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other
 from tideline.errors import NeedsOperatorError
-from tideline.flow import cuts
-from tideline.flow.edges import Timeline
-from tideline.kafka import Broker
+from tideline.flow import truncation
+from tideline.flow.timeline import Timeline
+from tideline.kafka.broker import Broker
 from tideline.ledger import decisions, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation
-from tideline.pipelines import Pipeline
 
 LATEST_WINS = "latest wins"
 """Why a policy gives batches up and leaves holes, as the history says it."""
@@ -72,7 +72,7 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline, now: datetime) ->
         if stream.stopped_because is not None and not stream.retired and not pipeline.source.names(stream.topic):
             # It rests, and must not fail every run of the others; named again, it is compared again.
             decisions.resume(ledger, stream, accepted_end=None)
-    replaced = cuts.replaced(broker, known, topics)
+    replaced = truncation.replaced(broker, known, topics)
     if replaced:  # another cluster may have shown its records
         check_cluster(broker, pipeline.name, {stream.cluster_id for stream in known if not stream.retired}, topics)
     comparison = compare(known, topics, missing, replaced)

@@ -3,16 +3,16 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects, Request, Window
 from tideline.domain.states import BatchKind
-from tideline.flow import candidates, targets, warning
+from tideline.flow import candidates, retention, targets
 from tideline.flow.candidates import Survey
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, decisions, heads, output_tables, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Open, Run
-from tideline.pipelines import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,14 @@ def plan(
         heads.advance_published(ledger, pipeline.name)
     if found is not None:
         _report(pipeline, request, planned, found)
-        warning.warn_of_retention(broker, found)
+        retention.warn_of_retention(broker, found)
     return planned
 
 
 def _report(pipeline: Pipeline, request: Request, planned: Plan, found: Survey) -> None:
     """Report only the streams that a request for certain ranges or a batch concerns: the others do not stop it."""
     everything = isinstance(request, NewRecords | Window)
-    warning.report_stopped(pipeline.name, found, alone=everything and not planned.batch_ids)
+    retention.report_stopped(pipeline.name, found, alone=everything and not planned.batch_ids)
 
 
 def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request) -> tuple[list[Draft], list[str]]:

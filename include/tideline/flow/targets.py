@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange, subtract, union
 from tideline.domain.requests import OneBatch, Ranges, Rejects
@@ -15,7 +16,6 @@ from tideline.ledger import attempts, decisions
 from tideline.ledger.connection import Ledger
 from tideline.ledger.decisions import Owner
 from tideline.ledger.reservations import Reservation
-from tideline.pipelines import Pipeline
 
 Wanted = Sequence[tuple[int, OffsetRange]]
 """Stream ids with ranges."""

@@ -4,19 +4,19 @@ import logging
 import time
 from collections.abc import Mapping
 
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import identity_problem, range_problem
 from tideline.errors import NeedsOperatorError
 from tideline.flow.advancing import resolving
 from tideline.flow.candidates import check_cluster
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, publishing, reservations
 from tideline.ledger.attempts import Attempt, Held, Range, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.decisions import STALE_AFTER_SECONDS
 from tideline.ledger.publishing import Counts, InsertOutput
-from tideline.pipelines import Pipeline
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from psycopg2.sql import SQL, Composable
 
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.address import fault
-from tideline.ledger.sessions import conninfo
+from tideline.ledger.session_settings import conninfo
 
 register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
 

@@ -9,8 +9,8 @@ from psycopg2.sql import SQL, Identifier
 
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.queries import Row
 from tideline.ledger.versions import checksum, migrations
-from tideline.ledger.views import Row
 
 
 def server(ledger: Ledger) -> Row:

@@ -16,7 +16,7 @@ from psycopg2.sql import SQL, Identifier
 from tideline import settings
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.ledger.connection import Ledger, statement
-from tideline.ledger.sessions import LOCK_TIMEOUT_MS
+from tideline.ledger.session_settings import LOCK_TIMEOUT_MS
 from tideline.ledger.versions import Migrations, checksum, index_made, is_outside, migrations, missing
 
 _ASK_AGAIN_SECONDS = 0.2

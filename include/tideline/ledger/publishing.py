@@ -12,7 +12,7 @@ import psycopg2.errors
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
-from tideline.ledger import redriving
+from tideline.ledger import redrives
 from tideline.ledger.attempts import Attempt, refuse
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
 
@@ -109,10 +109,10 @@ def _publish(
 ) -> None:
     owners = _make_room(ledger, attempt)
     if attempt.kind is BatchKind.REDRIVE:
-        redriving.check(ledger, attempt)
+        redrives.check(ledger, attempt)
     written = insert_output(ledger)
     if attempt.kind is BatchKind.REDRIVE:
-        redriving.settle(ledger, attempt, written.offsets)
+        redrives.settle(ledger, attempt, written.offsets)
     else:
         ledger.run("move_rejects", batch_id=attempt.batch_id, attempt_id=attempt.attempt_id)
     ledger.rows(

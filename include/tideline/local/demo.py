@@ -14,12 +14,13 @@ from psycopg2.sql import SQL
 from rich.console import Console
 from rich.table import Table
 
-from tideline import pipelines, settings
-from tideline.airflow_api import AirflowApi
+from tideline import settings
+from tideline.airflow.api import AirflowApi
+from tideline.declaration import pipelines
 from tideline.errors import FatalError, TidelineError
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.migrate import migrate
-from tideline.local import impressions, mishaps, watching
+from tideline.local import demo_failures, demo_impressions, run_progress
 from tideline.local.supervisor import State, show_step
 
 DAG = "impressions"
@@ -50,16 +51,16 @@ def demo() -> int:
         with show_step("Ledger"):
             migrate(ledger)
             _create_offers(ledger)
-        since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=mishaps.HOURS)
+        since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=demo_failures.HOURS)
         with show_step(f"{RECORDS:,} impressions into Kafka"):
-            sent = impressions.produce(os.environ["TIDELINE_KAFKA"], RECORDS, seed=time.time_ns(), since=since)
+            sent = demo_impressions.produce(os.environ["TIDELINE_KAFKA"], RECORDS, seed=time.time_ns(), since=since)
         airflow.unpause(DAG)
         run_id = airflow.trigger(DAG)
-        watching.succeed(airflow, DAG, run_id)
+        run_progress.succeed(airflow, DAG, run_id)
         with ledger.transaction():
             Console().print(_table(_rows(ledger, "list_counts", pipeline=DAG, run_id=run_id)))
-        sent.add(mishaps.fail_and_retry(ledger, airflow, DAG, environment))
-        mishaps.load_hours_again(ledger, airflow, DAG)
+        sent.add(demo_failures.fail_and_retry(ledger, airflow, DAG, environment))
+        demo_failures.load_hours_again(ledger, airflow, DAG)
         return _show(ledger, sent, environment)
 
 
@@ -77,9 +78,9 @@ def _create_offers(ledger: Ledger) -> None:
         ledger.run_sql(SQL(text.replace("%", "%%")), {})
 
 
-def _show(ledger: Ledger, sent: impressions.Sent, environment: Mapping[str, str]) -> int:
+def _show(ledger: Ledger, sent: demo_impressions.Sent, environment: Mapping[str, str]) -> int:
     with ledger.transaction():
-        loaded = _rows(ledger, "list_loaded", topic=impressions.TOPIC)
+        loaded = _rows(ledger, "list_loaded", topic=demo_impressions.TOPIC)
         n_rows = _rows(ledger, "count_output")[0]["n_rows"]
     console = Console()
     console.line()

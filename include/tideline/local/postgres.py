@@ -15,7 +15,7 @@ from psycopg2 import sql
 
 from tideline.errors import FatalError
 from tideline.local import ports, secret
-from tideline.local.account import unprivileged
+from tideline.local.postgres_account import unprivileged
 from tideline.local.processes import Child
 
 _VERSION = 18

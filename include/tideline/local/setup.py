@@ -168,7 +168,7 @@ def install_project(log: Path) -> None:
 def dump_archives(log: Path) -> None:
     """The archives, or a warning: Spark and Kafka only start slower without. Not tried again until Java or a jar changes."""
     try:
-        run_module("tideline.local.archive")(log)
+        run_module("tideline.local.class_archive")(log)
     except SetupError as error:
         print(f" failed, which is no harm: Spark and Kafka only start slower. {error}", end="")
 
@@ -225,7 +225,10 @@ def archive_key(java_version: str) -> str:
     jars = sorted([*LOCAL.glob("jars/*/*.jar"), *ENV.glob("lib/*/site-packages/pyspark/jars/*.jar")])
     facts = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
     sources = digest(
-        *(Path(__file__).with_name(name) for name in ("archive.py", "archive_job.py", "broker.py", "spark.py"))
+        *(
+            Path(__file__).with_name(name)
+            for name in ("class_archive.py", "class_archive_job.py", "broker.py", "spark.py")
+        )
     )
     return hashlib.sha256("\n".join([java_version, sources, *facts]).encode()).hexdigest()
 

@@ -11,8 +11,8 @@ from typing import Self
 
 from tideline import settings
 from tideline.local import ports, spark
+from tideline.local.airflow_processes import AirflowOptions, Orchestrator
 from tideline.local.broker import Broker
-from tideline.local.orchestrator import AirflowOptions, Orchestrator
 from tideline.local.postgres import Postgres
 from tideline.local.processes import Child
 

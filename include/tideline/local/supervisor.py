@@ -22,7 +22,7 @@ import psutil
 from tideline import settings
 from tideline.errors import RetryableError
 from tideline.local import niceness, secret
-from tideline.local.orchestrator import AirflowOptions
+from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.processes import Identity, end_recorded, recorded
 from tideline.local.stack import Stack
 

@@ -14,7 +14,7 @@ from faults.bad_input.sending import CONFIG, PARTITIONS, send
 from loading import Loading
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges, Rejects
-from tideline.kafka import topic_uuid
+from tideline.kafka.broker import topic_uuid
 
 
 @dataclass(frozen=True, slots=True)

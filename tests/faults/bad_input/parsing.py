@@ -13,8 +13,8 @@ import pyarrow as pa
 from faults.bad_input.classes import BAD
 from faults.bad_input.fates import Case, Rejected
 from faults.bad_input.good import COLUMNS, GOOD
-from spark_jobs.decoding import Decode, Decoded, decoder
-from spark_jobs.reasons import MAX_REASON
+from spark_jobs.records.decoding import Decode, Decoded, decoder
+from spark_jobs.records.reject_reasons import MAX_REASON
 from tideline.domain.columns import parse_type
 
 MOST_IN_A_BATCH = 400

@@ -15,7 +15,7 @@ from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.errors import NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 
 TESTS = Path(__file__).parents[2]
 

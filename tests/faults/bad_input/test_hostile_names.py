@@ -14,7 +14,7 @@ from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Rejects
 from tideline.errors import FatalError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 
 pytestmark = pytest.mark.usefixtures("canary")
 

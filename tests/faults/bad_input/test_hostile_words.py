@@ -13,11 +13,12 @@ import topics
 from asking import query
 from commanding import NAME
 from faults.bad_input.test_hostile_names import shell
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Rejects
 from tideline.errors import FatalError, NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 

@@ -8,8 +8,8 @@ import pytest
 import ledgers
 from faults.checker import Remembered
 from faults.checker.healthy import Loads, live_through, stop_halfway, truth
+from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
-from tideline.pipelines import Pipeline
 
 
 @dataclass(frozen=True, slots=True)

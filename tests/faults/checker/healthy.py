@@ -15,9 +15,9 @@ from faults import records
 from faults.checker import Remembered
 from faults.checker.facts import WRITTEN, Expected, Record, Stream
 from faults.memory import Cluster, MemoryBroker
-from faults.memory.kafka import Topic
+from faults.memory.memory_broker import Topic
 from planners import declared
-from spark_jobs import stored
+from spark_jobs.readers import kept_rejects
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
@@ -140,7 +140,7 @@ class Loads:
         found = records.records(incarnation, piece.partition, piece.offsets.start, piece.offsets.end)
         if attempt.kind is not BatchKind.REDRIVE:
             return found
-        rows = stored.read_slice(self.ledger, attempt, piece.stream_id, piece.offsets.start, piece.offsets.end)
+        rows = kept_rejects.read_slice(self.ledger, attempt, piece.stream_id, piece.offsets.start, piece.offsets.end)
         taken = {row["kafka_offset"] for row in rows}
         return (record for record in found if record.offset in taken)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from faults.checker.facts import WRITTEN, Coverage, Record, Reject, Row, Stream, Truth, Violation
 from faults.checker.index import Index
-from faults.checker.judging import judge_fate
+from faults.checker.record_fate import judge_fate
 from faults.checker.tallies import Tally, miscounts
 
 END = 2**63

@@ -14,7 +14,7 @@ import pytest
 import ledgers
 from faults import records
 from faults.checker import Remembered, read, violations
-from faults.checker.checking import AT_MOST
+from faults.checker.all_laws import AT_MOST
 from faults.checker.facts import WRITTEN, Batch, Coverage, Expected, Found, Outgoing, Range, Record, Row, Stream
 from faults.checker.healthy import NAME, TABLE
 from tideline import flow

@@ -10,7 +10,7 @@ from faults import records
 from faults.checker import LAWS, violations
 from faults.checker.healthy import NAME, TABLE
 from faults.checker.plants import PLACES, plants
-from faults.checker.reading import Reading
+from faults.checker.snapshots import Reading
 
 AT_REST = {"jammed", "unread", "unfollowed", "unannounced"}
 FOLLOWED = [(UUID(int=2), partition) for partition in (0, 1, 2)]

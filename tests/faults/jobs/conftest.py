@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faults.jobs.crashing import Servers
+from faults.jobs.crashing_servers import Servers
 
 
 @pytest.fixture(scope="session")

@@ -23,14 +23,14 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 import topics
-from faults.jobs import filling, orders
-from faults.jobs.crashing import Servers
+from faults.jobs import order_producer, orders
+from faults.jobs.crashing_servers import Servers
 from faults.jobs.figures import Figures, recoveries, spread
-from faults.jobs.moments import PUBLISHED, Witness
+from faults.jobs.job_faults import ANY, Fault, Kind, Striker
+from faults.jobs.job_verdict import verdict
 from faults.jobs.rounds import Rounds
 from faults.jobs.sampling import TENTHS, Sampler
-from faults.jobs.striking import ANY, Fault, Kind, Striker
-from faults.jobs.verdict import verdict
+from faults.jobs.write_progress import PUBLISHED, Witness
 from tideline import settings
 
 NAME = "soak"
@@ -136,7 +136,7 @@ def _produce(asked: argparse.Namespace, bootstrap: str) -> None:
 def _fill(bootstrap: str, number: int, count: int, asked: argparse.Namespace) -> None:
     rng = Random(asked.seed * _PRODUCERS + number)
     made = orders.records(rng, count, smallest=asked.smallest, largest=asked.largest)
-    filling.fill(bootstrap, NAME, made, asked.partitions)
+    order_producer.fill(bootstrap, NAME, made, asked.partitions)
 
 
 def _kill_in_turn(asked: argparse.Namespace, striker: Striker, rounds: Rounds) -> Figures:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from faults.jobs.submitting import Job
-from tideline import flow, pipelines
+from faults.jobs.spark_submit import Job
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import psutil
 
-from faults.jobs.moments import Witness
-from faults.jobs.submitting import Job
+from faults.jobs.spark_submit import Job
+from faults.jobs.write_progress import Witness
 
 TENTHS = 10
 _EACH_S = 1.0

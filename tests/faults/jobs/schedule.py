@@ -11,14 +11,14 @@ from confluent_kafka.admin import AdminClient
 import topics
 from faults.checker import watch
 from faults.checker.facts import Violation
-from faults.jobs import filling, orders
-from faults.jobs.crashing import Servers
+from faults.jobs import order_producer, orders
+from faults.jobs.crashing_servers import Servers
 from faults.jobs.figures import Figures, recoveries
-from faults.jobs.filling import fill_in_transactions
-from faults.jobs.moments import PUBLISHED, Witness
+from faults.jobs.job_faults import Kind, Striker, draw
+from faults.jobs.job_verdict import verdict
+from faults.jobs.order_producer import fill_in_transactions
 from faults.jobs.rounds import TASK_S, Rounds
-from faults.jobs.striking import Kind, Striker, draw
-from faults.jobs.verdict import verdict
+from faults.jobs.write_progress import PUBLISHED, Witness
 from tideline import flow
 from tideline.ledger.connection import Ledger
 
@@ -91,7 +91,7 @@ class Schedule:
         """The topic, filled, and the pipeline, declared."""
         servers, gaps = self._servers, "allowed" if self.has_transactions else "refused"
         topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), self._name, partitions=self.partitions)
-        fill = fill_in_transactions if self.has_transactions else filling.fill
+        fill = fill_in_transactions if self.has_transactions else order_producer.fill
         fill(servers.bootstrap, self._name, orders.records(self._rng, RECORDS), self.partitions)
         folder = servers.pipelines / self._name
         orders.declare(folder, self._name, transform=self.transform, gaps=gaps, limits=_LIMITS)
@@ -103,7 +103,7 @@ class Schedule:
         """More records, while there are faults that need somebody at work."""
         if not self._left:
             return False
-        filling.fill(self._servers.bootstrap, self._name, orders.records(self._rng, MORE), self.partitions)
+        order_producer.fill(self._servers.bootstrap, self._name, orders.records(self._rng, MORE), self.partitions)
         return True
 
     def _strike(self, rounds: Rounds, witness: Witness) -> Figures:

@@ -15,11 +15,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 import topics
-from faults.jobs import filling, orders
+from faults.jobs import order_producer, orders
 from loading import TARGET
 from spark_jobs.sinks import postgres_output
 from tideline.errors import RetryableError, TidelineError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 
 COUNT = 3000
 LOCK = 7
@@ -198,7 +198,7 @@ def test_a_broker_that_comes_back_never_looks_as_if_it_had_lost_something(crashi
     admin = AdminClient({"bootstrap.servers": crashing.bootstrap})
     for name in names:
         topics.created(admin, name, partitions=12)
-        filling.fill(crashing.bootstrap, name, orders.records(Random(0), 1200), 12)
+        order_producer.fill(crashing.bootstrap, name, orders.records(Random(0), 1200), 12)
     asked = topics.source(crashing.bootstrap, *names)
     whole = {(name, partition): (0, 100) for name in names for partition in range(12)}
     enough, right, others = threading.Event(), [], []

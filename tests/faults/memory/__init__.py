@@ -32,8 +32,8 @@ statement to Postgres as well, and fails where the two do not agree.
 
 from faults.memory.database import MemoryDatabase
 from faults.memory.finding import found
-from faults.memory.kafka import Cluster, Log, MemoryBroker, Topic, transaction
 from faults.memory.ledger import MemoryLedger
+from faults.memory.memory_broker import Cluster, Log, MemoryBroker, Topic, transaction
 from faults.memory.sink import MemorySink, record
 
 __all__ = [

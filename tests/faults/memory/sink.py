@@ -78,7 +78,7 @@ def record(
     counts: Iterable[Mapping[str, int]] = (),
     rejects: Iterable[tuple[Any, ...]] = (),
 ) -> None:
-    """What one task counts and rejects, as `spark_jobs.recording` stores it: rejects first, each kind in a transaction of its own.
+    """What one task counts and rejects, as `spark_jobs.records.staged_counts` stores it: rejects first, each kind in a transaction of its own.
 
     Args:
         ledger: The task's session.

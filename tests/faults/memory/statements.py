@@ -163,7 +163,7 @@ def insert_redriven(
     return n_inserted
 
 
-@composed("spark_jobs", "slice_rejects.sql")
+@composed("spark_jobs.readers", "slice_rejects.sql")
 def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slice_bytes: int) -> Rows:
     slices: dict[tuple[int, int, int], list[int]] = {}
     numbers: Counter[int] = Counter()
@@ -186,7 +186,7 @@ def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slic
     ]
 
 
-@composed("spark_jobs", "read_rejects.sql")
+@composed("spark_jobs.readers", "read_rejects.sql")
 def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt_id: int, stream_id: int, start: int, end: int) -> Rows:
     names = ("kafka_offset", "kafka_timestamp_ms", "key", "value", "headers")
     rejects = [

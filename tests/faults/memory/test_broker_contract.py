@@ -10,7 +10,7 @@ import topics
 from faults.memory import Cluster, Log, MemoryBroker, transaction
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from windows import MINUTE, T0, at
 
 GONE = "gone_before"

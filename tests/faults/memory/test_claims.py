@@ -4,16 +4,16 @@ import pytest
 
 from faults import records
 from faults.memory import Cluster, MemoryBroker, MemoryLedger, MemorySink, record
-from faults.memory.refusing import refused, run
+from faults.memory.refusal_cases import refused, run
 from ledgers import PIPELINE, RUN, claim, plan, start_streams
 from planners import declared
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.requests import NewRecords
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.ledger import publishing
-from tideline.pipelines import Pipeline
 
 
 def claimed(session: MemoryLedger, pipeline: str, table: str, *, shared: bool) -> list[tuple[str, bool]]:

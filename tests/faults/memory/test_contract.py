@@ -6,9 +6,9 @@ from importlib.resources import files
 import pytest
 
 from asking import execute
-from faults import moves, records
+from faults import actions, records
 from faults.checker import read
-from faults.drawing import Beginning, Schedule, schedule, without_restores
+from faults.drawn_schedules import Beginning, Schedule, schedule, without_restores
 from faults.memory import found
 from faults.memory.mirrored import MirroredDatabase
 from faults.memory.registry import VERBS
@@ -19,10 +19,10 @@ from faults.simulation.tally import Tally
 from ledgers import PIPELINE, claim, plan, start_streams
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges
-from tideline.ledger import decisions, keeping
+from tideline.ledger import cleanup, decisions
 from windows import at
 
-NEVER_BY_THE_FLOW = {"views.py", "invariants.py", "migrate.py", "versions.py"}
+NEVER_BY_THE_FLOW = {"queries.py", "invariants.py", "migrate.py", "versions.py"}
 """What only people ask for, and what comes before any flow."""
 
 
@@ -93,9 +93,9 @@ def test_replays_backfills_and_re_drives_over_each_other_are_the_same_in_both(
     operations = [one for number, operation in enumerate(REPERTOIRE) for one in (operation, Go(number, steps))]
     operations += [PassTime(601), Decide(Decision.UPKEEP, 0), Go(0, 60)]
     mirrored = played(monkeypatch, ledger, Schedule(beginning=beginning, operations=tuple(operations)))
-    actions = {event.action for event in mirrored.events.values()}
+    recorded = {event.action for event in mirrored.events.values()}
     if steps == 1_000:
-        assert {"supersede", "supersede partly", "skip", "move head", "publish"} <= actions
+        assert {"supersede", "supersede partly", "skip", "move head", "publish"} <= recorded
         assert {batch.kind for batch in mirrored.batches.values()} == {"live", "backfill", "replay", "redrive"}
 
 
@@ -103,20 +103,20 @@ def test_upkeep_takes_claims_for_dead_and_prunes_events_in_both(mirrored, sessio
     (stream,) = start_streams(session, 1)
     claim(session, plan(session, {stream: (0, 10)}))
     mirrored.pass_time(601)
-    assert len(keeping.expire_claims(session, PIPELINE)) == 1
+    assert len(cleanup.expire_claims(session, PIPELINE)) == 1
     with session.transaction():
         decisions.abandon(session, 1)
-    assert keeping.prune_events(session, PIPELINE, 1) == []
+    assert cleanup.prune_events(session, PIPELINE, 1) == []
     mirrored.pass_time(86_401)
-    assert keeping.prune_events(session, PIPELINE, 1) == ["impressions: 5 events older than 1 days deleted"]
+    assert cleanup.prune_events(session, PIPELINE, 1) == ["impressions: 5 events older than 1 days deleted"]
     mirrored.check()
 
 
 def test_the_checker_finds_in_memory_what_it_reads_of_the_real_one(monkeypatch, ledger, ledger_url, output, first_seed):
     for seed in range(first_seed, first_seed + 3):
         mirrored = played(monkeypatch, ledger, without_restores(schedule(seed)))
-        mine = found(mirrored, moves.PIPELINE, world.TABLE)
-        with read(ledger_url, moves.PIPELINE, world.TABLE, records.OUTPUT) as theirs:
+        mine = found(mirrored, actions.PIPELINE, world.TABLE)
+        with read(ledger_url, actions.PIPELINE, world.TABLE, records.OUTPUT) as theirs:
             for name in ("streams", "batches", "ranges", "coverage", "attempts", "outbox", "strangers"):
                 assert sorted(getattr(mine, name), key=repr) == sorted(getattr(theirs, name), key=repr)
             assert len(mine.events) == len(theirs.events)

@@ -5,7 +5,7 @@ import pytest
 
 from faults import records
 from faults.memory import MemorySink, record
-from faults.memory.refusing import WHY, hole, refused, run, written
+from faults.memory.refusal_cases import WHY, hole, refused, run, written
 from ledgers import claim, plan
 from tideline.domain.states import BatchKind
 from tideline.ledger import decisions

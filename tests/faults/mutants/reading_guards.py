@@ -2,7 +2,7 @@
 
 from faults.mutants.mutant import Edit, Mutant
 
-_READER = "spark_jobs/short_ranges.py"
+_READER = "spark_jobs/readers/short_ranges.py"
 _TESTS = "tests/integration/test_short_ranges.py"
 
 READING_MUTANTS = (

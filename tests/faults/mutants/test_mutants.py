@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import running
-from faults.drawing import CROWDED_EVERY
+from faults.drawn_schedules import CROWDED_EVERY
 from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant, edited, grow
-from faults.mutants.playing import Verdict, simulated, with_processes, with_tests
+from faults.mutants.mutant_runner import Verdict, simulated, with_processes, with_tests
+from faults.mutants.mutants_table import written
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS
-from faults.mutants.table import written
 from faults.mutants.tested_guards import TESTED_MUTANTS
 from faults.share import COMMIT, SOAK
 from tideline.settings import PROJECT

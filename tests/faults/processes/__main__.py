@@ -10,10 +10,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from faults.processes import table
+from faults.processes import steps_table
 from faults.processes.matrix import recorded
 from faults.processes.points import points
-from faults.processes.schedules import counts, play
+from faults.processes.process_schedules import counts, play
 from faults.processes.verbs import VERBS
 from faults.processes.workers import COUNT, Workers
 from faults.simulation.tally import Tally
@@ -32,7 +32,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, Workers(Path(folder), asked.workers) as workers:
         if asked.write_table:
             found = {verb: workers.submit(recorded, verb) for verb in VERBS}
-            table.write(points({verb: future.result() for verb, future in found.items()}))
+            steps_table.write(points({verb: future.result() for verb, future in found.items()}))
         return _played(workers, asked.first_seed, asked.schedules)
 
 

@@ -7,10 +7,10 @@ from pyspark.errors import PySparkException
 
 from cutting_proxy import CuttingProxy, cut_before
 from faults.operations import Strike
-from faults.playing import Ended
 from faults.processes.gate import Kind, Step
 from faults.processes.outcomes import Variety, as_played
 from faults.processes.process import PATIENCE_SECONDS, HangsError, LiveProcess
+from faults.schedule_runner import Ended
 from tideline.errors import RetryableError
 
 _COMMITS = {Strike.COMMIT_KEPT, Strike.COMMIT_LOST}
@@ -19,7 +19,7 @@ _PROMPT_SECONDS = 0.05
 
 
 class ActingProcess:
-    """See `faults.playing.Process`.
+    """See `faults.schedule_runner.Process`.
 
     Args:
         live: What it is.

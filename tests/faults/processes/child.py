@@ -9,21 +9,22 @@ from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
 
-from faults.moves import Task, actor, is_lasting, perform
-from faults.processes import kept_sessions, watching
+from faults.actions import Task, actor, is_lasting, perform
+from faults.processes import gated_drivers, kept_sessions
 from faults.processes.gate import Ended, Gate, Kind, Step
-from faults.processes.spark import Again, Spark
-from spark_jobs import heartbeat, reading, write_batches
+from faults.processes.process_spark import Again, Spark
+from spark_jobs import heartbeat, write_batches
+from spark_jobs.readers import kafka
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import FoundOffset, RecordFacts, TopicFacts
 from tideline.errors import FatalError, TidelineError
 from tideline.flow import writing
-from tideline.ledger import decisions, keeping, sessions
+from tideline.ledger import cleanup, decisions, session_settings
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.publications import Announcer
-from tideline.pipelines import Pipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ def run(errand: Errand, pipe: Connection) -> None:
     """Do the errand, and say how it ended."""
     gate = Gate(pipe, watched=errand.watched)
     if errand.watched:
-        watching.install(gate, (errand.pipeline.folder / "target.sql").read_text(encoding="utf-8"))
+        gated_drivers.install(gate, (errand.pipeline.folder / "target.sql").read_text(encoding="utf-8"))
     gate.end(_done(errand, gate))
 
 
@@ -144,7 +145,7 @@ def _done(errand: Errand, gate: Gate) -> Ended:
     os.environ["TIDELINE_LEDGER_URL"] = errand.url
     write_batches.session = lambda _: spark
     write_batches.Broker = lambda _: broker
-    reading.load = Spark.kafka
+    kafka.load = Spark.kafka
     batch_ids = None
     try:
         for task in errand.tasks:
@@ -169,12 +170,12 @@ def _do(task: Task | Migrate, errand: Errand, broker: RemoteBroker) -> list[int]
 
 
 def _set(timing: Timing) -> None:
-    sessions.SESSION |= {
+    session_settings.SESSION |= {
         "lock_timeout": timing.lock_ms,
         "idle_in_transaction_session_timeout": timing.idle_ms,
     }
     writing.claim.__kwdefaults__ |= {"stale_after_seconds": timing.stale_seconds, "poll_seconds": timing.poll_seconds}
     decisions.STALE_AFTER_SECONDS = timing.stale_seconds
-    keeping.SILENT_SECONDS = timing.silent_seconds
+    cleanup.SILENT_SECONDS = timing.silent_seconds
     heartbeat.BEAT_SECONDS = timing.beat_seconds
     heartbeat._WATCH_SECONDS = timing.beat_seconds / 2

@@ -13,15 +13,15 @@ import psycopg2
 from psycopg2.extensions import make_dsn, parse_dsn
 
 from cutting_proxy import CuttingProxy
-from faults.checker.reading import snapshot
-from faults.processes.declaring import declared
+from faults.checker.snapshots import snapshot
 from faults.processes.process import Stagehand
+from faults.processes.process_pipelines import declared
 from faults.processes.zygote import Zygote
+from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations
 from tideline.local.postgres import Postgres
-from tideline.pipelines import Pipeline
 
 # A process opens a dozen sessions: each is to be had as cheaply as it gets. What a crash of a process can do fsync cannot undo. Who is in a deadlock
 # is to hear of it before the conductor loses its patience.

@@ -10,15 +10,15 @@ from typing import Any
 import psycopg2
 import psycopg2.errors
 
-from faults.moves import Write
+from faults.actions import Write
 from faults.processes.child import Timing
 from faults.processes.gate import Step
 from faults.processes.ground import Ground
 from faults.processes.process import LiveProcess, finished
-from faults.processes.scene import Scene
-from faults.processes.striking import Fault, steps_of, strike
+from faults.processes.process_faults import Fault, steps_of, strike
+from faults.processes.process_scene import Scene
 from faults.processes.verbs import VERBS, Deed, Verb
-from faults.simulation.kafka import SimulatedKafka
+from faults.simulation.simulated_kafka import SimulatedKafka
 
 _ERRORS = (RuntimeError, psycopg2.OperationalError, MemoryError, KeyboardInterrupt, psycopg2.errors.DeadlockDetected)
 """In turn, from round to round."""

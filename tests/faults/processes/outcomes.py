@@ -8,8 +8,8 @@ import psycopg2.errors
 
 from cutting_proxy import cut_after, cut_meanwhile
 from faults.operations import Strike
-from faults.playing import Ended
 from faults.processes import gate
+from faults.schedule_runner import Ended
 from tideline.errors import FatalError, RetryableError, TidelineError
 
 _NEVER = ("deadlock detected", "refuses the output")

@@ -1,19 +1,19 @@
-"""The stage of real processes: what `faults.playing` plays schedules on."""
+"""The stage of real processes: what `faults.schedule_runner` plays schedules on."""
 
 from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from faults.drawing import Beginning
-from faults.moves import PIPELINE, Task
+from faults.actions import PIPELINE, Task
+from faults.drawn_schedules import Beginning
 from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
 from faults.processes.acting import ActingProcess
 from faults.processes.ground import Ground
 from faults.processes.outcomes import QuickProcess, UnexpectedError, Variety
-from faults.processes.promises import Promise
-from faults.processes.scene import Scene
-from faults.processes.spark import Again
-from faults.simulation.kafka import SimulatedKafka
+from faults.processes.process_promises import Promise
+from faults.processes.process_scene import Scene
+from faults.processes.process_spark import Again
+from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.tally import Tally
 from tideline.declaration import Limits
 
@@ -23,7 +23,7 @@ _AGAIN = (Again.DIES, Again.LOSES, None, None, None, None)
 
 
 class LiveStage:
-    """See `faults.playing.Stage`.
+    """See `faults.schedule_runner.Stage`.
 
     Args:
         ground: Where.
@@ -52,7 +52,7 @@ class LiveStage:
         self._healed = False
 
     def start(self, task: Task) -> ActingProcess | QuickProcess:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         name = type(task).__name__
         if self._healed and all(process.ended is not None for process in self.processes):
             quick = QuickProcess(name, partial(self.scene.through, task))
@@ -72,11 +72,11 @@ class LiveStage:
         return process
 
     def pipelines(self) -> Sequence[str]:
-        """See `faults.playing.Stage`: here only one."""
+        """See `faults.schedule_runner.Stage`: here only one."""
         return (PIPELINE,)
 
     def happen(self, operation: Operation) -> None:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         match operation:
             case PassTime():
                 living = [process.pid for process in self.processes if process.ended is None and not process.frozen]
@@ -112,25 +112,25 @@ class LiveStage:
             kafka.swap_back()
 
     def batches(self) -> Sequence[int]:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return [row[0] for row in self._ask("SELECT batch_id FROM tideline.batch WHERE pipeline = %s ORDER BY 1")]
 
     def failed_batches(self) -> Sequence[int]:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         failed = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'failed' ORDER BY 1"
         return [row[0] for row in self._ask(failed)]
 
     def asked_for(self) -> Sequence[tuple[str, int]]:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         asked = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state IN ('planned', 'writing', 'failed') AND kind <> 'live' ORDER BY 1"
         return [(PIPELINE, batch_id) for (batch_id,) in self._ask(asked)]
 
     def has_stopped(self) -> bool:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         return bool(self._ask("SELECT 1 FROM tideline.stream WHERE pipeline = %s AND state = 'stopped'"))
 
     def partitions(self) -> int:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return self.scene.kafka.partitions
 
     def _ask(self, sql: str) -> list[tuple]:

@@ -13,15 +13,15 @@ from itertools import groupby, islice
 
 import pytest
 
-from faults.processes import table
+from faults.processes import steps_table
 from faults.processes.matrix import outcomes, recorded
 from faults.processes.points import points
-from faults.processes.striking import Fault
+from faults.processes.process_faults import Fault
 from faults.processes.verbs import VERBS
 from faults.share import COMMIT, SOAK
 from tideline.settings import PROJECT
 
-CASES = list(table.cases(table.shown()))
+CASES = list(steps_table.cases(steps_table.shown()))
 AT_ONCE = 8
 """Cases of one verb in a row, on one pipeline."""
 HERE = "tests/faults/processes/test_failpoints.py"
@@ -71,9 +71,9 @@ def struck(workers, request, share, first_seed, tally):
 
 def test_every_step_of_every_verb_stands_in_the_table(workers):
     found = {verb: workers.submit(recorded, verb) for verb in VERBS}
-    now = table.rendered(points({verb: future.result() for verb, future in found.items()}))
-    assert table.shown() == now.strip("\n"), (
-        f"the verbs have other steps than docs/reliability.md shows: {table.COMMAND}"
+    now = steps_table.rendered(points({verb: future.result() for verb, future in found.items()}))
+    assert steps_table.shown() == now.strip("\n"), (
+        f"the verbs have other steps than docs/reliability.md shows: {steps_table.COMMAND}"
     )
 
 

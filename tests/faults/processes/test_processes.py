@@ -9,7 +9,7 @@ import time
 import pytest
 
 from faults.operations import Strike
-from faults.processes.schedules import counts, play
+from faults.processes.process_schedules import counts, play
 from faults.simulation.tally import Tally
 from tideline.domain.states import BatchKind
 

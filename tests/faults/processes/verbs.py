@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from faults.moves import Abandon, AcceptLoss, AdoptTopic, Advance, Plan, Retry, Skip, Task, Upkeep, Write
+from faults.actions import Abandon, AcceptLoss, AdoptTopic, Advance, Plan, Retry, Skip, Task, Upkeep, Write
 from faults.operations import CreateAgain, Retain
 from faults.processes.child import Migrate, Timing
-from faults.processes.scene import Scene
+from faults.processes.process_scene import Scene
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
 from windows import window

@@ -8,7 +8,7 @@ import argparse
 import sys
 import time
 
-from faults.drawing import schedule
+from faults.drawn_schedules import schedule
 from faults.simulation.seeds import play_side_by_side
 from faults.simulation.shrinking import told
 from faults.simulation.tally import Tally

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from faults.memory import MemoryDatabase, MemoryLedger
 from faults.memory.refusals import refusal
 from faults.operations import Strike
-from faults.playing import Ended
+from faults.schedule_runner import Ended
 from faults.simulation.tally import Tally
 from tideline.errors import RetryableError, TidelineError
 from tideline.ledger import attempts
@@ -53,7 +53,7 @@ class Scheduler:
 
 
 class SimulatedProcess:
-    """One process, as `faults.playing.Process` has it."""
+    """One process, as `faults.schedule_runner.Process` has it."""
 
     def __init__(self, scheduler: Scheduler, task: Callable[[], list[int] | None], name: str) -> None:
         self.name = name

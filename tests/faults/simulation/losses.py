@@ -7,7 +7,7 @@ from uuid import UUID
 
 from faults.memory import MemoryDatabase
 from faults.operations import CutLog, KeepLedger, Overwrite, RestoreLedger
-from faults.simulation.kafka import SimulatedKafka
+from faults.simulation.simulated_kafka import SimulatedKafka
 
 Loss = CutLog | Overwrite | KeepLedger | RestoreLedger
 

@@ -2,7 +2,7 @@
 could be made.
 """
 
-from faults.drawing import Beginning, Schedule
+from faults.drawn_schedules import Beginning, Schedule
 from faults.operations import (
     ABatch,
     Arrive,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from faults.drawing import Schedule, schedule
+from faults.drawn_schedules import Schedule, schedule
 from faults.simulation.shrinking import shrink, told
 from faults.simulation.simulating import Problem, simulate
 from faults.simulation.tally import Tally

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
-from faults.drawing import Schedule
+from faults.drawn_schedules import Schedule
 from faults.operations import Fault, Go, Operation
 
 Operations = tuple[Operation, ...]

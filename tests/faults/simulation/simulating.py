@@ -8,12 +8,12 @@ from functools import partial
 from faults import records
 from faults.checker import violations
 from faults.checker.facts import Expected, Record, Stream
-from faults.drawing import Schedule
-from faults.healing import JammedError, decide, end_faults, load_alone
+from faults.drawn_schedules import Schedule
 from faults.memory import found
-from faults.playing import Play
-from faults.simulation.going_on import held_up, unnoticed
-from faults.simulation.kafka import SimulatedKafka
+from faults.recovery import JammedError, decide, end_faults, load_alone
+from faults.schedule_runner import Play
+from faults.simulation.liveness import held_up, unnoticed
+from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.tally import Tally
 from faults.simulation.world import TABLE, World
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from faults.moves import Task
+from faults.actions import Task
 from faults.operations import Heal, Operation, Strike
 from faults.simulation.seeds import play, play_side_by_side
 from faults.simulation.tally import Tally

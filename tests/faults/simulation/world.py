@@ -10,10 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from faults import records
+from faults.actions import Advance, Plan, Task, actor, perform, pipeline_of
 from faults.checker.index import PUBLISHED
-from faults.drawing import Beginning
+from faults.drawn_schedules import Beginning
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink, batches
-from faults.moves import Advance, Plan, Task, actor, perform, pipeline_of
 from faults.operations import (
     AllowGaps,
     Correct,
@@ -27,19 +27,19 @@ from faults.operations import (
     RestoreLedger,
     SwapCluster,
 )
-from faults.simulation import promises
+from faults.simulation import simulated_promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
-from faults.simulation.airflow import SimulatedAirflow
-from faults.simulation.kafka import SimulatedKafka
-from faults.simulation.living import hurried, robbed
+from faults.simulation.commit_checks import Watcher
 from faults.simulation.losses import Losses
-from faults.simulation.pipelines import pipelines
-from faults.simulation.spark import SimulatedSpark
-from faults.simulation.stopping import held_back, presumed, unfounded
-from faults.simulation.surroundings import NeverPasses, SimulatedSurroundings
+from faults.simulation.simulated_airflow import SimulatedAirflow
+from faults.simulation.simulated_environment import NeverPasses, SimulatedSurroundings
+from faults.simulation.simulated_kafka import SimulatedKafka
+from faults.simulation.simulated_pipelines import pipelines
+from faults.simulation.simulated_spark import SimulatedSpark
+from faults.simulation.stop_checks import held_back, presumed, unfounded
+from faults.simulation.takeover_checks import hurried, robbed
 from faults.simulation.tally import Tally
-from faults.simulation.watching import Watcher
-from spark_jobs import each_batch, publishing, write_batches
+from spark_jobs import batch_loop, publishing, write_batches
 from tideline import flow
 from tideline.declaration import Limits
 from tideline.flow import writing
@@ -76,7 +76,7 @@ class World:
         """Whose transaction gives a run its batches."""
 
     def start(self, task: Task) -> SimulatedProcess:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         process = SimulatedProcess(self.scheduler, partial(self._perform, task), type(task).__name__)
         self.processes.append(process)
         return process
@@ -87,47 +87,47 @@ class World:
             broker = MemoryBroker(self.kafka.cluster, pipeline.source)
             before, restores = list[int](), self.losses.restores
             if isinstance(task, Plan | Advance) and self.database.holder is None:  # else what is seen may be taken back
-                before = promises.given_to(self.database, pipeline.name, task.run)
+                before = simulated_promises.given_to(self.database, pipeline.name, task.run)
             running = self.scheduler.running
             check = partial(self._check_written, restores)
             at = SimulatedSurroundings(ledger, broker, pipeline, check, self.airflow, running)
             result = perform(task, at)
             if self.database.holder is None and self.losses.restores == restores:
-                self.broken += promises.kept(self.database, pipeline.name, task, before, result)
+                self.broken += simulated_promises.kept(self.database, pipeline.name, task, before, result)
             return result
 
     def _check_written(self, restores: int, batch_ids: Sequence[int], writer: Any) -> None:
         if self.database.holder is None and self.losses.restores == restores:
-            given = promises.given_to(self.database, writer.dag_id, writer)
-            self.broken += promises.unwritten(self.database, batch_ids, given)
+            given = simulated_promises.given_to(self.database, writer.dag_id, writer)
+            self.broken += simulated_promises.unwritten(self.database, batch_ids, given)
 
     def batches(self) -> list[int]:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return list(self.database.batches)
 
     def failed_batches(self) -> list[int]:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         return [batch.batch_id for batch in self.database.batches.values() if batch.state == "failed"]
 
     def asked_for(self) -> list[tuple[str, int]]:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         rows = self.database.batches.values()
         return [(row.pipeline, row.batch_id) for row in rows if row.kind != "live" and row.state in batches.OPEN]
 
     def has_stopped(self) -> bool:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         return any(stream.state == "stopped" for stream in self.database.streams.values())
 
     def pipelines(self) -> Sequence[str]:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return tuple(self.declared)
 
     def partitions(self) -> int:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return self.kafka.partitions
 
     def happen(self, operation: Operation) -> None:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         match operation:
             case PassTime():
                 self._pass_time(operation.seconds)
@@ -257,7 +257,7 @@ class World:
             (write_batches, "prepared"): self.spark.prepared,
             (write_batches, "_write"): self.spark.write,
             (write_batches, "print"): self._printed,
-            (each_batch, "print"): self._printed,
+            (batch_loop, "print"): self._printed,
             (publishing, "print"): self._printed,
             (writing, "time"): SimpleNamespace(sleep=lambda _: self.scheduler.running.sleep()),
         }

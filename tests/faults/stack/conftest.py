@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 import starting
-from faults.stack.scene import declare
+from faults.stack.stack_scene import declare
 from system import System
 
 # What Airflow finds out after half a minute or five by itself: that a scheduler or a triggerer is dead, and that its tasks are nobody's.

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from faults.stack.scene import DISTURBED, Scene
+from faults.stack.stack_scene import DISTURBED, Scene
 
 SILENT_S = 60.0
 """For so long nothing may change while all parts of the stack are well."""

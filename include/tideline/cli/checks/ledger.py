@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from tideline.cli.checks import Check, bad, listed, ok, warn
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
-from tideline.ledger import invariants, views
+from tideline.ledger import invariants, queries
 from tideline.ledger.connection import Ledger
-from tideline.ledger.views import Row
-from tideline.pipelines import Pipeline
+from tideline.ledger.queries import Row
 
 _ABOUT = "ledger"
 _OLDEST_POSTGRES = 150_000
@@ -138,7 +138,7 @@ def laws(session: Ledger, name: str) -> Iterable[Check]:
 
 
 def _tiling(session: Ledger, name: str) -> Check:
-    rows = views.coverage(session, name)
+    rows = queries.coverage(session, name)
     broken = [
         f"{row['topic']}/{row['partition']} {OffsetRange(start, end)}" for row in rows for start, end in row["missing"]
     ]

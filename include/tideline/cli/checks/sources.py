@@ -8,11 +8,11 @@ from croniter import croniter  # type: ignore[import-untyped]  # it has no types
 
 from tideline.cli import headroom
 from tideline.cli.checks import Check, bad, failed, listed, ok, warn
-from tideline.cli.reaching import Answer
+from tideline.cli.session import Answer
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import TopicFacts
 from tideline.flow.advancing import resolving
-from tideline.ledger.views import Row
-from tideline.pipelines import Pipeline
+from tideline.ledger.queries import Row
 
 _LOOKED_AHEAD = 10
 _COMFORTABLE = 3

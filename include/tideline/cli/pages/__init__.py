@@ -1,0 +1,1 @@
+"""What each command shows: a page of tables for people, and a document for programs."""

@@ -1,0 +1,56 @@
+"""What a task that ends well has promised: whoever reads its log goes home. Looked at before its last step, when nobody else has gone on."""
+
+from faults.actions import Abandon, Advance, Skip, Task, Write
+from faults.processes.process_scene import Scene
+
+_WRITTEN = ["published", "advanced", "superseded", "abandoned"]
+_THROUGH = ["advanced", "superseded", "abandoned"]
+
+
+class Promise:
+    """Of one task; made when it begins."""
+
+    def __init__(self, scene: Scene, task: Task) -> None:
+        self._scene = scene
+        self._task = task
+        self._given = self._batches_of_run() if isinstance(task, Write | Advance) else []
+
+    def _batches_of_run(self) -> list[int]:
+        found = "SELECT batch_id FROM tideline.run_batch WHERE pipeline = %s AND run_id = %s"
+        return [row[0] for row in self._scene.query(found, self._scene.pipeline.name, self._task.run.run_id)]
+
+    def broken(self) -> list[str]:
+        """What is not as it was promised."""
+        match self._task:
+            case Write():
+                return self._not_in(self._given, _WRITTEN)
+            case Advance():
+                return self._not_in(self._given, _THROUGH)
+            case Abandon():
+                return self._not_in([self._task.batch_id], ["abandoned"])
+            case Skip():
+                return self._uncovered()
+            case _:
+                return []
+
+    def _not_in(self, batch_ids: list[int], states: list[str]) -> list[str]:
+        found = self._scene.query(
+            "SELECT batch_id, state::text FROM tideline.batch WHERE batch_id = ANY (%s) AND state::text <> ALL (%s)",
+            batch_ids,
+            states,
+        )
+        verb = type(self._task).__name__.lower()
+        return [f"the verb {verb} has ended well, and batch {batch_id} is {state}" for batch_id, state in found]
+
+    def _uncovered(self) -> list[str]:
+        piece = self._task.piece
+        [(covered,)] = self._scene.query(
+            "SELECT bool_or(int8range(%s, %s) <@ owned) FROM ("
+            "    SELECT range_agg(c.offsets::int8range) AS owned FROM tideline.coverage c JOIN tideline.stream USING (stream_id)"
+            "    WHERE pipeline = %s AND partition = %s GROUP BY stream_id) AS covered",
+            piece.offsets.start,
+            piece.offsets.end,
+            self._scene.pipeline.name,
+            piece.partition,
+        )
+        return [] if covered else [f"a skip of {piece} has ended well, and nothing accounts for all of it"]
