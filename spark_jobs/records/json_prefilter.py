@@ -1,7 +1,7 @@
 """Find the records of a batch that may be wrong, so that only those are validated one by one.
 
-Without it one bad record would send all others of its batch to the slow validator. It gives no reasons: `json_validation` does. A wrong record that it
-does not find makes the conversion fail, and then all records are validated.
+Without it one bad record would send all others of its batch to the slow validator. It gives no reasons: `json_validation`
+does. A wrong record that it does not find makes the conversion fail, and then all records are validated.
 """
 
 from collections.abc import Callable, Mapping
