@@ -1,4 +1,4 @@
-"""What is known of a batch before anything of it is read: its transform, the columns that come out of it, and the table that they fit."""
+"""Prepare a claimed batch before anything is read: load its transform, find the output columns, and check that they fit the target table."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from tideline.ledger.connection import Ledger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """A batch that is claimed, with all that is known before anything of it is read."""
+    """A claimed batch, with everything that is needed to load it."""
 
     broker: Broker
     pipeline: Pipeline
@@ -27,13 +27,14 @@ class Loading:
     raw: DataFrame
     decoding: Decoding
     decoded: DataFrame | None
-    """What goes into the frame transform, where there is one, and `frame` is what comes out of it."""
+    """The input of the `frame` transform. None if the pipeline has none, and then `frame` is None as well."""
     frame: DataFrame | None
+    """The output of the `frame` transform."""
     target: postgres.Target
 
 
 def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt, raw: DataFrame) -> Loading:
-    """Compare what the transform makes of `raw` with the declared table, which is created where it is not there.
+    """Check that the output of the transform fits the target table, and create the table if it does not exist.
 
     Raises:
         FatalError: The declaration, the transform or the table is wrong.
@@ -63,7 +64,7 @@ def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attemp
 
 
 def _frame(raw: DataFrame, decoding: Decoding, transform: Transform) -> tuple[DataFrame, DataFrame] | tuple[None, None]:
-    """What goes into the frame transform and what comes out of it; nothing where there is none."""
+    """Return the input and the output of the `frame` transform; two times None if the pipeline has none."""
     if transform.frame is None:
         return None, None
     decoded = raw.mapInArrow(decoding, from_arrow_schema(decoding.rows))

@@ -1,6 +1,7 @@
-"""Records that the target has refused when they were published become rejects: read once more, because staging does not hold their bytes.
+"""Turn the records that the target refused at publish into rejects.
 
-Only the records that are named, and nothing is staged again: what the other records have staged is what is published.
+The records are read a second time, because staging does not hold their bytes. Only these records are rejected, and
+nothing is staged again: the rows that the other records have staged are published.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from tideline.ledger.attempts import Range
 
 
 def narrowed(ranges: Sequence[Range], refused: Sequence[Refused]) -> tuple[Range, ...]:
-    """The parts of the ranges in which the refused records are."""
+    """Return the parts of the ranges that contain the refused records."""
     offsets: dict[int, list[int]] = {}
     for record in refused:
         offsets.setdefault(record.stream_id, []).append(record.offset)
@@ -33,14 +34,14 @@ def narrowed(ranges: Sequence[Range], refused: Sequence[Refused]) -> tuple[Range
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """The refused records of one stream, in Arrow's arrays: there may be many of them, and they travel with each task."""
+    """The refused records of one stream, as Arrow arrays: there may be many, and they are sent with each task."""
 
     offsets: pa.Int64Array
     reasons: pa.StringArray
 
 
 def by_stream(refused: Sequence[Refused]) -> dict[int, Reasons]:
-    """What `Refusing` looks records up in."""
+    """Group the refused records by stream id, as `Refusing` needs them."""
     in_order = sorted(refused, key=attrgetter("stream_id"))
     found = {stream_id: list(records) for stream_id, records in groupby(in_order, key=attrgetter("stream_id"))}
     return {
@@ -54,14 +55,14 @@ def by_stream(refused: Sequence[Refused]) -> dict[int, Reasons]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusing:
-    """Raw records -> rejects of those that the target has refused. Runs in the executors' Python."""
+    """Read raw records, and store those that the target has refused as rejects. Runs in the executors' Python."""
 
     place: Place
     refused: dict[int, Reasons]
     """By stream id."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`. Yields one row of the schema `WINNER`: how many records it has rejected."""
+        """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`, with the number of rejected records."""
         n_records = 0
         with self.place.recorder() as recorder:
             for batch in batches:

@@ -1,4 +1,4 @@
-"""What Spark raises, as an error for people. The stack traces stay in the log of the task, where Spark has written them."""
+"""Turn exceptions of Spark into short Tideline errors. The stack traces stay in the log of the task, where Spark has written them."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, TidelineError
 from tideline.ledger.attempts import Attempt
 
-# The last lines of an executor's traceback, when what it raised was one of our errors.
+# Matches the last lines of an executor's traceback, if the executor raised an error of Tideline.
 _OURS = re.compile(
     r"^(?:tideline|spark_jobs)\.[\w.]+\.(\w+): (.+?)\n  Next: (.+?)(?:\n  More: docs/runbook\.md#([\w-]+))?$",
     re.MULTILINE | re.DOTALL,
@@ -20,25 +20,26 @@ _CLASSES: dict[str, type[TidelineError]] = {
     "StepError": FatalError,
     "NeedsOperatorError": NeedsOperatorError,
 }
-# Records that are gone, or that Spark cannot hold, although the broker says that it has them all.
+# Raised for records that are missing or that Spark cannot represent, although the broker reports that it has them all.
 _UNREADABLE = "KafkaIllegalStateException"
-# Also an AnalysisException, and no fault of a `frame`: the driver's class path is without the jars.
+# This is also an AnalysisException, but a `frame` is not at fault: the driver's class path lacks the jars.
 _NO_READER = "Failed to find data source: kafka"
 _MAX_LENGTH = 600  # characters
 
 
 @contextmanager
 def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[None]:
-    """Turn what Spark raises inside into one short error of Tideline's.
+    """Turn exceptions of Spark that are raised inside the context into one short Tideline error.
 
     Args:
-        attempt: Who reads.
-        check_source: Raises if the broker no longer holds what was to be read: Spark does not say which offsets are gone.
+        attempt: The attempt that reads.
+        check_source: Raises if the broker no longer holds the offsets of the batch. Spark does not report which offsets
+            are missing.
 
     Raises:
-        NeedsOperatorError: The broker no longer holds what was to be read, or Spark cannot read it.
-        FatalError: Spark has no reader for Kafka, or refuses the names of columns: no other try can change that.
-        RetryableError: Anything else that Spark reports; our own errors keep the class that an executor gave them.
+        NeedsOperatorError: The broker no longer holds the offsets of the batch, or Spark cannot read them.
+        FatalError: Spark has no reader for Kafka, or refuses the names of columns. A retry cannot change that.
+        RetryableError: Any other error of Spark. An error of Tideline that an executor raised keeps its class.
     """
     try:
         yield
@@ -59,7 +60,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
             ) from error
         if isinstance(error, AnalysisException):
             raise FatalError(
-                f"{attempt}: Spark cannot make sense of the columns: {gist}",
+                f"{attempt}: Spark cannot resolve the columns: {gist}",
                 next_step="name the columns so that Spark can tell them apart in a `frame`: without dots and backticks, and not by upper case alone",
                 entry="transform",
             ) from error
@@ -71,25 +72,25 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
                 entry="unreadable-records",
             ) from error
         raise RetryableError(
-            f"{attempt}: Spark could not do it: {gist}",
+            f"{attempt}: Spark failed: {gist}",
             next_step="run the task again; if that fails as well, look for the first stack trace in the task's log",
             entry="spark-failed",
         ) from error
 
 
 def _gist(error: Exception, text: str) -> str:
-    """What a person has to know of an error of Spark's, in one line."""
+    """Summarize an error of Spark in one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if isinstance(error, PythonException):
         return _raised(text)[:_MAX_LENGTH]
     head = [line for line in lines if not line.startswith("An error occurred while calling")]
     end = next((number for number, line in enumerate(head) if line.startswith(("at ", "==", "JVM stacktrace"))), None)
-    said = re.sub(r"^: (?:[\w$]+\.)+", "", " ".join(head[:end]))  # the exception's package tells nobody anything
-    return said[:_MAX_LENGTH]
+    summary = re.sub(r"^: (?:[\w$]+\.)+", "", " ".join(head[:end]))  # the exception's package is no help to the reader
+    return summary[:_MAX_LENGTH]
 
 
 def _raised(traceback: str) -> str:
-    """The first line of the error under a traceback: what stands below it is the error's own further lines."""
+    """Return the first line of the error message at the end of a traceback; the message may have more lines."""
     lines = [line for line in traceback.splitlines() if line.strip()]
     frame = max((number for number, line in enumerate(lines) if line.startswith('  File "')), default=len(lines))
     return next((line for line in lines[frame:] if not line[0].isspace()), lines[-1].strip())

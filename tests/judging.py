@@ -1,4 +1,4 @@
-"""Decodes records, and says why one was rejected."""
+"""Decode records, and return the reason of a reject."""
 
 from collections.abc import Sequence
 

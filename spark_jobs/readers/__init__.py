@@ -1,1 +1,1 @@
-"""Where the records of a batch come from: Kafka, or the rejects that were kept. A reader chooses no offsets."""
+"""Read the records of a batch, from Kafka or from kept rejects. A reader does not choose offsets."""

@@ -1,4 +1,4 @@
-"""Read exactly the offset ranges of a batch from Kafka. Chooses nothing: the ledger has chosen."""
+"""Read exactly the offset ranges of a batch from Kafka. The ranges are chosen by the plan and stored in the ledger."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,45 +12,51 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from spark_jobs.readers import short_ranges
 from tideline.ledger.attempts import Range
 
-# Spark's defaults fetch 500 records at a time into a 64 KiB socket buffer, and ask the broker for its offsets after each fetch.
-# These more than double the rate (measured in docs/performance.md).
+# Spark's defaults fetch 500 records at a time into a 64 KiB socket buffer, and ask the broker for its offsets after
+# each fetch. These settings more than double the rate (measured in docs/performance.md).
 _FETCHING = {
     "kafka.max.poll.records": "50000",
     "kafka.max.partition.fetch.bytes": str(16 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     "kafka.receive.buffer.bytes": str(4 << 20),
-    # A consumer fetches ahead. At the end of the log the broker keeps that request for so long, by default for half a second, and what Spark asks
-    # about offsets waits behind it on the same connection. With 10 ms a load of 500 short ranges took twice as long as with none.
+    # A consumer fetches ahead. At the end of the log the broker holds that request for this time, by default for half a
+    # second. Spark's requests for offsets wait behind it on the same connection. With 10 ms a load of 500 short ranges
+    # took twice as long as with 0 ms.
     "kafka.fetch.max.wait.ms": "0",
-    # A consumer for each range, which lives for a second: what it would tell the broker and the JVM of itself takes a fifth of its CPU.
+    # Each range has a consumer, which lives for a second. Its metrics for the broker and for JMX would take a fifth of
+    # its CPU time.
     "kafka.enable.metrics.push": "false",
     "kafka.auto.include.jmx.reporter": "false",
 }
 
-# A task costs a Python worker and two connections: as much as reading some thousand records.
+# The records of a worthwhile task. A task costs a Python worker and two connections, as much as reading some thousand
+# records.
 _WORTH_A_TASK = 5_000
-# Ranges that share tasks are at most this many times as long as each other, but for the shortest, so that tasks of as many ranges are about as long.
+# Of ranges that share tasks, the longest is at most this many times as long as the shortest, so that tasks with equally
+# many ranges take about as long. The group of the shortest ranges has no such limit.
 _ALIKE = 8
-# So many ranges or more are read by one consumer where they are short, so that a consumer for each costs more than their records do. Tasks share that
-# cost and one consumer does not, so what is short depends on the cores: 500 records with one, 250 with two.
+# If at least this many ranges are short, one consumer reads them: a consumer for each would cost more than reading
+# their records. Tasks share that cost among the cores and a single consumer does not. So the limit for a short range
+# depends on the cores: 500 records with one core, 250 with two.
 _MANY_RANGES = 50
 _FEW_RECORDS = 500
 _MOST_RECORDS = 100_000
 
 
 class Share(NamedTuple):
-    """Ranges that are read alike."""
+    """Ranges that are read in the same way."""
 
     ranges: Sequence[Range]
     tasks: int | None
-    """How many tasks read them, each whole ranges; None where each range has tasks of its own."""
+    """The number of tasks that read them, each of them whole ranges; None if each range has its own tasks."""
 
 
 def shares(ranges: Iterable[Range], *, cores: int, split_records: int) -> Iterator[Share]:
-    """Cut a batch for the tasks that read it: twice as many as there are cores, so that none is left alone with a long one at the end.
+    """Divide the ranges of a batch among tasks, about two per core, so that no core works alone on a long task at the end.
 
-    A range as long as a task's share is read by one task, or by several where it is longer than `split_records`; shorter ones share tasks. So what is
-    counted for a range does not depend on which others its task has read.
+    A range that is longer than a task's share has its own task, or several if it is longer than `split_records`.
+    Shorter ranges share tasks, and each is read by one task. So the counts of a range do not depend on the other ranges
+    of its task.
     """
     longest_first = sorted(ranges, key=_by_length, reverse=True)
     total = sum(map(_length, longest_first))
@@ -75,16 +81,16 @@ def _by_length(piece: Range) -> tuple[int, str, int]:
 
 
 def reader_options(security: Mapping[str, str], ranges: Iterable[Range], *, split_records: int) -> dict[str, str]:
-    """The options of Spark's Kafka reader for explicit ranges.
+    """Return the options of Spark's Kafka reader for explicit ranges.
 
-    `assign` and not `subscribe`: with the latter a partition added since the plan fails the read. Both ends are numbers, so nothing is
-    decided at read time, and `failOnDataLoss` turns offsets that are gone into an error.
+    It uses `assign`, because with `subscribe` a partition that was added after the plan fails the read. Both ends are
+    offsets, so nothing is decided at read time. `failOnDataLoss` turns missing offsets into an error.
 
     Args:
         security: Bootstrap servers, login and isolation level, as `tideline.kafka.settings.spark_settings` gives them.
         ranges: At most one per topic and partition.
-        split_records: Most offsets that one task reads. By default a partition is one task, and a long one keeps one core busy while the
-            others wait.
+        split_records: The most offsets that one task reads. Without this limit Spark makes one task of a partition, and
+            a long one keeps one core busy while the others wait.
     """
     assigned: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
@@ -102,19 +108,20 @@ def reader_options(security: Mapping[str, str], ranges: Iterable[Range], *, spli
         "maxRecordsPerPartition": str(split_records),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
-        # A range whose end is not there (yet) makes the reader wait this long before it fails; the default is two minutes.
+        # If the end of a range does not exist (yet), the reader waits this long before it fails. The default is two
+        # minutes.
         "kafkaConsumer.pollTimeoutMs": "30000",
     }
 
 
 def read(spark: SparkSession, security: Mapping[str, str], ranges: Sequence[Range], *, split_records: int) -> DataFrame:
-    """The records of a batch. Every action reads Kafka again, so give it one action only; many short ranges are read at once, before any action.
+    """Return the records of a batch, lazily. Every action reads Kafka again, so run only one. Many short ranges are read immediately.
 
     Args:
         spark: The session.
-        security: As of `reader_options`.
-        ranges: As of `reader_options`.
-        split_records: As of `reader_options`.
+        security: See `reader_options`.
+        ranges: See `reader_options`.
+        split_records: See `reader_options`.
     """
     cores = spark.sparkContext.defaultParallelism
     groups = many_short(ranges, cores=cores, split_records=split_records)
@@ -129,7 +136,7 @@ def read(spark: SparkSession, security: Mapping[str, str], ranges: Sequence[Rang
 
 
 def many_short(ranges: Iterable[Range], *, cores: int, split_records: int) -> list[list[Range]]:
-    """The ranges that one consumer is to read, for each task; none where there are not many that are short."""
+    """Return the short ranges that one consumer reads, grouped by task; none if there are fewer than `_MANY_RANGES`."""
     longest = min(_FEW_RECORDS // cores, split_records)
     short = sorted((piece for piece in ranges if _length(piece) <= longest), key=_by_length)
     totals = [total for total in accumulate(map(_length, short)) if total <= _MOST_RECORDS]
@@ -140,15 +147,16 @@ def many_short(ranges: Iterable[Range], *, cores: int, split_records: int) -> li
 
 
 def load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """What one reader of Spark's gives."""
+    """Return the records of one Spark Kafka reader with these options."""
     return columns(spark.read.format("kafka").options(**options).load())
 
 
 def columns(records: DataFrame) -> DataFrame:
-    """The columns that tasks take, of those of Spark's reader.
+    """Select the columns that tasks need from those of Spark's reader.
 
-    Headers become JSON text, null where there are none: after each row Spark measures its Arrow batch, and for a column of lists that takes as
-    long as the batch has rows. With a list of headers a load took ten times as long.
+    Headers become JSON text, or null if there are none. Spark measures its Arrow batch after each row, and for a column
+    of lists that takes time in proportion to the rows of the batch. With headers as a list, a load took ten times as
+    long.
     """
     return records.select(
         "topic", "partition", "offset", "timestamp", "key", "value", functions.to_json("headers").alias("headers")

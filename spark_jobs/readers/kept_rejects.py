@@ -1,6 +1,7 @@
-"""The records of a re-drive, from the bytes that were kept when they were rejected. Kafka need not hold them any more.
+"""Read the records of a re-drive from the bytes that were kept when they were rejected. Kafka need not hold them any more.
 
-Each task puts down which rejects it has read, and publishing settles these and no others. Owns no decision: the ledger has chosen.
+Each task stores which rejects it has read, and publishing settles exactly these. This module chooses nothing: the
+rejects of the re-drive are stored in the ledger.
 """
 
 from collections.abc import Iterator
@@ -20,12 +21,12 @@ from tideline.ledger.connection import Ledger, statement
 
 SLICE_RECORDS = 10_000
 SLICE_BYTES = 8 << 20
-"""What one task reads at once."""
+"""The most bytes that one task reads, except that it reads at least one record. `SLICE_RECORDS` is the most records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Rejects of one stream, from one offset to another; no two slices overlap, so that each record is counted once."""
+    """The rejects of one stream from `start` to before `end`. Slices do not overlap, so each record is counted once."""
 
     stream_id: int
     topic: str
@@ -35,9 +36,10 @@ class Slice:
 
 
 def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt) -> DataFrame:
-    """The rejects that a re-drive takes, lazily, with the columns that `reading.read` gives.
+    """Return the rejects that a re-drive takes, lazily, with the columns that `readers.kafka.read` returns.
 
-    One slice is one task: tasks count what they read by stream, and a task with two of them would count the second one as the first.
+    One slice is one task. Tasks store one count for each stream, so a task with two slices of a stream would count both
+    as one.
     """
     with ledger.transaction():
         rows = ledger.rows_of(
@@ -61,14 +63,14 @@ def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """Numbers of slices -> their records. Runs in the executors' Python."""
+    """Turns numbers of slices into their records. Runs in the executors' Python."""
 
     ledger_url: str = field(repr=False)  # holds a password
     attempt: Attempt
     slices: tuple[Slice, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`."""
+        """Process one task of `mapInArrow`. Yield the records of each slice."""
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 yield self._records(self.slices[number])
@@ -87,7 +89,8 @@ class Stored:
             "value": [row["value"] for row in rows],
             "headers": [None if row["headers"] is None else bytes(row["headers"]).decode() for row in rows],
         }
-        # Timestamps pass as numbers: Kafka allows moments that Python cannot hold as a date, and numbers of 64 bits pass through this cast.
+        # Timestamps are built from numbers: Kafka allows timestamps that Python cannot represent as a date, and any
+        # 64-bit number can be cast.
         arrays = [
             pa.array(columns[of.name], pa.int64() if of.name == "timestamp" else of.type).cast(of.type) for of in KAFKA
         ]
@@ -95,10 +98,11 @@ class Stored:
 
 
 def read_slice(ledger: Ledger, attempt: Attempt, stream_id: int, start: int, end: int) -> list[DictRow]:
-    """Rejects that a re-drive takes within `[start, end)` of a stream and that are still there; puts down which ones they are.
+    """Return the rejects of a re-drive within `[start, end)` of a stream that still exist, and store which ones were read.
 
     Raises:
-        RetryableError: A task has read the slice before for this attempt, and has found other rejects: it may be its rows that are staged.
+        RetryableError: Another task of this attempt has read the slice before and found other rejects, and that task's
+            rows may be the staged ones.
     """
     bound = {
         "batch_id": attempt.batch_id,

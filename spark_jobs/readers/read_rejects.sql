@@ -1,5 +1,6 @@
--- One slice of a re-drive's rejects, as they came from Kafka; those that are gone since are not there. Which ones were found is put down in the same
--- statement, so that nothing is read that publishing does not know of. A second reading must find the same.
+-- Read one slice of a re-drive's rejects, with their original bytes. Rejects that were deleted meanwhile are left out.
+-- The same statement stores which rejects were found, so that publishing knows all rejects that were read. A second
+-- read of the slice must find the same rejects.
 WITH found AS MATERIALIZED (
     SELECT kafka_offset, reject.attempt_id AS rejected_by, kafka_timestamp_ms, key, value, headers
     FROM tideline.redrive JOIN tideline.reject USING (stream_id, kafka_offset)

@@ -1,11 +1,12 @@
 """Read many short offset ranges with one consumer, in the driver.
 
-Spark's Kafka reader makes a consumer for each partition. Each of them opens two connections and asks for the metadata of the whole topic, so that the
-cost grows with the square of the number of partitions: 10,000 records over 2,000 partitions took fifteen seconds.
+Spark's Kafka reader creates a consumer for each partition. Each consumer opens two connections and requests the
+metadata of the whole topic. So the cost grows with the square of the number of partitions: 10,000 records over 2,000
+partitions took fifteen seconds.
 
-Uses, over py4j, the Java consumer and the conversion to rows of Spark's own reader: a record is to the byte what that reader makes of it. Decides
-nothing: a range that is not read to its end (in time, within the driver's memory, or because the broker refuses) is left to Spark's reader, which
-says why.
+This module uses, over py4j, the Java consumer and the row conversion of Spark's own reader, so records are identical to
+the byte. It reports no errors of its own. If a range is not read to its end (not in time, not within the driver's
+memory, or because the broker refuses), it is left to Spark's reader, which reports the cause.
 """
 
 # ruff: noqa: SLF001 - PySpark has no public way to its JVM
@@ -23,9 +24,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 from tideline.ledger.attempts import Range
 
 MAX_BYTES = 32 << 20
-"""Once so much was fetched of a batch, the rest is left. Two answers of each broker, of at most 8 MiB, may come on top."""
+"""Once this many bytes of a batch were fetched, the remaining ranges are left. Each broker may send two more responses of at most 8 MiB."""
 MAX_SILENCE_S = 10.0
-"""Without a record for so long, the rest is left."""
+"""After this many seconds without progress, the remaining ranges are left."""
 _POLL_MS = 200
 _BYTE_ARRAYS = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _CLIENT = "tideline"
@@ -36,13 +37,13 @@ _SETTINGS = {
     "enable.auto.commit": "false",
     "key.deserializer": _BYTE_ARRAYS,
     "value.deserializer": _BYTE_ARRAYS,
-    # What lies behind the end of a range is fetched for nothing.
+    # Small, because records behind the end of a range are fetched in vain.
     "max.partition.fetch.bytes": str(64 << 10),
     "fetch.max.bytes": str(8 << 20),
     "max.poll.records": "50000",
-    # At the end of the log the broker would keep a fetch for half a second, and the next group waits behind it.
+    # Otherwise the broker holds a fetch at the end of the log for half a second, and the next group waits behind it.
     "fetch.max.wait.ms": "0",
-    # Metrics for the broker and for JMX take a fifth of the CPU of a consumer that lives for a second.
+    # Metrics for the broker and for JMX take a fifth of the CPU time of a consumer that lives for a second.
     "enable.metrics.push": "false",
     "auto.include.jmx.reporter": "false",
 }
@@ -52,10 +53,10 @@ Place = tuple[str, int]
 
 
 class Found(NamedTuple):
-    """What one consumer has read."""
+    """The records that one consumer has read, and the ranges that it has left."""
 
     records: list[DataFrame]
-    """With the columns of Spark's Kafka reader. Each is one task, which has its ranges as a whole."""
+    """Have the columns of Spark's Kafka reader. Each element is one task, and contains whole ranges only."""
     left: list[Range]
     """The ranges that were not read to their ends. None of their records is in `records`."""
 
@@ -69,11 +70,11 @@ def read(
         spark: The session.
         security: Bootstrap servers, login and isolation level, as `tideline.kafka.settings.spark_settings` gives them.
         groups: At most one range per topic and partition, in all groups together.
-        max_bytes: As `MAX_BYTES`.
+        max_bytes: See `MAX_BYTES`.
     """
     records: list[DataFrame] = []
     finished: set[Range] = set()
-    why = "too many bytes, or no answer"
+    cause = "too many bytes, or no answer"
     try:
         with closing(_Reader(spark, security, max_bytes)) as reader:
             for group in groups:
@@ -82,17 +83,17 @@ def read(
                 finished |= of_group
                 if len(of_group) < len(group):
                     break
-    except (Py4JError, TypeError) as error:  # py4j's TypeError: a class that is not on the driver's class path
-        # The class only: the text may quote a setting.
-        why = error.java_exception.getClass().getName() if isinstance(error, Py4JJavaError) else type(error).__name__
+    except (Py4JError, TypeError) as error:  # py4j raises TypeError for a class that is not on the driver's class path
+        # Only the class is printed: the text may quote a setting, such as a password.
+        cause = error.java_exception.getClass().getName() if isinstance(error, Py4JJavaError) else type(error).__name__
     left = [piece for group in groups for piece in group if piece not in finished]
     if left:
-        print(f"{len(left)} short ranges are left to Spark's reader: {why}", flush=True)
+        print(f"{len(left)} short ranges are left to Spark's reader: {cause}", flush=True)
     return Found(records, left)
 
 
 class _Reader:
-    """A consumer in the driver's JVM. A call over py4j takes a tenth of a millisecond, so that none is made per partition or record."""
+    """A consumer in the driver's JVM. A call over py4j takes a tenth of a millisecond, so no call is made per partition or record."""
 
     def __init__(self, spark: SparkSession, security: Mapping[str, str], max_bytes: int) -> None:
         self._spark = spark
@@ -111,31 +112,33 @@ class _Reader:
         self._position = self._method("java.util.function.Function", "position", long, partition)
 
     def close(self) -> None:
-        """Leave the brokers."""
+        """Close the consumer and its connections."""
         self._consumer.close(self._jvm.java.time.Duration.ofSeconds(1))
 
     def read(self, ranges: Iterable[Range]) -> tuple[DataFrame, set[Range]]:
-        """The records of those ranges that were read to their ends, and which ranges these are."""
+        """Read ranges. Return the records of those that were read to their ends, and the set of these ranges."""
         by_place = {(piece.topic, piece.partition): piece for piece in ranges}
         unread = {place: piece.offsets.start for place, piece in by_place.items()}
         self._assign(unread).forEach(self._seek)
         rows = self._jvm.scala.collection.mutable.ArrayBuffer()
-        heard = time.monotonic()
-        while unread and self._bytes.metricValue() < self._max_bytes and time.monotonic() - heard < MAX_SILENCE_S:
+        last_progress = time.monotonic()
+        while (
+            unread and self._bytes.metricValue() < self._max_bytes and time.monotonic() - last_progress < MAX_SILENCE_S
+        ):
             polled = self._consumer.poll(self._jvm.java.time.Duration.ofMillis(_POLL_MS))
             rows.addAll(self._converters.asScala(polled.iterator()).map(self._convert))
             reached = self._positions()
             if reached != unread:
-                heard = time.monotonic()
+                last_progress = time.monotonic()
             still_unread = {place: offset for place, offset in reached.items() if offset < by_place[place].offsets.end}
             if len(still_unread) < len(unread):
-                self._assign(still_unread)  # so that nothing more is fetched of the others
+                self._assign(still_unread)  # stop fetching from the other partitions
             unread = still_unread
         finished = {piece for place, piece in by_place.items() if place not in unread}
         return self._frame(rows).where(_within(finished)), finished
 
     def _assign(self, offsets: Mapping[Place, int]) -> Any:
-        """Read these partitions and no others, each from where it was; returns a `java.util.Map` of partitions and `offsets`."""
+        """Assign exactly these partitions to the consumer; known ones keep their position. Return `offsets` as a `java.util.Map` by partition."""
         by_topic: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, {})[partition] = offset
@@ -144,14 +147,14 @@ class _Reader:
         return partitions
 
     def _positions(self) -> dict[Place, int]:
-        """Where the consumer stands in each partition that it still reads."""
+        """Return the consumer's position in each partition that it still reads."""
         assigned = self._consumer.assignment()
         offsets = json.loads(assigned.stream().map(self._position).toList().toString())
         names = re.findall(r"([\w.-]+)-(\d+)", assigned.toString())
         return {(topic, int(partition)): offset for (topic, partition), offset in zip(names, offsets, strict=True)}
 
     def _method(self, interface: str, name: str, returns: Any, *takes: Any) -> Any:
-        """A method of the consumer as one that Java's collections can call for each of their elements."""
+        """Return a method of the consumer as a Java function that Java's collections can call for each element."""
         invoke, lookup_class = self._jvm.java.lang.invoke, self._jvm.java.lang.Class.forName
         classes = self._spark.sparkContext._gateway.new_array(self._jvm.java.lang.Class, len(takes))
         for number, taken in enumerate(takes):
@@ -170,9 +173,10 @@ class _Reader:
 
 
 def _within(ranges: Iterable[Range]) -> Column:
-    """Whether a record is of one of the ranges: a consumer returns what lies behind an end as well.
+    """Return the condition that a record is in one of the ranges. A consumer returns records behind the end of a range as well.
 
-    Looked up by topic and partition, since a condition for each of 2,000 partitions would be tried on each record.
+    The end is looked up by topic and partition: with a condition for each of 2,000 partitions, each record would be
+    compared with all of them.
     """
     ends: dict[str, list[int | None]] = {}
     for piece in ranges:

@@ -1,5 +1,6 @@
--- The rejects of a re-drive that are still there, cut for the tasks that read them: offsets of one stream each, a bounded number of records and
--- bytes (but for the last record). A size is told without reading the value.
+-- Divide the remaining rejects of a re-drive into slices for the tasks that read them. A slice has offsets of one
+-- stream, and a bounded number of records and bytes (the last record may exceed the bytes). Postgres knows the size of
+-- a value without reading the value.
 WITH found AS (
     SELECT reject.stream_id, reject.kafka_offset,
            coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) + coalesce(octet_length(headers), 0) AS n_bytes

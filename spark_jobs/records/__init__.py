@@ -1,1 +1,1 @@
-"""What is done to records, a table at a time, in the executors' Python: decode, transform, count, and keep the bytes of what is rejected."""
+"""Process records in the executors' Python, one Arrow table at a time: decode, transform and count them, and store the bytes of rejects."""

@@ -1,4 +1,4 @@
-"""Declared column types as Arrow types: what a column holds, and what JSON is parsed as on the way there."""
+"""Map declared column types to Arrow types: the type of a column's values, and the type that JSON is parsed as first."""
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ _SIMPLE: dict[str, pa.DataType] = {
 
 
 def arrow_type(kind: ColumnType) -> pa.DataType:
-    """The Arrow type of a column's values."""
+    """Return the Arrow type of a column's values."""
     match kind:
         case SimpleType(name=name):
             return _SIMPLE[name]
@@ -31,13 +31,16 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
 
 
 def wire_type(kind: ColumnType) -> pa.DataType:
-    """The type to parse as, before a cast to `arrow_type`: where the parser is lax the cast is not."""
+    """Return the type to parse JSON as, before a cast to `arrow_type`. The cast is strict where the parser is lax."""
     match kind:
         case SimpleType(name="timestamp" | "date"):
-            return pa.string()  # the parser takes a timestamp without a zone for UTC, and a date only as a number
+            return (
+                pa.string()
+            )  # the parser reads a timestamp without a zone as UTC, and accepts a date only as a number
         case DecimalType(scale=scale):
-            # As decimal(12,4) the parser lets 123456789012 through and refuses 99999999.99990; as decimal(38,10) it
-            # wraps 1e30 to another number. It appends up to `scale` digits after its check: 76 in all fit 256 bits.
+            # As decimal(12,4) the parser accepts 123456789012 and refuses 99999999.99990. As decimal(38,10) it turns
+            # 1e30 into another number, by overflow. After its check it appends up to `scale` digits: 76 in all fit
+            # into 256 bits.
             return pa.decimal256(76 - scale, scale)
         case ArrayType(element=element):
             return pa.list_(wire_type(element))

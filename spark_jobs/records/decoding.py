@@ -1,7 +1,7 @@
-"""Turns the values of Kafka records into Arrow columns, strictly: decoded as declared, or rejected with a reason.
+"""Decode the values of Kafka records into Arrow columns, strictly: a value fits its declaration or is rejected with a reason.
 
-Owns which records of a batch are kept. Never reads from Kafka, never stores a reject; the writing Spark task calls it
-on each Arrow batch. Runs in the executors' Python: imports no pyspark.
+This module decides which records of a batch are kept. It does not read from Kafka and does not store rejects. The Spark
+tasks call it on each Arrow batch. It runs in the executors' Python and imports no pyspark.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from spark_jobs.records.reject_reasons import one_line
 from tideline.domain.columns import ColumnType
 
 BLOCK_BYTES = 32 << 20  # Arrow addresses the text of one column in one block with 31 bits
-NARROW = 512  # records: a call into Arrow costs as much as 150 of them, so one by one is 80 times slower
+NARROW = 512  # records; a call into Arrow costs as much as 150 of them, so record by record is 80 times slower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,27 +28,28 @@ class Decoded:
     table: pa.Table
     """The fields of the good records, in the order of the input."""
     kept: pa.Int64Array
-    """For each row of `table` its position in the input, ascending, counted from 0."""
+    """The position in the input of each row of `table`, ascending, counted from 0."""
     rejected: dict[int, str]
-    """Position to reason, ascending: one line of at most 500 characters, for people."""
+    """The reason by position, ascending. A reason is one readable line of at most 500 characters."""
 
 
 Decode = Callable[[pa.Array | pa.ChunkedArray], Decoded]
 
 
 def decoder(value_format: str, columns: Mapping[str, ColumnType]) -> Decode:
-    """A function that decodes the values (binary, null for a tombstone) of one batch, whatever bytes they hold.
+    """Return a function that decodes the values (binary, null for a tombstone) of one batch. It accepts any bytes.
 
     - `json`: one JSON object per value, decoded to `columns`. A field that is missing is null, one that is not declared
-      is ignored. No value is bent to fit: a string is no number, a fraction no integer, and what overflows is rejected;
-      so are a declared key that is there twice and U+0000 in a column of text. A decimal may be a number or a string
-      that holds one. A date is a string `2026-01-31`. A timestamp is an ISO 8601 string *with* a zone (`Z`, `+02:00`)
-      and no finer than microseconds: without a zone nobody knows the moment it means, so it is rejected.
-    - `text`: one column `value` of type string; empty is a value, invalid UTF-8 and U+0000 are rejected.
+      is ignored. No value is coerced: a string is not a number, a fraction is not an integer, and a value that
+      overflows is rejected. A declared key that occurs twice is rejected, and so is U+0000 in a column of text. A
+      decimal may be a number or a string that holds one. A date is a string `2026-01-31`. A timestamp is an ISO 8601
+      string *with* a zone (`Z`, `+02:00`) and no finer than microseconds. Without a zone it does not identify a point
+      in time, so it is rejected.
+    - `text`: one column `value` of type string. Empty text is a value; invalid UTF-8 and U+0000 are rejected.
     - `bytes`: one column `value` of type binary.
 
     Raises:
-        ValueError: `value_format` is unknown, or cannot have or cannot lack columns.
+        ValueError: `value_format` is unknown, or needs columns and has none, or has columns and must not.
     """
     if value_format == "json":
         if not columns:
@@ -63,12 +64,13 @@ def decoder(value_format: str, columns: Mapping[str, ColumnType]) -> Decode:
 
 
 class _JsonDecoder:
-    """Parses records joined by newlines, all in one call where none of them is bad.
+    """Parses records joined by newlines: all of them in one call if none is bad.
 
-    Why no record can swallow or shift its neighbour: each joined record is, by a strict parser of its own, exactly one
-    JSON object. Arrow's parser reads the same grammar (and a little more), so it comes to the end of each object where
-    the record ends, and takes each for one row. Joining first and looking for errors afterwards is not safe: three
-    broken records can add up to three rows, and can forge the numbers of a wrapper that is to prove their order.
+    A bad record cannot affect the rows of its neighbours, because a strict parser checks each record before they are
+    joined: it is exactly one JSON object. Arrow's parser accepts the same grammar (and a little more). So it reaches
+    the end of each object where the record ends, and makes one row of each. It is not safe to join first and look for
+    errors afterwards. Three broken records can combine into three valid rows. They can even forge record numbers, if
+    each record is wrapped with its number to prove the order.
     """
 
     def __init__(self, columns: Mapping[str, ColumnType]) -> None:
@@ -80,7 +82,7 @@ class _JsonDecoder:
         self._type_fault = type_fault(columns)
         self._suspect_fault = suspect_fault(columns)
         self._is_wary = False
-        """Whether the records before these had faults that show at a glance: then it is quicker to look before Arrow has failed."""
+        """Whether the previous records had faults that the prefilter finds. Then it is faster to run it before Arrow than after Arrow has failed."""
         self._sure_fault = type_fault(
             columns, unsure="its numbers are too small, or it is nested too deep, to be judged"
         )
@@ -93,24 +95,26 @@ class _JsonDecoder:
         kept: list[int] = []
         tables = [self._schema.empty_table()]
         for block in _blocks(raws, rejected):
-            for positions, table in self._settle(raws, self._harmless(raws, block, rejected), rejected):
+            for positions, table in self._tables(raws, self._without_far_digits(raws, block, rejected), rejected):
                 kept += positions
                 tables.append(table)
         in_order = dict(sorted(rejected.items()))
         return Decoded(table=pa.concat_tables(tables), kept=pa.array(kept, pa.int64()), rejected=in_order)
 
-    def _harmless(self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]) -> Sequence[int]:
-        """`block` without the records that Arrow must not see: see `MAX_PLACES`. They go to `rejected`."""
+    def _without_far_digits(
+        self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]
+    ) -> Sequence[int]:
+        """Return `block` without the records that Arrow cannot parse safely (see `MAX_PLACES`). Add these to `rejected`."""
         if not self._holds_decimals or not may_hold_far_digits(b"\n".join(raws[position] for position in block)):
             return block
         suspects = [position for position in block if may_hold_far_digits(raws[position])]
         rejected |= _faults(raws, suspects, self._sure_fault)
         return [position for position in block if position not in rejected]
 
-    def _settle(
+    def _tables(
         self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]
     ) -> Iterator[tuple[Sequence[int], pa.Table]]:
-        """Tables of the good records of `block`, in order; the bad ones go to `rejected`."""
+        """Yield tables of the good records of `block`, in order. Add the bad ones to `rejected`."""
         if not block:
             return
         try:
@@ -121,12 +125,12 @@ class _JsonDecoder:
             yield block, table
             return
         for part in parts:
-            yield from self._settle(raws, part, rejected)
+            yield from self._tables(raws, part, rejected)
 
     def _narrow(
         self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str], error: pa.ArrowInvalid
     ) -> list[Sequence[int]]:
-        """Smaller blocks to try instead of `block`, which did not parse; none when its only record is rejected."""
+        """Return smaller blocks to try instead of `block`, which did not parse; none if its only record is rejected."""
         if len(block) > NARROW:
             if found := _faults(raws, block, self._suspect_fault):
                 self._is_wary = True
@@ -142,19 +146,20 @@ class _JsonDecoder:
         return [block[: len(block) // 2], block[len(block) // 2 :]]
 
     def _parse(self, records: Sequence[bytes]) -> pa.Table:
-        """All records as rows of the declared types.
+        """Parse all records as rows of the declared types.
 
         Raises:
-            pa.ArrowInvalid: One of them does not fit; which one is not reliably said.
+            pa.ArrowInvalid: A record does not fit. The error does not reliably say which one.
         """
         text = b"\n".join(records)
-        # One block: Arrow cuts blocks at newlines, and a row number in its errors counts from the start of a block.
+        # All text in one block: Arrow splits blocks at newlines, and row numbers in its errors count from the start of
+        # a block.
         options = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
         table = pj.read_json(pa.BufferReader(text), read_options=options, parse_options=self._options)
         if table.num_rows != len(records):
             raise pa.ArrowInvalid(f"{len(records)} records became {table.num_rows} rows")
         table = table.cast(self._schema)
-        # Looking for one byte first is ten times faster, and most text has no escapes at all.
+        # Searching for the single byte first is ten times faster, and most text has no escapes.
         may_hold_nul = b"\\" in text and b"\\u0000" in text
         for leaf in _leaves(chunk for column in table.columns for chunk in column.chunks):
             if pa.types.is_floating(leaf.type) and pc.all(pc.is_finite(leaf)).as_py() is False:
@@ -165,7 +170,7 @@ class _JsonDecoder:
 
 
 def _blocks(raws: Sequence[bytes], rejected: Mapping[int, str]) -> Iterator[list[int]]:
-    """The positions that are not rejected, in order, cut so that each block's text is bounded."""
+    """Yield the positions that are not rejected, in order, in blocks of at most `BLOCK_BYTES` or of one record."""
     block: list[int] = []
     size = 0
     for position, raw in enumerate(raws):
@@ -180,7 +185,7 @@ def _blocks(raws: Sequence[bytes], rejected: Mapping[int, str]) -> Iterator[list
 
 
 def _leaves(arrays: Iterator[pa.Array]) -> Iterator[pa.Array]:
-    """The columns of plain values inside of `arrays`, at any depth."""
+    """Yield the arrays of plain values inside `arrays`, at any depth of nesting."""
     for array in arrays:
         if pa.types.is_struct(array.type):
             yield from _leaves(iter(array.flatten()))

@@ -1,4 +1,4 @@
-"""Small tables of the warehouse, for `frame` transforms to join with."""
+"""Read small tables of the ledger's database, so that `frame` transforms can join with them."""
 
 from contextlib import closing
 from typing import Any
@@ -15,18 +15,18 @@ from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.session_settings import conninfo
 
-_NUMERIC = 1700  # its type's oid in every PostgreSQL
-_WIDEST = (38, 18)  # what Spark makes of a numeric without a precision
+_NUMERIC = 1700  # the oid of the type numeric, the same in every PostgreSQL
+_WIDEST = (38, 18)  # precision and scale that Spark uses for a numeric without them
 
 
 def dimension(spark: SparkSession, table: str) -> DataFrame:
-    """All rows of `schema.table` in the ledger's database, as they are now; they pass through the driver's memory.
+    """Return all current rows of `schema.table` in the ledger's database. They are held in the driver's memory.
 
-    Numbers and dates keep their types (a numeric without a precision becomes decimal(38,18)); what Spark has no type for, such as uuid and jsonb,
-    becomes text. A replay of old offsets sees today's rows, not those of the first load.
+    Numbers and dates keep their types (a numeric without a precision becomes decimal(38,18)). Types that Spark does not
+    have, such as uuid and jsonb, become text. A replay of old offsets sees today's rows, not those of the first load.
 
     Raises:
-        FatalError: There is no such table or view.
+        FatalError: The table or view does not exist.
     """
     query = SQL(statement("spark_jobs.records", "select_dimension.sql")).format(table=Identifier(*table.split(".")))
     with Ledger(settings.ledger_url(), actor="dimension") as ledger:
@@ -40,7 +40,7 @@ def dimension(spark: SparkSession, table: str) -> DataFrame:
 
 
 def _described(ledger: Ledger, query: Composable, table: str) -> tuple[Column, ...]:
-    """The columns with their types as PostgreSQL declares them: ADBC forgets the digits of a numeric."""
+    """Return the columns with their types as PostgreSQL declares them. ADBC does not report precision and scale of a numeric."""
     try:
         with ledger.transaction(), ledger.connection.cursor() as cursor:
             cursor.execute(SQL("{} LIMIT 0").format(query))
@@ -54,7 +54,7 @@ def _described(ledger: Ledger, query: Composable, table: str) -> tuple[Column, .
 
 
 def _plain(values: Any, column: Column) -> pa.Array:
-    """The values in a type that Spark knows."""
+    """Convert the values to a type that Spark supports."""
     if isinstance(values.type, pa.UuidType):
         return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
     if isinstance(values, pa.ExtensionArray):

@@ -1,7 +1,8 @@
 """Find the records of a batch that may be wrong, so that only those are validated one by one.
 
-Without it one bad record would send all others of its batch to the slow validator. It gives no reasons: `json_validation`
-does. A wrong record that it does not find makes the conversion fail, and then all records are validated.
+Without it, one bad record would send all other records of its batch to the slow validator. It has no reasons of its
+own: they are those of `json_validation`. If it does not find a wrong record, the conversion fails, and then all records
+are validated.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ _PLAIN: dict[str, frozenset[type]] = {
     **dict.fromkeys(("string", "timestamp", "date"), frozenset({str, NoneType})),
     "boolean": frozenset({bool, NoneType}),
 }
-"""The Python types of values that may well fit."""
+"""The Python types that a value may have, by column type. A value of such a type may still not fit."""
 _ANY = frozenset({int, float, str, bool, dict, list, NoneType})
 _LOOKS: dict[str, Callable[..., object]] = {
     "smallint": FITS["smallint"],
@@ -27,9 +28,11 @@ _LOOKS: dict[str, Callable[..., object]] = {
 
 
 def suspect_fault(columns: Mapping[str, ColumnType]) -> Callable[[bytes | None], str | None]:
-    """A function that says of a record what `syntax_fault` says, or what `type_fault` says where a field looks wrong at a glance.
+    """Return a function that checks a record quickly, and calls the exact `type_fault` only if a top-level field looks wrong.
 
-    Several times as fast as to judge each record. It overlooks what only shows in the text or within a field, as `type_fault` overlooks some faults.
+    The function returns the reason of `syntax_fault` or `type_fault`, or None. It is several times as fast as an exact
+    check of each record. It does not find faults that show only in the JSON text (such as a key that occurs twice) or
+    inside a nested field.
     """
     exact = type_fault(columns)
     kinds = [(name, _PLAIN.get(str(kind), _ANY)) for name, kind in columns.items()]

@@ -1,7 +1,8 @@
-"""Judges one JSON value at a time, and says in words what is wrong with it.
+"""Validate one JSON value at a time, and describe what is wrong with it.
 
-Owns the reasons that people read beside a rejected record. Never builds a column: `spark_jobs.records.decoding` does that for
-whole batches, asks `syntax_fault` about every record, and a `type_fault` only where a batch did not convert.
+This module produces the reasons that are stored with rejects of decoding. It does not build columns:
+`spark_jobs.records.decoding` does that for whole batches. That module calls `syntax_fault` for every record, and
+`type_fault` only if a batch could not be converted.
 """
 
 import json
@@ -19,38 +20,39 @@ import pyarrow as pa
 from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
 
 Check = Callable[[object], str | None]
-"""What is wrong with a value that is not null, starting with its path; None where it fits."""
+"""Returns what is wrong with a value that is not null, starting with its path; None if the value fits."""
 
 INTEGER_BITS = {"smallint": 16, "int": 32, "bigint": 64}
 _WORDS = {"timestamp": "timestamp with a zone, to the microsecond", "date": "date as 2026-01-31"}
 MAX_PLACES = 76
-"""Most digits after the point with which a decimal may be written. Arrow's parser looks further ones up behind the end of a table: it takes one
-number for another, or the process dies."""
+"""The most digits that a decimal may have after the point. For more digits Arrow's parser reads beyond the end of a
+lookup table: it returns a wrong number, or the process crashes."""
 _SHOWN = 60
 _TWICE = object()
 _FLOAT_OVERFLOW = 2**128 - 2**103  # from here on the nearest 32-bit float is infinity
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\Z", re.ASCII)
-# A number that may have more places: with an exponent of two digits and above 37, or of one behind 38 digits or more; or one that hides in escapes.
-# A literal in front, for the search is fast for those only.
+# Matches a number that may have more than `MAX_PLACES` digits after the point. Its exponent is below -37; or a negative
+# exponent follows 38 digits or more; or the number may be written with escapes. Each pattern begins with a literal,
+# because the search is fast only then.
 _FAR = [re.compile(rb"%b-(?:(?:[4-9]\d|3[89]|\d{3,})[\"\s,\]}]|(?<=[\d.]{38}%b-)\d)" % (e, e)) for e in (b"e", b"E")]
 _FAR.append(re.compile(rb"\\u00(?:2[dD]|3\d|[46]5)"))
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def syntax_fault(raw: bytes | None) -> str | None:
-    """Why `raw` is not exactly one JSON object; None if it is one.
+    """Return why `raw` is not exactly one JSON object; None if it is one.
 
     Strict: no NaN or Infinity, no byte order mark, valid UTF-8, no half surrogates, at most 1024 levels deep, numbers
-    within the range of a double. Whitespace and newlines around and between the parts are JSON, too.
+    within the range of a double. Whitespace and newlines around and between the tokens are allowed.
     """
     found = object_in(raw)
     return found if isinstance(found, str) else None
 
 
 def object_in(raw: bytes | None) -> dict[str, object] | str:
-    """The object that `raw` is, as orjson reads it, or why it is none."""
+    """Return the JSON object that orjson parses from `raw`, or the reason why it is not one."""
     if raw is None:
         return "value is null: a tombstone holds no fields"
     if not raw:
@@ -63,25 +65,27 @@ def object_in(raw: bytes | None) -> dict[str, object] | str:
 
 
 def may_hold_far_digits(text: bytes) -> bool:
-    """Whether some number of `text`, which is JSON, may be written with more than `MAX_PLACES` digits after the point.
+    """Return whether a number in the JSON `text` may have more than `MAX_PLACES` digits after the point.
 
-    The exponent of all others is at most 37, behind fewer than 38 digits, or their digits are more than Arrow looks at.
+    If not, each number is safe for Arrow: it has a negative exponent of at most 37 behind fewer than 38 digits, or more
+    digits than Arrow examines.
     """
     return any(pattern.search(text) for pattern in _FAR)
 
 
 def type_fault(columns: Mapping[str, ColumnType], *, unsure: str | None = None) -> Callable[[bytes], str | None]:
-    """A function that names the first field of a JSON object that does not fit its column; None if it finds none.
+    """Return a function that describes the first field of a JSON object that does not fit its column; None if all fit.
 
-    What it faults does not convert. What it passes may still fail to convert (its numbers are odd, or it is nested
-    deeper than Python can follow), so a batch of records that all pass is still to be tried.
+    A record for which it returns a fault cannot be converted. A record for which it returns None may still fail to
+    convert, because Python cannot represent its numbers, or because it is nested deeper than Python's recursion limit.
+    So the conversion of such records must still be tried.
 
     Args:
         columns: The declared columns.
-        unsure: What to say of a record that Python cannot follow: its numbers are odd, or it is nested too deep.
+        unsure: The result for a record that Python cannot check, because of its numbers or its depth of nesting.
     """
     check = partial(_struct_fault, [(name, _check(kind)) for name, kind in columns.items()])
-    # orjson would round a decimal to a double and keep the last of two equal keys.
+    # Not orjson: it rounds a decimal to a double, and keeps only the last of two equal keys.
     parse = json.JSONDecoder(object_pairs_hook=_object, parse_float=Decimal).decode
 
     def fault(raw: bytes) -> str | None:
@@ -146,11 +150,12 @@ def _string_fault(value: object) -> str | None:
 
 
 def _is_number(value: object) -> TypeGuard[int | Decimal]:
-    return type(value) in (int, Decimal)  # not isinstance: True is an int, too
+    return type(value) in (int, Decimal)  # not isinstance, because True is an int as well
 
 
 def _fits_float(value: object) -> bool:
-    # Compared exactly: rounded to a double first, a number just below the limit would be faulted though it converts.
+    # The comparison is exact. With rounding to a double, a number just below the limit would be rejected although it
+    # converts.
     return _is_number(value) and -_FLOAT_OVERFLOW < value < _FLOAT_OVERFLOW
 
 
@@ -175,7 +180,7 @@ def _fits_moment(
     if not isinstance(value, str):
         return False
     try:
-        # Arrow is the judge, but takes 9 us to judge one: the common form is settled without it.
+        # Arrow decides, but a call takes 9 us per value. The common form is checked without it.
         if pattern.fullmatch(value) and parse(value):
             return True
     except ValueError:
@@ -187,7 +192,7 @@ def _fits_moment(
 
 
 def _fits_timestamp(value: object) -> bool:
-    # A topic without zones has no good record: asking Arrow about each would make it ten times slower than a good one.
+    # In a topic without zones every record is bad. Calling Arrow for each would be ten times slower than a good topic.
     if not isinstance(value, str) or not _ZONE.search(value):
         return False
     return _fits_moment(TIMESTAMP, datetime.fromisoformat, pa.timestamp("us", tz="UTC"), value)
@@ -204,7 +209,7 @@ FITS: dict[str, Callable[[object], bool]] = {
 
 
 def _shown(value: object) -> str:
-    """A value in a few words, on one line, whatever it holds."""
+    """Describe any value briefly, on one line."""
     match value:
         case dict():
             return "an object"

@@ -1,4 +1,4 @@
-"""The records that rows come from: the struct column `kafka`, out of the reader and through a transform. Runs in the executors' Python."""
+"""Build the struct column `kafka`, which identifies the record of each row, and restore it after a transform. Runs in the executors' Python."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,45 +9,44 @@ import pyarrow.compute as pc
 from spark_jobs.records.transforms import KAFKA
 from tideline.errors import FatalError
 
-_TOLD = pa.scalar(datetime(1900, 1, 1, tzinfo=UTC), KAFKA.field("timestamp").type)
-"""Earlier timestamps pass through calendars and zones of the JVM that change them: by minutes, before 1582 by days, and not always so that it could
-be undone."""
+_EARLIEST_EXACT = pa.scalar(datetime(1900, 1, 1, tzinfo=UTC), KAFKA.field("timestamp").type)
+"""The JVM changes earlier timestamps by its calendars and time zones: by minutes, and before 1582 by days. The change cannot always be undone."""
 _COORDINATES = ("topic", "partition", "offset")
 
 
 def kafka_column(batch: pa.RecordBatch) -> pa.StructArray:
-    """The columns of Spark's Kafka reader as the one struct column that transforms know; a timestamp that nobody can tell is null."""
+    """Return the columns of Spark's Kafka reader as the struct column `kafka`. A timestamp before 1900 becomes null, since its value is not exact."""
     parts = {
         part.name: column if (column := batch.column(part.name)).type == part.type else column.cast(part.type)
         for part in KAFKA
     }
-    untold = pc.less(parts["timestamp"], _TOLD)
-    if pc.any(untold).as_py():
-        parts["timestamp"] = pc.if_else(untold, None, parts["timestamp"])
+    inexact = pc.less(parts["timestamp"], _EARLIEST_EXACT)
+    if pc.any(inexact).as_py():
+        parts["timestamp"] = pc.if_else(inexact, None, parts["timestamp"])
     return pa.StructArray.from_arrays(list(parts.values()), fields=list(KAFKA))
 
 
 def as_they_came(rows: pa.Table, raw: pa.StructArray) -> pa.Table:
-    """The rows with key, value, headers and timestamp of their records, whatever a transform has made of them: a reject is kept to the byte."""
+    """Restore key, value, headers and timestamp of each row from its record, so that a reject is stored exactly, even if a transform changed them."""
     kafka = rows.column("kafka").combine_chunks()
     if all(kafka.field(name).equals(raw.field(name)) for name in _COORDINATES):
-        came = raw
+        restored = raw
     else:
-        # By all three: a task reads several partitions, which have the same offsets.
+        # Looked up by all three: a task reads several partitions, and these have equal offsets.
         places = pc.index_in(_coordinates(kafka), value_set=_coordinates(raw), skip_nulls=True)
         if places.null_count:
-            return rows  # of other records, which is refused where they are stored
-        came = raw.take(places)
-    return rows.set_column(rows.schema.get_field_index("kafka"), "kafka", came)
+            return rows  # they name records that are not in `raw`; this is refused when the rows are stored
+        restored = raw.take(places)
+    return rows.set_column(rows.schema.get_field_index("kafka"), "kafka", restored)
 
 
 def _coordinates(kafka: pa.StructArray) -> pa.Array:
-    """Topic, partition and offset as one text, which Arrow can look up; null where one of them is."""
+    """Return topic, partition and offset as one text, which Arrow can look up; null if one of them is null."""
     return pc.binary_join_element_wise(*(kafka.field(name).cast(pa.string()) for name in _COORDINATES), "/")
 
 
 def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) -> pa.Array:
-    """The stream id of each row.
+    """Return the stream id of each row.
 
     Raises:
         FatalError: A row names a topic and partition that the batch does not read, or no offset.
@@ -55,7 +54,7 @@ def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) ->
     if kafka.field("offset").null_count:
         raise FatalError(
             "the transform returned a row without an offset",
-            next_step="let transform.py give the column `kafka` on as it came",
+            next_step="let transform.py return the column `kafka` unchanged",
             entry="transform",
         )
     known = sorted(streams)
@@ -64,16 +63,16 @@ def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) ->
     places = _places(topics, partitions.cast(pa.int32()), names)
     ids = pc.index_in(_places(kafka.field("topic"), kafka.field("partition"), names), value_set=places, skip_nulls=True)
     if ids.null_count:
-        stranger = kafka[pc.index(ids.is_null(), True).as_py()].as_py()
+        unknown = kafka[pc.index(ids.is_null(), True).as_py()].as_py()
         raise FatalError(
-            f"the transform returned a row of {stranger['topic']}/{stranger['partition']}, which the batch does not read",
-            next_step="let transform.py give the column `kafka` on as it came",
+            f"the transform returned a row of {unknown['topic']}/{unknown['partition']}, which the batch does not read",
+            next_step="let transform.py return the column `kafka` unchanged",
             entry="transform",
         )
     return pa.array([streams[place] for place in known], pa.int64()).take(ids)
 
 
 def _places(topic: pa.Array, partition: pa.Array, names: pa.Array) -> pa.Array:
-    """Topic and partition as one number each, which Arrow can look up; null where the topic is none of `names`."""
+    """Return topic and partition as one number per row, which Arrow can look up; null if the topic is not in `names`."""
     number = pc.shift_left(pc.index_in(topic, value_set=names, skip_nulls=True).cast(pa.int64()), 32)
     return pc.add(number, partition.cast(pa.int64()))

@@ -1,12 +1,13 @@
-"""The words that stand beside a rejected record: one short line that people and terminals can read, whatever a record or an error puts into it."""
+"""Format the reason of a reject as one short line that is safe to print, whatever text a record or an error contains."""
 
 MAX_REASON = 500  # characters
 
 
 def one_line(text: str) -> str:
-    r"""The first characters of `text`; what has no shape of its own as an escape such as `\n` or `\x1b`.
+    r"""Return the first characters of `text`, with each unprintable character as an escape such as `\n` or `\x1b`.
 
-    Without this a record could write lines of its own into a task's log, and half a surrogate pair could not be stored: it would fail the batch.
+    Without this a record could add lines to a task's log. And half of a surrogate pair cannot be stored: it would fail
+    the batch.
     """
     text = text[:MAX_REASON]
     if not text.isprintable():
@@ -15,9 +16,9 @@ def one_line(text: str) -> str:
 
 
 def of_error(error: BaseException) -> str:
-    """An error's type and its first line."""
+    """Return the type of an error and the first line of its message."""
     try:
         lines = str(error).strip().splitlines()
-    except Exception:  # noqa: BLE001 - an error of a transform's own, which cannot say what it is
+    except Exception:  # noqa: BLE001 - an error class of a transform, whose __str__ raises
         lines = []
     return one_line(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)

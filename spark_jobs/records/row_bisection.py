@@ -1,4 +1,4 @@
-"""Find the rows of a table that a step cannot take, so that a bad row costs itself and not its batch."""
+"""Find the rows of a table that a step cannot process, so that a bad row does not fail its batch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,38 +12,39 @@ from tideline.errors import FatalError
 Result = TypeVar("Result")
 
 SAMPLE = 100
-"""When this many rows, tried one by one, have failed and none has passed, and as many spread over the table fail too, the step is at fault."""
+"""The step is at fault if this many single rows have failed and none has passed, and as many rows spread evenly over the table fail as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One row that a step could not take."""
+    """One row that a step could not process."""
 
     row: pa.Table
-    """Exactly one row, as it came into the step."""
+    """A table with exactly this row, as the input of the step."""
     reason: str
 
 
 class StepError(FatalError):
-    """A step fails for every row it is given."""
+    """A step fails for every row."""
 
 
 def isolate(
     table: pa.Table, step: Callable[[pa.Table], Result], errors: tuple[type[Exception], ...], *, suspect: str | None
 ) -> tuple[list[Result], list[Refusal]]:
-    """Run `step` over `table`; where it raises one of `errors`, over halves of it, down to single rows.
+    """Run `step` over `table`. If it raises one of `errors`, run it over both halves, and so on down to single rows.
 
-    Rows keep their order. For k bad rows of n this runs the step about `2 k log2(n / k)` times over ever smaller tables.
+    Rows keep their order. With k bad rows among n rows, the step runs about `2 k log2(n / k)` times over ever smaller
+    tables.
 
     Args:
         table: What to run the step over.
-        step: Must give the same for rows together and apart; must leave nothing behind when it raises.
-        errors: What a bad row makes the step raise. Anything else fails the batch.
-        suspect: The name of a step that may itself be at fault; it must have no effects, since rows are tried on it twice. None where only
-            rows can be.
+        step: Must give the same result for rows together and for each row alone. Must have no effect when it raises.
+        errors: The errors that the step raises for a bad row. Any other error fails the batch.
+        suspect: The name of a step that may itself be at fault. It must have no side effects, since it runs twice over
+            some rows. None if only rows can be at fault.
 
     Raises:
-        StepError: A suspect step fails throughout.
+        StepError: A suspect step fails for all rows that were tried.
     """
     results: list[Result] = []
     refusals: list[Refusal] = []
@@ -68,7 +69,7 @@ def isolate(
 
 
 def _fails_throughout(table: pa.Table, step: Callable[[pa.Table], Result], errors: tuple[type[Exception], ...]) -> bool:
-    """Whether rows spread evenly over the table fail as well: a run of bad records at its start is no fault of the step."""
+    """Return whether rows spread evenly over the table fail as well. Many bad records only at its start are not a fault of the step."""
     for start in range(0, table.num_rows, max(1, table.num_rows // SAMPLE)):
         try:
             step(table.slice(start, 1))

@@ -1,2 +1,2 @@
--- Every row of a dimension table. Without a semicolon: the driver puts it into COPY (...).
+-- Read every row of a dimension table. There is no semicolon, because the driver puts the query into COPY (...).
 SELECT * FROM {table}

@@ -1,4 +1,7 @@
-"""Counts and rejects of one Spark task, into the ledger's staging. Both are keyed by the data, so that a task that ran twice counts once."""
+"""Store counts and rejects of one Spark task in the ledger's staging tables.
+
+Their keys contain streams and offsets, but no task. So a task that runs twice is counted once.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
@@ -15,13 +18,13 @@ _COUNTED = ("first_read", "last_read", "n_read", "n_filtered", "n_bytes")
 
 
 class Recorder:
-    """Collects while records pass and stores at the end of the task; rejects also in between, so that memory stays flat.
+    """Collects counts and rejects of a task and stores them at its end. Rejects are also stored in between, so that memory stays bounded.
 
-    Opens one session with the ledger, when there is something to store, and keeps it until the task ends.
+    Opens one session with the ledger when there is something to store, and keeps it until the task ends.
 
     Args:
         ledger_url: libpq URI of the ledger.
-        attempt_id: Under which attempt to record.
+        attempt_id: The attempt that counts and rejects are stored for.
         streams: Stream id by topic and partition.
     """
 
@@ -46,10 +49,10 @@ class Recorder:
                 self._ledger.close()
 
     def count(self, raw: pa.StructArray, *, rejected: Iterable[pa.StructArray], passed: Iterable[pa.Table]) -> None:
-        """Count raw records, of which those of `rejected` were rejected and those of `passed` go on; the others were filtered.
+        """Count raw records. Those in `rejected` were rejected, those in `passed` have output rows, and all others were filtered.
 
-        The records may be of several streams, since small ranges share a task. Each range is read by one task, so that what is stored for it does not
-        depend on which ranges it shared that task with.
+        The records may be of several streams, since short ranges share a task. A range that shares a task is read by
+        that task alone. So the counts of a range do not depend on the other ranges of the task.
         """
         for counted in self._of_streams(raw):
             stream_id = counted.pop("stream_id")
@@ -61,12 +64,13 @@ class Recorder:
             count["n_filtered"] += counted["n_read"]
         for records in (*rejected, *(table.column("kafka").combine_chunks() for table in passed)):
             for stream_id, n_records in self._distinct(records):
-                # A transform may name a record of a stream that is not read here; that is refused where its row is stored.
+                # A transform may return a row with a stream that this task does not read. Such a row is refused when it
+                # is stored.
                 if stream_id in self._counts:
                     self._counts[stream_id]["n_filtered"] -= n_records
 
     def _of_streams(self, raw: pa.StructArray) -> list[dict[str, int]]:
-        """Of each stream of the records: how many there are, the first and the last of them, and the bytes of their keys and values."""
+        """Return for each stream the number of records, the first and the last offset, and the bytes of keys and values."""
         sizes = [pc.fill_null(pc.binary_length(raw.field(name)), 0).cast(pa.int64()) for name in ("key", "value")]
         columns = {
             "stream_id": stream_ids(raw, self._streams),
@@ -81,19 +85,19 @@ class Recorder:
         return of_streams
 
     def _distinct(self, kafka: pa.StructArray) -> list[tuple[int, int]]:
-        """Each stream, and how many of its records the rows come from: a transform may have made several rows of one."""
+        """Return each stream and the number of distinct records in its rows: a transform may make several rows of one record."""
         rows = pa.table({"stream_id": stream_ids(kafka, self._streams), "offset": kafka.field("offset")})
         found = rows.group_by("stream_id", use_threads=False).aggregate([("offset", "count_distinct")])
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def reject(self, step: str, records: pa.StructArray, reasons: Iterable[str]) -> None:
-        """Reject records as they came from Kafka, with a reason each."""
+        """Add records as rejects, with their original bytes and one reason for each record."""
         columns = [
             stream_ids(records, self._streams).to_pylist(),
             records.field("offset").to_pylist(),
             [step] * len(records),
             list(reasons),
-            # As a number: Kafka allows timestamps that neither Python nor Postgres can hold as a date.
+            # As a number: Kafka allows timestamps that neither Python nor Postgres can represent as a date.
             [None if us is None else us // 1000 for us in records.field("timestamp").cast(pa.int64()).to_pylist()],
             *(records.field(name).to_pylist() for name in ("key", "value")),
             records.field("headers").cast(pa.binary()).to_pylist(),
@@ -117,7 +121,8 @@ class Recorder:
     def _store_rejects(self) -> None:
         if not self._rejects:
             return
-        # In order: two tasks behind a frame that reject rows of the same records would lock each other out.
+        # Sorted: after a `frame`, two tasks may reject rows of the same records, and would deadlock in different
+        # orders.
         in_order = sorted(self._rejects, key=lambda reject: reject[:2])
         columns: Sequence[list[Any]] = [list(column) for column in zip(*in_order, strict=True)]
         names = ("stream_ids", "offsets", "steps", "reasons", "timestamps_ms", "keys", "values", "headers")

@@ -1,10 +1,10 @@
-"""A pipeline's `transform.py`: loaded once in the driver, and carried to the executors with the task.
+"""Load a pipeline's `transform.py` once in the driver, from where it is sent to the executors with each task.
 
     def records(batch: pyarrow.Table) -> pyarrow.Table      one row in, any number out, no knowledge of other rows
     def frame(df: pyspark.sql.DataFrame) -> DataFrame       sees the whole batch: joins, windows, aggregation
 
-Either, both (`records` runs first) or none. Both get the decoded columns and the struct column `kafka`, and give `kafka` on with each row they
-return: it says which record a row came from.
+A pipeline has either, both (`records` runs first) or none. Both receive the decoded columns and the struct column
+`kafka`. They must return `kafka` with each row, because it identifies the record that the row came from.
 """
 
 import importlib.util
@@ -35,31 +35,31 @@ KAFKA = pa.struct(
         pa.field("headers", pa.string()),
     ]
 )
-"""The struct column `kafka`: where a record was, and all of it as it came. `headers` is JSON, `[{"key": ..., "value": <base64>}, ...]`, or null."""
+"""The struct column `kafka`: position and original content of a record. `headers` is JSON, `[{"key": ..., "value": <base64>}, ...]`, or null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
-    """What a pipeline does with decoded records."""
+    """The functions that a pipeline applies to decoded records."""
 
     records: Callable[[pa.Table], pa.Table] | None
     frame: Callable[[DataFrame], DataFrame] | None
 
 
-class _AsWritten(SourceFileLoader):
-    """Compiles the file as it stands.
+class _UncachedLoader(SourceFileLoader):
+    """Always compiles the current content of the file.
 
-    Python's own cache takes a file of the same size and second for the one that it has compiled: whoever corrects a transform at once, or deploys
-    it with times that are set, would load with the old one.
+    Python's bytecode cache treats a file of the same size and the same modification time in seconds as unchanged. A
+    transform that is corrected within the same second, or deployed with fixed file times, would run in its old version.
     """
 
     def get_code(self, fullname: str) -> CodeType:
-        """Without the cache, and without writing one beside the declaration."""
+        """Compile the file. Neither read a bytecode cache nor write one beside the declaration."""
         return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
 
 
 def load(pipeline: Pipeline) -> Transform:
-    """The functions of the pipeline's `transform.py`; none of them where there is no such file.
+    """Return the functions of the pipeline's `transform.py`; both None if there is no such file.
 
     Raises:
         FatalError: The file cannot be imported, or defines neither function.
@@ -68,7 +68,7 @@ def load(pipeline: Pipeline) -> Transform:
     if not path.exists():
         return Transform(records=None, frame=None)
     name = f"tideline_transform_{pipeline.name}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_AsWritten(name, str(path)))
+    spec = importlib.util.spec_from_file_location(name, path, loader=_UncachedLoader(name, str(path)))
     if spec is None or spec.loader is None:
         raise FatalError(f"{path}: not a Python file", next_step="correct the file's name", entry="transform")
     module = importlib.util.module_from_spec(spec)
@@ -79,7 +79,7 @@ def load(pipeline: Pipeline) -> Transform:
         raise FatalError(
             f"{path}: cannot be imported: {type(error).__name__}: {error}", next_step="correct it", entry="transform"
         ) from error
-    # By value: an executor on another machine has Tideline installed, but not this pipeline's folder.
+    # Pickled by value: an executor on another machine has Tideline installed, but not this pipeline's folder.
     cloudpickle.register_pickle_by_value(module)
     return _functions(module)
 
@@ -96,10 +96,10 @@ def _functions(module: ModuleType) -> Transform:
 
 
 def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:
-    """The columns that come out of `records`, found by giving it no rows.
+    """Return the output columns of `records`, by a call with a table without rows.
 
     Raises:
-        FatalError: It raises, returns something else than a table, or loses the column `kafka`.
+        FatalError: `records` raises, does not return a table, or loses the column `kafka`.
     """
     empty = decoded.append(pa.field("kafka", KAFKA)).empty_table()
     if transform.records is None:
@@ -114,7 +114,7 @@ def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:
         ) from error
     if not isinstance(given, pa.Table) or not _has_kafka(given.schema):
         raise FatalError(
-            f"transform.py: `records` must return a pyarrow.Table with the column `kafka` as it came, found {_described(given)}",
+            f"transform.py: `records` must return a pyarrow.Table with the column `kafka` unchanged, found {_described(given)}",
             next_step="keep the column `kafka` in what it returns",
             entry="transform",
         )
@@ -122,17 +122,17 @@ def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:
 
 
 def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataFrame:
-    """What `frame` makes of the decoded records, lazily.
+    """Apply `frame` to the decoded records, lazily.
 
     Raises:
-        FatalError: It raises, names columns that are not there, or returns something else than a DataFrame.
+        FatalError: `frame` raises, names columns that do not exist, or does not return a DataFrame.
     """
     try:
         given = frame(decoded)
     except Exception as error:
         of_spark = isinstance(error, CapturedException | Py4JError) and not isinstance(error, AnalysisException)
         if of_spark or isinstance(error, TidelineError):
-            raise  # it read something, and that is what failed
+            raise  # `frame` ran a query, and that has failed
         raise FatalError(
             f"transform.py: `frame` raised {of_error(error)}",
             next_step="correct it; nothing was published",
@@ -148,17 +148,17 @@ def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataF
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
-    """The columns that come out of `frame`, without running it.
+    """Return the output columns of `frame`, without running it.
 
     Raises:
-        FatalError: The column `kafka` is lost, or is another one.
+        FatalError: The column `kafka` is missing, occurs twice, or has another type.
     """
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - only frame pipelines need pandas
 
     schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
     if not _has_kafka(schema):
         raise FatalError(
-            "transform.py: `frame` must return the column `kafka` as it came, once; found columns "
+            "transform.py: `frame` must return the column `kafka` unchanged, once; found columns "
             + ", ".join(schema.names),
             next_step="keep `kafka` through joins; an aggregation may keep max(kafka) of each group",
             entry="transform",
@@ -167,7 +167,7 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
 
 
 def _has_kafka(schema: pa.Schema) -> bool:
-    """Whether `kafka` is there once and as it was; Spark narrows which of its parts may be null."""
+    """Return whether `kafka` occurs once with its original type. Nullability is ignored, since Spark may change it."""
     if schema.names.count("kafka") != 1:
         return False
     found = schema.field("kafka").type

@@ -1,7 +1,9 @@
-"""COPY rows into an attempt's staging table, and find those that the table refuses. Runs in the executors' Python.
+"""COPY rows into an attempt's staging table, and find the rows that the table refuses. Runs in the executors' Python.
 
-COPY names only the first row that it refuses, and takes none. So one statement over a table without NOT NULLs and checks finds all rows that break
-one; the staging table itself judges every other row and says every reason. What is wrong in another way is found by halving.
+COPY reports only the first row that it refuses, and then inserts no row. If that row breaks a NOT NULL or a check, the
+rows are copied into a table without these (the sieve), and one statement over it finds all rows that break one. The
+staging table checks the other rows, and all reasons are its error messages. Rows that are refused for another cause are
+found by bisection.
 """
 
 import re
@@ -22,7 +24,7 @@ _OF_A_LAW = ("23502", "23514")
 """NOT NULL and CHECK."""
 _NO_RIGHT = "42501"
 _FEW = 8
-"""So many rows are tried one by one sooner than a statement over a table of their own has found the bad ones."""
+"""Up to this many rows, it is faster to try them one by one than to use the sieve."""
 _SIEVE = "tideline_sieve"
 
 
@@ -30,12 +32,12 @@ class RefusedError(Exception):
     """A row that its table cannot hold."""
 
     breaks_law = False
-    """Whether it breaks a NOT NULL or a CHECK."""
+    """Whether the row breaks a NOT NULL or a CHECK."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What became of some rows that were given to the table."""
+    """The result of an attempt to stage some rows."""
 
     n_staged: int
     refused: dict[int, str]
@@ -48,7 +50,8 @@ class Copier:
     Args:
         ledger_url: libpq URI of the ledger.
         staging: Name of the attempt's staging table.
-        target: Name of the table that people know: the same fault gives the same reason in every batch.
+        target: Name of the target table. Reasons name it instead of the staging table, so that the same fault has the
+            same reason in every batch.
     """
 
     def __init__(self, ledger_url: str, staging: str, target: str) -> None:
@@ -56,9 +59,9 @@ class Copier:
         self._staging = staging
         self._target = target
         self._sifts = False
-        """Whether the rows before these broke a NOT NULL or a CHECK: then these most likely do as well."""
-        self._words: dict[int, str] = {}
-        """What the table says of each law that was broken."""
+        """Whether the previous rows broke a NOT NULL or a CHECK. Then the next rows probably do as well, and the sieve is used at once."""
+        self._reasons: dict[int, str] = {}
+        """The error message of the table for each law that was broken, by the number of the law."""
 
     def __enter__(self) -> Self:
         return self
@@ -67,10 +70,10 @@ class Copier:
         self._connection.close()
 
     def copy(self, rows: pa.Table) -> tuple[int, dict[int, str]]:
-        """COPY the rows that the table takes: how many they are, and the reason of each other one by its position, ascending.
+        """COPY the rows that the table accepts. Return how many these are, and the reason of each refused row by its position, ascending.
 
         Raises:
-            adbc.Error: The server cannot take them for a reason that is no row's.
+            adbc.Error: The server failed for a cause that is not the fault of a row.
         """
         numbered = rows.append_column(STAGED_ROW, pa.array(range(len(rows)), pa.int32()))
         taken, refusals = isolate(numbered, self._take, (RefusedError,), suspect=None)
@@ -89,10 +92,11 @@ class Copier:
         return self._sift(rows)
 
     def _copy(self, rows: pa.Table) -> _Taken:
-        """All of the rows or, where the table refuses one, none of them.
+        """COPY all of the rows, or none of them if the table refuses one.
 
         Raises:
-            RefusedError: The table refused a row. A connection that is lost is none of the row's fault, and stays what it was.
+            RefusedError: The table refused a row.
+            adbc.Error: Another error, such as a lost connection, which is not the fault of a row.
         """
         try:
             with self._connection.cursor() as cursor:
@@ -104,10 +108,10 @@ class Copier:
         return _Taken(len(rows), {})
 
     def _sift(self, rows: pa.Table) -> _Taken:
-        """The rows that break no NOT NULL and no CHECK, by way of a table of this session that has none.
+        """Stage the rows that break no NOT NULL and no CHECK, with a temporary table (the sieve) that has none of these.
 
         Raises:
-            RefusedError: Something else is wrong with a row; none of them is taken.
+            RefusedError: A row is refused for another cause. Then no row is staged.
         """
         if not self._laws:
             raise RefusedError("breaks a law that the table does not name")
@@ -122,25 +126,25 @@ class Copier:
         except adbc.Error as error:
             raise self._refusal(error) from error
         self._sifts = bool(broken)
-        by_words = [self._judged(rows, number, law) for number, law in broken]
-        refused = {number: words for (number, _), words in zip(broken, by_words, strict=True) if words is not None}
+        reasons = [self._reason(rows, number, law) for number, law in broken]
+        refused = {number: reason for (number, _), reason in zip(broken, reasons, strict=True) if reason is not None}
         return _Taken(len(rows) - len(refused), refused)
 
-    def _judged(self, rows: pa.Table, number: int, law: int) -> str | None:
-        """Why the staging table refuses a row that breaks a law, in its own words; None where it takes it after all."""
-        if law not in self._words:
+    def _reason(self, rows: pa.Table, number: int, law: int) -> str | None:
+        """Return why the staging table refuses a row that breaks a law, as its error message; None if it accepts the row after all."""
+        if law not in self._reasons:
             first = rows.column(STAGED_ROW)[0].as_py()
             try:
                 self._copy(rows.slice(number - first, 1))
             except RefusedError as error:
-                self._words[law] = of_error(error)
-        return self._words.get(law)
+                self._reasons[law] = of_error(error)
+        return self._reasons.get(law)
 
     @cached_property
     def _laws(self) -> list[str]:
-        """What is true of a row that breaks a NOT NULL or a CHECK, in the order in which the server looks at them. Makes the sieve, too.
+        """Return the negated NOT NULLs and checks as SQL conditions, in the order in which the server checks them. Also create the sieve.
 
-        Empty where this role may not make temporary tables: then rows are found by halving.
+        The result is empty if this role may not create temporary tables. Then refused rows are found by bisection.
         """
         with self._connection.cursor() as cursor:
             cursor.execute(self._statement("list_laws"))
@@ -159,21 +163,21 @@ class Copier:
         )
 
     def _refusal(self, error: adbc.Error) -> adbc.Error | RefusedError:
-        """The error as a refusal, where it is a row's fault."""
+        """Return a `RefusedError` if the error is the fault of a row, else the error itself."""
         state = str(error.sqlstate or "")
         if not (isinstance(error, adbc.DataError | adbc.IntegrityError) or state[:2] in OF_A_ROW):
             return error
-        words = _server_words(str(error))
+        message = _server_message(str(error))
         for name in (self._staging, _SIEVE):
-            words = words.replace(name, self._target)
-        refusal = RefusedError(words)
+            message = message.replace(name, self._target)
+        refusal = RefusedError(message)
         refusal.breaks_law = state in _OF_A_LAW
         return refusal
 
 
-def _server_words(text: str) -> str:
-    """What the server said, and about which column, without what the driver says around it."""
-    said = re.search(r"ERROR:\s+(.*)", text)
+def _server_message(text: str) -> str:
+    """Return the server's message and the column that it concerns, without the text that the driver adds."""
+    message = re.search(r"ERROR:\s+(.*)", text)
     column = re.search(r"COPY .+, line \d+, column ([^:\n]+)", text)
     where = f"column {column[1]}: " if column else ""
-    return where + (said[1] if said else text)
+    return where + (message[1] if message else text)

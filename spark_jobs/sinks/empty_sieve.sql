@@ -1,2 +1,2 @@
--- The rows before are staged or refused.
+-- Empty the sieve: the rows of the previous use are staged or refused.
 TRUNCATE {sieve};

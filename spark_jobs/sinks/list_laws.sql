@@ -1,5 +1,6 @@
--- What is true of a row that breaks a NOT NULL or a CHECK of a staging table, in the order in which the server looks at them: columns by number, checks
--- by name. Without a semicolon: the driver puts it into COPY (...). A check that is null holds, and one that is not enforced (from PostgreSQL 18 on) does not count.
+-- List the negated NOT NULLs and checks of a staging table as conditions, in the order in which the server checks them:
+-- columns by number, then checks by name. A check that is null holds, and a check that is not enforced (possible from
+-- PostgreSQL 18 on) is left out. There is no semicolon, because the driver puts the query into COPY (...).
 SELECT condition FROM (
     SELECT 1 AS kind, attnum AS place, '' AS name, format('%I IS NULL', attname) AS condition
     FROM pg_attribute WHERE attrelid = '{staging}'::regclass AND attnotnull AND attnum > 0 AND NOT attisdropped

@@ -1,7 +1,8 @@
-"""What a Spark task does with its records, in one pass: decode, transform, count, COPY aside. Runs in the executors' Python.
+"""Process the records of a Spark task in one pass: decode, transform, count and COPY to staging. Runs in the executors' Python.
 
-A task only ever adds rows under its attempt; nothing of it is visible before the driver publishes. Output rows carry the task's id, because Spark
-may run a task twice and only names one winner; counts and rejects are keyed by the data, so twice is once.
+A task only adds rows under its attempt, and none of them is visible before the driver publishes. Spark may run a task
+twice, but reports only one of the two as the winner. So staged rows carry the id of their task. Counts and rejects are
+keyed by the data, so a second run adds nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,12 +23,12 @@ from tideline.domain.columns import ColumnType
 Batches = Iterator[pa.RecordBatch]
 
 WINNER = pa.schema([("task", pa.int64()), ("n_rows", pa.int64())])
-"""What a staging task returns; Spark keeps the one of the winner of each partition."""
+"""The result of a staging task. Spark keeps the result of one task for each partition, the winner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the tasks of one attempt record what they see."""
+    """The ledger and the attempt that tasks store counts and rejects for."""
 
     ledger_url: str = field(repr=False)  # holds a password
     attempt_id: int
@@ -35,29 +36,29 @@ class Place:
     """Stream id by topic and partition."""
 
     def recorder(self) -> Recorder:
-        """A new recorder, for one task."""
+        """Create a recorder for one task."""
         return Recorder(self.ledger_url, self.attempt_id, self.streams)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """Raw records -> decoded and transformed rows; counts them and records what is rejected on the way."""
+    """Turns raw records into decoded and transformed rows, counts the records, and stores rejects."""
 
     place: Place
     value_format: str
     columns: Mapping[str, ColumnType]
     records: Callable[[pa.Table], pa.Table] | None
     rows: pa.Schema
-    """What `records` gives for no rows: the columns that were checked before anything was read."""
+    """The output columns of `records` for a table without rows. They were checked before anything was read."""
 
     def __call__(self, batches: Batches) -> Batches:
-        """For `mapInArrow`, where a frame transform comes next."""
+        """Process one task of `mapInArrow`, before a `frame` transform. Yield the rows."""
         with self.place.recorder() as recorder:
             for table in self.tables(batches, recorder):
                 yield from table.to_batches()
 
     def tables(self, batches: Batches, recorder: Recorder) -> Iterator[pa.Table]:
-        """The rows of each batch, without those that were rejected."""
+        """Yield the rows of each Arrow batch, without rejected records."""
         decode = decoder(self.value_format, self.columns)
         for batch in batches:
             raw = kafka_column(batch)
@@ -72,35 +73,36 @@ class Decoding:
             recorder.count(raw, rejected=rejected, passed=passed)
             yield from passed
 
-    def _given(self, table: pa.Table) -> pa.Table:
-        given = self.records(table)  # type: ignore[misc]  # the caller has looked
+    def _apply(self, table: pa.Table) -> pa.Table:
+        given = self.records(table)  # type: ignore[misc]  # the caller has checked that it is not None
         fitting = given if given.schema.equals(self.rows) else given.select(self.rows.names).cast(self.rows)
         return as_they_came(fitting, table.column("kafka").combine_chunks())
 
     def _transform(self, table: pa.Table) -> tuple[list[pa.Table], list[Refusal]]:
         if self.records is None:
             return [table], []
-        return isolate(table, self._given, (Exception,), suspect="`records` of transform.py")
+        return isolate(table, self._apply, (Exception,), suspect="`records` of transform.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """Rows -> the attempt's staging table; records what the table refuses."""
+    """Writes rows to the attempt's staging table, and stores the records of refused rows as rejects."""
 
     place: Place
     target: Target
     table: str
 
     def __call__(self, batches: Batches) -> Batches:
-        """For `mapInArrow`, behind a frame transform. Yields one row of the schema `WINNER`."""
+        """Process one task of `mapInArrow`, after a `frame` transform. Yield one row of the schema `WINNER`."""
         with self.place.recorder() as recorder:
             winner = self.store((pa.Table.from_batches([batch]) for batch in batches), recorder)
         yield winner
 
     def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> pa.RecordBatch:
-        """COPY all tables and say how many rows this task has staged.
+        """COPY all tables. Return the id of this task and the number of rows that it has staged, as one row of the schema `WINNER`.
 
-        Each COPY commits by itself: what a task that dies leaves behind carries an id that never wins.
+        Each COPY commits by itself. Rows of a task that fails carry the id of a task that never wins, so they are
+        ignored.
         """
         task = TaskContext.get().taskAttemptId()
         n_rows = 0
@@ -113,16 +115,16 @@ class Staging:
                     recorder.reject("store", misfit.row.column("kafka").combine_chunks(), [misfit.reason])
                 if not fitting:
                     continue
-                came, rows = (pa.concat_tables(parts) for parts in zip(*fitting, strict=True))
+                inputs, rows = (pa.concat_tables(parts) for parts in zip(*fitting, strict=True))
                 n_staged, refused = copier.copy(rows)
                 n_rows += n_staged
                 if refused:
-                    kafka = came.column("kafka").combine_chunks().take(pa.array(refused, pa.int64()))
+                    kafka = inputs.column("kafka").combine_chunks().take(pa.array(refused, pa.int64()))
                     recorder.reject("store", kafka, refused.values())
         return pa.record_batch({"task": [task], "n_rows": [n_rows]}, schema=WINNER)
 
     def _fit(self, table: pa.Table, task: int) -> pa.Table:
-        """The rows as COPY takes them.
+        """Convert rows to the columns and types that COPY needs.
 
         Raises:
             RefusedError: A value does not fit its column.
@@ -142,18 +144,18 @@ class Staging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnePass:
-    """Raw records -> staging in one pass, where no other step needs the whole batch: each record crosses into Python once."""
+    """Decodes, transforms and stages raw records in one pass, for pipelines without a `frame`. Each record is sent to Python only once."""
 
     decoding: Decoding
     staging: Staging
 
     def __call__(self, batches: Batches) -> Batches:
-        """For `mapInArrow`. Yields one row of the schema `WINNER`."""
+        """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
         with self.decoding.place.recorder() as recorder:
             winner = self.staging.store(self.decoding.tables(batches, recorder), recorder)
         yield winner
 
 
 def decoded_schema(value_format: str, columns: Mapping[str, ColumnType]) -> pa.Schema:
-    """The columns that decoding gives, before any transform."""
+    """Return the columns that decoding produces, before any transform."""
     return decoder(value_format, columns)(pa.array([], pa.binary())).table.schema

@@ -22,7 +22,7 @@ MANY = 5_000_000
 
 
 def measure(scene: Scene) -> list[str]:
-    """The section's lines: one batch of half a million and one of five million records."""
+    """Return the section's lines: one batch of half a million and one of five million records."""
     peaks = {}
     for count in (RECORDS, MANY):
         topic = scene.topic(count, PARTITIONS)
@@ -42,7 +42,7 @@ def measure(scene: Scene) -> list[str]:
 
 
 def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dict[str, float]:
-    """Write all that is new as `spark-submit` does it, and return the peak of each kind of process in MB, and of their sum."""
+    """Write all new records as `spark-submit` does; return the peak of each kind of process in MB, and of their sum."""
     with Ledger(url, actor="bench") as ledger:
         run = Run(dag_id=pipeline.name, run_id="bench")
         batches = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
@@ -65,7 +65,7 @@ def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dic
 
 
 def _sample(pid: int, peaks: dict[str, float], done: threading.Event) -> None:
-    """Twice a second. USS: pages that the workers share with their parent count once."""
+    """Sample twice a second. USS: pages that the workers share with their parent count once."""
     while not done.wait(0.5):
         now = {"JVM": 0.0, "Python": 0.0}
         try:

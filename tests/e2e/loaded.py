@@ -1,4 +1,4 @@
-"""DAGs that are run once for all tests that look at what they did, or go on from there: `impressions` and `announced`."""
+"""DAGs that are run once for all tests that check their results or continue from there: `impressions` and `announced`."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ COUNT = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What was sent, and what the run looked like while it wrote."""
+    """The records that were sent, and observations of the run while it wrote."""
 
     sent: demo_impressions.Sent
     raw: dict[Place, bytes | None]
@@ -22,7 +22,7 @@ class Loaded:
     run_id: str
     driver_pid: int
     command_lines: dict[int, str]
-    """Of every process of the machine, while the batch was written."""
+    """Command lines of every process of the machine, while the batch was written."""
 
 
 def load_impressions(system: System) -> Loaded:
@@ -44,7 +44,7 @@ def load_impressions(system: System) -> Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
-    """What was sent, and the run that has loaded it."""
+    """The records that were sent, and the run that has loaded them."""
 
     sent: dict[Place, bytes | None]
     run_id: str
@@ -58,7 +58,7 @@ def publish_announced(system: System) -> Announced:
 
 
 def _writing(system: System) -> int | None:
-    """The Spark driver that writes now."""
+    """Return the pid of the Spark driver that writes now."""
     rows = system.rows(
         "SELECT pid FROM tideline.attempt JOIN tideline.batch USING (attempt) WHERE pipeline = %s AND state = 'writing'",
         NAME,

@@ -1,4 +1,4 @@
-"""The shipped pipeline `impressions`, from Kafka through Airflow and Spark to Postgres: every record is somewhere, and is there once."""
+"""The shipped pipeline `impressions`, from Kafka through Airflow and Spark to Postgres: every record is accounted for exactly once."""
 
 import json
 from collections import Counter
@@ -59,7 +59,7 @@ def test_every_count_of_the_ledger_is_right(system, loaded):
 
 @dataclass(frozen=True, kw_only=True)
 class Before:
-    """What there was before the run was cleared and has run once more."""
+    """The state before the run was cleared and ran again."""
 
     batches: list[int]
     versions: list
@@ -81,9 +81,9 @@ def test_a_run_that_is_cleared_tells_nothing_twice(system, loaded, before):
 
 
 def test_a_rerun_and_then_a_normal_run_change_not_one_row(system, loaded, before):
-    """Not even into an equal one: the rows keep the transaction and the place in which they were written."""
+    """Not even by an equal row: the rows keep the transaction and the place in which they were written."""
     assert system.planned(NAME, loaded.run_id) == before.batches
-    assert "passed over" in system.log(NAME, loaded.run_id, "write")
+    assert ": skipped" in system.log(NAME, loaded.run_id, "write")
     normal = system.run(NAME)
     assert system.states(NAME, normal) == {
         "plan": "skipped",

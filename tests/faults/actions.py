@@ -1,6 +1,7 @@
-"""What one process does: a task of a DAG run, or a command that a person gives. Plain values, and one function that does them with the real verbs.
+"""Describe the work of one process as plain values, and carry it out with the real verbs.
 
-Simulated actors and real processes share this; all that tells them apart is in their `Surroundings`.
+A process runs one task of a DAG run, or one operator command. The simulated actors and the real processes share this module. They differ only in
+their `Surroundings`.
 """
 
 from collections.abc import Sequence
@@ -21,26 +22,28 @@ from tideline.ledger.reservations import Run
 
 TOPIC = "ads"
 PIPELINE, OTHER = "ads", "more"
-"""The pipeline, and the one that writes the same table where there are two. Their DAGs have their names."""
+"""The pipeline, and the second pipeline that writes to the same table in shared schedules. Each DAG has the name of
+its pipeline."""
 WHY = "because"
-"""The reason of all that people ask for and decide."""
+"""The reason given with every manual request and operator decision."""
 TRIES = 3
-"""Of each task of a run, as a declaration has by default."""
+"""Tries of each task of a run, as a declaration has by default."""
 
 
 class Surroundings(Protocol):
-    """What a process has at hand."""
+    """The resources that a process uses."""
 
     ledger: Ledger
-    """A session of its own."""
+    """The process's own session."""
     broker: Broker
     pipeline: Pipeline
 
     def write(self, batch_ids: Sequence[int], writer: Writer) -> None:
-        """Claim, stage and publish, as the Spark job does."""
+        """Claim, stage and publish the batches, as the Spark job does."""
 
     def announce(self, announcer: Announcer) -> None:
-        """Take what is to be announced and succeed with it, as the task beside `advance` does."""
+        """Announce the pending publications and let the task succeed, as the task `announce`, parallel to `advance`,
+        does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +61,17 @@ class Write:
     run: Run
     try_number: int
     batch_ids: tuple[int, ...] | None = None
-    """Those that `plan` has returned; None where it was marked as success by hand: then those that the ledger has given to the run."""
+    """The batches that `plan` returned. None if `plan` was marked as success by hand: then the ledger's batches of
+    this run are used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """The task `advance`, and after it `announce`, which really stands beside it."""
+    """The task `advance`, followed by `announce`. In Airflow the two run in parallel."""
 
     run: Run
     batch_ids: tuple[int, ...] | None = None
-    """As `Write` has it."""
+    """As in `Write`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class AcceptLoss:
-    """`tideline accept-loss`, of one partition or of all that have stopped."""
+    """`tideline accept-loss`, for one partition or for all stopped ones."""
 
     partition: int | None = None
     pipeline: str = PIPELINE
@@ -126,7 +130,8 @@ Task = Plan | Write | Advance | Abandon | Skip | AcceptLoss | AdoptTopic | Retry
 
 
 def pipeline_of(task: Task) -> str:
-    """Whose task or command it is; those of one batch find the pipeline by themselves."""
+    """Return the name of the pipeline that a task or command belongs to. Commands about one batch look their pipeline
+    up themselves."""
     match task:
         case Plan() | Write() | Advance():
             return task.run.dag_id
@@ -137,7 +142,8 @@ def pipeline_of(task: Task) -> str:
 
 
 def perform(task: Task, at: Surroundings) -> list[int] | None:
-    """Do it from beginning to end; the batches, where it is a plan: with none of them the run is skipped.
+    """Carry out a task or command from beginning to end. A plan returns its batches; the run is skipped if there are
+    none.
 
     Raises:
         TidelineError: As the verb does.
@@ -157,7 +163,7 @@ def perform(task: Task, at: Surroundings) -> list[int] | None:
                 _advance(task, at)
             except TidelineError:
                 with suppress(TidelineError):
-                    at.announce(announcer)  # a task of its own, which does not wait for `advance`
+                    at.announce(announcer)  # a separate task, which does not wait for `advance`
                 raise
             at.announce(announcer)
         case _:
@@ -201,12 +207,12 @@ def _command(task: Task, at: Surroundings) -> None:
 
 
 def writer_of(task: Write) -> Writer:
-    """Who claims: the same task's next try may take over at once."""
+    """Return the writer that claims the batches. The next try of the same task may take over at once."""
     return Writer(dag_id=task.run.dag_id, run_id=task.run.run_id, task_id="write", try_number=task.try_number)
 
 
 def actor(task: Task) -> str:
-    """Who acts, as it stands in the history."""
+    """Return the actor name that is stored in the history."""
     match task:
         case Plan() | Write() | Advance():
             return f"{task.run.dag_id} {task.run.run_id} {type(task).__name__.lower()}"
@@ -215,5 +221,5 @@ def actor(task: Task) -> str:
 
 
 def is_lasting(error: BaseException) -> bool:
-    """Whether Airflow fails a task at once, without the tries that it has left."""
+    """Return whether Airflow fails the task at once, without the remaining tries."""
     return isinstance(error, FatalError | NeedsOperatorError)

@@ -1,5 +1,8 @@
-"""Schedules, drawn from a seed: what there is at the beginning, and what happens then. The weights see to it that most schedules load a lot, and that
-most faults strike in the middle of something."""
+"""Draw schedules from seeds: the initial state, and the operations that follow.
+
+The weights are chosen so that most schedules load many records, and most faults strike while something is in
+progress.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +23,7 @@ from faults.operations import (
     Decide,
     Decision,
     DeleteTopic,
+    DrawnRequest,
     Duplicate,
     Fault,
     Go,
@@ -36,7 +40,6 @@ from faults.operations import (
     Strike,
     SwapCluster,
     Thaw,
-    Wish,
 )
 from faults.races import RACES, Scene
 from windows import at
@@ -44,12 +47,12 @@ from windows import at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What there is before anything happens."""
+    """The initial state of a schedule."""
 
     ends: tuple[int, ...]
-    """By partition."""
+    """Records in each partition."""
     incarnation: int
-    """Of the topic; each time it is created again it is one more."""
+    """Number of the topic's incarnation; each re-creation adds one."""
     delivery: str
     gaps: str
     start: str | datetime
@@ -57,29 +60,35 @@ class Beginning:
     run_batches: int
     batch_bytes: int | None = None
     events_days: int | None = None
-    """After which upkeep deletes old events."""
+    """Age in days after which upkeep deletes events."""
     shared: bool = False
-    """Whether two pipelines write the table, each half of the records."""
+    """Whether two pipelines write to the table, each half of the records."""
     frame: bool = False
-    """Whether the transform sees the whole batch, so that only the difference tells how many records it filtered."""
+    """Whether the transform sees the whole batch as a frame. Then the number of filtered records is known only as a
+    difference of counts."""
     unique: bool = False
-    """Whether ids are UNIQUE in the table: a record of two rows with one id is refused when it is published, and no sooner."""
+    """Whether ids are UNIQUE in the target table. Then a record that gives two rows with one id is refused at
+    publish, not earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """All that happens, but for the healing."""
+    """The initial state and all operations, except the healing at the end."""
 
     beginning: Beginning
     operations: tuple[Operation, ...]
 
 
 CROWDED_EVERY = 3
-"""So many schedules."""
+"""One in so many schedules consists of race scenes only."""
 
 
 def schedule(seed: int) -> Schedule:
-    """The same one for the same seed. In every third of them something comes between again and again; half of all have something unusual in them."""
+    """Return the schedule of a seed; the same seed always gives the same schedule.
+
+    Every third schedule consists only of race scenes, in which one process interferes with another. Half of all
+    schedules also get unusual operations.
+    """
     random = Random(seed)
     if seed % CROWDED_EVERY == 0:
         weights, scenes = zip(*RACES, strict=True)
@@ -91,7 +100,8 @@ def schedule(seed: int) -> Schedule:
 
 
 def without_restores(drawn: Schedule) -> Schedule:
-    """The same for a level whose database is a real one, and stays."""
+    """Return the schedule without backups and restores of the ledger, for levels that use one real database
+    throughout."""
     kept = tuple(one for one in drawn.operations if not isinstance(one, KeepLedger | RestoreLedger))
     return replace(drawn, operations=kept)
 
@@ -119,13 +129,13 @@ def _beginning(random: Random) -> Beginning:
 
 
 def _actor(random: Random) -> int:
-    """More often than not the newest."""
+    """Return the number of a process: in half of the cases the newest one."""
     return -1 if drawn_requests.flag(random) else drawn_requests.number(random)
 
 
 def _fault(random: Random) -> Fault:
     strike = random.choice(tuple(Strike))
-    # From the beginning of a run to its end there are some hundred points, and a dozen COMMITs.
+    # A run has some hundred points from its beginning to its end, and a dozen COMMITs.
     most = 12 if strike in {Strike.COMMIT_KEPT, Strike.COMMIT_LOST} else 110
     return Fault(strike, _actor(random), random.randint(0, most))
 
@@ -134,10 +144,10 @@ def _go(random: Random) -> Go:
     return Go(_actor(random), random.choice((random.randint(1, 15), random.randint(15, 50))))
 
 
-def _run(random: Random, wish: Wish) -> list[Operation]:
-    """A run begins and, more often than not, does something or is struck."""
+def _run(random: Random, request: DrawnRequest) -> list[Operation]:
+    """Return a run that starts and then, in two of three cases, takes some steps or is struck."""
     then = random.choice((None, Go(-1, random.randint(1, 40)), replace(_fault(random), process=-1)))
-    return [Start(wish), *([then] if then else [])]
+    return [Start(request), *([then] if then else [])]
 
 
 def _new_run(random: Random) -> list[Operation]:
@@ -157,10 +167,10 @@ def _decision(random: Random) -> list[Operation]:
 
 
 def _reprocessed(random: Random) -> list[Operation]:
-    wish = random.choice(
+    request = random.choice(
         (drawn_requests.new_records, drawn_requests.window, drawn_requests.window, drawn_requests.ranges)
     )(random)
-    return [Reprocess(drawn_requests.number(random), wish)]
+    return [Reprocess(drawn_requests.number(random), request)]
 
 
 def _ends(random: Random) -> tuple[int, ...]:

@@ -1,4 +1,5 @@
-"""How a schedule ends: faults are over, whoever was frozen finishes, people decide what is to be decided, and new runs load the rest."""
+"""End a schedule: faults are over, frozen processes finish, operators take the pending decisions, and new runs load
+the rest."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,46 +11,48 @@ from tideline.domain.requests import NewRecords, OneBatch
 from windows import at
 
 SCHEDULED = NewRecords(until=at(100_000))
-"""A run of the schedule, long after the last record: what bears a later time than that must not be in anybody's way."""
+"""A scheduled run, long after the last record. Records with later timestamps than that must not block other records."""
 ALONE = 3
-"""Runs after which all that needs no decision is loaded: one may find that streams are inconsistent, the next one plans without them."""
+"""Runs after which all that needs no decision must be loaded: the first may find inconsistent streams, the next one
+plans without them."""
 ROUNDS = 12
 _PATIENCE = 20
-"""Times that everybody may wait for somebody else until the time of a heartbeat is over."""
+"""Rounds in which processes may wait for each other until a heartbeat is too old."""
 
 
 class JammedError(Exception):
-    """Healing leads to nothing."""
+    """Healing does not come to an end."""
 
 
 class Healable(Protocol):
-    """What healing has to know of a ledger."""
+    """What healing needs to know from a ledger."""
 
     def failed_batches(self) -> Sequence[int]:
-        """Batches that a run could not write."""
+        """Return the batches that a run failed to write."""
 
     def asked_for(self) -> Sequence[tuple[str, int]]:
-        """Open batches, each with its pipeline, that no run for new records takes: people have asked for them."""
+        """Return the open batches that no run for new records adopts because they were requested explicitly: pipeline
+        and batch id of each."""
 
     def has_stopped(self) -> bool:
-        """Whether a stream waits for a person."""
+        """Return whether a stream is stopped and waits for an operator."""
 
 
 def heal(play: Play, ledger: Healable) -> int:
-    """Until a run finds nothing left to do; how many runs it took.
+    """Heal until a run finds nothing left to do, and return the number of runs.
 
     Raises:
-        JammedError: That never comes.
+        JammedError: There is always something left to do.
     """
     end_faults(play)
     return load_alone(play) + decide(play, ledger)
 
 
 def end_faults(play: Play) -> None:
-    """Kafka and the declaration are whole again, and whoever still lives comes to an end.
+    """Repair Kafka and the declaration, and let all living processes end.
 
     Raises:
-        JammedError: They wait for each other.
+        JammedError: Processes wait for each other.
     """
     play.do(Heal())
     while play.frozen:
@@ -58,7 +61,7 @@ def end_faults(play: Play) -> None:
 
 
 def load_alone(play: Play) -> int:
-    """What runs load when nobody decides anything; how many there were."""
+    """Run the pipelines without any decision, and return the number of rounds of runs."""
     for number in range(1, ALONE + 1):
         if _found_nothing(play, SCHEDULED):
             return number
@@ -66,10 +69,10 @@ def load_alone(play: Play) -> int:
 
 
 def decide(play: Play, ledger: Healable) -> int:
-    """People decide what is to be decided, and runs load the rest; how many there were.
+    """Take the pending decisions, run the pipelines to load the rest, and return the number of rounds.
 
     Raises:
-        JammedError: After many of them there is still something to load.
+        JammedError: After many rounds there is still something to load.
     """
     for number in range(1, ROUNDS + 1):
         commands: list[Task] = [Abandon(batch_id) for batch_id in ledger.failed_batches()]
@@ -87,7 +90,7 @@ def decide(play: Play, ledger: Healable) -> int:
 
 
 def _found_nothing(play: Play, request: NewRecords) -> bool:
-    """Run each pipeline once; whether that was the end of all of them."""
+    """Run each pipeline once, and return whether all the plans found nothing to do."""
     runs = []
     for name in play.stage.pipelines():
         runs.append(play.start(request, name))
@@ -96,10 +99,10 @@ def _found_nothing(play: Play, request: NewRecords) -> bool:
 
 
 def finish(play: Play) -> None:
-    """Let everybody go on until nobody is left.
+    """Let all processes continue until none is left.
 
     Raises:
-        JammedError: They wait for each other.
+        JammedError: Processes wait for each other.
     """
     for _ in range(_PATIENCE):
         for actor in list(play.actors):
@@ -111,5 +114,5 @@ def finish(play: Play) -> None:
 
 
 def found_nothing(run: DagRun) -> bool:
-    """Whether its plan was the end of it."""
+    """Return whether the run ended with its plan, because there was nothing to do."""
     return not run.failed and run.tried[1] == 0

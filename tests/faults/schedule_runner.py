@@ -1,11 +1,14 @@
-"""Plays a schedule, as Airflow and people would: runs of three tasks with tries, commands, orphans. What a process is, the level says."""
+"""Play a schedule, as Airflow and operators would: runs of three tasks with tries, commands, orphans.
+
+The level defines what a process is.
+"""
 
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from faults import addressing
 from faults.actions import PIPELINE, TRIES, Advance, Plan, Task, Write, is_lasting
-from faults.addressing import There
+from faults.addressing import Inventory
 from faults.operations import (
     Clear,
     Decide,
@@ -27,7 +30,7 @@ from tideline.domain.requests import Request
 from tideline.ledger.reservations import Run
 
 MANY = 1_000_000
-"""Steps: as many as there are."""
+"""A number of steps that no process reaches: it continues until it ends or has to wait."""
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class Ended:
     """How a process ended."""
 
     batch_ids: list[int] | None = None
-    """Of a plan that is through."""
+    """The batches of a finished plan."""
     error: BaseException | None = None
     killed: bool = False
 
@@ -45,72 +48,74 @@ class Process(Protocol):
 
     ended: Ended | None
     waiting: bool
-    """It waits for somebody else, so that to go on now would lead to nothing."""
+    """Whether it waits for another process, so that it cannot continue now."""
 
     def go(self, steps: int) -> int:
-        """Go on until it has ended, waits, or has done so many steps; the steps that are left."""
+        """Continue until it has ended, waits, or has taken `steps` steps. Return the remaining steps."""
 
     def strike(self, strike: Strike, after: int) -> int | None:
-        """Go on until something strikes it; None then. Else the points that were left when it ended or had to wait."""
+        """Continue until the fault strikes, after `after` more points; then return None. Else return the points that
+        were left when it ended or had to wait."""
 
     def kill(self) -> None:
-        """Nothing of it runs any more."""
+        """End the process at once."""
 
 
-class Stage(There, Protocol):
-    """Where a schedule is played."""
+class Stage(Inventory, Protocol):
+    """The environment in which a schedule is played."""
 
     def start(self, task: Task) -> Process:
-        """A process that has not done anything yet."""
+        """Start a process, which waits before its first step."""
 
-    def happen(self, operation: Operation) -> None:
-        """Something that no process does: to Kafka, to Postgres, to the clock, to a file."""
+    def apply(self, operation: Operation) -> None:
+        """Apply an operation that no process does: to Kafka, to Postgres, to the clock, to a file."""
 
 
 @dataclass(slots=True)
 class Actor:
-    """Something that goes on: a DAG run, a command, or what is left of a task that was taken for dead."""
+    """An actor of a schedule: a DAG run, a command, or an orphaned process."""
 
     process: Process
 
 
 @dataclass(slots=True)
 class DagRun(Actor):
-    """A run, at one of its three tasks. Each is tried a few times; what another try cannot change fails at once."""
+    """A DAG run, at one of its three tasks. Each task has a few tries; an error that another try cannot change fails
+    it at once."""
 
     process: Process | None
     run: Run
     request: Request
     task: int = 0
     batch_ids: tuple[int, ...] | None = None
-    """What its plan has returned, as Airflow keeps it."""
+    """The batches that its plan returned, as Airflow keeps them."""
     tried: list[int] = field(default_factory=lambda: [0, 0, 0])
     allowed: list[int] = field(default_factory=lambda: [TRIES] * 3)
     failed: bool = False
 
 
 class Play:
-    """What has been started and has not ended."""
+    """The runs, commands and orphans that a schedule has started."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.runs: list[DagRun] = []
-        """All that there ever were."""
+        """All runs, also those that have ended."""
         self.actors: list[Actor] = []
-        """Those that can go on, in the order in which they began."""
+        """The actors that can continue, in order of their start."""
         self.frozen: list[Actor] = []
 
     def do(self, operation: Operation) -> None:
-        """One operation; it does nothing where what it is about is not there."""
+        """Carry out one operation. It has no effect if its subject does not exist."""
         match operation:
             case Go() | Until() | Finish() | Fault():
                 if actors := self.actors:
-                    self._set_going(actors[operation.process % len(actors)], operation)
+                    self._advance_actor(actors[operation.process % len(actors)], operation)
             case Thaw():
                 if self.frozen:
                     self.actors.append(self.frozen.pop(operation.frozen % len(self.frozen)))
             case Start():
-                if request := addressing.request(operation.wish, self.stage):
+                if request := addressing.request(operation.request, self.stage):
                     self.start(request, addressing.pipeline(operation.pipeline, self.stage))
             case Clear() | Duplicate() | MarkSuccess() | Reprocess():
                 self._manage(operation)
@@ -118,9 +123,9 @@ class Play:
                 if command := addressing.command(operation, self.stage):
                     self.command(command)
             case _:
-                self.stage.happen(operation)
+                self.stage.apply(operation)
 
-    def _set_going(self, actor: Actor, operation: Go | Until | Finish | Fault) -> None:
+    def _advance_actor(self, actor: Actor, operation: Go | Until | Finish | Fault) -> None:
         match operation:
             case Go():
                 self.go(actor, operation.steps)
@@ -134,7 +139,7 @@ class Play:
                 self._strike(actor, operation)
 
     def start(self, request: Request, pipeline: str = PIPELINE) -> DagRun:
-        """A new run."""
+        """Start a run."""
         run = DagRun(None, Run(dag_id=pipeline, run_id=f"run {len(self.runs) + 1}"), request)
         self.runs.append(run)
         self.actors.append(run)
@@ -142,12 +147,13 @@ class Play:
         return run
 
     def command(self, task: Task) -> Actor:
-        """A new command."""
+        """Start a command."""
         self.actors.append(Actor(self.stage.start(task)))
         return self.actors[-1]
 
     def go(self, actor: Actor, steps: int) -> int:
-        """Let it do so many steps, also of the tasks that follow; the steps that are left when it is through or has to wait."""
+        """Let an actor take `steps` steps, across the tasks of a run. Return the steps that are left when it has
+        ended or has to wait."""
         while actor.process is not None and steps > 0:
             steps = actor.process.go(steps)
             if actor.process.ended is None:
@@ -165,10 +171,11 @@ class Play:
             if left is None or actor.process is process:
                 break
         if left is None and fault.strike in {Strike.FREEZE, Strike.LOSE}:
-            self._take_for_dead(actor, process, self.frozen if fault.strike is Strike.FREEZE else self.actors)
+            self._presume_dead(actor, process, self.frozen if fault.strike is Strike.FREEZE else self.actors)
 
-    def _take_for_dead(self, actor: Actor, process: Process, orphans: list[Actor]) -> None:
-        """What was struck goes on by itself from now on, or not at all, and its task is tried again."""
+    def _presume_dead(self, actor: Actor, process: Process, orphans: list[Actor]) -> None:
+        """Start the next try of a struck task. The struck process becomes an orphan that runs on its own, or stays
+        frozen."""
         if isinstance(actor, DagRun):
             actor.process = None
             self._next_try(actor)
@@ -178,7 +185,7 @@ class Play:
             self.frozen.append(actor)
 
     def _settle(self, actor: Actor) -> None:
-        """Its process has ended: what Airflow does then."""
+        """Do what Airflow does when a process has ended."""
         ended, actor.process = actor.process.ended, None
         if not isinstance(actor, DagRun):
             self.actors.remove(actor)
@@ -213,9 +220,9 @@ class Play:
         self.actors.remove(run)
 
     def _manage(self, operation: Clear | Duplicate | MarkSuccess | Reprocess) -> None:
-        """What people do to runs in Airflow."""
-        going = isinstance(operation, Duplicate | MarkSuccess)
-        runs = [run for run in self.runs if run.process is not None] if going else self.runs
+        """Carry out a manual action on a run in Airflow."""
+        needs_process = isinstance(operation, Duplicate | MarkSuccess)
+        runs = [run for run in self.runs if run.process is not None] if needs_process else self.runs
         if not runs:
             return
         run = runs[operation.run % len(runs)]
@@ -229,11 +236,11 @@ class Play:
             case Clear():
                 self._clear(run, operation.task % (min(run.task, 2) + 1))
             case Reprocess():
-                run.request = addressing.request(operation.wish, self.stage) or run.request
+                run.request = addressing.request(operation.request, self.stage) or run.request
                 self._clear(run, 0)
 
     def _clear(self, run: DagRun, task: int) -> None:
-        """From this task on everything is tried anew; tries are counted on."""
+        """Clear a task and those downstream of it. The numbers of tries continue to count up."""
         if run.process is None:
             self.actors.append(run)
         else:
@@ -246,7 +253,7 @@ class Play:
 
 
 def _task(run: DagRun) -> Task:
-    """What a run does now."""
+    """Return the current task of a run."""
     match run.task:
         case 0:
             return Plan(run=run.run, request=run.request)

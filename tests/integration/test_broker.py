@@ -1,4 +1,4 @@
-"""The laws of asking a broker for facts, on a real one."""
+"""Facts from a real broker."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -26,12 +26,12 @@ def test_the_end_stays_before_an_open_transaction_in_every_partition(broker, adm
     assert ends(asked) == [10] * 6
     assert ends(asked) == watermarks(broker, topic, 6)
     producer.abort_transaction(20)
-    # In each partition the transaction leaves one marker, which counts as an offset.
+    # In each partition the transaction leaves one marker, which takes an offset.
     until(lambda: ends(asked) == [10, 14, 18, 10, 10, 14])
 
 
 def watermarks(broker, topic, partitions):
-    """What Kafka's consumers take for the end: another request, one partition at a time."""
+    """Return the end offsets that Kafka's consumers use: another request, one partition at a time."""
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "test", "isolation.level": "read_committed"}
     consumer = Consumer(settings)
     try:
@@ -107,7 +107,7 @@ def test_a_topic_that_was_created_again_has_another_id(broker, admin, topic):
 
 
 def recreating(asked, admin, topic, times):
-    """Deletes and creates `topic` in the middle of the next questions, after the offsets are listed."""
+    """Delete and create `topic` again during the next questions, after the offsets are listed."""
     listed, left = asked._bounds, iter(range(times))
 
     def bounds(partitions):
@@ -178,7 +178,7 @@ def test_the_offset_at_a_time_stays_between_log_start_and_last_stable_offset(bro
     for partition in (0, 1):
         produce(broker, topic, 10, partition, timestamp=milliseconds)
     admin.delete_records([TopicPartition(topic, 0, 4)])[TopicPartition(topic, 0)].result()
-    producer = transaction(broker, topic, [1], count=3)  # stamped now
+    producer = transaction(broker, topic, [1], count=3)  # timestamps of now
     asked = Broker(source(broker.bootstrap, topic))
 
     def found(when):
@@ -215,7 +215,7 @@ def group():
 
 
 def shown(admin, group):
-    """What a tool that watches consumer groups sees."""
+    """Return the offsets that a tool for consumer groups shows."""
     asked = [ConsumerGroupTopicPartitions(group)]
     found = admin.list_consumer_group_offsets(asked)[group].result().topic_partitions
     return {(partition.topic, partition.partition): partition.offset for partition in found}

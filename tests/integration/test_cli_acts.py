@@ -1,4 +1,4 @@
-"""The commands that act: each does what its verb does, says so, and leaves who and why in the history."""
+"""The commands that change something: each does what its verb does, reports it, and leaves actor and reason in the history."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ WHY = "prices were in cents"
 
 
 def reasons(ledger, action: str) -> list[tuple[str, str]]:
-    """(actor, reason) of each event of that action, in order."""
+    """Return (actor, reason) of each event of that action, in order."""
     return query(
         ledger, "SELECT actor, detail ->> 'reason' FROM tideline.event WHERE action = %s ORDER BY event_id", action
     )

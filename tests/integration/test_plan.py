@@ -1,4 +1,4 @@
-"""What one planner promises, on a real broker and a real ledger."""
+"""Properties of a single planner, on a real broker and a real ledger."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4

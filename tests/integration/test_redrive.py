@@ -1,4 +1,4 @@
-"""A re-drive decodes rejects once more, from the bytes that were kept: what can be written now moves into the output, once."""
+"""A re-drive decodes rejects again, from the bytes that were kept: those that can be written now move into the output, once."""
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -108,7 +108,7 @@ ORIGIN = {
 
 @pytest.mark.parametrize("shape", ORIGIN)
 def test_a_re_drive_gives_what_a_load_out_of_kafka_gives(loading, shape):
-    """Key, value, headers and timestamp to the byte, with both kinds of transform: the replay that follows changes nothing."""
+    """Key, value, headers and timestamp are equal to the byte, with both kinds of transform: the replay that follows changes nothing."""
     topic = records.create(loading.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
     headers = [("any", bytes(range(256))), ("any", b"again"), ("empty", b""), ("null", None), ('qu"ote\n\u00fc', b"x")]
     producer = Producer({"bootstrap.servers": loading.bootstrap})
@@ -179,7 +179,7 @@ def test_many_rejects_are_read_by_many_tasks_and_each_once(loading, monkeypatch,
 
 
 def test_rejects_of_a_topic_and_of_the_one_before_it_go_back_to_their_own(loading, topic, admin):
-    """Both are partition 0 of one name; only the stream tells which record is meant."""
+    """Both are partition 0 of the same name; only the stream identifies the record."""
     recreate(admin, topic)
     records.produce(loading.bootstrap, topic, [records.record(n) for n in range(100, 130)])
     with loading.ledger() as ledger:

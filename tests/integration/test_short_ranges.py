@@ -1,4 +1,4 @@
-"""One consumer that reads many short ranges gives what Spark's reader gives, or leaves a range to it."""
+"""One consumer that reads many short ranges gives the same as Spark's reader, or leaves a range to it."""
 
 import json
 
@@ -23,7 +23,7 @@ def ranges_of(topic: str, ends: dict[int, int], *, start: int = 0) -> list[Range
 
 @pytest.fixture
 def together(spark, broker):
-    """Reads groups of ranges with one consumer."""
+    """Read groups of ranges with one consumer."""
 
     def read(topic, *groups, **options):
         return short_ranges.read(spark, spark_settings(source(broker.bootstrap, topic)), groups, **options)
@@ -33,7 +33,7 @@ def together(spark, broker):
 
 @pytest.fixture
 def apart(spark, broker):
-    """Reads ranges with Spark's reader: all columns of all records, in order."""
+    """Read ranges with Spark's reader: all columns of all records, in order."""
 
     def read(topic, ranges):
         options = kafka.reader_options(spark_settings(source(broker.bootstrap, topic)), ranges, split_records=1000)
@@ -43,7 +43,7 @@ def apart(spark, broker):
 
 
 def rows(found):
-    """What one consumer has read."""
+    """Return what one consumer has read."""
     return in_order(*map(kafka.columns, found.records))
 
 
@@ -79,7 +79,7 @@ def test_each_record_is_what_sparks_reader_makes_of_it(broker, together, apart):
 
 
 def test_records_before_and_behind_a_range_are_not_in_it(broker, together, apart):
-    """Behind: a fetch does not stop at the end of a range, and other records come while a batch is read."""
+    """Behind a range: a fetch does not stop at its end, and other records arrive while a batch is read."""
     topic = records.create(broker.bootstrap, partitions=3)
     produce(broker.bootstrap, topic, map(records.record, range(3000)), partitions=3)
     ranges = ranges_of(topic, {0: 4, 1: 999, 2: 4}, start=2)
@@ -94,7 +94,7 @@ def test_what_does_not_fit_into_the_drivers_memory_is_left_whole(broker, togethe
     produce(broker.bootstrap, topic, (b"x" * 200_000 for _ in range(80)), partitions=8)
     ranges = ranges_of(topic, dict.fromkeys(range(8), 10))
     found = together(topic, ranges[:4], ranges[4:], max_bytes=1_000_000)
-    assert set(found.left) >= set(ranges[4:])  # the first group alone is eight times as much
+    assert set(found.left) >= set(ranges[4:])  # the first group alone is eight times as large
     finished = [piece for piece in ranges if piece not in found.left]
     assert rows(found) == (apart(topic, finished) if finished else [])
 
@@ -126,7 +126,7 @@ def test_brokers_that_do_not_answer_leave_every_range(spark, monkeypatch, capfd)
 
 
 def test_a_batch_of_many_short_ranges_is_loaded_with_exact_counts(loading, monkeypatch, capfd):
-    """Beside two ranges that are long, with rejects of each step, and records that a transform filters."""
+    """In addition there are two long ranges, rejects of each step, and records that a transform filters."""
     apart = []
     load = kafka.load
 

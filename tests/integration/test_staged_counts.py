@@ -1,4 +1,4 @@
-"""What a task counts belongs to the data: tasks that read the same records in other portions, and beside other ranges, leave the same counts."""
+"""A task's counts depend only on the data: tasks that read the same records in other portions, or with other ranges, store the same counts."""
 
 from itertools import chain, zip_longest
 
@@ -14,7 +14,7 @@ COUNTS = (
     "SELECT stream_id, first_read, last_read, n_read, n_filtered, n_bytes FROM tideline.staged_count ORDER BY stream_id"
 )
 OFFSETS = [[0, 1, 2], [7], [3, 4, 9]]
-"""Of each partition, with gaps."""
+"""The offsets of each partition, with gaps."""
 REJECTED = {(0, 1), (2, 9)}
 FILTERED = {(1, 7), (2, 3)}
 
@@ -25,7 +25,7 @@ def attempt(ledger):
 
 
 def places(partitions):
-    """Partition and offset of each record, partition by partition."""
+    """Return partition and offset of each record, partition by partition."""
     return [(partition, offset) for partition in partitions for offset in OFFSETS[partition]]
 
 
@@ -40,7 +40,7 @@ def kafka(some):
 
 
 def count(ledger_url, attempt, *batches):
-    """As a task does that reads these batches; of each record that passes there are two rows."""
+    """Count these batches as a task does; each record that passes has two rows."""
     streams = {(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges}
     with Recorder(ledger_url, attempt.attempt_id, streams) as recorder:
         for batch in batches:
@@ -50,7 +50,7 @@ def count(ledger_url, attempt, *batches):
 
 
 def in_turns():
-    """One record of each partition after the other."""
+    """Take one record of each partition in turn."""
     columns = zip_longest(*(places([partition]) for partition in range(3)))
     return [place for place in chain.from_iterable(columns) if place]
 
@@ -75,7 +75,7 @@ def test_counts_do_not_depend_on_how_tasks_share_the_ranges(ledger, ledger_url, 
 
 
 def test_a_task_has_one_session_for_all_that_it_records(ledger, ledger_url, attempt, monkeypatch):
-    """A new one for each thousand rejects takes longer than to store them."""
+    """A new session for each thousand rejects takes longer than storing them."""
     monkeypatch.setattr("spark_jobs.records.staged_counts._REJECTS_AT_ONCE", 2)
     ours = "SELECT DISTINCT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     streams = {(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges}

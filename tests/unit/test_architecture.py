@@ -1,4 +1,4 @@
-"""The walls between the rooms: who may import what, where SQL stands, and how long things may get."""
+"""Architecture rules: which package may import which, where SQL may be, and the maximum length of files and functions."""
 
 import ast
 import re
@@ -26,10 +26,10 @@ FLOORS = (
     {"tideline.kafka", "tideline.ledger"},
     {"tideline.flow", "spark_jobs.records"},
     {"tideline.airflow", "spark_jobs.readers", "spark_jobs.sinks"},
-    {"tideline.cli", "spark_jobs"},
-    {"tideline.local", "dags"},
+    {"tideline.local", "spark_jobs"},
+    {"tideline.cli", "dags"},
 )
-"""The rooms, from the ground up. `tideline` holds what every other room may import: errors, settings, redaction."""
+"""The packages by layer, from the bottom up. `tideline` holds what every other package may import: errors, settings, redaction."""
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 
@@ -53,21 +53,21 @@ def imported(path: Path) -> set[str]:
 
 
 def loaded_by(*modules: str) -> set[str]:
-    """The top-level modules that a fresh Python holds after it has imported `modules`."""
+    """Return the top-level modules that a fresh Python has loaded after it has imported `modules`."""
     names = "{name.split('.')[0] for name in sys.modules}"
     code = f"import sys; before = {names}; import {', '.join(modules)}; print(*({names} - before))"
     return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
 
 
 def room_of(module: str) -> str:
-    """The innermost room that holds a module; empty for a module of other projects."""
+    """Return the innermost package of a module; empty for a module of other projects."""
     while module and module not in FLOOR_OF:
         module = module.rpartition(".")[0]
     return module
 
 
 def test_no_room_imports_from_its_own_floor_or_from_one_above():
-    """So each room can be read, and tested, with those below it only."""
+    """So each package can be read and tested with only the layers below it."""
     wrong = []
     for path in SHIPPED:
         module = relative(path).removeprefix("include/").removesuffix(".py").replace("/", ".")
@@ -105,14 +105,14 @@ def test_parsing_dags_loads_nothing_heavy():
 
 
 def test_only_the_room_of_airflow_imports_it():
-    """All else can be used, and tested, without it."""
+    """Everything else can be used and tested without Airflow."""
     found = {relative(p) for p in PACKAGE.rglob("*.py") if "airflow" in imported(p)}
     assert "include/tideline/airflow/tasks.py" in found
     assert [path for path in found if not re.fullmatch(r"include/tideline/airflow/\w+\.py", path)] == []
 
 
 def test_spark_is_imported_by_the_job_and_by_transforms_only():
-    """And by the job that set-up runs to fill the class-data archive, which is about Spark's classes."""
+    """The set-up job that fills the class-data archive may import it too: the archive is about Spark's classes."""
     allowed = re.compile(
         r"spark_jobs/.*|include/pipelines/[^/]+/transform\.py|include/tideline/local/class_archive_job\.py"
     )
@@ -121,7 +121,7 @@ def test_spark_is_imported_by_the_job_and_by_transforms_only():
 
 @pytest.mark.parametrize("driver", ["psycopg2", "confluent_kafka"])
 def test_the_domain_the_declarations_and_the_verbs_know_no_driver(driver):
-    """They say what is to be done; the ledger and the broker say how."""
+    """They define what is done; the ledger and the broker define how."""
     inner = [
         *(PACKAGE / "domain").glob("*.py"),
         *(PACKAGE / "flow").glob("*.py"),
@@ -137,7 +137,7 @@ def test_no_shipped_file_is_longer_than_250_lines():
 
 
 def test_no_function_is_longer_than_45_lines():
-    """Its docstring aside: to say more about an argument must not cost anything."""
+    """The docstring does not count: documenting an argument must be free."""
     long = [
         f"{relative(path)}:{node.lineno} {node.name}"
         for path in SHIPPED
@@ -153,13 +153,13 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_no_query_is_longer_than_70_lines():
-    """Migrations and the snapshot made of them may be."""
+    """Except migrations and the schema snapshot made from them."""
     whole = {PACKAGE / "ledger" / "sql" / "schema.sql", *(PACKAGE / "ledger" / "sql" / "migrations").iterdir()}
     queries = {path for folder in ("include", "spark_jobs") for path in (PROJECT / folder).rglob("*.sql")} - whole
     assert [relative(p) for p in queries if len(p.read_text(encoding="utf-8").splitlines()) > 70] == []
 
 
-# How the two packages name the file that they run.
+# How the two packages name the file of a statement.
 VERB = {
     "tideline.ledger": re.compile(r'(?:\brows|\brow|\brun)\(\s*"(\w+)"|"sql/queries/(\w+)\.sql"'),
     "spark_jobs.sinks": re.compile(r'_(?:sql|statement)\(\s*"(\w+)"'),
@@ -179,7 +179,7 @@ def test_a_query_file_says_what_it_is_for():
 
 
 def test_sql_stands_in_files():
-    """In Python they have no name and no reason. What the local stack asks of its own server is no verb."""
+    """In Python they would have no name and no comment. The local stack's statements to its own server are no verbs."""
     statement = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE|WITH)\s+\S")
     found = [
         f"{relative(path)}:{node.lineno}"

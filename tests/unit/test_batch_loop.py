@@ -1,4 +1,4 @@
-"""A batch that fails costs itself only, and what all of them would meet ends the run at once."""
+"""A batch that fails affects only itself, and an error that every batch would meet ends the run at once."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def hiccup(what):
 
 
 def written(begins=None, loads=None, batch_ids=(1, 2, 3)):
-    """The batches that are loaded, and the error that came out."""
+    """Run the loop; return the batches that were loaded and the error that it raised."""
     loaded, begins, loads = [], begins or {}, loads or {}
 
     def begin(batch_id):
@@ -34,7 +34,7 @@ def written(begins=None, loads=None, batch_ids=(1, 2, 3)):
 
     try:
         each_by_itself("ads", batch_ids, begin, load)
-    except Exception as error:  # noqa: BLE001 - looked at by the test
+    except Exception as error:  # noqa: BLE001 - the test checks it
         return loaded, error
     return loaded, None
 
@@ -67,7 +67,7 @@ def test_a_batch_with_nothing_left_to_write_is_passed_over():
 def test_where_several_fail_another_try_is_made_if_it_may_help_one_of_them():
     loaded, error = written(loads={1: fatal("one"), 3: hiccup("three")})
     assert (loaded, type(error)) == ([2], RetryableError)
-    assert "2 of 3 batches are not written, the others are" in error.problem
+    assert "2 of 3 batches failed (the others are written)" in error.problem
     assert "one is wrong" in error.problem
     assert "three did not answer" in error.problem
     assert error.next_step.splitlines() == ["correct one", "    run the task again"]

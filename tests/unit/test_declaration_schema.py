@@ -1,4 +1,4 @@
-"""What an editor knows of pipeline.yaml is what the declaration says."""
+"""The schema that editors use for pipeline.yaml agrees with the declaration."""
 
 import re
 
@@ -21,7 +21,7 @@ sink: {table: ads.impressions}
 
 
 def complaints(path):
-    """What an editor marks, each with its place."""
+    """Return the places that an editor would mark."""
     return {f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(pipelines._parse(path))}
 
 

@@ -1,4 +1,4 @@
-"""Records are decoded many at once, and each as if it were alone. Text and bytes are decoded, too."""
+"""Many records are decoded at once, with the same result as each alone. Text and bytes are decoded, too."""
 
 import time
 
@@ -149,7 +149,7 @@ def test_an_impossible_decoder_is_refused_when_it_is_made(value_format, columns,
 
 
 def test_bad_records_among_many_do_not_send_the_good_ones_through_the_judge(monkeypatch):
-    """One in a hundred of a wrong type once made a load take twice as long."""
+    """One record in a hundred with a wrong type once doubled the time of a load."""
     judged = []
     exact = json_prefilter.type_fault
 

@@ -7,7 +7,7 @@ from spark_jobs.records.kafka_metadata import as_they_came
 from spark_jobs.records.transforms import KAFKA
 
 PLACES = [("orders", 0, 5), ("orders", 0, 6), ("orders", 1, 5), ("returns", 0, 5)]
-"""Offsets are counted anew in each partition of each topic."""
+"""Offsets start again in each partition of each topic."""
 
 
 def records(places, *, key=lambda place: "/".join(map(str, place)).encode()):
@@ -20,7 +20,7 @@ def records(places, *, key=lambda place: "/".join(map(str, place)).encode()):
 
 
 def rows(places):
-    """What a transform gives that has lost the keys."""
+    """Return the result of a transform that has dropped the keys."""
     return pa.table({"kafka": records(places, key=lambda _: b"lost")})
 
 

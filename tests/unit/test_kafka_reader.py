@@ -1,4 +1,4 @@
-"""The options of Spark's Kafka reader, and which ranges share tasks, are pure functions of the ranges."""
+"""The options of Spark's Kafka reader, and the choice of ranges that share tasks, are pure functions of the ranges."""
 
 import json
 
@@ -72,12 +72,12 @@ def test_sparks_reader_reads_what_is_long_or_not_many():
 
 
 def test_a_range_that_is_split_is_not_read_by_one_consumer():
-    """`list_unread.sql` tells by the number of tasks whether such a range was read to its end."""
+    """`list_unread.sql` uses the number of tasks to decide whether such a range was read to its end."""
     assert many_short([piece("ads", number, 0, 200) for number in range(99)], cores=2, split_records=199) == []
 
 
 def test_one_consumer_reads_no_more_than_fits_into_the_driver():
-    """The shortest, for these gain most."""
+    """The shortest ranges are chosen, because they gain most."""
     ranges = [piece("ads", number, 0, 250 if number % 2 else 1) for number in range(2_000)]
     groups = many_short(ranges, cores=2, split_records=250_000)
     assert len(groups) == 4
@@ -86,7 +86,7 @@ def test_one_consumer_reads_no_more_than_fits_into_the_driver():
 
 
 def tasks_of(lengths: list[int], *, cores: int = 2, split_records: int = 250_000) -> list[tuple[list[int], int | None]]:
-    """Lengths of the ranges that are read alike, and by how many tasks."""
+    """Return the lengths of ranges that are read in the same way, and the number of tasks that read them."""
     found = shares(
         (piece("ads", number, 7, 7 + length) for number, length in enumerate(lengths)),
         cores=cores,
@@ -111,7 +111,7 @@ def test_there_are_about_as_many_tasks_as_cores(lengths, expected):
 
 
 def test_a_few_long_ranges_do_not_end_up_in_the_task_of_many_short_ones():
-    """Else one core reads nearly all of it while the others wait."""
+    """Otherwise one core reads nearly all of it while the others wait."""
     found = tasks_of([90_000] * 8 + [10] * 400)
     assert found == [([90_000] * 8, 4), ([10] * 400, 2)]
 
@@ -122,7 +122,7 @@ def test_a_few_long_ranges_do_not_end_up_in_the_task_of_many_short_ones():
     split_records=st.integers(1, 300_000),
 )
 def test_every_range_is_read_whole_by_one_task_or_apart_from_all_others(lengths, cores, split_records):
-    """Counts are kept by the first offset that a task has read of a range: which others it shared the task with must not change that."""
+    """Counts are stored by the first offset that a task has read of a range: the other ranges of the task must not change that."""
     found = list(
         shares(
             (piece("ads", number, 0, length) for number, length in enumerate(lengths)),

@@ -1,4 +1,4 @@
-"""The laws of connecting: planner and reader get the same, and secrets arrive as they are."""
+"""Connection settings: planner and reader get the same ones, and secrets arrive unchanged."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""The laws of declarations: what is read, and how mistakes are told."""
+"""Declarations: what is read, and how mistakes are reported."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ sink:
 
 @pytest.fixture
 def declare(tmp_path, monkeypatch):
-    """Writes one pipeline's folder, with `old` replaced by `new` in the smallest declaration."""
+    """Write one pipeline's folder, with `old` replaced by `new` in the smallest declaration."""
     monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
 
     def write(old="", new="", name="impressions"):

@@ -1,4 +1,4 @@
-"""A reason is one line that can be stored and shown, whatever an error says."""
+"""A reason is one line that can be stored and shown, whatever text an error has."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The form of the DAG `replay`: it takes one thing, and always replaces."""
+"""The form of the DAG `replay`: it takes one target, and always replaces."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A bad row costs itself; a step that fails throughout is named."""
+"""A bad row affects only itself; a step that fails for every row is named."""
 
 import pyarrow as pa
 import pytest
@@ -9,7 +9,7 @@ TABLE = pa.table({"n": range(1000)})
 
 
 def refusing(bad):
-    """A step that counts rows and cannot take those of `bad`."""
+    """Return a step that counts rows and raises for the rows in `bad`."""
 
     def step(part: pa.Table) -> int:
         if found := bad.intersection(part["n"].to_pylist()):

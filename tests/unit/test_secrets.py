@@ -1,4 +1,4 @@
-"""No part of a secret stands in anything that is said, whatever characters it has and wherever it was put by mistake."""
+"""No part of a secret is in any output, whatever characters it has and wherever it was put by mistake."""
 
 import os
 import traceback
@@ -40,13 +40,13 @@ def parts(secret: str) -> set[str]:
 
 
 def shown(secret: str, text: str) -> list[str]:
-    """The parts of a secret that stand in a text."""
+    """Return the parts of a secret that are in a text."""
     return sorted(part for part in parts(secret) if part in text)
 
 
 @contextmanager
 def silent_about(secret: str, *, fails: bool = True) -> Iterator[None]:
-    """Within it an error of ours is raised, and neither it nor its traceback with all causes shows a part of the secret."""
+    """Expect a TidelineError, and check that neither it nor its traceback with all causes shows a part of the secret."""
     try:
         yield
     except TidelineError as error:
@@ -69,7 +69,7 @@ def test_a_ledgers_address_is_never_quoted(secret):
         secret,
     ):
         if fault(address) is None and not address.startswith("postgresql://user"):
-            continue  # it is no secret where it stands: a user or a database
+            continue  # at this place it is not a secret: a user or a database
         with silent_about(secret):
             Ledger(address, actor="test")
 
@@ -83,8 +83,8 @@ def test_a_ledgers_address_is_never_quoted(secret):
         ("postgresql://me:12/34@db:5432/w", "an @ or a / too many"),
         ("postgresql://me:pw@x?sslmode=y@db/w", "an @ or a / too many"),
         ("postgresql://me:pw@db:5432/w/x", "a / too many"),
-        ("postgresql://me:pw@db:54e2/w", "its host, or the port behind it, is none"),
-        ("postgresql://me:pw@db:70000/w", "its port is no number from 1 to 65535"),
+        ("postgresql://me:pw@db:54e2/w", "its host or port is not valid"),
+        ("postgresql://me:pw@db:70000/w", "its port is not a number from 1 to 65535"),
         ("postgresql://me:pw@db/w?sslmod=require", "its options after ? are not those of libpq"),
         ("postgresql://me:pw@db/w\n", "a line break"),
         ("mysql://me:pw@db/w", "does not begin with postgresql://"),

@@ -1,4 +1,4 @@
-"""What Spark raises names its cause: a class path without jars is not taken for a fault of the columns."""
+"""Spark's errors are assigned to their cause: a class path without jars is not reported as an error of the columns."""
 
 from uuid import uuid4
 
@@ -23,7 +23,7 @@ ATTEMPT = Attempt(pipeline="ads", batch_id=7, kind=BatchKind.LIVE, fence=1, atte
         ),
         (
             "[AMBIGUOUS_REFERENCE] Reference `id` is ambiguous",
-            "ads batch 7 attempt 1: Spark cannot make sense of the columns",
+            "ads batch 7 attempt 1: Spark cannot resolve the columns",
             "transform",
         ),
     ],

@@ -1,4 +1,4 @@
-"""The runner of all suites: one that fails or dies keeps no other from running, and the end of the output names what failed."""
+"""The runner of all suites: a suite that fails or dies does not stop the others, and the end of the output names the failed tests."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ suites.Runner().run([[suites.Suite("slow", ("test_slow.py",), nice=3)]])
 
 @pytest.fixture
 def told(tmp_path, monkeypatch, capsys):
-    """Run lanes of (name, text of a test file) and return exit code and output."""
+    """Run lanes of (name, text of a test file); return exit code and output."""
 
     def run(*lanes: list[tuple[str, str]]) -> tuple[int, str]:
         monkeypatch.setattr(suites, "LOGS", tmp_path)
@@ -78,7 +78,7 @@ def test_a_command_that_fails_shows_the_end_of_its_output(tmp_path, monkeypatch,
 
 @pytest.fixture
 def in_background(tmp_path):
-    """A run with one slow suite, as a shell starts it in the background: with Ctrl-C ignored."""
+    """Start a run with one slow suite, as a shell starts it in the background: with Ctrl-C ignored."""
     (tmp_path / "test_slow.py").write_text(SLOW)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:

@@ -1,4 +1,4 @@
-"""Impressions: robots are left out, prices become money, and each row learns the advertiser and category of its offer."""
+"""Transform of ad impressions: drops robots, converts prices, and adds the advertiser and category of each row's offer."""
 
 from decimal import Decimal
 

@@ -1,1 +1,1 @@
-"""Everything that imports Airflow: DAGs, their tasks, assets and forms. `trigger_form` and `api` work without it."""
+"""The code that imports Airflow: DAGs, tasks, assets and trigger forms. `trigger_form` and `api` do not import it."""

@@ -1,4 +1,7 @@
-"""Airflow's REST API as the command line, the demo and the tests use it: log in, trigger, clear, wait, read logs. Does not import Airflow."""
+"""A client of Airflow's REST API for the command line, the demo and the tests. Does not import Airflow.
+
+It logs in, triggers and clears runs, waits for them, and reads their logs.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,19 +15,19 @@ from tideline.errors import RetryableError
 
 T = TypeVar("T")
 
-_DONE = {"success", "failed"}
-_LOOK_EVERY_S = 0.3
-# Each look costs Airflow's API server some hundredths of a second of a processor that the run needs as well.
-_LOOK_AT_RUNS_EVERY_S = 1.0
+_FINAL_STATES = {"success", "failed"}
+_POLL_SECONDS = 0.3
+# Each poll costs Airflow's API server some hundredths of a second of CPU time, which the run needs as well.
+_POLL_RUNS_SECONDS = 1.0
 
 
 class AirflowApi:
-    """A session with one Airflow, as one user; a context manager that closes its connections.
+    """A logged-in session with one Airflow deployment. As a context manager it closes its connections.
 
     Args:
-        base_url: Where Airflow is.
-        username: Who acts.
-        password: Their password.
+        base_url: The address of Airflow.
+        username: The user to log in as.
+        password: The password of this user.
     """
 
     def __init__(self, base_url: str, username: str, password: str) -> None:
@@ -40,10 +43,10 @@ class AirflowApi:
         self._client.close()
 
     def call(self, method: str, path: str, **body: Any) -> Any:
-        """One call of `/api/v2`.
+        """Call `/api/v2` once and return the decoded answer.
 
         Raises:
-            httpx.HTTPStatusError: Airflow refused it; its answer is in the text.
+            httpx.HTTPStatusError: Airflow refused the call; the message contains its answer.
         """
         answer = self._client.request(method, f"/api/v2/{path}", json=body or None)
         if answer.is_error:
@@ -53,7 +56,7 @@ class AirflowApi:
         return answer.json() if answer.content else None
 
     def unpause(self, dag_id: str, *, seconds: float = 120) -> None:
-        """Switch a DAG on, waiting until Airflow has parsed it."""
+        """Unpause a DAG, after waiting at most `seconds` until Airflow has parsed it."""
         self.wait(
             lambda: dag_id in {dag["dag_id"] for dag in self.call("GET", "dags?limit=200")["dags"]},
             f"DAG {dag_id} to be parsed",
@@ -62,29 +65,29 @@ class AirflowApi:
         self.call("PATCH", f"dags/{dag_id}", is_paused=False)
 
     def trigger(self, dag_id: str, *, run_id: str | None = None, **conf: Any) -> str:
-        """Start a run by hand; its id."""
+        """Trigger a manual run and return its id."""
         given = {"dag_run_id": run_id} if run_id else {}
         run = self.call("POST", f"dags/{dag_id}/dagRuns", logical_date=None, conf=conf, **given)
         return str(run["dag_run_id"])
 
     def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
-        """One run as Airflow describes it."""
+        """Return one run as Airflow describes it."""
         found: dict[str, Any] = self.call("GET", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}")
         return found
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """The task instances of a run by task id."""
+        """Return the task instances of a run by task id."""
         found = self.call("GET", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances")
         return {task["task_id"]: task for task in found["task_instances"]}
 
     def finished(self, dag_id: str, run_id: str, *, seconds: float = 600) -> str:
-        """Wait for the end of a run; its state."""
+        """Wait at most `seconds` for a run to end and return its final state."""
         what = f"run {run_id} of {dag_id} to end"
-        return str(self.wait(lambda: self._end(dag_id, run_id), what, seconds=seconds, every=_LOOK_AT_RUNS_EVERY_S))
+        return str(self.wait(lambda: self._end(dag_id, run_id), what, seconds=seconds, every=_POLL_RUNS_SECONDS))
 
     def _end(self, dag_id: str, run_id: str) -> str | None:
         state = self.run(dag_id, run_id)["state"]
-        return state if state in _DONE else None
+        return state if state in _FINAL_STATES else None
 
     def backfill(
         self,
@@ -96,15 +99,16 @@ class AirflowApi:
         seconds: float = 600,
         **conf: Any,
     ) -> dict[str, str]:
-        """Run a DAG for the past intervals that begin at `first` to `last` and wait for their end; states by run id.
+        """Backfill the past intervals that begin at `first` to `last`, wait for the runs to end, and return their states by run id.
 
         Args:
             dag_id: The DAG.
-            first: Where the first interval begins, with a zone.
-            last: Where the last one begins.
-            reprocess: What becomes of intervals that had a run: `none`, `failed`, or `completed` for all. Their runs keep their id.
-            seconds: How long to wait.
-            conf: For each of the runs.
+            first: The start of the first interval, with a zone.
+            last: The start of the last interval, with a zone.
+            reprocess: Which intervals that already had a run are run again: `none`, those `failed`, or with `completed` all.
+                Their runs keep their ids.
+            seconds: The longest time to wait.
+            conf: The conf of each run.
         """
         interval = {"from_date": first.isoformat(), "to_date": last.isoformat()}
         asked = {
@@ -120,32 +124,32 @@ class AirflowApi:
 
         def ended() -> dict[str, str] | None:
             found = self.call("GET", f"dags/{dag_id}/dagRuns?{query}")["dag_runs"]
-            # The others are of before: a run of an interval that is left as it was.
+            # Runs queued before the backfill belong to intervals that it does not run again.
             own = [run for run in found if run["queued_at"] and datetime.fromisoformat(run["queued_at"]) >= begin]
             done = {run["dag_run_id"]: str(run["state"]) for run in own}
-            return done if set(done.values()) <= _DONE else None
+            return done if set(done.values()) <= _FINAL_STATES else None
 
         what = f"the backfill of {dag_id} to end"
-        return self.wait(lambda: ended() or None, what, seconds=seconds, every=_LOOK_AT_RUNS_EVERY_S)
+        return self.wait(lambda: ended() or None, what, seconds=seconds, every=_POLL_RUNS_SECONDS)
 
     def clear(self, dag_id: str, run_id: str, *task_ids: str) -> None:
-        """Run tasks of a run again; all of them where none is named."""
+        """Clear the given tasks of a run, or all of its tasks if none is given, so that they run again."""
         given = {"task_ids": list(task_ids)} if task_ids else {}
         self.call(
             "POST", f"dags/{dag_id}/clearTaskInstances", dag_run_id=run_id, dry_run=False, only_failed=False, **given
         )
 
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
-        """Set a task's state by hand, as a person does in the UI; downstream tasks that failed run again."""
+        """Set a task's state, as a user does in the UI. Downstream tasks that failed run again."""
         self.call("PATCH", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}", new_state=state)
 
     def returned(self, dag_id: str, run_id: str, task_id: str) -> Any:
-        """What a task returned, from XCom."""
+        """Read the return value of a task from XCom."""
         path = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries/return_value"
         return self.call("GET", path)["value"]
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int) -> Iterator[str]:
-        """The lines of a task's log, with the errors that it ended with."""
+        """Yield the lines of a task's log, and the errors that it ended with."""
         path = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
         for entry in self.call("GET", path)["content"]:
             yield str(entry["event"])
@@ -153,11 +157,11 @@ class AirflowApi:
                 yield f"{error['exc_type']}: {error['exc_value']}"
 
     @staticmethod
-    def wait(condition: Callable[[], T | None], what: str, *, seconds: float, every: float = _LOOK_EVERY_S) -> T:
-        """The first value of `condition` that is true, which is looked at once in `every` seconds.
+    def wait(condition: Callable[[], T | None], what: str, *, seconds: float, every: float = _POLL_SECONDS) -> T:
+        """Call `condition` every `every` seconds until it returns a true value, and return that value.
 
         Raises:
-            RetryableError: It did not come true in time.
+            RetryableError: It returned no true value within `seconds`.
         """
         deadline = time.monotonic() + seconds
         while not (found := condition()):

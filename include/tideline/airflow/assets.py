@@ -1,6 +1,7 @@
-"""The assets of a pipeline: what it has published, for DAGs that wait for it, and the records that it waits for.
+"""The two assets of a pipeline: its published batches, and the new records in its topics.
 
-An event of the first is one batch, told once, with its ranges and counts. An event of the second is a hint and says nothing about offsets.
+Downstream DAGs are scheduled on the first. It gets exactly one event for each batch, with the batch's ranges and counts.
+A pipeline that is woken by records is scheduled on the second. Its events are hints and carry no offsets.
 """
 
 from collections.abc import Iterable
@@ -15,55 +16,64 @@ from tideline.airflow.trigger import NewRecordsTrigger
 from tideline.ledger.publications import Announcer, Publication
 
 REPLAYED = "replayed batches"
-_CLOCKS_APART = timedelta(hours=1)
-"""No event about a batch is older than its publication by more than Airflow's database and the ledger's disagree about the time."""
+_MAX_CLOCK_SKEW = timedelta(hours=1)
+"""The largest difference allowed between the clocks of Airflow's database and the ledger's.
+
+An event about a batch is created after the batch is published. So its timestamp precedes the publication's by this much at most.
+"""
 
 
 def output(pipeline: str) -> Asset:
-    """What other DAGs are scheduled on to run after `pipeline` has published a batch."""
+    """Return the asset of published batches: DAGs scheduled on it run after `pipeline` has published a batch."""
     return Asset(name=pipeline, uri=f"tideline://{pipeline}")
 
 
 def incoming(pipeline: str) -> Asset:
-    """The records that wait in Kafka; while a DAG is scheduled on it, the triggerer looks for new ones."""
+    """Return the asset of new records in Kafka. While a DAG is scheduled on it, the triggerer polls the topics."""
     watcher = AssetWatcher(name="new records", trigger=NewRecordsTrigger(pipeline=pipeline))
     return Asset(name=f"{pipeline} records", uri=f"tideline://{pipeline}/records", watchers=[watcher])
 
 
 def batches(name: str) -> AssetAlias:
-    """The outlet of a task that announces: an asset there gets one event of each task that succeeds, but through an alias any number, also none."""
+    """Return the alias that is the outlet of an announcing task.
+
+    An asset that is itself an outlet gets exactly one event when the task succeeds. Through an alias it gets any number, also none.
+    """
     return AssetAlias(name)
 
 
 class Events:
-    """What Airflow knows of the events of a pipeline's asset, asked from within a task that has the asset as an inlet."""
+    """The asset events of a pipeline as Airflow has stored them. Usable within a task that has the asset as an inlet."""
 
     def __init__(self, context: Any, pipeline: str) -> None:
         self._context = context
         self._asset = output(pipeline)
 
     def may_succeed(self, announcer: Announcer) -> bool:
-        """Whether a task is running. Of one that is not, the API server accepts no events any more: each try has an id of its own."""
+        """Return whether the announcing task is still running and so may still succeed with its events.
+
+        The API server accepts no more events of a task that is not running, because each try has an id of its own.
+        """
         states = self._context["ti"].get_task_states(
             dag_id=announcer.dag_id, run_ids=[announcer.run_id], task_ids=[announcer.task_id]
         )
         return bool(states.get(announcer.run_id, {}).get(announcer.task_id) == "running")
 
     def announced(self, since: datetime) -> set[UUID]:
-        """The attempts that stand in events of `since` or later."""
-        events = self._context["inlet_events"][self._asset].after((since - _CLOCKS_APART).isoformat())
+        """Return the attempts that are named in asset events of `since` or later."""
+        events = self._context["inlet_events"][self._asset].after((since - _MAX_CLOCK_SKEW).isoformat())
         return {UUID(event.extra["attempt"]) for event in events if "attempt" in (event.extra or {})}
 
 
 def announce(context: Any, pipeline: str, publications: Iterable[Publication]) -> None:
-    """Give the asset one event for each batch, once this task has succeeded: Airflow keeps them together with the success, or none."""
+    """Add one asset event for each batch. Airflow stores all of them together with this task's success, or none of them."""
     (alias,) = context["outlets"]
     for publication in publications:
         context["outlet_events"][alias].add(output(pipeline), extra=_extra(pipeline, publication))
 
 
 def wake(context: Any, pipeline: str) -> None:
-    """Start one more run of a pipeline that is woken by records, once this task has succeeded."""
+    """Add the event that starts one more run of a pipeline that is woken by records, once this task has succeeded."""
     (alias,) = context["outlets"]
     context["outlet_events"][alias].add(incoming(pipeline))
 

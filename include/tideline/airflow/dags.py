@@ -1,4 +1,4 @@
-"""The DAGs without their tasks: when they run, what their forms ask, and what Airflow shows about them."""
+"""The DAGs without their tasks: schedules, trigger forms, retries, and the texts that Airflow shows."""
 
 import re
 from collections.abc import Iterable
@@ -14,48 +14,54 @@ from tideline.declaration.pipelines import Broken, Pipeline
 
 _HOURLY: str | None = "0 * * * *"
 _START = datetime(2020, 1, 1, tzinfo=UTC)
-_OWN = ("replay", "upkeep")
-_WAKING_RUNS = 2
-"""Of a pipeline that new records wake: one run writes, the next is planned; events that come meanwhile become one more run when there is room."""
+_RESERVED_DAG_IDS = ("replay", "upkeep")
+_MAX_WAKING_RUNS = 2
+"""The most active runs of a pipeline that is woken by records: one writes, the next one plans.
+
+Events that arrive meanwhile are combined into one more run, which starts when one of the two has ended.
+"""
 
 _INGEST_DOC = """\
-**plan** reserves batches of offsets in the ledger, **write** loads them with Spark, **advance** moves the heads over what is published, and
-**announce** makes an event of each batch.
-Each may be cleared at any time, by anybody: a run that is cleared gets the same batches again.
+**plan** reserves batches of offsets in the ledger, **write** loads them with Spark, **advance** moves the heads over published batches, and
+**announce** emits one asset event for each batch.
+Every task may be cleared at any time: a run that is cleared gets the same batches again.
 
-Trigger it without changing anything to load what is new. The form also takes a window of time, ranges of offsets, a batch, or rejected records.
-An Airflow backfill fills in what of each hour is missing; with *Load again* and a reason it replaces what is there.
+Trigger it with the defaults to load new records. The form also accepts a window of time, ranges of offsets, a batch, or rejected records.
+An Airflow backfill loads the offsets of each hour that are not loaded yet. With *Load again* and a reason it also replaces rows that are loaded.
 
-A batch that this DAG has published is an event of the asset `{name}`, with its ranges and counts.
+Each batch that this DAG publishes is an event of the asset `{name}`, with its ranges and counts.
 """
 _BROKEN_DOC = """\
-This pipeline's `pipeline.yaml` has mistakes. Trigger the DAG and look at the log of `plan`: it names each of them with file, line and key.
+This pipeline's `pipeline.yaml` has mistakes. Trigger the DAG and read the log of `plan`: it lists each mistake with file, line and key.
 """
 _REPLAY_DOC = """\
-Loads something once more that is loaded already, and replaces exactly the rows of those offsets, in one transaction. The heads stay where they are.
+Loads offsets again that are already loaded, and replaces exactly their rows, in one transaction. The heads do not move.
 
-Choose a pipeline and one of the three: a batch, ranges, or a window of time. Offsets that nobody has loaded yet are loaded as well.
-Offsets that Kafka no longer holds are refused before anything changes.
+Choose a pipeline and one of: a batch, ranges, or a window of time. Offsets in it that are not loaded yet are loaded as well.
+If Kafka no longer holds some of the offsets, the run fails before anything changes.
 
-A run of a pipeline that failed needs no replay: clear it, or let the next run of the pipeline finish it.
+A failed run of a pipeline needs no replay: clear it, or let the next run of the pipeline finish it.
 """
 _UPKEEP_DOC = """\
-Once a day, for each pipeline: drops what dead attempts have put aside, gives up claims that nobody holds any more, and deletes history that is older
-than the declaration keeps. Never what says which offsets are loaded. The log of each task says what it did.
+Once a day, for each pipeline: drops the staging tables of dead attempts, fails attempts whose heartbeat is too old, and deletes history that is
+older than the declaration keeps. It never deletes the record of which offsets are loaded. The log of each task lists what it did.
 """
 
 
 def parsed_now() -> list[Pipeline | Broken]:
-    """Return the pipelines whose DAGs Airflow asks for: all of them, but only its own where a task is about to run.
+    """Return the pipelines whose DAGs this parsing needs: all of them, or only one if Airflow is about to run a task of its DAG.
 
-    Each task parses its DAG file anew. With hundreds of declarations that would cost it more than its work.
+    Each task parses its DAG file anew. With hundreds of declarations, parsing all of them would cost more than the task's work.
     """
     dag_id = get_parsing_context().dag_id
     return pipelines.declared(chosen=lambda name: dag_id is None or _dag_id(name) == dag_id)
 
 
 def ingest_dag(declared: Pipeline | Broken) -> DAG:
-    """The DAG of one pipeline. A broken declaration keeps an hourly schedule, so that its `plan` fails where people look."""
+    """Build the DAG of one pipeline.
+
+    A broken declaration gets an hourly schedule. So its `plan` fails regularly, and the mistake is visible in Airflow.
+    """
     if isinstance(declared, Broken):
         return _dag(
             name_of(declared),
@@ -73,15 +79,15 @@ def ingest_dag(declared: Pipeline | Broken) -> DAG:
         params=ingest_params(),
         tags=["tideline"],
         default_args=_retries(declared.retries, declared.retry_delay_seconds),
-        **({"max_active_runs": _WAKING_RUNS} if declared.wake_on_records else {}),
+        **({"max_active_runs": _MAX_WAKING_RUNS} if declared.wake_on_records else {}),
     )
 
 
 def replay_dag(pipelines: Iterable[Pipeline | Broken]) -> DAG:
-    """The DAG that replaces what any of the pipelines has loaded."""
+    """Build the DAG `replay`, which replaces loaded rows of any of the pipelines."""
     return _dag(
         "replay",
-        "Load a batch, ranges or a window again, and replace what is there",
+        "Load a batch, ranges or a window again, and replace their rows",
         _REPLAY_DOC,
         schedule=None,
         params=replay_params(declared.name for declared in pipelines),
@@ -91,10 +97,10 @@ def replay_dag(pipelines: Iterable[Pipeline | Broken]) -> DAG:
 
 
 def upkeep_dag() -> DAG:
-    """The DAG that tidies up after all of the pipelines."""
+    """Build the DAG `upkeep`, which cleans up after all pipelines."""
     return _dag(
         "upkeep",
-        "Tidy up: leftovers of dead attempts, stale claims, old history",
+        "Clean up: leftovers of dead attempts, stale claims, old history",
         _UPKEEP_DOC,
         schedule=_interval("17 3 * * *"),
         tags=["tideline", "operations"],
@@ -103,13 +109,16 @@ def upkeep_dag() -> DAG:
 
 
 def name_of(declared: Pipeline | Broken) -> str:
-    """The id under which Airflow knows a pipeline: its name, where that can be one. The name itself may be the mistake in a declaration."""
+    """Return the DAG id of a pipeline: its name, changed where the name is not a valid or free DAG id.
+
+    A broken declaration needs a DAG as well, and its name may be the mistake.
+    """
     return _dag_id(declared.name)
 
 
 def _dag_id(folder_name: str) -> str:
     name = re.sub(r"[^\w.-]", "_", folder_name, flags=re.ASCII)
-    return f"{name}_declaration" if name in _OWN else name
+    return f"{name}_declaration" if name in _RESERVED_DAG_IDS else name
 
 
 def _dag(dag_id: str, description: str, doc: str, *, schedule: Any, **rest: Any) -> DAG:
@@ -133,7 +142,7 @@ def _schedule(declared: Pipeline) -> Any:
 
 
 def _interval(cron: str | None) -> CronDataIntervalTimetable | None:
-    # A bare cron string gives runs an interval of no length.
+    # With a bare cron string, Airflow gives runs a data interval of length zero.
     return CronDataIntervalTimetable(cron, timezone="UTC") if cron else None
 
 

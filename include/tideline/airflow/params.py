@@ -1,4 +1,4 @@
-"""The trigger forms of the DAGs, as Airflow draws them. What the fields mean together is checked by `tideline.airflow.trigger_form`."""
+"""The fields of the DAGs' trigger forms, which Airflow shows. `tideline.airflow.trigger_form` checks that the values fit together."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,13 +11,13 @@ _WINDOW = "A window"
 _RANGES = "Ranges"
 _BATCH = "A batch"
 _LINES = (
-    "One range a line, as logs print them: `ads/3 [100, 200)` is partition 3 of topic `ads` from offset 100 up to and without 200. "
-    "Several with commas between them may stand in one line."
+    "One range per line, as logs print them: `ads/3 [100, 200)` is partition 3 of topic `ads` from offset 100 up to, but not including, 200. "
+    "One line may also hold several ranges, separated by commas."
 )
 
 
 def ingest_params() -> dict[str, Param]:
-    """The form of a pipeline's own DAG. Every field has a default: Airflow fills it in where a schedule starts the run."""
+    """Build the form of a pipeline's own DAG. Every field has a default, which Airflow uses when a schedule starts the run."""
     return {
         "load": Param(
             Load.NEW_RECORDS.value,
@@ -25,27 +25,29 @@ def ingest_params() -> dict[str, Param]:
             enum=[load.value for load in Load],
             title="What to load",
             description_md=(
-                "**new records**: what earlier runs left open, then what is new behind the heads.  \n"
-                "**a window**, **ranges**, **a batch**: what of it is not loaded yet. Heads stay where they are, and so does what is loaded, "
-                "unless you tick *Load again*.  \n"
-                "**rejected records**: rejects once more, from the bytes that were kept."
+                "**new records**: the open batches of earlier runs, then new records from the heads on.  \n"
+                "**a window**, **ranges**, **a batch**: those of its offsets that are not loaded yet. Heads do not move, and loaded rows do not "
+                "change, unless you tick *Load again*.  \n"
+                "**rejected records**: rejects again, from their stored bytes."
             ),
         ),
-        "reason": _optional("string", "Why", "Needed to load something again. It stands in the history for good."),
+        "reason": _optional(
+            "string", "Why", "Required to load something again. It is stored in the history permanently."
+        ),
         "replace": Param(
             False,
             type="boolean",
             title="Load again",
-            description_md="Also load what is loaded already, and replace its rows: for a window, ranges or a batch. Takes a reason.",
+            description_md="Also load offsets that are already loaded, and replace their rows: for a window, ranges or a batch. Requires a reason.",
         ),
         "until": _moment(
             "Load up to",
-            "Records with this timestamp or a later one stay for the next run. Empty: all that is there now.",
+            "Records with this timestamp or a later one are left for the next run. Empty: all records available now.",
             "New records",
         ),
         **_window(),
         "ranges": _ranges(),
-        "batch_id": _batch("Also narrows rejected records to those of one batch.", "A batch, or rejected records"),
+        "batch_id": _batch("For rejected records: only those of this batch.", "A batch, or rejected records"),
         "reject_reason": _optional(
             "string",
             "Reason of the rejects",
@@ -56,16 +58,19 @@ def ingest_params() -> dict[str, Param]:
 
 
 def replay_params(pipelines: Iterable[str]) -> dict[str, Param]:
-    """The form of the DAG `replay`."""
+    """Build the form of the DAG `replay`."""
     return {
         "pipeline": Param(
             type="string",
             enum=list(pipelines),
             title="Pipeline",
-            description_md="Whose rows are to be replaced.",
+            description_md="The pipeline whose rows are replaced.",
         ),
         "reason": Param(
-            type="string", minLength=1, title="Why", description_md="It stands in the history of the batches for good."
+            type="string",
+            minLength=1,
+            title="Why",
+            description_md="It is stored in the history of the batches permanently.",
         ),
         "batch_id": _batch("All ranges of one batch.", _BATCH),
         "ranges": _ranges(),
@@ -76,10 +81,10 @@ def replay_params(pipelines: Iterable[str]) -> dict[str, Param]:
 def _window() -> dict[str, Param]:
     return {
         "window_start": _moment(
-            "From", "In each partition: from the first record with this timestamp or a later one ...", _WINDOW
+            "From", "In each partition: from the first record with this timestamp or a later one, ...", _WINDOW
         ),
         "window_end": _moment(
-            "Up to", "... up to and without the first one with this timestamp or a later one.", _WINDOW
+            "Up to", "... up to, but not including, the first record with this timestamp or a later one.", _WINDOW
         ),
     }
 
@@ -92,12 +97,16 @@ def _ranges() -> Param:
 
 def _batch(text: str, section: str) -> Param:
     return _optional(
-        "integer", "Batch id", f"As the log of `plan` and the ledger name it. {text}", section=section, minimum=1
+        "integer",
+        "Batch id",
+        f"The number that the log of `plan` and the ledger show. {text}",
+        section=section,
+        minimum=1,
     )
 
 
 def _moment(title: str, text: str, section: str) -> Param:
-    text += " Through the API write it with a zone: `2026-11-21T14:00:00Z`."
+    text += " In the API, write it with a zone: `2026-11-21T14:00:00Z`."
     return _optional("string", title, text, section=section, format="date-time")
 
 

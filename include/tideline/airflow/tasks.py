@@ -1,6 +1,6 @@
-"""The tasks of the DAGs: what a DAG run says becomes arguments of a verb, and an error becomes retry or failure.
+"""The tasks of the DAGs: they call verbs with the values of a DAG run, and turn errors into retries or failures.
 
-Only ids travel by XCom. No secret is on a command line or in a rendered template: tasks and the Spark driver read them from the environment.
+XCom carries only ids. No secret is on a command line or in a rendered template: tasks and the Spark driver read them from the environment.
 """
 
 import logging
@@ -29,15 +29,18 @@ from tideline.ledger.versions import require_current
 
 log = logging.getLogger(__name__)
 
-_LASTING = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
+_PERMANENT_EXIT = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
 _WRITE_MARGIN = timedelta(minutes=15)
-"""For what comes before the first claim and after the last publish. A timeout here ends what could not end itself."""
-# Rendered by Airflow when a task of the DAG `replay` begins.
-_CHOSEN = "{{ params.pipeline }}"
+"""Time for the work before the first claim and after the last publish. The task's timeout ends a job that did not end itself."""
+# Airflow renders this when a task of the DAG `replay` begins.
+_CHOSEN_PIPELINE = "{{ params.pipeline }}"
 
 
 def ingest(declared: Pipeline | Broken) -> None:
-    """The tasks of a pipeline's own DAG. A declaration with mistakes publishes nothing, and its name need not be one that an asset may have."""
+    """Define the tasks of a pipeline's own DAG.
+
+    A broken declaration gets no `announce`: it publishes nothing, and its name may be invalid for an asset.
+    """
     outlet = assets.batches(f"{declared.name} batches")
     written = plan(declared.name) >> write(declared.name)
     written >> _advancing(outlet)(declared.name)
@@ -46,15 +49,15 @@ def ingest(declared: Pipeline | Broken) -> None:
 
 
 def replay(declared: Iterable[Pipeline | Broken]) -> None:
-    """The same for the pipeline that the form names."""
+    """Define the tasks of the DAG `replay`, for the pipeline that is chosen in its form."""
     outlet = assets.batches(assets.REPLAYED)
-    written = plan_replay(_CHOSEN) >> write(_CHOSEN)
-    written >> _advancing(outlet)(_CHOSEN)
-    written >> _announcing(outlet, declared)(_CHOSEN)
+    written = plan_replay(_CHOSEN_PIPELINE) >> write(_CHOSEN_PIPELINE)
+    written >> _advancing(outlet)(_CHOSEN_PIPELINE)
+    written >> _announcing(outlet, declared)(_CHOSEN_PIPELINE)
 
 
 def upkeep(declared: Pipeline | Broken) -> None:
-    """The one task in which a pipeline is tidied up; that of a broken declaration fails, and the others run."""
+    """Define the task that cleans up after one pipeline. For a broken declaration it fails, and the other tasks still run."""
     outlets: dict[str, Any] = {}
     if isinstance(declared, Pipeline):
         outlet = assets.batches(f"{declared.name} batches")
@@ -64,19 +67,19 @@ def upkeep(declared: Pipeline | Broken) -> None:
 
 @task(task_id="plan")
 def plan(pipeline_name: str) -> list[int]:
-    """Reserve what the run asks for and return the batches; skips the run when there is nothing to do."""
+    """Reserve the offsets that the run requests and return the batch ids. Skip the run if there is nothing to load."""
     return _plan(pipeline_name, trigger_form.ingest)
 
 
 @task(task_id="plan")
 def plan_replay(pipeline_name: str) -> list[int]:
-    """Reserve what is to be replayed and return the batches."""
+    """Reserve the offsets to replay and return the batch ids. Skip the run if there is nothing to load."""
     return _plan(pipeline_name, trigger_form.replay)
 
 
 def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[int]:
     context = get_current_context()
-    with _failing_for_people():
+    with _permanent_errors_fail_at_once():
         asked = read_form(_triggered(context))
         pipeline = pipelines.load_named(pipeline_name)
         broker = Broker(pipeline.source)
@@ -86,36 +89,36 @@ def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[i
                 log.info("%s: %s", pipeline_name, line)
     if not planned.batch_ids:
         nothing = "; ".join([f"{pipeline_name}: nothing to load", *planned.notes])
-        log.info(nothing)  # Airflow's own line does not say why
+        log.info(nothing)  # Airflow's own log line does not give the reason
         raise AirflowSkipException(nothing)
     return planned.batch_ids
 
 
-class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not followed: the class has no type here
-    """spark-submit, which knows only one kind of failure; the job's exit code tells what another try cannot change."""
+class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here
+    """Runs spark-submit. Airflow's operator retries every failure; this one does not retry exit codes of errors that a retry cannot fix."""
 
     def pre_execute(self, context: Any) -> None:
-        """Bound the task by what its batches may take; which batches, and of which pipeline, only the rendered arguments say."""
+        """Set the task's timeout from the limits of its batches. Batches and pipeline are known only from the rendered arguments."""
         super().pre_execute(context)
         given = dict(argument.removeprefix("--").split("=", 1) for argument in self.application_args)
-        with _failing_for_people():
+        with _permanent_errors_fail_at_once():
             limits = pipelines.load_named(given["pipeline"]).limits
-        # Once more for a batch that another run is writing: that one is waited for.
+        # One timeout more, because the job waits for a batch that another run is writing.
         minutes = (len(given["batches"].split(",")) + 1) * limits.timeout_minutes
         self.execution_timeout = timedelta(minutes=minutes) + _WRITE_MARGIN
 
     def execute(self, context: Any) -> None:
-        """Run the job; a declaration, a transform or a table that is wrong fails the task at once, without its retries."""
+        """Run the job. Fail the task without retries if the declaration, the transform or the table is wrong, or an operator must decide."""
         try:
             super().execute(context)
         except AirflowException as error:
-            if _LASTING.search(str(error)):
+            if _PERMANENT_EXIT.search(str(error)):
                 raise AirflowFailException(str(error)) from error
             raise
 
 
 def write(pipeline_name: str) -> WriteBatches:
-    """Write the batches that `plan` returned. Jars and JVM options are the deployment's, in its Spark properties."""
+    """Define the task that writes the batches returned by `plan`. The deployment's Spark properties set jars and JVM options."""
     return WriteBatches(
         task_id="write",
         name=f"tideline-{pipeline_name}",
@@ -129,33 +132,33 @@ def write(pipeline_name: str) -> WriteBatches:
             "--task-id={{ ti.task_id }}",
             "--try-number={{ ti.try_number }}",
         ],
-        # Two runs take turns, for economy only: the second one finds most of the work done.
+        # Runs write one after the other. This only saves resources: the second run finds most of the work done.
         max_active_tis_per_dag=1,
     )
 
 
 def _advancing(outlet: AssetAlias) -> Any:
-    """The task `advance` of one DAG, with the outlet through which it may start one more run."""
+    """Return the task `advance` of one DAG, with the outlet through which it may start one more run."""
     return advance.override(outlets=[outlet])
 
 
 def _announcing(outlet: AssetAlias, declared: Iterable[Pipeline | Broken]) -> Any:
-    """The task `announce` of one DAG. The assets are inlets: that is how a task may see which events there are."""
+    """Return the task `announce` of one DAG. The assets are its inlets, because a task can read only the events of its inlets."""
     inlets = [assets.output(each.name) for each in declared if isinstance(each, Pipeline)]
     return announce.override(inlets=inlets, outlets=[outlet])
 
 
 @task(task_id="advance")
 def advance(pipeline_name: str) -> None:
-    """Move the heads over what is published, and fail unless every batch of this run is finished."""
+    """Move the heads over published batches, and fail unless every batch of this run is finished."""
     context = get_current_context()
-    with _failing_for_people(), _ledger(context) as ledger:
+    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
         pipeline = pipelines.load_named(pipeline_name)
         planned = context["ti"].xcom_pull(task_ids="plan") or []
         flow.check_given(ledger, pipeline_name, _run(context), planned)
         try:
             advanced = flow.advance(ledger, pipeline_name, _run(context))
-        finally:  # also where a stopped stream fails the run: the others have moved
+        finally:  # also if the run fails because of a stopped stream: the other heads have moved
             _show_heads(ledger, pipeline)
         log.info(
             "%s: heads moved over batches %s",
@@ -164,15 +167,15 @@ def advance(pipeline_name: str) -> None:
         )
         if pipeline.wake_on_records and flow.is_behind(ledger, Broker(pipeline.source), pipeline_name):
             assets.wake(context, pipeline_name)
-            log.info("%s: there are more records than this run has loaded: one more run is asked for", pipeline_name)
+            log.info("%s: there are more records than this run has loaded: requested one more run", pipeline_name)
 
 
-# Beside `advance` and not behind it: whatever became of this run, and of others, what is published is announced. The run fails with `advance`.
+# Does not depend on `advance`: published batches are announced even if this run or another one failed. `advance` still fails the run.
 @task(task_id="announce", trigger_rule=TriggerRule.ALL_DONE)
 def announce(pipeline_name: str) -> None:
-    """Tell who waits for the pipeline's asset of each batch that is published and was not announced yet; skipped when there is none."""
+    """Emit the asset event of each published batch that was not announced yet. Skip the task if there is none."""
     context = get_current_context()
-    with _failing_for_people(), _ledger(context) as ledger:
+    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
         announced = _announce(context, ledger, pipeline_name)
     log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, announced)) or "none")
     if not announced:
@@ -180,7 +183,7 @@ def announce(pipeline_name: str) -> None:
 
 
 def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
-    pipelines.load_named(pipeline_name)  # the asset of a declaration with mistakes is no inlet
+    pipelines.load_named(pipeline_name)  # raises for a broken declaration, whose asset is not an inlet
     ti = context["ti"]
     announcer = Announcer(dag_id=ti.dag_id, run_id=ti.run_id, task_id=ti.task_id)
     events = assets.Events(context, pipeline_name)
@@ -191,9 +194,9 @@ def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
 
 @task
 def keep_up(pipeline_name: str) -> None:
-    """Tidy up after one pipeline, announce what no run of it has announced, and log each thing that was done."""
+    """Clean up after one pipeline, announce published batches that no run has announced, and log each change."""
     context = get_current_context()
-    with _failing_for_people(), _ledger(context) as ledger:
+    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
         done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
         announced = _announce(context, ledger, pipeline_name)
     if announced:
@@ -205,12 +208,12 @@ def keep_up(pipeline_name: str) -> None:
 def _show_heads(ledger: Ledger, pipeline: Pipeline) -> None:
     try:
         flow.show_heads(ledger, Broker(pipeline.source), pipeline.name)
-    except Exception:  # no load depends on it: it only shows the heads to other tools
+    except Exception:  # loads do not need the consumer group: it only shows the heads to other tools
         log.warning("%s: the heads are not in its consumer group", pipeline.name, exc_info=True)
 
 
 def _triggered(context: Any) -> Triggered:
-    """The run in plain values. Airflow's moments are pendulum's, which refuse to be divided by a timedelta."""
+    """Convert the run to plain values. Airflow's timestamps are pendulum's, whose differences cannot be divided by a timedelta."""
     run = context["dag_run"]
     interval = None
     if context.get("data_interval_start") and context.get("data_interval_end"):
@@ -234,8 +237,8 @@ def _ledger(context: Any) -> Iterator[Ledger]:
 
 
 @contextmanager
-def _failing_for_people() -> Iterator[None]:
-    """What another try cannot change fails at once; everything else is retried as declared."""
+def _permanent_errors_fail_at_once() -> Iterator[None]:
+    """Fail the task without retries on errors that a retry cannot fix. All other errors are retried as declared."""
     try:
         yield
     except (FatalError, NeedsOperatorError) as error:

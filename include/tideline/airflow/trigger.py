@@ -1,6 +1,6 @@
-"""What the triggerer runs to wake a pipeline: it looks at the ends of the topics and says when they have moved. Never says where.
+"""The Airflow trigger that wakes a pipeline: it polls the end offsets of the topics and fires when they have changed.
 
-A hint, never a range's source: a run that it starts asks the broker itself, so an event that is lost or doubled changes nothing that is loaded.
+Its events carry no offsets. A run that it starts asks the broker for offsets itself. So a lost or duplicate event never changes what is loaded.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from tideline.kafka.broker import Broker
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 10.0
-"""Also the least time between two events: a topic that is written to all the time does not start a run for each record."""
+"""Time between two polls, and so the shortest time between two events. A busy topic does not start a run for each record."""
 
 Ends = Mapping[tuple[UUID, int], int]
-"""The end of each partition, by topic id and number."""
+"""The end offset of each partition, by topic id and partition number."""
 
 
-class NewRecordsTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is not followed: the class has no type here
-    """Fires when the topics of a pipeline have grown since it last looked, and once when it starts: what came while nobody looked counts as well.
+class NewRecordsTrigger(BaseEventTrigger):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here
+    """Fires when end offsets of a pipeline's topics have changed since the last poll, and once when it starts.
 
-    Airflow keeps class and arguments in its database and tells triggers apart by them, so they are the pipeline's name and nothing else: no address,
-    no secret, nothing that another version of the declaration would change.
+    The first event covers records that arrived while no trigger was running. Airflow stores the class and the arguments in its database, and
+    identifies triggers by them. So the only argument is the pipeline's name: no address, no secret, nothing that a changed declaration would change.
     """
 
     def __init__(self, pipeline: str) -> None:
@@ -36,26 +36,29 @@ class NewRecordsTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is n
         self.pipeline = pipeline
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How to make this trigger again."""
+        """Return the class path and the arguments from which Airflow creates this trigger again."""
         return f"{__name__}.{type(self).__name__}", {"pipeline": self.pipeline}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look and fire for as long as the triggerer lets it."""
+        """Poll and fire until the triggerer ends this trigger."""
         seen: Ends | None = None
         while True:
-            # In a thread: the event loop belongs to all triggers, and a broker that is down answers after ten seconds.
-            ends = await asyncio.to_thread(self._look)
+            # In a thread: all triggers share the event loop, and a call to a broker that is down blocks for ten seconds.
+            ends = await asyncio.to_thread(self._end_offsets)
             if ends is not None and ends != seen:
                 yield TriggerEvent({"pipeline": self.pipeline})
                 seen = ends
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
-    def _look(self) -> Ends | None:
-        """The ends now; None where nobody can tell. The declaration is read each time: it may have changed, and no trigger is restarted for that."""
+    def _end_offsets(self) -> Ends | None:
+        """Return the end offsets now, or None if they cannot be read.
+
+        Reads the declaration each time, because it may have changed and Airflow does not restart triggers for that.
+        """
         try:
             topics = Broker(pipelines.load_named(self.pipeline).source).topic_facts()
         except TidelineError as error:
-            # To end with an error is no way to wait: the triggerer would start this again at once.
+            # Raising would not delay the next poll: the triggerer would restart this trigger at once.
             log.warning("%s: cannot see whether there are new records: %s", self.pipeline, error)
             return None
         return {(topic.topic_id, facts.partition): facts.end for topic in topics for facts in topic.partitions}

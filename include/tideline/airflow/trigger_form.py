@@ -1,6 +1,7 @@
-"""What a DAG run asks for, read from its trigger form or its data interval. Airflow checks each field by itself; here they are checked together.
+"""Reads the request of a DAG run from its trigger form or its data interval.
 
-Knows no Airflow: `tideline.airflow.tasks` hands in what Airflow says about the run, and `tideline.airflow.params` draws the form.
+Airflow checks each field of the form alone; this module checks that the fields fit together. It does not import Airflow: `tideline.airflow.tasks`
+passes in the facts about the run, and `tideline.airflow.params` defines the fields.
 """
 
 import re
@@ -29,14 +30,14 @@ INGEST_FIELDS = (
 )  # fmt: skip
 REPLAY_FIELDS = ("pipeline", "reason", "batch_id", "ranges", "window_start", "window_end")
 
-_USED: Mapping[Load, tuple[str, ...]] = {
+_USED_FIELDS: Mapping[Load, tuple[str, ...]] = {
     Load.NEW_RECORDS: ("until",),
     Load.WINDOW: ("window_start", "window_end", "replace"),
     Load.RANGES: ("ranges", "replace"),
     Load.BATCH: ("batch_id", "replace"),
     Load.REJECTS: ("batch_id", "reject_reason"),
 }
-_NEEDED: Mapping[Load, tuple[str, ...]] = {
+_REQUIRED_FIELDS: Mapping[Load, tuple[str, ...]] = {
     Load.NEW_RECORDS: (),
     Load.WINDOW: ("window_start", "window_end"),
     Load.RANGES: ("ranges",),
@@ -48,51 +49,51 @@ _BACKFILL_FIELDS = ("replace", "reason")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggered:
-    """What Airflow says about a run, in plain values."""
+    """The facts that Airflow has about a run, in plain values."""
 
     run_type: str
     """`scheduled`, `backfill`, `manual`, `asset_triggered`, ..."""
     params: Mapping[str, Any]
-    """The values of the form, each of the type that its field declares; null where nothing was given."""
+    """The values of the form, each of the type that its field declares; None for a field without a value."""
     conf_keys: Iterable[str] = ()
-    """What the run was triggered with: Airflow takes keys that no field has, too."""
+    """The keys of the run's conf. Airflow also accepts keys that are not fields of the form."""
     interval: tuple[datetime, datetime] | None = None
-    """The data interval. Runs by hand may carry one as well, which nobody chose."""
+    """The data interval. Airflow may also set one on manual runs, where it is not part of the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a run asks for, and why."""
+    """The request of a run and its reason."""
 
     request: Request
     reason: str | None
 
 
 def ingest(triggered: Triggered) -> Asked:
-    """What a run of a pipeline's own DAG asks for.
+    """Read the request of a run of a pipeline's own DAG.
 
     Raises:
-        FatalError: The form or the conf has mistakes; names all of them.
+        FatalError: The form or the conf has mistakes; the message lists all of them.
     """
-    reading = _Reading(triggered, INGEST_FIELDS)
+    reading = _FormReader(triggered, INGEST_FIELDS)
     if triggered.run_type in {"scheduled", "backfill"} and triggered.interval:
         return reading.end(_of_interval(reading, triggered.run_type, *triggered.interval))
     return reading.end(_of_form(reading, Load(triggered.params["load"])))
 
 
 def replay(triggered: Triggered) -> Asked:
-    """What a run of the DAG `replay` asks for: one batch, ranges or a window, replaced where it is loaded.
+    """Read the request of a run of the DAG `replay`: a batch, ranges or a window, whose loaded rows are replaced.
 
     Raises:
-        FatalError: The form or the conf has mistakes; names all of them.
+        FatalError: The form or the conf has mistakes; the message lists all of them.
     """
-    reading = _Reading(triggered, REPLAY_FIELDS)
+    reading = _FormReader(triggered, REPLAY_FIELDS)
     reading.replace = True
     reading.need_reason("that what is loaded is replaced")
     given = {
         load
         for load in (Load.BATCH, Load.RANGES, Load.WINDOW)
-        if any(reading.values[field] is not None for field in _NEEDED[load])
+        if any(reading.values[field] is not None for field in _REQUIRED_FIELDS[load])
     }
     if len(given) != 1:
         found = " and ".join(sorted(given)) or "nothing"
@@ -101,31 +102,31 @@ def replay(triggered: Triggered) -> Asked:
         )
         return reading.end(None)
     (load,) = given
-    reading.need(_NEEDED[load], "the other end of the window is given")
-    return reading.end(_TARGETS[load](reading))
+    reading.need(_REQUIRED_FIELDS[load], "the other end of the window is given")
+    return reading.end(_REQUEST_READERS[load](reading))
 
 
-class _Reading:
+class _FormReader:
     """The fields of one run, and the mistakes found in them so far."""
 
     def __init__(self, triggered: Triggered, fields: tuple[str, ...]) -> None:
         self.mistakes: list[str] = []
-        self.values = {field: _given(triggered.params.get(field)) for field in fields}
+        self.values = {field: _or_none(triggered.params.get(field)) for field in fields}
         self.replace = bool(self.values.get("replace"))
         if unknown := sorted(set(triggered.conf_keys) - set(fields)):
             self.mistakes.append(f"unknown conf {', '.join(unknown)}; known: {', '.join(fields)}")
 
     def need(self, fields: Iterable[str], because: str) -> None:
-        """Fields that must be given."""
+        """Record a mistake for each of these fields that has no value."""
         self.mistakes += [f"`{field}` is missing: {because}" for field in fields if self.values[field] is None]
 
     def need_reason(self, what: str) -> None:
-        """For what changes the output later on: who reads the history asks why."""
+        """Require a reason for changing loaded output. The history stores it for later readers."""
         if self.values["reason"] is None:
             self.mistakes.append(f"`reason` is missing: say why; the history keeps it as the reason {what}")
 
     def moment(self, field: str) -> datetime | None:
-        """The moment that a field gives; None where it gives none, or a wrong one."""
+        """Parse the timestamp in a field; None if the field is empty, or wrong, which is recorded as a mistake."""
         text = self.values[field]
         if text is None:
             return None
@@ -141,7 +142,7 @@ class _Reading:
         return moment
 
     def end(self, request: Request | None) -> Asked:
-        """What was asked for, if there was no mistake."""
+        """Return the request, or raise FatalError with all mistakes that were recorded."""
         if self.mistakes or request is None:
             count = f"{len(self.mistakes)} mistakes" if len(self.mistakes) > 1 else "a mistake"
             raise FatalError(
@@ -152,8 +153,8 @@ class _Reading:
         return Asked(request=request, reason=self.values["reason"])
 
 
-def _given(value: Any) -> Any:
-    """Null for whatever a form sends that was left as it is: an empty text, no lines, a box that is not ticked."""
+def _or_none(value: Any) -> Any:
+    """Return None for each form of an empty field: a blank text, a list without lines, a box that is not ticked."""
     if isinstance(value, str):
         return value.strip() or None
     if isinstance(value, list):
@@ -161,13 +162,13 @@ def _given(value: Any) -> Any:
     return None if value is False else value
 
 
-def _of_interval(reading: _Reading, run_type: str, start: datetime, end: datetime) -> Request:
-    """A scheduled run goes on with new records; a backfill run loads what of its window is missing."""
+def _of_interval(reading: _FormReader, run_type: str, start: datetime, end: datetime) -> Request:
+    """Return the request of a run with a data interval: new records if scheduled, missing offsets of the window if a backfill."""
     allowed = _BACKFILL_FIELDS if run_type == "backfill" else ()
     for field, value in reading.values.items():
         if field not in allowed and value not in (None, Load.NEW_RECORDS):
             reading.mistakes.append(
-                f"`{field}` is for runs that are triggered by hand: a {run_type} run goes by its data interval"
+                f"`{field}` is for runs that are triggered by hand: a {run_type} run uses its data interval"
             )
     if run_type == "scheduled":
         return NewRecords(until=end, since=start)
@@ -176,25 +177,25 @@ def _of_interval(reading: _Reading, run_type: str, start: datetime, end: datetim
     return Window(start=start, end=end, replace=reading.replace)
 
 
-def _of_form(reading: _Reading, load: Load) -> Request | None:
-    """What a person, an asset or another DAG asks for."""
+def _of_form(reading: _FormReader, load: Load) -> Request | None:
+    """Return the request of a run that a user, an asset or another DAG has triggered."""
     for field in ("until", "window_start", "window_end", "ranges", "batch_id", "reject_reason", "replace"):
-        if reading.values[field] is not None and field not in _USED[load]:
-            uses = " or ".join(f"`{other}`" for other, fields in _USED.items() if field in fields)
+        if reading.values[field] is not None and field not in _USED_FIELDS[load]:
+            uses = " or ".join(f"`{other}`" for other, fields in _USED_FIELDS.items() if field in fields)
             reading.mistakes.append(f"`{field}` is not used to load {load}: leave it empty, or choose {uses}")
-    reading.need(_NEEDED[load], f"to load {load} it must be given")
-    if reading.replace and "replace" in _USED[load]:
+    reading.need(_REQUIRED_FIELDS[load], f"to load {load} it must be given")
+    if reading.replace and "replace" in _USED_FIELDS[load]:
         reading.need_reason("that what is loaded is replaced")
     if load is Load.REJECTS:
         reading.need_reason("that rejected records are tried again")
-    return _TARGETS[load](reading)
+    return _REQUEST_READERS[load](reading)
 
 
-def _new_records(reading: _Reading) -> Request:
+def _new_records(reading: _FormReader) -> Request:
     return NewRecords(until=reading.moment("until"))
 
 
-def _window(reading: _Reading) -> Request | None:
+def _window(reading: _FormReader) -> Request | None:
     start, end = reading.moment("window_start"), reading.moment("window_end")
     if start is None or end is None:
         return None
@@ -204,8 +205,8 @@ def _window(reading: _Reading) -> Request | None:
     return Window(start=start, end=end, replace=reading.replace)
 
 
-def _ranges(reading: _Reading) -> Request | None:
-    """One range a line, or several with commas between them, as one line of a log may show them."""
+def _ranges(reading: _FormReader) -> Request | None:
+    """Parse ranges: one per line, or several per line separated by commas, as log lines show them."""
     lines = reading.values["ranges"] or ()
     pieces = [piece for line in lines for piece in re.split(r"(?<=\))\s*,", line) if piece.strip()]
     found = []
@@ -221,16 +222,16 @@ def _ranges(reading: _Reading) -> Request | None:
         return None
 
 
-def _batch(reading: _Reading) -> Request | None:
+def _batch(reading: _FormReader) -> Request | None:
     batch_id = reading.values["batch_id"]
     return None if batch_id is None else OneBatch(batch_id=batch_id, replace=reading.replace)
 
 
-def _rejects(reading: _Reading) -> Request:
+def _rejects(reading: _FormReader) -> Request:
     return Rejects(batch_id=reading.values["batch_id"], reason_like=reading.values["reject_reason"])
 
 
-_TARGETS: Mapping[Load, Callable[[_Reading], Request | None]] = {
+_REQUEST_READERS: Mapping[Load, Callable[[_FormReader], Request | None]] = {
     Load.NEW_RECORDS: _new_records,
     Load.WINDOW: _window,
     Load.RANGES: _ranges,

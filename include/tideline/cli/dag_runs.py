@@ -1,4 +1,4 @@
-"""Starting a DAG run for batches that are reserved, where this shell knows an Airflow; and saying what else will write them."""
+"""Starts DAG runs for reserved batches, if the environment configures an Airflow, and reads its version and which DAGs are paused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,15 +18,15 @@ class Started:
 
     url: str
     is_paused: bool
-    """Whether its DAG is: then it waits until somebody switches the DAG on."""
+    """Whether its DAG is paused. Then the run waits until the DAG is unpaused."""
 
 
 class Airflow:
-    """The Airflow that this shell knows, as a person uses it.
+    """The Airflow that the environment configures. Uses its REST API, as a user would.
 
     Raises:
-        FatalError: Of every method: it refused.
-        RetryableError: Of every method: it did not answer.
+        FatalError: Airflow refused the call. Every method may raise this.
+        RetryableError: Airflow did not answer, or failed. Every method may raise this.
     """
 
     def __init__(self, url: str, api: AirflowApi) -> None:
@@ -34,19 +34,19 @@ class Airflow:
         self._api = api
 
     def version(self) -> str:
-        """Airflow's own."""
-        with _worded(self._url):
+        """Return the version of Airflow."""
+        with _airflow_errors(self._url):
             return str(self._api.call("GET", "version")["version"])
 
     def paused(self) -> dict[str, bool]:
-        """By DAG of a pipeline, whether it is paused."""
-        with _worded(self._url):
+        """Return, for each DAG of a pipeline, whether it is paused."""
+        with _airflow_errors(self._url):
             found = self._api.call("GET", "dags?tags=tideline&limit=1000")["dags"]
         return {dag["dag_id"]: dag["is_paused"] for dag in found}
 
     def start(self, pipeline: str, batch_id: int, reason: str) -> Started:
-        """Start the pipeline's DAG for exactly one batch."""
-        with _worded(self._url):
+        """Trigger a run of the pipeline's DAG for exactly one batch."""
+        with _airflow_errors(self._url):
             run_id = self._api.trigger(pipeline, load="a batch", batch_id=batch_id, reason=reason)
             is_paused = self._api.call("GET", f"dags/{pipeline}")["is_paused"]
         return Started(url=f"{self._url}/dags/{pipeline}/runs/{quote(run_id, safe='')}", is_paused=is_paused)
@@ -54,10 +54,10 @@ class Airflow:
 
 @contextmanager
 def airflow() -> Iterator[Airflow | None]:
-    """A session with Airflow; None where none is configured.
+    """Open a session with Airflow; yield None if none is configured.
 
     Raises:
-        FatalError: It is configured in part, or refuses the login.
+        FatalError: It is only partly configured, or refuses the login.
         RetryableError: It does not answer.
     """
     configured = settings.airflow()
@@ -65,15 +65,15 @@ def airflow() -> Iterator[Airflow | None]:
         yield None
         return
     url, username, password = configured
-    with _worded(url):
+    with _airflow_errors(url):
         api = AirflowApi(url, username, password)
     with api:
         yield Airflow(url, api)
 
 
 @contextmanager
-def _worded(url: str) -> Iterator[None]:
-    """Its refusals and its silence, as errors that say what to do."""
+def _airflow_errors(url: str) -> Iterator[None]:
+    """Convert HTTP errors and missing answers to Tideline's errors, which name the next step."""
     try:
         yield
     except httpx.HTTPStatusError as error:
@@ -92,7 +92,7 @@ def _worded(url: str) -> Iterator[None]:
             ) from error
         raise FatalError(
             f"Airflow at {url} refused: {error}",
-            next_step="does it have the pipeline's DAG?",
+            next_step="check that it has the pipeline's DAG",
             entry="airflow-starts-no-run",
         ) from error
     except httpx.HTTPError as error:

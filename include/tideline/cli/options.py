@@ -1,4 +1,4 @@
-"""What the options of a command ask for, as a request. A mistake in them is a usage error: exit code 2, and it says what to write."""
+"""Parses options of commands into requests. A mistake in them is a usage error: exit code 2, and a message with the expected form."""
 
 import re
 from datetime import datetime
@@ -9,39 +9,43 @@ import typer
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Request, Window
 
 _TOPIC = re.compile(r"([A-Za-z0-9._-]+)(?:/(\d+))?", re.ASCII)
-OfBatch = Annotated[int | None, typer.Option("--batch", metavar="N", min=1, help="The ranges of this batch.")]
+OfBatch = Annotated[int | None, typer.Option("--batch", metavar="N", min=1, help="Select the ranges of this batch.")]
 OfRanges = Annotated[
     list[str] | None,
-    typer.Option("--range", metavar="RANGE", help="A range like 'ads/3 [100, 200)'; may be given several times."),
+    typer.Option("--range", metavar="RANGE", help="Select a range like 'ads/3 [100, 200)'; may be repeated."),
 ]
 FromTime = Annotated[
     str | None,
-    typer.Option("--from", metavar="TIME", help="Records with this timestamp or a later one; needs --to."),
+    typer.Option("--from", metavar="TIME", help="Select records with this timestamp or a later one; requires --to."),
 ]
-ToTime = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Records before this timestamp.")]
+ToTime = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Select records before this timestamp.")]
 UntilTime = Annotated[
     str | None,
-    typer.Option("--until", metavar="TIME", help="New records before this timestamp. Default: all that is there."),
+    typer.Option("--until", metavar="TIME", help="Select new records before this timestamp. Default: all."),
 ]
 
 
-def blank_refused(reason: str) -> str:
-    """What an act's --reason goes through: it will stand in the history, for somebody who was not there."""
+def reject_blank(reason: str) -> str:
+    """Reject a blank reason: it is stored in the history for later readers.
+
+    Raises:
+        typer.BadParameter: The reason is blank.
+    """
     if not reason.strip():
-        raise typer.BadParameter("it is blank; say why, it will stand in the history")
+        raise typer.BadParameter("it is blank; give a reason, it is stored in the history")
     return reason.strip()
 
 
-Reason = Annotated[str, typer.Option(metavar="TEXT", callback=blank_refused, help="Why. It will stand in the history.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", callback=reject_blank, help="The reason, stored in the history.")]
 
 
 def target(
     *, batch: int | None, ranges: list[str] | None, start: str | None, end: str | None, replace: bool
 ) -> Request:
-    """One batch, ranges or a window: exactly one of them.
+    """Return the request for one batch, ranges or a window, of which exactly one must be given.
 
     Raises:
-        typer.BadParameter: None is given, or several, or one has a mistake.
+        typer.BadParameter: None or several are given, or the one given is invalid.
     """
     given = [
         name for name, value in (("--batch", batch), ("--range", ranges), ("--from and --to", start or end)) if value
@@ -62,19 +66,19 @@ def target(
 
 
 def new_records(until: str | None) -> Request:
-    """Everything behind the heads.
+    """Return the request for all new records, or only those before `until`.
 
     Raises:
-        typer.BadParameter: `until` is no moment, or has no zone.
+        typer.BadParameter: `until` is not a timestamp, or has no zone.
     """
     return NewRecords(until=moment("--until", until) if until else None)
 
 
 def named_range(text: str) -> NamedRange:
-    """One range.
+    """Parse one range.
 
     Raises:
-        typer.BadParameter: It is not written as ranges are.
+        typer.BadParameter: The text is not a range.
     """
     try:
         return NamedRange.parse(text)
@@ -83,10 +87,10 @@ def named_range(text: str) -> NamedRange:
 
 
 def topic_and_partition(text: str) -> tuple[str, int | None]:
-    """`ads` means all partitions, `ads/3` one of them.
+    """Parse `ads`, which means all partitions, or `ads/3`, which means one.
 
     Raises:
-        typer.BadParameter: It is no topic's name, or what stands behind the slash is no number.
+        typer.BadParameter: The text is not a topic name, or the part after the slash is not a number.
     """
     found = _TOPIC.fullmatch(text)
     if not found:
@@ -96,10 +100,10 @@ def topic_and_partition(text: str) -> tuple[str, int | None]:
 
 
 def moment(name: str, text: str) -> datetime:
-    """A moment with a zone.
+    """Parse a timestamp with a zone.
 
     Raises:
-        typer.BadParameter: It is none, or the zone is missing.
+        typer.BadParameter: The text is not a timestamp, or has no zone.
     """
     try:
         found = datetime.fromisoformat(text)

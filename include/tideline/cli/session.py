@@ -1,7 +1,7 @@
-"""Where a command's facts come from: the ledger, the declarations, the brokers, and what to do when one of them is silent.
+"""Gives commands access to the ledger, the declarations and the brokers, and handles one that does not answer.
 
-A broker that does not answer costs its own figures only: the ledger's are shown all the same, and the problem is kept
-beside them, so that nobody takes silence for an empty topic.
+If a broker does not answer, only its own figures are missing. The ledger's figures are shown together with the problem, so that a broker that
+is down is not mistaken for an empty topic.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,22 +25,22 @@ from tideline.ledger.versions import require_current
 if TYPE_CHECKING:
     from tideline.kafka.broker import Broker
 
-_ASKED_AT_ONCE = 8
+_MAX_PARALLEL = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the brokers of a pipeline say, or why they say nothing."""
+    """The facts that the brokers of a pipeline report, or the reason why there are none."""
 
     topics: tuple[TopicFacts, ...] = ()
     missing: Mapping[str, TidelineError] = field(default_factory=dict)
-    """Declared topics that do not exist, with what to say about each."""
+    """Declared topics that do not exist, each with the error to report."""
     problem: TidelineError | None = None
     broker: "Broker | None" = None
-    """For further questions; None where there is no answer."""
+    """The client for further queries; None if there is no answer."""
 
     def facts(self, topic_id: object, partition: int) -> PartitionFacts | None:
-        """Of one partition of one topic incarnation; None where the brokers have none such, or did not answer."""
+        """Return the facts of one partition of one topic incarnation; None if the brokers do not have it, or did not answer."""
         for topic in self.topics:
             if topic.topic_id == topic_id:
                 return next((facts for facts in topic.partitions if facts.partition == partition), None)
@@ -49,16 +49,16 @@ class Answer:
 
 @contextmanager
 def ledger(*, of_any_release: bool = False) -> Iterator[Ledger]:
-    """A session in the name of the person at the keyboard.
+    """Open a session with the ledger in the name of the operator.
 
     Args:
-        of_any_release: Whether the ledger may be older or newer than this code, for a command that finds out why.
+        of_any_release: Whether to accept a ledger that is older or newer than this code, as a command that diagnoses it must.
 
     Raises:
-        FatalError: The ledger refused a statement: its user may not do it, or a law forbids it. Or it is of another release.
+        FatalError: The ledger refused a statement, because its user lacks the right or a law forbids it. Or it is of another release.
         RetryableError: The ledger did not answer.
     """
-    with Ledger(settings.ledger_url(), actor=settings.actor()) as session, _refusals():
+    with Ledger(settings.ledger_url(), actor=settings.actor()) as session, _database_errors():
         if not of_any_release:
             require_current(session)
         yield session
@@ -66,20 +66,20 @@ def ledger(*, of_any_release: bool = False) -> Iterator[Ledger]:
 
 @contextmanager
 def moment(session: Ledger) -> Iterator[None]:
-    """One moment of the ledger, in which nothing can be changed. Raises what `ledger` raises."""
-    with _refusals(), queries.reading(session):
+    """Hold a read-only transaction on one consistent snapshot of the ledger. Raises the errors of `ledger`."""
+    with _database_errors(), queries.reading(session):
         yield
 
 
 @contextmanager
 def looking() -> Iterator[Ledger]:
-    """A session that sees one moment, for commands that only look. Raises what `ledger` raises."""
+    """Open a read-only session on one consistent snapshot, for commands that only inspect. Raises the errors of `ledger`."""
     with ledger() as session, moment(session):
         yield session
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _database_errors() -> Iterator[None]:
     try:
         yield
     except psycopg2.Error as error:
@@ -91,10 +91,10 @@ def _refusals() -> Iterator[None]:
 
 
 def declaration(session: Ledger, name: str) -> Pipeline | FatalError:
-    """The pipeline as it is declared; for one that the ledger alone knows, why there is no declaration that holds.
+    """Return the declared pipeline. If the ledger knows the name but its declaration is missing or broken, return that error.
 
     Raises:
-        FatalError: Neither the declarations nor the ledger know the name.
+        FatalError: The declaration is missing or broken, and the ledger does not know the name.
     """
     try:
         return pipelines.load_named(name)
@@ -105,10 +105,10 @@ def declaration(session: Ledger, name: str) -> Pipeline | FatalError:
 
 
 def ask(pipeline: Pipeline | FatalError, known: Iterable[str] = ()) -> Answer:
-    """Ask the brokers of a pipeline about its topics; never fails.
+    """Query the brokers of a pipeline about its topics. Return problems in the answer instead of raising them.
 
     Args:
-        pipeline: The declaration, or why there is none.
+        pipeline: The declaration, or the error why there is none.
         known: Topics that the ledger knows.
     """
     from tideline.kafka.broker import Broker
@@ -124,14 +124,17 @@ def ask(pipeline: Pipeline | FatalError, known: Iterable[str] = ()) -> Answer:
 
 
 def ask_all(declared: Iterable[Pipeline], known: Mapping[str, Iterable[Row]]) -> dict[str, Answer]:
-    """The same for several pipelines at once, by name: the silent ones are waited for side by side.
+    """Query the brokers of several pipelines in parallel, so that timeouts of brokers that are down do not add up.
 
     Args:
         declared: The pipelines.
         known: The streams that the ledger knows, by pipeline.
+
+    Returns:
+        The answers, by pipeline name.
     """
     asked = list(declared)
     topics = [{row["topic"] for row in known.get(pipeline.name, ())} for pipeline in asked]
-    with ThreadPoolExecutor(max_workers=_ASKED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=_MAX_PARALLEL) as pool:
         answers = pool.map(ask, asked, topics)
         return {pipeline.name: answer for pipeline, answer in zip(asked, answers, strict=True)}

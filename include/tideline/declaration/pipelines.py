@@ -1,7 +1,7 @@
-"""The declared pipelines: one folder each, with `pipeline.yaml`, `target.sql` and, if wanted, `transform.py`.
+"""The declared pipelines: one folder each, with `pipeline.yaml`, `target.sql` and, optionally, `transform.py`.
 
-Owns finding and reading them, and wording their mistakes. Never asks a broker or a database, and imports nothing heavy:
-the DAG files call it each time Airflow parses them, and so do the CLI, the planner and the Spark driver.
+Owns finding and reading them, and the messages about their mistakes. Connects to no broker and no database, and imports
+nothing heavy: the DAG files call it each time Airflow parses them. So do the CLI, the planner and the Spark driver.
 """
 
 import json
@@ -26,7 +26,7 @@ from tideline.errors import FatalError
 __all__ = ["Broken", "Pipeline", "declared", "load", "load_named"]
 
 _LEGAL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-# DAGs of Tideline's own, and names that Airflow refuses for an asset.
+# Names of Tideline's own DAGs, and names that Airflow refuses for an asset.
 _TAKEN = ("context", "replay", "self", "upkeep")
 _NEXT_STEP = "correct the declaration; docs/pipelines.md explains every key"
 _NOTHING = object()
@@ -34,7 +34,7 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A pipeline whose declaration has mistakes. It stands in the list so that the other pipelines keep running."""
+    """A pipeline whose declaration has mistakes. It is an item of the list, not an exception, so that the other pipelines keep running."""
 
     name: str
     error: FatalError
@@ -46,7 +46,7 @@ def declared(*, chosen: Callable[[str], bool] = lambda _: True) -> list[Pipeline
 
 
 def load_named(name: str) -> Pipeline:
-    """The pipeline of that name.
+    """Return the pipeline of that name.
 
     Raises:
         FatalError: No folder has that name, or its declaration has mistakes.
@@ -63,10 +63,10 @@ def load_named(name: str) -> Pipeline:
 
 
 def load(folder: Path) -> Pipeline:
-    """The pipeline that `folder` declares.
+    """Return the pipeline that `folder` declares.
 
     Raises:
-        FatalError: It has mistakes; the text names all of them, each with file, line and key.
+        FatalError: The declaration has mistakes. The message names all of them, each with file, line and key.
     """
     path = folder / "pipeline.yaml"
     mistakes = []
@@ -108,17 +108,18 @@ def _folders() -> list[Path]:
 
 
 class _Constructor(RoundTripConstructor):
-    """Leaves timestamps as text: as values they would lose their zone."""
+    """Keeps timestamps as text: parsed by YAML they would lose their zone."""
 
 
 _Constructor.add_constructor("tag:yaml.org,2002:timestamp", _Constructor.construct_yaml_str)
 
 
 def _parse(path: Path) -> Any:
-    """What the file says, as mappings and lists that know their lines.
+    """Return the contents of the file as mappings and lists that know their lines.
 
     Raises:
-        FatalError: It cannot be read, or is not YAML. Text of the file is never quoted: it may be a misplaced secret.
+        FatalError: The file cannot be read, or is not YAML. The message quotes no text of it, which may be a misplaced
+            secret.
     """
     yaml = YAML()
     yaml.Constructor = _Constructor
@@ -139,7 +140,7 @@ def _parse(path: Path) -> Any:
 
 
 def _worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
-    """Each mistake once, in order of line: a value that may be of several types is refused once for each of them."""
+    """Return one message for each mistake, in order of line. Pydantic reports a value that may have several types once for each type."""
     found: dict[tuple[Any, ...], tuple[int, str]] = {}
     for detail in error.errors(include_url=False):
         keys, line, value = _located(raw, detail)
@@ -149,22 +150,22 @@ def _worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
 
 
 def _named(keys: tuple[Any, ...]) -> Iterator[str]:
-    """The keys as they are shown. One that nobody knows in the section of the passwords may be a secret."""
+    """Yield the keys as messages show them. An unknown key in `source.security` may be a secret, so it is not shown."""
     for number, key in enumerate(keys):
         secret = _is_secret(keys[:number]) and key not in {*Security.model_fields, *FromEnvironment.model_fields}
         yield "…" if secret else str(key)
 
 
 def _is_secret(keys: tuple[Any, ...]) -> bool:
-    """Whether what stands there is not to be shown."""
+    """Return whether the value of these keys must not be shown."""
     return keys[:2] == ("source", "security") or "password" in str(keys)
 
 
 def _located(raw: Any, detail: ErrorDetails) -> tuple[tuple[Any, ...], int, Any]:
-    """The keys that lead to the mistake as far as the file goes, the line of the last of them, and what it holds."""
+    """Return the keys that lead to the mistake, as far as the file has them, the line of the last one, and its value."""
     keys: tuple[Any, ...] = ()
     line = 0
-    for part in detail["loc"]:  # may end in the name of a type, where several are possible
+    for part in detail["loc"]:  # it may end with the name of a type, if several types are possible
         if not (part in raw if isinstance(raw, dict) else isinstance(raw, list) and isinstance(part, int)):
             break
         line = raw.lc.data.get(part, [line])[0]  # a merged key has no line of its own
@@ -208,12 +209,12 @@ def _mistake(problem: str) -> FatalError:
 
 
 def _unquoted(problem: str) -> str:
-    """Without all that lies between the first quotation mark and the last one: what is quoted may hold some itself."""
+    """Replace all text from the first quotation mark to the last one, because quoted text may itself hold quotation marks."""
     return re.sub(r"['\"].*['\"]", "…", problem, flags=re.DOTALL)
 
 
 def _keys(section: type[Section]) -> set[str]:
-    """All keys that are known in a section and below it."""
+    """Return all keys of a section and of the sections in it."""
     below = (field.annotation for field in section.model_fields.values())
     return {*section.model_fields}.union(
         *(_keys(one) for one in below if isinstance(one, type) and issubclass(one, Section))
@@ -225,5 +226,5 @@ def _at(path: Path, line: int) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Relative to the project where it is inside, as an editor or a reviewer names it."""
+    """Return the path, relative to the project if it is inside, as editors and reviewers name it."""
     return str(path.relative_to(settings.PROJECT) if path.is_relative_to(settings.PROJECT) else path)

@@ -1,6 +1,7 @@
 """The verbs of Tideline. DAGs, the Spark job and the command line call these and nothing else.
 
-Each verb is safe to call again at any time, after any crash, by any number of processes at once: the ledger decides, in one transaction per verb.
+Each verb can be called again at any time, after any crash, and by any number of processes at once. The ledger decides the outcome, in one
+transaction per verb.
 """
 
 from tideline.flow.adopting import adopt_topic

@@ -1,4 +1,4 @@
-"""upkeep: clear away what crashes leave behind. Nothing here is needed for correctness, and none of it touches coverage or output."""
+"""upkeep: delete what crashes leave behind. Correctness does not depend on it, and it never touches coverage or output."""
 
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger import cleanup
@@ -6,7 +6,10 @@ from tideline.ledger.connection import Ledger
 
 
 def upkeep(ledger: Ledger, pipeline: Pipeline) -> list[str]:
-    """Expire claims of dead writers, drop staging that nobody can publish from, prune old events; one line for each thing done.
+    """Fail attempts whose heartbeat is too old, drop staging of attempts that can no longer publish, and delete old events.
+
+    Returns:
+        One line for each thing done.
 
     Raises:
         RetryableError: The ledger did not answer.

@@ -1,4 +1,4 @@
-"""What a run was given, for who reads its log."""
+"""describe: list the batches of a run for its log."""
 
 from tideline.domain.requests import NamedRange
 from tideline.ledger import attempts
@@ -6,7 +6,7 @@ from tideline.ledger.connection import Ledger
 
 
 def describe(ledger: Ledger, batch_ids: list[int]) -> list[str]:
-    """Each batch in one line: its kind and its ranges, written as a request for ranges takes them."""
+    """Return one line for each batch: its kind and its ranges, in the notation that a request for ranges accepts."""
     with ledger.transaction():
         return [
             f"batch {batch_id} ({ledger.rows('find_batch', batch_id=batch_id)[0]['kind']}): "

@@ -1,7 +1,7 @@
-"""What people decide, with a reason: abandon a batch, skip a range, accept a loss. To adopt a topic is next door.
+"""Decisions of an operator, each with a reason: abandon a batch, skip a range, accept a loss, free a table. `adopting` has `adopt_topic`.
 
-Each is one transaction under the pipeline's lock, so that no plan reserves in between what is being decided about. Called again after it has taken
-effect, it changes nothing and says so.
+Each decision is one transaction under the pipeline's lock, so that no plan reserves the same offsets meanwhile. A decision that is called again after
+it has taken effect changes nothing and says so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,15 +21,19 @@ from tideline.ledger.connection import Ledger
 
 _RESERVING = (BatchKind.LIVE, BatchKind.BACKFILL)
 READING = (*_RESERVING, BatchKind.REPLAY)
-"""All but re-drives, which do not read Kafka."""
+"""All kinds except re-drives, which do not read Kafka."""
 
 
 @contextmanager
 def deciding(ledger: Ledger, pipeline: str, reason: str) -> Iterator[datetime]:
-    """The pipeline's lock and one transaction, and the moment at which it was given; then heads go on over what was decided."""
+    """Open a transaction under the pipeline's lock, and yield the time at which the lock was given. Advance the heads after the commit.
+
+    Raises:
+        FatalError: The reason is blank.
+    """
     if not reason.strip():
         raise FatalError(
-            "a decision needs a reason, found none: it will stand in the history",
+            "a decision needs a reason, found none: it is stored in the history",
             next_step="say why: --reason '...'",
             entry="no-reason",
         )
@@ -41,10 +45,10 @@ def deciding(ledger: Ledger, pipeline: str, reason: str) -> Iterator[datetime]:
 def abandon(ledger: Ledger, batch_id: int, *, reason: str, force: bool = False) -> None:
     """Give up a batch that is not published: its offsets are free, and the next plan takes them again.
 
-    With `force` also one that is being written: the attempt is fenced first, and can never publish.
+    With `force`, also give up a batch that is being written. Its attempt is fenced first, and can never publish.
 
     Raises:
-        FatalError: There is no such batch, it is published, somebody writes it, or the reason is blank.
+        FatalError: There is no such batch, it is published, an attempt is writing it, or the reason is blank.
     """
     with ledger.transaction():
         batch = ledger.row("find_batch", batch_id=batch_id)
@@ -56,18 +60,18 @@ def abandon(ledger: Ledger, batch_id: int, *, reason: str, force: bool = False) 
 
 
 def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, *, reason: str) -> list[int]:
-    """Leave offsets out for good, as a `skipped` hole that a backfill can fill later; returns the batches abandoned for it.
+    """Leave a `skipped` hole over offsets, which only a backfill can fill later. Return the batches that were abandoned for it.
 
     Raises:
-        FatalError: Offsets are loaded already, lie before the stream's start or behind the log's end, or somebody is writing them.
-        RetryableError: Broker or ledger did not answer.
+        FatalError: Some offsets are loaded, are being written, or lie before the stream's start or after the log's end. Or the reason is blank.
+        RetryableError: The broker or the ledger did not answer.
     """
     with deciding(ledger, pipeline.name, reason) as now:
         found = candidates.survey(ledger, broker, pipeline, now)
-        decisions.set_reason(ledger, reason)  # only now: what the survey stops has a reason of its own
+        decisions.set_reason(ledger, reason)  # after the survey: streams that it stops have their own reason
         stream = _followed(found, piece)
         abandoned = abandon_on(ledger, stream, piece.offsets)
-        # Only now: a batch that was open a moment ago may have been published meanwhile. What is refused takes all of it back.
+        # Check after abandoning: an open batch may have been published meanwhile. A refusal rolls back the whole transaction.
         _check_skip(ledger, found, stream, piece)
         taken = [owner.offsets for owner in decisions.owners(ledger, [(stream.stream_id, piece.offsets)])]
         for rest in subtract(piece.offsets, taken):
@@ -87,7 +91,7 @@ def _followed(found: candidates.Survey, piece: NamedRange) -> Stream:
 
 
 def _streams(found: candidates.Survey) -> list[Stream]:
-    """All streams that the pipeline follows, whether or not they go on."""
+    """Return all streams that the pipeline follows, stopped ones included."""
     return [
         *(stream for stream, _, _ in found.ready.values()),
         *(stream for stream, _ in found.comparison.inconsistent),
@@ -102,7 +106,7 @@ def _check_skip(ledger: Ledger, found: candidates.Survey, stream: Stream, piece:
         if owner.batch_id is not None
     ]
     if piece.offsets.start < stream.start_offset:
-        problems.append(f"the stream begins at {stream.start_offset}: what lies before is not loaded anyway")
+        problems.append(f"the stream begins at {stream.start_offset}: offsets before it are not loaded anyway")
     ends = {(topic.topic, facts.partition): facts.end for topic in found.topics for facts in topic.partitions}
     end = max(ends.get((piece.topic, piece.partition), 0), frontier(stream))
     if piece.offsets.end > end:
@@ -118,15 +122,18 @@ def _check_skip(ledger: Ledger, found: candidates.Survey, stream: Stream, piece:
 def accept_loss(
     ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, partition: int | None, *, reason: str
 ) -> list[str]:
-    """Let streams of a topic go on that stopped because offsets are gone; one line for each says what was decided.
+    """Resume streams of a topic that stopped because offsets are gone.
 
-    What retention deleted unread becomes a `lost` hole over exactly those offsets. A log that was cut goes on once it has passed the head: nothing
-    is read twice, and what now stands before the head is loaded only by a replay. So it is where the log has passed the head already. Where the cause
-    has gone the stream just goes on.
+    If retention deleted unread offsets, exactly these become a `lost` hole. If the log was truncated, its stream continues once the log has grown
+    past the head: no offset is read twice, and only a replay loads the records that are before the head now. The same holds if the log has grown past
+    the head already. If the cause no longer exists, the stream continues without a change.
+
+    Returns:
+        One line for each stream, with the decision.
 
     Raises:
-        FatalError: No such stream is stopped, or the topic is another one.
-        RetryableError: Broker or ledger did not answer.
+        FatalError: No such stream is stopped, the topic is another incarnation, or the reason is blank.
+        RetryableError: The broker or the ledger did not answer.
     """
     with deciding(ledger, pipeline.name, reason) as now:
         found = candidates.survey(ledger, broker, pipeline, now)
@@ -142,18 +149,18 @@ def accept_loss(
             )
         others = truncation.replaced(broker, chosen, found.topics)
         return [
-            _accept(ledger, pipeline.name, found, stream, reason) + _told(pipeline.name, stream, others)
+            _accept(ledger, pipeline.name, found, stream, reason) + _replay_hint(pipeline.name, stream, others)
             for stream in chosen
         ]
 
 
-def _told(pipeline: str, stream: Stream, others: Mapping[int, OffsetRange]) -> str:
-    """What a person should know of offsets that hold other records than they did."""
+def _replay_hint(pipeline: str, stream: Stream, others: Mapping[int, OffsetRange]) -> str:
+    """Return how to load offsets of the stream that hold other records than before. Empty if there are none."""
     if stream.stream_id not in others:
         return ""
     piece = f"{stream.label} {others[stream.stream_id]}"
     return (
-        f"; {piece} holds other records than it did, and what is loaded of it stays: to load what stands there now, "
+        f"; {piece} holds other records than before, and the rows loaded from it stay: to load its present records, "
         f"tideline replay {pipeline} --range '{piece}' --reason ..."
     )
 
@@ -174,24 +181,24 @@ def _accept(ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Str
         abandon_on(ledger, stream, OffsetRange(stream.next_offset, facts.log_start), READING)
     if facts.end < frontier(stream):
         abandon_on(ledger, stream, OffsetRange(facts.end, LAST), READING)
-    now = next(s for s in reservations.streams(ledger, pipeline) if s.stream_id == stream.stream_id)
-    gone = lost(now, facts)
+    current = next(s for s in reservations.streams(ledger, pipeline) if s.stream_id == stream.stream_id)
+    gone = lost(current, facts)
     for piece in gone:
         decisions.leave_hole(ledger, stream, piece, "lost", reason=reason)
-    reached = frontier(now)
+    reached = frontier(current)
     cut = facts.end < reached
     decisions.resume(ledger, stream, accepted_end=facts.end if cut else None, leader_epoch=facts.leader_epoch)
     if gone:
         return f"{stream.label}: {', '.join(map(str, gone))} recorded as lost; goes on at {facts.log_start}"
     if cut:
         return f"{stream.label}: the log ends at {facts.end}; goes on at {reached} once the log has passed it"
-    return f"{stream.label}: nothing is missing now; goes on at {now.next_offset}"
+    return f"{stream.label}: nothing is missing now; goes on at {current.next_offset}"
 
 
 def abandon_on(
     ledger: Ledger, stream: Stream, offsets: OffsetRange, kinds: Iterable[BatchKind] = _RESERVING
 ) -> list[int]:
-    """Give up the open batches of these kinds over some of a stream's offsets; returns them."""
+    """Abandon the open batches of these kinds that hold any of these offsets of the stream, and return them."""
     batch_ids = decisions.open_on(ledger, stream, offsets, kinds)
     for batch_id in batch_ids:
         decisions.abandon(ledger, batch_id)
@@ -199,7 +206,9 @@ def abandon_on(
 
 
 def free_table(ledger: Ledger, pipeline: str, *, reason: str) -> str:
-    """Let other pipelines have the table of a pipeline that was given up; the table's name. Its rows stay. A plan of the pipeline takes it again.
+    """Release the table of a pipeline that was given up, so that another pipeline can claim it, and return the table's name.
+
+    The rows stay. A later plan of the pipeline claims the table again.
 
     Raises:
         FatalError: The ledger does not know the pipeline, it has no table, batches of it are open, or the reason is blank.

@@ -1,4 +1,4 @@
-"""What a plan says of streams that need a person: those that are stopped, and those that will lose records soon."""
+"""Report streams that need an operator: those that are stopped, and those that will soon lose records to retention."""
 
 import logging
 from datetime import timedelta
@@ -12,10 +12,10 @@ log = logging.getLogger(__name__)
 
 
 def report_stopped(pipeline: str, found: Survey, *, alone: bool) -> None:
-    """Name the stopped streams in the log.
+    """Log the stopped streams. If they are `alone`, raise instead: the run has nothing else to do.
 
     Raises:
-        NeedsOperatorError: There are some, and they are `alone`: the run has nothing else to do.
+        NeedsOperatorError: Streams are stopped, and they are `alone`.
     """
     streams = [(stream.label, stream.next_offset, problem) for stream, problem in found.comparison.inconsistent]
     streams += [(stream.label, stream.next_offset, str(stream.stopped_because)) for stream in found.comparison.stopped]
@@ -26,14 +26,14 @@ def report_stopped(pipeline: str, found: Survey, *, alone: bool) -> None:
 
 
 def warn_of_retention(broker: Broker, found: Survey) -> None:
-    """Say in time that the oldest unread record has used more than half of its topic's retention: what is deleted unread is lost."""
+    """Log a warning if the oldest unread record has used more than half of its topic's retention: records deleted unread are lost."""
     timeline = Timeline(broker, found.now)
     for topic in found.topics:
-        # What is planned and gone is another matter, and told elsewhere.
+        # Offsets that retention has deleted already are left out: other checks report them.
         unread = {
             facts.partition: max(stream.next_offset, facts.log_start)
-            for stream, of, facts in found.ready.values()
-            if of.topic == topic.topic and stream.next_offset < facts.end
+            for stream, its_topic, facts in found.ready.values()
+            if its_topic.topic == topic.topic and stream.next_offset < facts.end
         }
         if topic.retention_ms is None or not unread:
             continue

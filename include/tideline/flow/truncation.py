@@ -1,8 +1,8 @@
-"""Finds logs that were cut and have grown past the head again since somebody looked: their ends say nothing about it.
+"""Find logs that were truncated and have grown past the head again since the last check. The log end does not show this.
 
-The law: what was planned or read is what the log holds, or its stream stops. Records keep the epoch of the leader that took them, and in a log these
-never fall. The ledger keeps the epoch of its last look, when the log reached at least as far as was planned. A record before that offset of a newer
-epoch has taken the place of one that was lost. As long as no leader was elected nothing is asked.
+Invariant: the log holds what was planned or read, or its stream stops. Each record has the epoch of the leader that accepted it, and epochs never
+fall within a log. The ledger stores the leader epoch of the last check, at which the log reached at least as far as was planned. A record before that
+offset with a newer epoch has replaced a record that was lost. If no leader was elected since, no records are read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from tideline.kafka.broker import Broker
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a log held at the last look."""
+    """The part of a log to check: from its present start to its end at the last check, with the leader epoch of that check."""
 
     log_start: int
     end: int
@@ -28,7 +28,7 @@ class _Known:
 
 
 def replaced(broker: Broker, streams: Iterable[Stream], topics: Iterable[TopicFacts]) -> dict[int, OffsetRange]:
-    """By stream id, the offsets that were given to other records since: from where the log was cut to where it was known to end.
+    """Return, by stream id, the offsets that now hold other records: from where the log was truncated to its end at the last check.
 
     Raises:
         RetryableError: The broker did not answer.
@@ -43,13 +43,13 @@ def replaced(broker: Broker, streams: Iterable[Stream], topics: Iterable[TopicFa
                 elected[stream.topic, stream.partition] = (stream.stream_id, known)
     cut = _cut(broker, {place: known for place, (_, known) in elected.items()})
     return {
-        elected[place][0]: OffsetRange(_begin(broker, place, known, newer), known.end)
+        elected[place][0]: OffsetRange(_first_replaced(broker, place, known, newer), known.end)
         for place, (known, newer) in cut.items()
     }
 
 
 def _known(stream: Stream, facts: PartitionFacts) -> _Known | None:
-    """What may have been replaced; None where no leader was elected since, or the log's end or start says what is wrong."""
+    """Return the part to check. None if no leader was elected since, or if the log's start or end shows already what is wrong."""
     epoch, end = stream.leader_epoch, known_end(stream)
     if (
         epoch is None
@@ -61,13 +61,13 @@ def _known(stream: Stream, facts: PartitionFacts) -> _Known | None:
     return _Known(facts.log_start, end, epoch)
 
 
-def _cut(broker: Broker, asked: Mapping[Place, _Known]) -> dict[Place, tuple[_Known, int]]:
-    """Those whose last record before the end is a newer one, with its offset.
+def _cut(broker: Broker, parts: Mapping[Place, _Known]) -> dict[Place, tuple[_Known, int]]:
+    """Return the parts whose last record has a newer epoch, each with the offset of that record.
 
-    Offsets without a record are stepped over: markers of transactions, compacted ones.
+    The search steps back over offsets without a record: transaction markers and compacted records.
     """
     cut = {}
-    left, step = dict(asked), 1
+    left, step = dict(parts), 1
     while left:
         starts = {place: max(known.log_start, known.end - step) for place, known in left.items()}
         for place, records in broker.records_from(starts, step).items():
@@ -81,8 +81,11 @@ def _cut(broker: Broker, asked: Mapping[Place, _Known]) -> dict[Place, tuple[_Kn
     return cut
 
 
-def _begin(broker: Broker, place: Place, known: _Known, newer: int) -> int:
-    """The first offset of a newer record: at most `newer`, where one was seen, though the log may have changed again or be gone since."""
+def _first_replaced(broker: Broker, place: Place, known: _Known, newer: int) -> int:
+    """Return the first offset of a record with a newer epoch.
+
+    The result is at most `newer`, where such a record was seen, even if the log has changed again or is gone since.
+    """
 
     def is_newer(offset: int) -> bool:
         records = broker.records_from({place: offset}, 1)[place]

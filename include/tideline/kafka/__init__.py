@@ -1,1 +1,1 @@
-"""What a broker says about topics and offsets, and how it is connected to. Reads no values of records."""
+"""Connections to Kafka brokers, and queries about topics and offsets. Reads no values of records."""

@@ -1,8 +1,8 @@
-"""What the brokers say about a pipeline's topics: identity, oldest offset, end, offset at a time.
+"""Asks the brokers about a pipeline's topics: topic id, log start, last stable offset, offset at a time.
 
-Never joins a group or decides anything, and of records it sees only when and under which leader they were written.
-`tideline.flow` calls it when it plans and again before it publishes; after that it shows the heads to those who watch
-consumer groups.
+Joins no consumer group and decides nothing. Of records it reads only offset, timestamp and leader epoch. `tideline.flow`
+calls it when it plans and again before it publishes. After that it commits the heads to a consumer group, for tools that
+show lag.
 """
 
 import logging
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 
 class Broker:
-    """The brokers of one source, asked at the isolation level at which the source is read.
+    """The brokers of one source, queried at the isolation level at which the source is read.
 
     Args:
-        source: Where they are, how to connect, and which topics matter.
+        source: The addresses, the connection settings and the topics.
 
     Raises:
-        FatalError: Of every method as well: the declaration, a password or a permission is wrong.
-        RetryableError: Of every method: the brokers did not answer within about 10 seconds.
+        FatalError: The declaration, a password or a permission is wrong. Every method may raise it too.
+        RetryableError: The brokers did not answer within about 10 seconds. Only methods raise it.
     """
 
     def __init__(self, source: Source) -> None:
@@ -43,19 +43,19 @@ class Broker:
         self._admin = self._connection.admin
 
     def cluster_id(self) -> str:
-        """The cluster that answers: offsets of another one mean other records."""
+        """Return the id of the cluster that answers. In another cluster the same offsets are other records."""
         asked = {"cluster": self._admin.describe_cluster(request_timeout=TIMEOUT_S)}
         return str(self._connection.results(asked)["cluster"].cluster_id)
 
     def topic_facts(self) -> list[TopicFacts]:
-        """The declared topics that exist, in the order of the declaration, each with offsets that belong to its topic id.
+        """Return the declared topics that exist, in the order of the declaration, each with offsets that belong to its topic id.
 
-        Where the declaration has a pattern: those that fit it now, by name. None may fit yet.
+        With a pattern, return the topics that fit it now, sorted by name. There may be none yet.
 
-        `missing` tells about the others.
+        `missing` returns an error for each of the other topics.
 
         Raises:
-            RetryableError: A partition has no leader, or topics are being deleted and created while they are asked.
+            RetryableError: A partition has no leader, or topics are deleted and created while this method runs.
         """
         cluster_id = self.cluster_id()
         names = self._names()
@@ -63,7 +63,7 @@ class Broker:
             described = self._described(names)
             bounds = self._bounds(p for topic in described.values() for p in led_partitions(topic))
             settings = self._settings(described)
-            # Offsets are listed by name: only an id that is the same before and after says whose offsets they are.
+            # Offsets are listed by topic name. They belong to the topic id only if it is the same before and after the listing.
             ids = _ids(described)
             if ids == _ids(self._described(names)):
                 return [
@@ -84,13 +84,13 @@ class Broker:
         )
 
     def missing(self, found: Iterable[TopicFacts], known: Iterable[str] = ()) -> dict[str, FatalError]:
-        """By name, what to say of each topic that is declared and that the brokers do not have.
+        """Return, by topic name, an error for each declared topic that the brokers do not have.
 
-        A pattern by itself misses nothing, but what the ledger knows of its topics may be missing.
+        With a pattern, only topics that the ledger knows can be missing: the pattern alone requires none.
 
         Args:
-            found: What `topic_facts` gave: these are not asked for again.
-            known: Topics that the ledger knows. Those that the declaration no longer names are passed over.
+            found: The result of `topic_facts`. The brokers are not asked about these topics again.
+            known: Topics that the ledger knows. Those that the declaration no longer names are skipped.
         """
         there = {topic.topic for topic in found}
         declared = [*(self._source.topics or ()), *filter(self._source.names, known)]
@@ -100,15 +100,15 @@ class Broker:
         return self._connection.missing(gone) if gone else {}
 
     def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, FoundOffset]:
-        """By partition, the first offset whose record's timestamp is `when` or later, at most the last stable offset.
+        """Return, by partition, the first offset whose record has a timestamp of `when` or later, at most the last stable offset.
 
-        Where there is no such record it is the last stable offset. Producers write timestamps: one of the future is as late as any time that is
-        asked for. `when` has a zone; Kafka counts whole milliseconds.
+        Where there is no such record, return the last stable offset. Producers set the timestamps: a record that is dated
+        in the future is found for every `when` before that date. `when` has a zone; Kafka counts whole milliseconds.
         """
-        # A listing does not tell a missing topic from a missing leader.
+        # An error of the listing does not distinguish a missing topic from a missing leader. This check does.
         led_partitions(self._connection.results(self._describe([topic]))[topic])
         asked = [TopicPartition(topic, partition) for partition in partitions]
-        # The end first: asked afterwards, it could lie past a late enough record that arrived after the search.
+        # The end comes first: a later end could lie behind a matching record that arrived after the search.
         ends = self._listed(asked, OffsetSpec.latest())
         found = self._listed(asked, OffsetSpec.for_timestamp(milliseconds(when)))
         return {
@@ -119,16 +119,16 @@ class Broker:
         }
 
     def records_from(self, starts: Mapping[Place, int], count: int) -> dict[Place, list[RecordFacts]]:
-        """The first `count` records at or behind each offset; fewer where the log ends. The other questions are quicker."""
+        """Return the first `count` records at or after each offset; fewer where the log ends. Slower than the other methods."""
         return records_from(client_settings(self._source), starts, count, seconds=TIMEOUT_S)
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
-        """Show offsets to those who watch consumer groups: `heads` by topic and partition, higher or lower than before.
+        """Commit `heads`, by topic and partition, to a consumer group for tools that show lag; they may be lower than before.
 
-        Nobody joins the group, and Tideline never reads it.
+        No consumer joins the group, and Tideline never reads it.
 
         Raises:
-            FatalError: A consumer is a member of the group, or a topic does not exist; what could be committed is.
+            FatalError: A consumer is a member of the group, or a topic does not exist. The other offsets are committed.
         """
         if not heads:
             return
@@ -151,7 +151,7 @@ class Broker:
         return names
 
     def _described(self, topics: list[str]) -> dict[str, TopicDescription]:
-        """Those of the topics that exist, in the same order."""
+        """Return those of the topics that exist, in the same order."""
         found = self._connection.existing(self._describe(topics)) if topics else {}
         return {name: found[name] for name in topics if name in found}
 
@@ -161,9 +161,9 @@ class Broker:
         return futures
 
     def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionFacts]:
-        """The log start and the last stable offset of each, without topics that have been deleted since."""
+        """Return the log start and the last stable offset of each partition, without topics that have been deleted since."""
         asked = list(partitions)
-        # In this order the end is never below the start, whatever retention deletes in between.
+        # Starts first: then no end is below its start, also when retention deletes records in between.
         starts = self._connection.existing(self._list(asked, OffsetSpec.earliest()))
         ends = self._connection.existing(self._list(asked, OffsetSpec.latest()))
         return {
@@ -190,7 +190,7 @@ class Broker:
         return futures
 
     def _settings(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
-        """By topic; who may read records may not always read these, and is left without."""
+        """Return settings by topic, without topics whose settings the user may not read: reading records needs no such permission."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         futures = self._admin.describe_configs(resources, request_timeout=TIMEOUT_S) if resources else {}
         found = self._connection.existing(futures, readable_only=True)
@@ -202,7 +202,7 @@ def _ids(described: Mapping[str, TopicDescription]) -> dict[str, UUID]:
 
 
 def _policy(settings: Mapping[str, ConfigEntry]) -> str:
-    """Nothing where the settings could not be read: then gaps are refused, which is the safe side."""
+    """Return the cleanup policy, or an empty text if the settings could not be read: then gaps are refused, which is safe."""
     return str(settings["cleanup.policy"].value) if settings else ""
 
 
@@ -217,10 +217,10 @@ def _partition_facts(topic: str, bounds: Mapping[TopicPartition, PartitionFacts]
 
 
 def topic_uuid(topic: TopicDescription) -> UUID:
-    """The id of this incarnation of the topic.
+    """Return the id of this topic incarnation.
 
     Raises:
-        FatalError: The broker has none: a topic that was created again would pass for the old one.
+        FatalError: The broker gives topics no id. Then a topic that was created again could not be recognised.
     """
     high, low = (topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits())
     if high == low == 0:
@@ -233,10 +233,10 @@ def topic_uuid(topic: TopicDescription) -> UUID:
 
 
 def led_partitions(topic: TopicDescription) -> list[TopicPartition]:
-    """The partitions of the topic, all of which can be asked.
+    """Return the partitions of the topic, each of which has a leader.
 
     Raises:
-        RetryableError: One has no leader: asking it would end in a timeout that does not say so.
+        RetryableError: A partition has no leader. A query of it would only end in a timeout without that cause.
     """
     leaderless = [p.id for p in topic.partitions if p.leader is None or p.leader.id < 0]
     if leaderless:

@@ -1,6 +1,6 @@
-"""The way to the brokers: one admin client, and what goes wrong on it in words for people.
+"""The connection to the brokers: one admin client, and its errors as messages for an operator.
 
-Owns waiting for answers and wording errors. Knows no question: `tideline.kafka.broker` asks them.
+Owns waiting for results and the texts of errors. The queries themselves are in `tideline.kafka.broker`.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _FORBIDDEN = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant the pipeline's user DESCRIBE and READ on the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "grant the pipeline's user READ on the group",
 }
-_UNAUTHENTICATED = KafkaError._AUTHENTICATION  # noqa: SLF001 - public: the names of librdkafka's own errors begin so
+_UNAUTHENTICATED = KafkaError._AUTHENTICATION  # noqa: SLF001 - public: names of librdkafka's own errors begin with _
 _UNTRUSTED = KafkaError._SSL  # noqa: SLF001 - as above
 
 
@@ -32,11 +32,11 @@ class Connection:
     """An admin client of a source's brokers.
 
     Args:
-        source: Where they are and how to connect.
+        source: The addresses and the connection settings.
 
     Raises:
-        FatalError: Of every method as well: the declaration, a password or a permission is wrong.
-        RetryableError: Of every method: the brokers did not answer within about 10 seconds.
+        FatalError: The declaration, a password or a permission is wrong. Every method may raise it too.
+        RetryableError: The brokers did not answer within about 10 seconds. Only methods raise it.
     """
 
     def __init__(self, source: Source) -> None:
@@ -44,11 +44,11 @@ class Connection:
         self.servers = settings["bootstrap.servers"]
         self._secrets = source.secrets()
         self._errors: dict[int, KafkaError] = {}
-        # Its own log is off: it repeats each failed connection many times a second, and what matters arrives here.
+        # The client's own log is off: it repeats each failed connection many times a second. The callback gets the errors that matter.
         own = {"log_level": 0, "error_cb": partial(_remember, self._errors)}
         try:
             self.admin = AdminClient({**settings, **own})
-        except KafkaException as error:  # such as a CA file that is not there
+        except KafkaException as error:  # for example, the CA file does not exist
             raise FatalError(
                 f"brokers {self.servers}: the connection settings do not work: {self._said(error.args[0])}",
                 next_step="correct source.security in the declaration, or the file that it names",
@@ -56,7 +56,7 @@ class Connection:
             ) from (error if self._said(error.args[0]) == error.args[0].str() else None)
 
     def results(self, futures: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-        """What each future holds, once all are done. Keys are topics, partitions of them, or groups."""
+        """Wait for all futures and return their results. Keys are topics, partitions of topics, or groups."""
         self._wait(futures)
         results = {}
         for key, future in futures.items():
@@ -67,26 +67,31 @@ class Connection:
         return results
 
     def existing(self, futures: Mapping[Any, Future[Any]], *, readable_only: bool = False) -> dict[Any, Any]:
-        """As `results`, without the topics that the brokers do not have and, if wanted, those that the user may not ask about."""
+        """Return results as `results` does, without missing topics and, with `readable_only`, without those that the user may not read."""
         self._wait(futures)
         codes = {key: _code(future) for key, future in futures.items()}
         left_out = {key for key, code in codes.items() if readable_only and code in _FORBIDDEN}
         unknown = {key for key, code in codes.items() if code == KafkaError.UNKNOWN_TOPIC_OR_PART}
         if unknown:
-            # A topic that was made just now is unknown as well, for a moment. It is listed, and asked about again later.
+            # For a moment a topic that was just created is unknown as well. But it is listed, so it stays, and `results` raises a retryable error.
             listed = set(self.topic_names())
             left_out |= {key for key in unknown if _topic(key) not in listed}
         return self.results({key: future for key, future in futures.items() if key not in left_out})
 
     def topic_names(self) -> list[str]:
-        """All topics that the user may see, internal ones too, in no order."""
+        """Return the names of all topics that the user may see, internal ones too, in no order."""
         try:
             return list(self.admin.list_topics(timeout=TIMEOUT_S).topics)
         except KafkaException as error:
             raise self._explained(error.args[0], "all") from error
 
     def check_commits(self, group: str, committed: Iterable[TopicPartition]) -> None:
-        """Raise what went wrong with the first offset that was refused."""
+        """Raise an error for the first offset that the brokers refused to commit, if there is one.
+
+        Raises:
+            FatalError: A consumer is a member of the group, the topic does not exist, or the commit is not permitted.
+            RetryableError: Any other cause.
+        """
         for partition in committed:
             if partition.error is None:
                 continue
@@ -99,9 +104,10 @@ class Connection:
             raise self._explained(partition.error, partition.topic)
 
     def missing(self, topics: Iterable[str]) -> dict[str, FatalError]:
-        """What to say of each topic that does not exist."""
+        """Return an error for each of these topics, none of which exists."""
         names: list[str] = []
-        with contextlib.suppress(TidelineError):  # only for the wording: what went wrong before is the news
+        # The names only improve the message. A failure here must not hide the error itself.
+        with contextlib.suppress(TidelineError):
             names = self.topic_names()
         return {topic: self._missing(topic, names) for topic in topics}
 
@@ -117,13 +123,13 @@ class Connection:
         self._errors.clear()
         while wait(futures.values(), timeout=0.1).not_done:
             self.admin.poll(0)
-            # librdkafka would try a wrong password again and again until the time is up, and call it a timeout.
+            # librdkafka retries a wrong password until the time is up, and then reports a timeout.
             if refusal := self._errors.get(_UNAUTHENTICATED):
                 raise self._refused(refusal)
 
     def _explained(self, error: KafkaError, name: str) -> TidelineError:
-        """What a client's error means for people; `name` is the topic or group that was asked about."""
-        # A partition of a topic that was made just now may be unknown as well, for a moment.
+        """Return the error to raise for a client's error; `name` is the topic or group of the query."""
+        # For a moment a partition of a topic that was just created may be unknown as well. But the topic is listed.
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and name not in (names := self.topic_names()):
             return self._missing(name, names)
         if error.code() in _FORBIDDEN:
@@ -143,7 +149,7 @@ class Connection:
         )
 
     def _said(self, error: KafkaError) -> str:
-        """The client's own words, which quote settings that it cannot use."""
+        """Return the client's own message. It may quote settings that the client cannot use, so it is withheld if it holds a part of a secret."""
         return without(error.str(), self._secrets)
 
     def _refused(self, error: KafkaError) -> FatalError:
@@ -155,12 +161,12 @@ class Connection:
 
 
 def _remember(errors: dict[int, KafkaError], error: KafkaError) -> None:
-    """Not a method: client and connection would hold each other, and its threads would live on until the next full garbage collection."""
+    """Store an error by its code. A method would make a reference cycle, and the client's threads would live until a full garbage collection."""
     errors[error.code()] = error
 
 
 def _code(future: Future[Any]) -> int | None:
-    """How the brokers refused it, or None; it must be done."""
+    """Return the error code of a finished future, or None."""
     error = future.exception()
     return error.args[0].code() if isinstance(error, KafkaException) else None
 

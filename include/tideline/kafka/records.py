@@ -1,6 +1,7 @@
-"""Looks at single records: their offset, their timestamp and the leader that took them, never what they hold.
+"""Reads single records: their offset, their timestamp and their leader epoch, never their keys or values.
 
-Asked only where a listing of offsets cannot answer: where a record carries a time that has not come yet, and where a leader was elected since.
+Used only where a listing of offsets is not enough: when a record is dated in the future, and when a leader was elected
+since the last look.
 """
 
 import time
@@ -13,17 +14,17 @@ from tideline.domain.facts import Place, RecordFacts
 from tideline.errors import FatalError, RetryableError, TidelineError
 
 _READING = {
-    # It joins no group and commits nothing, but the client wants a name for one.
+    # The consumer joins no group and commits nothing, but the client requires a group id.
     "group.id": "tideline.look",
     "enable.auto.commit": False,
-    # Never go on from another offset than the one that was asked for.
+    # Fail if the requested offset does not exist, and never continue at another one.
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
-    # A few records are wanted, and not what a consumer would fetch ahead.
+    # Only a few records are needed, so the consumer must not fetch ahead.
     "queued.min.messages": 1,
     "fetch.message.max.bytes": 65_536,
-    # With one record in its queue the client pauses before it fetches on, by default for a second; at the end of a log the broker waits for more, by
-    # default for half a second. A search for a time looks some ten times.
+    # With one record in its queue the client pauses before the next fetch, by default for a second. At the end of a log the broker waits for more
+    # records, by default for half a second. A search for a time makes about ten such reads.
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 10,
     "log_level": 0,
@@ -35,13 +36,13 @@ _Records = dict[Place, list[RecordFacts]]
 
 
 def records_from(settings: Mapping[str, Any], starts: Mapping[Place, int], count: int, *, seconds: float) -> _Records:
-    """By topic and partition, the first `count` records at or behind an offset that may be read now; fewer where the log ends.
+    """Return, by topic and partition, the first `count` readable records at or after an offset; fewer where the log ends.
 
     Args:
-        settings: Of the client: where the brokers are, and at which isolation level to read.
+        settings: The client's settings, with the brokers' addresses and the isolation level.
         starts: The offsets. None may lie behind the end of its log.
-        count: How many are enough.
-        seconds: How long to wait for the brokers.
+        count: The most records to return for each partition.
+        seconds: The time in which the brokers must answer.
 
     Raises:
         RetryableError: The brokers did not answer in time, or an offset was deleted meanwhile.
@@ -68,12 +69,12 @@ def records_from(settings: Mapping[str, Any], starts: Mapping[Place, int], count
 
 
 def _is_enough(message: Message, found: _Records, count: int) -> bool:
-    """Keep a record; whether its partition needs no more of them."""
+    """Store a record in `found`; return whether its partition is finished."""
     error = message.error()
     if error is not None:
         if error.code() in _OF_THE_GROUP:
             return False
-        if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - public: the names of librdkafka's own errors begin so
+        if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - public: names of librdkafka's own errors begin with _
             raise KafkaException(error)
         return True
     records = found[str(message.topic()), int(message.partition() or 0)]
@@ -99,7 +100,7 @@ def _explained(waiting: set[Place], error: KafkaError) -> TidelineError:
 def _unanswered(waiting: set[Place], why: str) -> RetryableError:
     places = ", ".join(f"{topic}/{partition}" for topic, partition in sorted(waiting)[:5])
     return RetryableError(
-        f"no records of {places} could be looked at: {why}",
+        f"records of {places} could not be read: {why}",
         next_step="check that the brokers run and that the user may read the topic; the task tries again by itself",
         entry="kafka-does-not-answer",
     )

@@ -1,6 +1,6 @@
-"""How clients connect to a pipeline's brokers. Owns the one table that gives planner and reader the same settings.
+"""Connection settings for the clients of a pipeline's brokers. One table ensures that planner and reader use the same settings.
 
-Never connects. `tideline.kafka.broker` takes the names of librdkafka, the Spark job takes those of the Java client.
+Never connects. `tideline.kafka.broker` uses the option names of librdkafka, the Spark job those of the Java client.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 from tideline.declaration import Source
 from tideline.errors import FatalError
 
-# Declared key: (librdkafka's name, the Java client's name, or None where it becomes part of the login).
+# Declared key: (librdkafka's option, the Java client's option, or None if the value becomes part of `sasl.jaas.config`).
 _NAMES = {
     "bootstrap_servers": ("bootstrap.servers", "bootstrap.servers"),
     "protocol": ("security.protocol", "security.protocol"),
@@ -18,16 +18,16 @@ _NAMES = {
     "sasl_password": ("sasl.password", None),
     "ssl_ca_location": ("ssl.ca.location", "ssl.truststore.certificates"),
     "ssl_certificate_location": ("ssl.certificate.location", "ssl.keystore.certificate.chain"),
-    # Java 17 wants PKCS#8 and, where it is encrypted, PBES1: `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES`.
+    # Java 17 requires PKCS#8 and, where it is encrypted, PBES1: `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES`.
     "ssl_key_location": ("ssl.key.location", "ssl.keystore.key"),
     "ssl_key_password": ("ssl.key.password", "ssl.key.password"),
 }
-# Planning at another level than reading would ask Spark for records behind an open transaction, which never come.
+# Planner and reader use the same level. Else a plan could hold offsets behind an open transaction, which Spark cannot read.
 _BOTH = {"isolation.level": "read_committed"}
 
 
 def client_settings(source: Source) -> dict[str, str]:
-    """For librdkafka. Holds secrets: never log it.
+    """Return the settings for librdkafka. They hold secrets: never log them.
 
     Raises:
         FatalError: An environment variable that the declaration names is not set.
@@ -36,9 +36,9 @@ def client_settings(source: Source) -> dict[str, str]:
 
 
 def spark_settings(source: Source) -> dict[str, str]:
-    """For Spark's Kafka reader, each with the prefix `kafka.`. Holds secrets: never log it.
+    """Return the settings for Spark's Kafka reader, each with the prefix `kafka.`. They hold secrets: never log them.
 
-    The Java client gets the text of PEM files instead of their paths: its executors may run where the files are not.
+    The Java client gets the text of PEM files instead of their paths, because executors may run on machines without the files.
 
     Raises:
         FatalError: An environment variable that the declaration names is not set, or a PEM file cannot be read.
@@ -64,7 +64,7 @@ def _login(values: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As Java's StreamTokenizer reads it back: a bare quote or line break would end the text, a backslash vanish."""
+    """Quote a text for Java's StreamTokenizer: an unescaped quote or line break would end it, and a backslash would vanish."""
     for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(plain, escaped)
     return f'"{text}"'

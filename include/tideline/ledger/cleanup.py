@@ -1,4 +1,4 @@
-"""What crashes leave behind: claims of dead writers, staging that nobody can publish from, and history that grows. Called by `flow.upkeep`."""
+"""Clean up claims of dead writers, staging that can no longer be published, and old events. Called by `flow.upkeep`."""
 
 from psycopg2.sql import SQL, Identifier
 
@@ -6,11 +6,17 @@ from tideline.errors import RetryableError
 from tideline.ledger.connection import Ledger, statement
 
 SILENT_SECONDS = 600.0
-"""A writer that has not beaten for this long is taken for dead. Ten times as long as another run waits for it: upkeep is never in a hurry."""
+"""An attempt without a heartbeat for this long counts as dead.
+
+Ten times as long as another run waits for it: upkeep is never urgent.
+"""
 
 
 def expire_claims(ledger: Ledger, pipeline: str) -> list[str]:
-    """Dead attempts become failed ones, so that nobody takes a batch for being written. A writer that was only frozen is refused at publish."""
+    """Fail attempts whose heartbeat is too old, so that their batches no longer show as being written. Return a line for each.
+
+    A writer that was only frozen is refused when it tries to publish.
+    """
     done = []
     with ledger.transaction():
         for claim in ledger.rows("list_silent_claims", pipeline=pipeline, silent_seconds=SILENT_SECONDS):
@@ -24,7 +30,10 @@ def expire_claims(ledger: Ledger, pipeline: str) -> list[str]:
 
 
 def drop_staging(ledger: Ledger, pipeline: str) -> list[str]:
-    """Staging of attempts that have ended or were taken over goes; that of a living one stays."""
+    """Drop the staging of attempts that have ended or were taken over; staging of a living attempt stays.
+
+    Return a line for each table, and one for the rows deleted from the ledger's own staging tables.
+    """
     with ledger.transaction():
         names = [row["name"] for row in ledger.rows("list_dead_staging", pipeline=pipeline)]
     done = [_drop(ledger, name) for name in names]
@@ -41,13 +50,16 @@ def _drop(ledger: Ledger, name: str) -> str:
         with ledger.transaction():
             ledger.run_sql(query.format(table=Identifier("tideline_staging", name)), {})
     except RetryableError as error:
-        # An orphan may still be writing to it; the next upkeep finds it free.
+        # An orphan may still be writing to the table. A later upkeep drops it.
         return f"tideline_staging.{name}: stays for now: {error.problem}"
     return f"tideline_staging.{name}: dropped"
 
 
 def prune_events(ledger: Ledger, pipeline: str, days: int | None) -> list[str]:
-    """Events of finished work that are older than `days` go, none where it is None; coverage keeps who decided what."""
+    """Delete events of finished work that are older than `days`; none if `days` is None. Return a line if any were deleted.
+
+    Decisions about offsets stay in the coverage, with reason and name.
+    """
     if days is None:
         return []
     with ledger.transaction():

@@ -1,7 +1,7 @@
 """Settle the rejects that a re-drive has read, each by its identity, within the publishing transaction. Called by `publishing`.
 
-The law: a record is in the output or in the rejects, never in both and never in neither. What would break it is a reject that goes although no task
-has decoded it, because another one is there in its place.
+The law: a record is in the output or in the rejects, never in both and never in neither. The law would break if a
+reject were deleted that no task has decoded, because it has meanwhile replaced the reject that was read.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,14 @@ from tideline.ledger.connection import Ledger
 
 
 def check(ledger: Ledger, attempt: Attempt) -> None:
-    """Lock the rejects that a re-drive takes, and compare which ones were read with which ones are there: never how many.
+    """Lock the rejects that a re-drive takes, and compare those that were read with those that are there, one by one.
+
+    To compare only how many there are is not enough: a reject may have been replaced by another.
 
     Raises:
-        RetryableError: They are not the same. A replay or re-drive has taken rejects away since they were read, or has rejected the records anew: to
-            write them as well would double them, and to settle what was not read would lose it.
+        RetryableError: They are not the same. Since they were read, a replay or re-drive has removed rejects, or has
+            rejected the records again. To write these records as well would duplicate them, and to settle a reject that
+            was not read would lose it.
     """
     found = ledger.rows("lock_redriven", batch_id=attempt.batch_id, attempt_id=attempt.attempt_id)[0]
     if found["n_gone"] or found["n_unread"] or found["n_undecoded"]:
@@ -29,7 +32,10 @@ def check(ledger: Ledger, attempt: Attempt) -> None:
 
 
 def settle(ledger: Ledger, attempt: Attempt, written: Sequence[tuple[int, int]]) -> None:
-    """Rejects that were written or filtered this time go, those rejected again stay with their new reason. `written`: stream and offset."""
+    """Delete the rejects that were written or filtered this time; keep those that were rejected again, with their new reason.
+
+    `written` holds the stream id and the offset of each record that was written.
+    """
     ledger.run("keep_rejects", attempt_id=attempt.attempt_id)
     ledger.rows(
         "settle_rejects",

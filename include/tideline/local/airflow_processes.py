@@ -1,7 +1,7 @@
 """Airflow's components on loopback, each a process: API server, DAG processor, scheduler, triggerer.
 
-Owns AIRFLOW_HOME and the order in which the components start and stop. Its tasks inherit the environment it is given.
-Never changes the metadata database but through Airflow. Called by the stack.
+Owns AIRFLOW_HOME and the order in which the components start and stop. Airflow's tasks inherit the given environment.
+Changes the metadata database only through Airflow's own commands. Called by the stack.
 """
 
 import base64
@@ -30,16 +30,16 @@ _COMPONENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowOptions:
-    """What one Airflow is to run."""
+    """The DAGs, plugins and settings of one Airflow."""
 
     dags: Path
     """The folder of the DAG files."""
     plugins: Path
     """The folder of the plugins."""
     unpaused: bool = False
-    """Whether new DAGs start without being switched on by a person."""
+    """Whether new DAGs are created unpaused."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """AIRFLOW__SECTION__KEY variables beside the defaults of this module."""
+    """AIRFLOW__SECTION__KEY variables that add to, or override, the defaults of this module."""
 
 
 class Orchestrator:
@@ -47,10 +47,10 @@ class Orchestrator:
 
     Args:
         directory: AIRFLOW_HOME.
-        metadata_url: The libpq URI of the metadata database, which exists already.
-        options: What it is to run.
+        metadata_url: The libpq URI of the metadata database, which must exist.
+        options: The DAGs, plugins and settings.
         environment: Variables for every component, and so for every task.
-        port: The port of the API server; 0 asks for a free one.
+        port: The port of the API server; 0 means any free port.
     """
 
     username = "admin"
@@ -78,7 +78,7 @@ class Orchestrator:
 
     @property
     def base_url(self) -> str:
-        """Where the UI and the REST API are."""
+        """The address of the UI and the REST API."""
         return f"http://{ports.LOOPBACK}:{self.port}"
 
     @property
@@ -87,16 +87,16 @@ class Orchestrator:
         return secret.keep(self._directory / "password", size=8)
 
     def start(self) -> None:
-        """Start everything and wait until it works."""
+        """Migrate the metadata database, start all components and wait until they are healthy."""
         self.migrate()
         self.start_api()
         self.start_scheduler()
 
     def migrate(self) -> None:
-        """Bring the metadata database up to date, unless this version of Airflow has done so."""
+        """Migrate the metadata database, unless this version of Airflow has already migrated it."""
         self._directory.mkdir(parents=True, exist_ok=True)
         secret.write(self._directory / "passwords.json", json.dumps({self.username: self.password}))
-        done = self._directory / "migrated"  # asking Airflow itself takes as long as a migration
+        done = self._directory / "migrated"  # a command of Airflow that checks this takes as long as a migration
         version = metadata.version("apache-airflow")
         if not (done.exists() and done.read_text() == version and self._has_tables()):
             self._run("db", "migrate").finish(seconds=300)
@@ -107,11 +107,11 @@ class Orchestrator:
         api = self._launch("api-server")
         self._launch("dag-processor")
         api.wait_until(lambda: self._get("/api/v2/monitor/health") is not None, seconds=180)
-        # The first call of the execution API takes seconds, longer than a task that made it would wait.
+        # The first call of the execution API takes seconds, longer than a task waits for it. So it is made here.
         api.wait_until(lambda: self._get("/execution/health") is not None, seconds=60)
 
     def start_scheduler(self) -> None:
-        """Start the scheduler and the triggerer and wait until every component reports in."""
+        """Start the scheduler and the triggerer, and wait for a new heartbeat of each, and of the DAG processor."""
         since = datetime.now(UTC)
         scheduler = self._launch("scheduler")
         triggerer = self._launch("triggerer")
@@ -120,25 +120,26 @@ class Orchestrator:
         self._children["dag-processor"].wait_until(lambda: self._reports("dag_processor", since), seconds=180)
 
     def start_again(self, component: str) -> None:
-        """Start a component that has ended, without waiting until it works.
+        """Start a component that has ended, without waiting until it is healthy.
 
-        What it left behind ends first, as with a container: workers of a dead scheduler would wait for work for ever.
+        Its remaining child processes are killed first, as they would be with a container. Without that, the workers of a
+        dead scheduler would wait for work for ever.
         """
         self._children[component].stop()
         self._launch(component)
 
     def stop(self) -> None:
-        """Stop the components, the scheduler first: its running tasks still report to the API."""
+        """Stop the components. The scheduler is first, because its running tasks still report to the API."""
         if scheduler := self._children.pop("scheduler", None):
             scheduler.stop()
-        # The triggerer would wait ten seconds for its own child, with nothing to save here: after five it is killed.
+        # The triggerer waits ten seconds for its own child. There is nothing to save here, so it is killed after five.
         end([child.identity for child in self._children.values()], patience=5)
         for child in self._children.values():
             child.stop()
         self._children.clear()
 
     def environment(self) -> dict[str, str]:
-        """The environment of every component. It holds secrets."""
+        """Return the environment of every component. It holds secrets."""
         return {
             **program_environment.clean(self._directory / "spark"),
             **self._settings(),
@@ -155,7 +156,7 @@ class Orchestrator:
                 "LOAD_EXAMPLES": "False",
                 "DAGS_ARE_PAUSED_AT_CREATION": str(not self._options.unpaused),
                 "EXECUTOR": "LocalExecutor",
-                "PARALLELISM": "4",  # that many worker processes are forked at once
+                "PARALLELISM": "4",  # so many worker processes are forked at the start
                 "FERNET_KEY": fernet,
                 "EXECUTION_API_SERVER_URL": f"{self.base_url}/execution/",
                 "AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
@@ -165,13 +166,13 @@ class Orchestrator:
             "DATABASE": {"SQL_ALCHEMY_CONN": self._metadata_url.replace("postgresql://", "postgresql+psycopg2://", 1)},
             "API": {"HOST": ports.LOOPBACK, "PORT": str(self.port), "BASE_URL": self.base_url},
             "API_AUTH": {"JWT_SECRET": secret.keep(self._directory / "jwt-secret")},
-            # A laptop that is busy with Spark answers late; a task must not die of it.
+            # On a laptop that is busy with Spark the API answers late. A task must not fail because of that.
             "WORKERS": {
                 "EXECUTION_API_TIMEOUT": "30",
                 "EXECUTION_API_RETRIES": "8",
                 "SOCKET_CLEANUP_TIMEOUT": "10",
             },
-            # By default a second, which each step of a run waits for. Ten times a second took a sixth of a processor from those who do the work.
+            # The default is a second, and each step of a run waits that long. With 0.1 seconds the scheduler used a sixth of a processor.
             "SCHEDULER": {"SCHEDULER_IDLE_SLEEP_TIME": "0.25"},
             "DAG_PROCESSOR": {"REFRESH_INTERVAL": "5", "MIN_FILE_PROCESS_INTERVAL": "5", "PARSING_PROCESSES": "1"},
             "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
@@ -203,7 +204,7 @@ class Orchestrator:
             return cursor.fetchone() == (True,)
 
     def _reports(self, component: str, since: datetime) -> bool:
-        """Whether a heartbeat came after `since`: an older one may be that of a component stopped a moment ago."""
+        """Return whether the last heartbeat is not older than `since`: an older one may be from a component that has since stopped."""
         health = self._get("/api/v2/monitor/health") or {}
         heartbeat = health.get(component, {}).get(f"latest_{component}_heartbeat")
         return heartbeat is not None and datetime.fromisoformat(heartbeat) >= since

@@ -1,6 +1,6 @@
-"""Dumps the class-data archives that halve the start of a Spark driver and of a Kafka broker. Run once per set of jars, by set-up.
+"""Dumps the class-data archives, which halve the start-up time of a Spark driver and of a Kafka broker. Set-up runs it once per set of jars.
 
-A small real job is run for it: what the archive is to hold has to be loaded once, Kafka's reader and Arrow too.
+An archive holds the classes that a JVM has loaded. So this module runs a small real job, which also loads Kafka's reader and Arrow.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ _TOPIC = "archive"
 
 
 def dump() -> None:
-    """Run the job against a broker of its own, and keep what both have loaded where later ones look for it."""
+    """Run the job against a temporary broker, and store the archives of both JVMs where later drivers and brokers look for them."""
     of_spark, of_kafka = (archive.with_suffix(".jsa.new") for archive in (spark.ARCHIVE, broker.ARCHIVE))
     for draft in (of_spark, of_kafka):
         draft.unlink(missing_ok=True)
@@ -40,7 +40,8 @@ def dump() -> None:
 
 
 def _produce(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # named, so that it lives until the topic exists
+    # In a variable, so that the client is not garbage-collected before the topic exists.
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(_TOPIC, 1)])[_TOPIC].result()
     producer = Producer({"bootstrap.servers": bootstrap})
     for n in range(100):

@@ -1,4 +1,4 @@
-"""The job that `archive` runs: what every load does, on a hundred records. Run by spark-submit, never imported."""
+"""The Spark job that `class_archive` runs: the steps of every load, on a hundred records. Run by spark-submit, never imported."""
 
 import sys
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 
 def passing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Hand every batch on: it has to go through a Python worker once."""
+    """Yield every batch unchanged. The function exists so that the batches pass through a Python worker."""
     yield from batches
 
 
 def main() -> None:
-    """Read the whole topic, pass it through Python as Arrow, aggregate and collect."""
+    """Read the whole topic, pass it through a Python worker as Arrow, aggregate and collect."""
     bootstrap, topic = sys.argv[1:]
     spark = SparkSession.builder.getOrCreate()
     options = {"kafka.bootstrap.servers": bootstrap, "assign": f'{{"{topic}": [0]}}', "includeHeaders": "true"}

@@ -1,6 +1,6 @@
-"""`make demo`: fill a topic, let the `impressions` DAG load it, mend a failure, load hours again, and show that everything adds up.
+"""`make demo`: fill a topic, load it with the DAG `impressions`, retry a failed run, load past hours again, and verify the result.
 
-Needs the stack to be up.
+The stack must be up.
 """
 
 import os
@@ -28,7 +28,7 @@ RECORDS = 200_000
 
 
 def main() -> int:
-    """Run the demo; the exit code is 0 only when every record is accounted for."""
+    """Run the demo; return 0 only when every record is accounted for."""
     try:
         return demo()
     except TidelineError as error:
@@ -37,14 +37,17 @@ def main() -> int:
 
 
 def demo() -> int:
-    """Produce, load, compare and show; then a failed range, and a backfill.
+    """Produce and load records, retry a failed range, run a backfill, and compare what was sent with what was loaded.
+
+    Returns:
+        0 when every record is accounted for, else 1.
 
     Raises:
-        FatalError: The stack is not up, or something that has to succeed did not.
+        FatalError: The stack is not up, or a step failed that must succeed.
     """
     state = State.read()
     if state is None or not state.ready:
-        raise FatalError("the local stack is not up", next_step="run `make up`, or `make demo`, which does")
+        raise FatalError("the local stack is not up", next_step="run `make up`, or `make demo`, which starts it")
     environment = state.environment
     os.environ.update(environment)
     with Ledger(settings.ledger_url(), actor="demo") as ledger, _airflow(environment) as airflow:
@@ -99,6 +102,8 @@ def _show(ledger: Ledger, sent: demo_impressions.Sent, environment: Mapping[str,
     console.print(
         f"  Log in as {user} with password {environment['TIDELINE_AIRFLOW_PASSWORD']}. `make down` stops the stack; its data stays."
     )
+    console.print("  Try: .local/env/bin/tideline streams impressions")
+    console.print("       .local/env/bin/tideline coverage impressions")
     return 1 if problems else 0
 
 

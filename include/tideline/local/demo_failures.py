@@ -1,4 +1,4 @@
-"""The second half of the demo: a range that fails and is replayed, and three past hours that are loaded again."""
+"""The second half of the demo: a run that fails and is retried, and a backfill that loads three past hours again."""
 
 import json
 import subprocess
@@ -25,7 +25,10 @@ HOURS = 3
 def fail_and_retry(
     ledger: Ledger, airflow: AirflowApi, dag_id: str, environment: Mapping[str, str]
 ) -> demo_impressions.Sent:
-    """Let a run fail for a reason that a person can mend, and replay the range that it left behind; what was sent for it.
+    """Make a run fail because a table is missing, restore the table, and retry the failed batch.
+
+    Returns:
+        The records that were sent for this run.
 
     Raises:
         FatalError: The run did not fail, or its batch did not load the second time.
@@ -47,7 +50,7 @@ def fail_and_retry(
 
 @contextmanager
 def _without_offers(ledger: Ledger) -> Iterator[None]:
-    """The dimension table under another name for a while."""
+    """Rename the dimension table while the context is open."""
     _run(ledger, "hide_offers")
     try:
         yield
@@ -56,7 +59,7 @@ def _without_offers(ledger: Ledger) -> Iterator[None]:
 
 
 def load_hours_again(ledger: Ledger, airflow: AirflowApi, dag_id: str) -> None:
-    """An Airflow backfill over past hours that says `replace`: their rows are written anew, in as many runs.
+    """Run an Airflow backfill with `replace` over past hours: one run for each hour replaces the rows of that hour.
 
     Raises:
         FatalError: One of the runs failed.
@@ -88,7 +91,11 @@ def _hours(loaded: Mapping[str, list[Any]]) -> Table:
 
 
 def _tideline(environment: Mapping[str, str], *arguments: str) -> Any:
-    """Run the command line as a person would, and show what was typed."""
+    """Print a `tideline` command as an operator would type it, run it with `--json` and return the parsed output.
+
+    Raises:
+        FatalError: It failed.
+    """
     print("  $ tideline " + " ".join(f"'{word}'" if " " in word else word for word in arguments))
     done = subprocess.run(
         [str(program_environment.BIN / "tideline"), *arguments, "--json"],

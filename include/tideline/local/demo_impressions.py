@@ -1,4 +1,4 @@
-"""Made-up ad impressions for the demo and the tests: known in every byte, so that what was loaded can be compared with what was sent."""
+"""Generated ad impressions for the demo and the tests. What the broker acknowledged is recorded, so it can be compared with what was loaded."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from tideline.errors import RetryableError
 TOPIC = "ad_impressions"
 PARTITIONS = 18
 MALFORMED_EVERY = 500
-"""One record in so many is broken on purpose."""
+"""One record in this many is malformed on purpose."""
 _BROKEN = (b'{"impression_id": "cut of', b"\xff\xfe not text", b"", b'{"offer_id": "seven"}', b"[1, 2, 3]")
 
 Place = tuple[int, int]
@@ -24,21 +24,21 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the broker has acknowledged, by what should become of it."""
+    """The records that the broker has acknowledged, grouped by their expected outcome."""
 
     written: dict[Place, str] = field(default_factory=dict)
-    """Impression id by place."""
+    """By place, the id of the impression."""
     rejected: set[Place] = field(default_factory=set)
     filtered: set[Place] = field(default_factory=set)
 
     def add(self, more: "Sent") -> None:
-        """Take in what was sent later."""
+        """Add records that were sent later."""
         self.written.update(more.written)
         self.rejected.update(more.rejected)
         self.filtered.update(more.filtered)
 
     def compare(self, output: set[Place], rejects: set[Place]) -> list[str]:
-        """One line for each way in which what was loaded is not what was sent; none when all is right."""
+        """Compare what was loaded with what was sent; return one line for each kind of difference, and none when they agree."""
         found = [
             (len(self.written.keys() - output), "good records are not in the output"),
             (len(self.rejected - rejects), "malformed records are not among the rejects"),
@@ -49,7 +49,7 @@ class Sent:
 
 
 def create_topic(bootstrap: str, *, partitions: int = PARTITIONS) -> None:
-    """Create the topic unless it is there."""
+    """Create the topic unless it exists."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     if TOPIC not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic(TOPIC, num_partitions=partitions, replication_factor=1)])[TOPIC].result(30)
@@ -58,7 +58,7 @@ def create_topic(bootstrap: str, *, partitions: int = PARTITIONS) -> None:
 def produce(
     bootstrap: str, count: int, *, seed: int, malformed_every: int = MALFORMED_EVERY, since: datetime | None = None
 ) -> Sent:
-    """Send `count` impressions to the topic, spread over its partitions by user, and in time evenly from `since` to now.
+    """Send `count` impressions to the topic, keyed by user, with timestamps evenly spread from `since` to now; return what was acknowledged.
 
     Raises:
         RetryableError: The broker did not acknowledge all of them within two minutes.
@@ -104,7 +104,7 @@ def produce(
 def _impressions(
     moments: Iterable[datetime], seed: int, malformed_every: int
 ) -> Iterator[tuple[datetime, str, str, str, bytes]]:
-    """For each moment: user id, impression id, what should become of it, and the record's value."""
+    """Yield for each moment: the moment, the user id, the impression id, the expected outcome, and the record's value."""
     chance = random.Random(seed)  # noqa: S311 - repeatable test data
     for number, moment in enumerate(moments):
         user_id = f"user-{chance.randrange(50_000)}"

@@ -1,4 +1,4 @@
-"""Which account Postgres runs as: it refuses root. Changes no permissions of folders above its own."""
+"""Chooses the account that Postgres runs as, because Postgres refuses root. Changes no permissions of folders above the server's own."""
 
 import os
 import pwd
@@ -13,24 +13,25 @@ _OTHERS_MAY_PASS = 0o001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """How to start a program as somebody else."""
+    """How to start a program under another account."""
 
     user: tuple[int, int] | None = None
-    """The uid and gid to change to before the program starts; None stays the caller's."""
+    """The uid and gid to change to before the program starts; None keeps those of the caller."""
     prefix: tuple[str, ...] = ()
-    """A program and arguments to put before the command, which change the account themselves."""
+    """A program and arguments to put before the command; that program changes the account itself."""
     owner: tuple[int, int] | None = None
-    """The uid and gid that must own the program's files; None leaves them the caller's."""
+    """The uid and gid that must own the program's files; None leaves the caller as their owner."""
 
 
 def unprivileged(*reach: Path) -> Account:
-    """The caller's own account, or `nobody` when the caller is root.
+    """Return the caller's own account, or `nobody` when the caller is root.
 
-    Below a folder that is closed to others (root's home, a temporary folder) `nobody` gets one capability with it, to
-    pass closed folders; copying data and programs elsewhere would leave files behind outside the checkout.
+    A file may be below a folder that other accounts cannot enter, such as root's home or a temporary folder. Then
+    `nobody` is given the capability CAP_DAC_OVERRIDE. Copying data and programs to another place would leave files
+    behind outside the checkout.
 
     Args:
-        reach: Existing files and folders that the program must get at.
+        reach: Existing files and folders that the program must be able to open.
 
     Raises:
         FatalError: `nobody` does not exist, or cannot be given the capability.
@@ -56,8 +57,8 @@ def unprivileged(*reach: Path) -> Account:
             f"Postgres refuses to run as root, and `nobody` cannot pass {closed[0]} (no `setpriv` here to help it)",
             next_step="move the checkout to a folder that everyone may pass (such as /srv), or run as an ordinary user",
         )
-    # Without the bit, access(), with which Postgres checks its own programs, counts no capability but root's.
+    # Postgres checks its own programs with access(). Without this bit access() ignores capabilities of any user but root.
     capability = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup")
-    # Changing the account clears the tie to the parent, so setpriv has to make it anew.
+    # A change of account clears the parent-death signal, so setpriv has to set it again.
     change = (f"--reuid={owner[0]}", f"--regid={owner[1]}", "--clear-groups", "--pdeathsig=INT")
     return Account(prefix=(setpriv, *change, *capability), owner=owner)

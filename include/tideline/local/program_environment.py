@@ -1,4 +1,4 @@
-"""The environment of the programs that the stack starts: the caller's, without what steers another Airflow or Spark."""
+"""Builds the environment of the programs that the stack starts: that of the caller, without variables that configure another Airflow or Spark."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ _FOREIGN = ("AIRFLOW_", "SPARK_", "PYSPARK_", "TIDELINE_")
 
 
 def clean(scratch: Path) -> dict[str, str]:
-    """A fresh environment in which Spark and Airflow find this project's Python.
+    """Return an environment in which Spark and Airflow find this project's Python.
 
     Args:
         scratch: The folder for Spark's temporary files.

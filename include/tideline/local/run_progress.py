@@ -1,4 +1,4 @@
-"""A DAG run as the demo shows it: its tasks while they run, and the end of a log where one failed."""
+"""Shows a DAG run in the demo: the states of its tasks while they run, and the end of the log of a task that failed."""
 
 import time
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _LOG_LINES = 15
 
 
 def watch(airflow: AirflowApi, dag_id: str, run_id: str) -> str:
-    """Show the tasks of a run until it ends; its state."""
+    """Show the tasks of a run until it ends; return its final state."""
     begin = time.monotonic()
     console = Console()
     with Live(console=console, refresh_per_second=4) as live:
@@ -30,15 +30,15 @@ def watch(airflow: AirflowApi, dag_id: str, run_id: str) -> str:
             time.sleep(0.5)
         live.update(_progress(airflow.tasks(dag_id, run_id), time.monotonic() - begin))
     if not console.is_terminal:
-        console.line()  # a live display ends its line only where somebody can look at it
+        console.line()  # rich ends the last line of a live display only on a terminal
     return str(state)
 
 
 def succeed(airflow: AirflowApi, dag_id: str, run_id: str) -> None:
-    """Show a run that has to succeed.
+    """Show a run until it ends, and require that it succeeds.
 
     Raises:
-        FatalError: It failed; holds the end of the log of the task that did.
+        FatalError: The run failed. The message holds the end of the log of the failed task.
     """
     if watch(airflow, dag_id, run_id) == "success":
         return

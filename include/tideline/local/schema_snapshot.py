@@ -1,6 +1,6 @@
-"""The schema as readers want it, made of all migrations: `python -m tideline.local.schema_snapshot` writes `sql/schema.sql`.
+"""The whole schema in one file for readers: `python -m tideline.local.schema_snapshot` writes `sql/schema.sql` from all migrations.
 
-For development only: nothing at run time reads the file, and a test keeps it equal to the migrations.
+For development only: the file is not used at run time, and a test keeps it equal to the migrations.
 """
 
 import os
@@ -18,12 +18,12 @@ from tideline.local.postgres import Postgres, programs
 
 PATH = Path(ledger.__file__).parent / "sql" / "schema.sql"
 _HEADER = "-- Made of the migrations by `python -m tideline.local.schema_snapshot`; for reading, never run.\n"
-# Comments, session settings and a token that is another one each time.
+# Comments, session settings, and the lines with a token that is different in each dump.
 _NOISE = re.compile(r"^(--.*|SET .*|SELECT pg_catalog\.set_config.*|\\(un)?restrict .*)\n", re.MULTILINE)
 
 
 def snapshot(url: str) -> str:
-    """The ledger's schema in the database at `url`, without what differs between two servers."""
+    """Return the ledger's schema in the database at `url`, without the lines that differ between two dumps."""
     dump = ["--schema-only", "--no-owner", "--no-privileges", "--schema=tideline", "--schema=tideline_staging"]
     done = subprocess.run(
         [str(programs() / "pg_dump"), *dump], env=_environment(url), check=True, capture_output=True, text=True
@@ -32,13 +32,13 @@ def snapshot(url: str) -> str:
 
 
 def _environment(url: str) -> dict[str, str]:
-    """The URL as variables of libpq: on the command line everybody on the machine could read the password."""
+    """Return the URL as variables of libpq: on the command line every user of the machine could read the password."""
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
     return {**os.environ, **{names[key]: str(value) for key, value in parse_dsn(url).items() if key in names}}
 
 
 def main() -> None:
-    """Migrate an empty database of a server of its own, and write down what came of it."""
+    """Migrate an empty database on a temporary server, and write its schema to the file."""
     with tempfile.TemporaryDirectory() as folder:
         server = Postgres(Path(folder) / "postgres")
         server.start()

@@ -1,4 +1,4 @@
-"""Records that are decoded well, and that the table or the transform does not take."""
+"""Records that are decoded without an error, but that the table or the transform refuses."""
 
 from dataclasses import replace
 from json import dumps
@@ -18,7 +18,7 @@ def texts(column: str, *values: str) -> tuple[Change, ...]:
 
 
 def told(act: str, **rest: str) -> Change:
-    """The transform does as field `act` says."""
+    """Return a change of field `act`, which makes the transform do that."""
     return Change({"act": f'"{act}"', **rest})
 
 

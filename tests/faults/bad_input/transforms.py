@@ -1,4 +1,4 @@
-"""Each pipeline's `transform.py`."""
+"""The `transform.py` of each pipeline."""
 
 AS_TOLD = '''\
 import pyarrow as pa
@@ -67,7 +67,7 @@ def forged(rows):
 def replaced(rows, name, column):
     return rows.set_column(rows.schema.get_field_index(name), name, column)
 '''
-"""What it does with a record is written in field `act`."""
+"""Field `act` of a record says what this transform does with it."""
 
 WITH_KEY = """\
 import pyarrow.compute as pc

@@ -1,4 +1,7 @@
-"""Compares what was produced with what is in Postgres, law by law. Independent: it imports nothing of the code that is checked."""
+"""The checker: compares what the pipelines produced with what is in Postgres, one law (invariant) at a time.
+
+It is independent: it imports nothing of the code that it checks.
+"""
 
 from faults.checker.all_laws import violations
 from faults.checker.continuous_checks import Watch, watch

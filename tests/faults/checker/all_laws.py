@@ -1,4 +1,4 @@
-"""All laws over what was found."""
+"""Check every law against the facts that were found."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -36,23 +36,23 @@ OF_THE_LEDGER: tuple[Callable[[Index], Iterator[Violation]], ...] = (
     announced.outbox,
     announced.announced_twice,
 )
-"""What the ledger has to say for itself, without Kafka and the output."""
+"""Laws that need only the ledger, without Kafka and the output."""
 
 AT_MOST = 20
-"""Of one law: when everything is lost a report need not hold it all."""
+"""How many violations of one law are reported: when everything is lost, a report need not list every record."""
 
 
 def violations(
     found: Found, truth: Truth, *, quiet: bool, follows: Collection[tuple[UUID, int]] = (), pruned: bool = False
 ) -> list[Violation]:
-    """What does not hold, at most a few of each law and then how many more there are.
+    """Return the violations: at most a few of each law, and the number of the others.
 
     Args:
-        found: The ledger and the output of one moment.
-        truth: What Kafka held, and what the transform makes of it.
-        quiet: All faults have ended and every run is through: nothing may be left open.
-        follows: Topic id and partition of all that must have a stream when it is quiet.
-        pruned: Upkeep has deleted old events, so that the histories of finished work may begin anywhere.
+        found: The ledger and the output, from one snapshot.
+        truth: What Kafka held, and what the transform makes of each record.
+        quiet: All faults have ended and every run has finished: nothing may be left open.
+        follows: Topic id and partition of everything that must have a stream when `quiet` is set.
+        pruned: Upkeep has deleted old events, so the history of finished work may begin at any state.
     """
     ledger = index(found, pruned=pruned)
     at_rest: tuple[Iterator[Violation], ...] = ()
@@ -67,7 +67,7 @@ def violations(
 
 
 def violations_of_the_ledger(found: Found, *, pruned: bool) -> list[Violation]:
-    """The laws that need neither Kafka nor the output; they hold at every moment."""
+    """Return violations of the laws that need neither Kafka nor the output. These laws hold at every moment."""
     return few(_of_the_ledger(index(found, pruned=pruned)))
 
 
@@ -76,7 +76,7 @@ def _of_the_ledger(ledger: Index) -> Iterator[Violation]:
 
 
 def few(seen: Iterable[Violation]) -> list[Violation]:
-    """The first ones of each law, and how many more."""
+    """Keep the first violations of each law, and count the others."""
     number: Counter[str] = Counter()
     kept = []
     for violation in seen:
@@ -86,5 +86,5 @@ def few(seen: Iterable[Violation]) -> list[Violation]:
     more = {law: count - AT_MOST for law, count in number.items() if count > AT_MOST}
     unknown = sorted(number.keys() - LAWS.keys())
     if unknown:
-        raise ValueError(f"violations of laws that nobody has written down: {unknown}")
+        raise ValueError(f"violations of laws that LAWS does not list: {unknown}")
     return kept + [Violation(law, "elsewhere", f"{count} more") for law, count in more.items()]

@@ -1,4 +1,7 @@
-"""Asset events: each published batch has one. Which events there are is known only where somebody has asked Airflow."""
+"""Asset events: each published batch has one.
+
+The checks of events are skipped where the test did not ask Airflow which events exist.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +15,7 @@ def outbox(index: Index) -> Iterator[Violation]:
     for batch in index.found.batches:
         wanted = int(batch.state in PUBLISHED)
         if there[batch.batch_id] != wanted:
-            text = f"is {batch.state}, and stands in the outbox {there[batch.batch_id]} times"
+            text = f"is {batch.state}, and is in the outbox {there[batch.batch_id]} times"
             yield Violation("outbox", f"batch {batch.batch_id}", text)
     if index.found.asset_events is not None:
         told = {batch_id for batch_id, _ in index.found.asset_events}
@@ -33,7 +36,7 @@ def announced_twice(index: Index) -> Iterator[Violation]:
 
 
 def unannounced(index: Index) -> Iterator[Violation]:
-    """When all has come to rest."""
+    """Yield published batches without an asset event. Checked only after all runs have finished."""
     if index.found.asset_events is None:
         return
     told = {batch_id for batch_id, _ in index.found.asset_events}

@@ -1,4 +1,4 @@
-"""Looks at a ledger and its output while faults go on, many times a second: what may never be seen, not even for a moment."""
+"""Checks a ledger and its output many times a second while faults are injected: for states that must not be visible at any moment."""
 
 import threading
 import time
@@ -36,12 +36,12 @@ SELECT count(*) FROM tideline.reject WHERE stream_id = %(stream_id)s AND kafka_o
 
 
 class Watch:
-    """Each look is one snapshot, held against the one before. A server that does not answer is looked at again later.
+    """Compares each snapshot with the one before. If the server does not answer, the next look tries again.
 
     Args:
         url: The database.
-        pipeline: Whose ledger.
-        table: Its output, `schema.table`; it need not be there yet.
+        pipeline: The pipeline whose ledger is read.
+        table: Its output table, `schema.table`; it need not exist yet.
         pruned: Upkeep may delete old events.
     """
 
@@ -54,11 +54,11 @@ class Watch:
 
     @property
     def violations(self) -> list[Violation]:
-        """All that was ever seen, once each."""
+        """All violations that were ever seen, once each."""
         return list(self._seen)
 
     def look(self) -> bool:
-        """Whether the server answered."""
+        """Check one snapshot; return whether the server answered."""
         try:
             if self._connection is None:
                 self._connection = snapshot(self._url, "watch")
@@ -87,9 +87,9 @@ class Watch:
 
 @contextmanager
 def watch(url: str, pipeline: str, table: str, *, every: float = 0.05, pruned: bool = False) -> Iterator[Watch]:
-    """A thread that looks every so many seconds, and once more at the end: `with watch(...) as seen: ...`, then `seen.violations`.
+    """Check in a thread every `every` seconds, and once more at the end: `with watch(...) as seen: ...`, then `seen.violations`.
 
-    It rests at least as long as it looks: in a long history a look takes longer, and it must not take the machine from those it watches.
+    It pauses for at least as long as a look takes. In a long history a look takes longer, and it must not slow down the processes under test.
     """
     seen = Watch(url, pipeline, table, pruned=pruned)
     enough = threading.Event()
@@ -119,7 +119,10 @@ def watch(url: str, pipeline: str, table: str, *, every: float = 0.05, pruned: b
 
 
 def _unpublished(reading: Reading) -> Iterator[Violation]:
-    """Aborted reads. Only where such a batch could write: to look at every row would take too long for many times a second."""
+    """Yield rows and rejects of batches that are not published: a reader would see uncommitted work.
+
+    Only offsets that such a batch could write are read: reading every row many times a second takes too long.
+    """
     early = reading.ask(UNPUBLISHED_REJECTS)
     if reading.table is not None:
         early += reading.ask(SQL(UNPUBLISHED_ROWS).format(table=reading.table))
@@ -129,7 +132,7 @@ def _unpublished(reading: Reading) -> Iterator[Violation]:
 
 
 def _miscounted(reading: Reading, before: Found | None, found: Found) -> Iterator[Violation]:
-    """Rows, rejects and counts of one moment, of what may just have changed: a reader must never see a batch in part."""
+    """Compare rows and rejects with the counts of ranges that may just have changed: a reader must never see part of a batch."""
     streams = {stream.stream_id: stream for stream in found.streams}
     for piece in _touched(before, found):
         stream = streams[piece.stream_id]
@@ -147,7 +150,7 @@ def _miscounted(reading: Reading, before: Found | None, found: Found) -> Iterato
 
 
 def _touched(before: Found | None, found: Found) -> Sequence[Range]:
-    """Ranges that their batches own as a whole, where a batch has changed since or is open."""
+    """Return ranges that their batch owns completely, near a batch that is new or open."""
     known = set() if before is None else set(before.batches)
     changed = {b.batch_id for b in found.batches if b not in known or b.state in OPEN}
     moving = [piece for piece in found.ranges if piece.batch_id in changed]
@@ -160,7 +163,7 @@ def _touched(before: Found | None, found: Found) -> Sequence[Range]:
 
 
 def _went_back(before: Found | None, found: Found) -> Iterator[Violation]:
-    """What only rises: heads, fences, what is accounted for, and that a batch is published."""
+    """Yield decreases of what may only increase: heads, fences, covered offsets, and the published state."""
     if before is None:
         return
     streams = {stream.stream_id: stream for stream in found.streams}

@@ -1,4 +1,4 @@
-"""What became of one record, against what the transform would make of it."""
+"""Compares the fate of one record with what the transform prescribes."""
 
 import json
 from base64 import b64decode
@@ -11,7 +11,7 @@ from faults.checker.facts import FILTERED, REJECTED, WRITTEN, Expected, Headers,
 def judge_fate(
     stream: Stream, record: Record, rows: Sequence[Row], rejects: Sequence[Reject], expected: Expected
 ) -> Iterator[Violation]:
-    """A record of an offset that a batch owns."""
+    """Yield violations for a record at an offset that a batch owns."""
     where = f"{stream} offset {record.offset}"
     if len(rejects) > 1 or (rows and rejects):
         yield Violation("doubled", where, f"{len(rows)} rows and {len(rejects)} rejects of one record")
@@ -32,7 +32,7 @@ def judge_fate(
 def _compare_rows(
     where: str, rows: Sequence[tuple[Any, ...]], expected: Sequence[tuple[Any, ...]]
 ) -> Iterator[Violation]:
-    """By comparison alone and not by hash: a value may be a list. Rows of one record are few."""
+    """Compare rows with `==` and without hashes: a value may be a list. One record has few rows."""
     left = [_comparable(row) for row in expected]
     strange = []
     for row in map(_comparable, rows):
@@ -42,7 +42,7 @@ def _compare_rows(
             strange.append(row)
     if strange and not left and all(row in map(_comparable, expected) for row in strange):
         yield Violation(
-            "doubled", where, f"{len(rows)} rows, {len(expected)} of them expected: {strange[0]!r} once more"
+            "doubled", where, f"{len(rows)} rows, {len(expected)} of them expected: {strange[0]!r} is one too many"
         )
     elif strange:
         yield Violation("altered", where, f"row {strange[0]!r}, expected {left or expected!r}")
@@ -51,8 +51,8 @@ def _compare_rows(
 
 
 def _comparable(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Not-a-number equals itself here."""
-    return tuple("NaN" if value != value else value for value in row)  # noqa: PLR0124 - that is what tells it
+    """Make not-a-number equal to itself."""
+    return tuple("NaN" if value != value else value for value in row)  # noqa: PLR0124 - only NaN differs from itself
 
 
 def _compare_reject(where: str, record: Record, reject: Reject) -> Iterator[Violation]:
@@ -69,12 +69,15 @@ def _compare_reject(where: str, record: Record, reject: Reject) -> Iterator[Viol
 
 
 def _milliseconds(timestamp: int | None) -> int:
-    """Kafka says -1 where a record has none."""
+    """Replace None with -1, which is Kafka's value for a record without a timestamp."""
     return -1 if timestamp is None else timestamp
 
 
 def _headers(kept: bytes | None) -> Headers | None:
-    """As Kafka had them; None for bytes that say nothing. The JSON leaves a value out that is null."""
+    """Decode headers to the form that Kafka had; None for bytes that are not valid JSON.
+
+    The JSON leaves out a value that is null.
+    """
     if kept is None:
         return ()
     try:

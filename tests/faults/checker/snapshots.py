@@ -1,6 +1,6 @@
-"""The ledger and the output as they stand in Postgres, of one moment, by SQL that knows nothing of the code that is checked.
+"""Reads the ledger and the output from one snapshot of Postgres, with SQL that does not depend on the code that is checked.
 
-Rows and rejects stream through cursors on the server, a few thousand at a time.
+Rows and rejects stream through server-side cursors, a few thousand at a time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ SELECT event_id, action, batch_id, stream_id, attempt, from_state, to_state, det
 FROM tideline.event WHERE pipeline = %(pipeline)s ORDER BY event_id"""
 OUTBOX = "SELECT batch_id, announced_at IS NOT NULL FROM tideline.outbox WHERE pipeline = %(pipeline)s"
 ASSET_EVENTS = "ads.asset_event"
-"""Where a test keeps the events that Airflow would: batch and attempt of each."""
+"""A table in which a test stores the events that Airflow would store: batch and attempt of each."""
 REJECTS = """
 SELECT kafka_offset, batch_id, step, reason, kafka_timestamp_ms, key, value, headers
 FROM tideline.reject WHERE stream_id = %(stream_id)s ORDER BY kafka_offset"""
@@ -52,7 +52,7 @@ WHERE b.pipeline <> %(pipeline)s AND NOT EXISTS (
     SELECT FROM tideline.stream s JOIN tideline.coverage c USING (stream_id)
     WHERE s.pipeline = b.pipeline AND s.topic_id = t.kafka_topic_id AND s.partition = t.kafka_partition
       AND c.batch_id = b.batch_id AND c.offsets @> t.kafka_offset)"""
-# From one incarnation's partition to the next, by the table's key: to look at every row would take minutes.
+# Jump from one incarnation's partition to the next by the table's key: reading every row would take minutes.
 STRANGERS = """
 WITH RECURSIVE place AS (
     (SELECT kafka_topic_id, kafka_partition FROM {table} ORDER BY kafka_topic_id, kafka_partition LIMIT 1)
@@ -69,12 +69,12 @@ WHERE (kafka_topic_id, kafka_partition) NOT IN (SELECT topic_id, partition FROM 
       AND t.tideline_batch NOT IN (SELECT batch_id FROM tideline.batch WHERE pipeline <> %(pipeline)s))"""
 
 ROWS_AT_ONCE, REJECTS_AT_ONCE = 5_000, 200
-"""A reject may hold a megabyte."""
+"""Number fetched at a time. Fewer rejects than rows: a reject may hold a megabyte."""
 BYTES = new_type((17,), "BYTES", lambda value, cursor: None if value is None else bytes(psycopg2.BINARY(value, cursor)))
 
 
 class Reading:
-    """What one transaction sees; `snapshot` makes it one moment."""
+    """What one transaction sees. With `snapshot` all statements see the same state."""
 
     def __init__(self, opened: connection, pipeline: str, table: str) -> None:
         register_uuid(conn_or_curs=opened)
@@ -85,7 +85,7 @@ class Reading:
         self.table = self._existing(table)
 
     def _existing(self, table: str) -> Composable | None:
-        """None before the first batch has made it."""
+        """Return the table's identifier, or None before the first batch has created it."""
         name = Identifier(*table.split("."))
         [(found,)] = self.ask("SELECT to_regclass(%(name)s)", name=name.as_string(self.connection))
         return name if found else None
@@ -96,7 +96,7 @@ class Reading:
             return cursor.fetchall()
 
     def found(self, columns: Sequence[str] = ()) -> Found:
-        """Everything but rows and rejects at once, those on demand."""
+        """Return everything except rows and rejects, which are read on demand."""
         chosen = SQL("").join(SQL(", {}").format(Identifier(column)) for column in columns)
         return Found(
             streams=[Stream(*row) for row in self.ask(STREAMS)],
@@ -139,7 +139,7 @@ class Reading:
 
 
 def snapshot(url: str, name: str) -> connection:
-    """A session whose transactions see one moment each, and change nothing."""
+    """Open a read-only session whose transactions each see one snapshot."""
     opened = psycopg2.connect(url, application_name=name, connect_timeout=10)
     opened.set_session(isolation_level="REPEATABLE READ", readonly=True)
     return opened
@@ -147,15 +147,15 @@ def snapshot(url: str, name: str) -> connection:
 
 @contextmanager
 def read(url: str, pipeline: str, table: str, columns: Sequence[str]) -> Iterator[Found]:
-    """A pipeline's ledger and its output table, of one moment: `with read(...) as found`.
+    """Read a pipeline's ledger and its output table from one snapshot: `with read(...) as found`.
 
-    Rows and rejects stream from the server as they stood at that moment, so use `found` inside the block.
+    Rows and rejects stream from the server within that snapshot, so use `found` inside the block.
 
     Args:
         url: The database.
-        pipeline: Whose ledger.
-        table: Its output, `schema.table`; it need not be there yet.
-        columns: Which of its columns the rows' `values` are.
+        pipeline: The pipeline whose ledger is read.
+        table: Its output table, `schema.table`; it need not exist yet.
+        columns: The columns of the rows' `values`.
     """
     opened = snapshot(url, "checker")
     try:

@@ -1,6 +1,6 @@
-"""A Postgres and a Kafka broker that crash and come back, with their data and at their old address.
+"""Run a Postgres and a Kafka broker that crash and recover with their data, at their old address.
 
-To be used from one thread that outlives them: Linux ends a server with the thread that started it.
+Use them from one thread that outlives them: Linux ends a server when the thread that started it ends.
 """
 
 import os
@@ -22,17 +22,17 @@ from tideline.local.broker import Broker
 from tideline.local.postgres import Postgres
 
 DATABASE = "warehouse"
-_COMES_BACK_S = 60
-# Small, and quick to recover: a checkpoint twice a minute leaves little to do again. Durability stays as it is.
+_RECOVERS_WITHIN_S = 60
+# Small, and fast to recover: two checkpoints a minute leave little to replay. Durability settings are the default.
 _POSTGRES = {"shared_buffers": "64MB", "checkpoint_timeout": "30s", "log_min_messages": "warning"}
 
 
 class Servers:
-    """What a write task talks to.
+    """The servers that a write task uses.
 
     Args:
-        folder: A folder of their own, which other users may pass: Postgres refuses to run as root.
-        postgres: Server settings beside those of this room.
+        folder: A folder of their own. Other users must be able to enter it: Postgres refuses to run as root.
+        postgres: More server settings.
         kafka: Properties of the broker.
     """
 
@@ -46,21 +46,21 @@ class Servers:
 
     @property
     def url(self) -> str:
-        """The database with ledger and output."""
+        """Return the URL of the database with ledger and output."""
         return self.postgres.url(DATABASE)
 
     @property
     def bootstrap(self) -> str:
-        """The broker's address."""
+        """Return the broker's address."""
         return self.broker.bootstrap
 
     @property
     def pipelines(self) -> Path:
-        """The folder of the pipelines."""
+        """Return the folder of the pipelines."""
         return self.folder / "pipelines"
 
     def variables(self) -> dict[str, str]:
-        """The variables of everybody who talks to them. They hold a password."""
+        """Return the environment variables of all clients. They hold a password."""
         return {
             "TIDELINE_LEDGER_URL": self.url,
             "TIDELINE_KAFKA": self.bootstrap,
@@ -85,9 +85,10 @@ class Servers:
             self.postgres.stop()
 
     def kill_backend(self, pid: int) -> bool:
-        """SIGKILL of one session's process: the server ends all the others, recovers, and empties what is not logged.
+        """Send SIGKILL to the backend of one session. The server then ends all others, recovers, and empties unlogged
+        tables.
 
-        False where the session had ended by itself in that moment.
+        Return False if the session had just ended by itself.
         """
         with closing(psycopg2.connect(self.url)) as witness, witness.cursor() as cursor:
             try:
@@ -96,25 +97,25 @@ class Servers:
                 return False
             if not _within(5, lambda: _is_cut_off(cursor)):
                 return False
-        assert _within(_COMES_BACK_S, self._answers), "Postgres did not recover"
+        assert _within(_RECOVERS_WITHIN_S, self._answers), "Postgres did not recover"
         return True
 
     def kill_postmaster(self) -> None:
-        """SIGKILL of the server's first process; its sessions find that out by themselves."""
+        """Send SIGKILL to the server's first process, and wait until its backends have noticed and ended."""
         leader = psutil.Process(self.postgres.child.pid)
         sessions = leader.children()
         leader.kill()
-        psutil.wait_procs([leader, *sessions], timeout=_COMES_BACK_S)
+        psutil.wait_procs([leader, *sessions], timeout=_RECOVERS_WITHIN_S)
 
     def revive_postgres(self) -> None:
         """Start the server again after a crash."""
         self.postgres.stop()
-        deadline = time.monotonic() + _COMES_BACK_S
+        deadline = time.monotonic() + _RECOVERS_WITHIN_S
         while True:
             try:
                 self.postgres.start()
             except RetryableError:
-                # A session of the server that crashed may still be at work in its memory: Postgres refuses to start beside it.
+                # A backend of the crashed server may still use its shared memory. Postgres refuses to start beside it.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
@@ -122,10 +123,10 @@ class Servers:
                 return
 
     def kill_broker(self) -> None:
-        """SIGKILL of the broker."""
+        """Send SIGKILL to the broker."""
         broker = psutil.Process(self.broker.child.pid)
         broker.kill()
-        psutil.wait_procs([broker], timeout=_COMES_BACK_S)
+        psutil.wait_procs([broker], timeout=_RECOVERS_WITHIN_S)
 
     def revive_broker(self) -> None:
         """Start the broker again after a crash."""
@@ -149,7 +150,7 @@ def _is_cut_off(cursor: psycopg2.extensions.cursor) -> bool:
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition comes true in time."""
+    """Return whether the condition becomes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

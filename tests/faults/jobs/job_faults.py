@@ -1,4 +1,4 @@
-"""The faults of a schedule: what is killed or frozen, at which moment, and how it comes back."""
+"""Define the faults of a schedule: what is killed or frozen, at which moment, and how it is restarted."""
 
 import contextlib
 import time
@@ -18,7 +18,7 @@ from faults.jobs.write_progress import Moment, Witness
 
 Result = TypeVar("Result")
 
-# The heartbeat of a frozen driver is made a minute older, mostly: whoever waits for it need not wait in the test.
+# Mostly, the heartbeat of a frozen driver is set back by a minute, so that the test need not wait until it is too old.
 _AGE = "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '61 s' WHERE pid = %s AND ended_at IS NULL"
 _BACKENDS = """
 SELECT pid FROM pg_stat_activity
@@ -26,7 +26,7 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND appli
 
 
 class Kind(StrEnum):
-    """What a fault does. In this order no four neighbours hold both of those that kill nothing."""
+    """What a fault does. The order matters: no four neighbours contain both kinds that kill nothing."""
 
     FROZEN = "driver frozen while another job takes over"
     JVM = "JVM killed"
@@ -42,7 +42,7 @@ class Kind(StrEnum):
 _POSTMASTERS = {Kind.POSTMASTER, Kind.EVERYTHING}
 _BROKERS = {Kind.BROKER, Kind.EVERYTHING}
 START, ANY = "start", "any"
-"""Moments beside those of an attempt: within the first seconds of a job, and whatever is going on."""
+"""Moments in addition to those of an attempt: the first seconds of a job, and any time."""
 _OF_JOB = (START, Moment.CLAIMED, Moment.READING, Moment.STAGING, Moment.PUBLISHING)
 _JUST_S = 2
 _MOMENTS = {
@@ -56,20 +56,21 @@ _MOMENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault that is to come."""
+    """A planned fault."""
 
     kind: Kind
     moment: str
     seconds: float
-    """How far into the moment."""
+    """Seconds after the beginning of the moment."""
     down: float
-    """How long a server stays away."""
+    """Seconds until a killed server is started again."""
     held: bool
-    """Whether a publishing transaction is struck before it gets its first lock, or somewhere behind."""
+    """Whether a publishing transaction is struck before it gets its first lock, instead of somewhere later."""
     which: int
-    """Which of several sessions of Postgres."""
+    """Selects one of several sessions of Postgres."""
     same_task: bool
-    """Whether a second job is the next try of the same task, which takes over at once, or belongs to another run."""
+    """Whether a second job is the next try of the same task, which takes over at once. If not, it belongs to another
+    run."""
     waits: bool = False
     """Whether another run really waits until a frozen driver has been silent for a minute."""
 
@@ -78,7 +79,7 @@ class Fault:
 
 
 def draw(rng: Random, kind: Kind) -> Fault:
-    """A fault of a kind, at a moment that suits it."""
+    """Draw a fault of a kind, at a moment that suits it."""
     moment = rng.choice(_MOMENTS.get(kind, _OF_JOB))
     longest = {START: 3.0, ANY: 3.0, Moment.CLAIMED: 0.5, Moment.PUBLISHING: 0.08}.get(moment, 0.2)
     return Fault(
@@ -94,12 +95,12 @@ def draw(rng: Random, kind: Kind) -> Fault:
 
 
 class Striker:
-    """Does what a schedule's faults say.
+    """Carries out the faults of a schedule.
 
     Args:
-        servers: What may be killed beside the jobs.
-        rounds: Whose jobs.
-        witness: Tells how far they are.
+        servers: The servers that may be killed besides the jobs.
+        rounds: The runs whose jobs are struck.
+        witness: Reports the progress of the jobs.
     """
 
     def __init__(self, servers: Servers, rounds: Rounds, witness: Witness) -> None:
@@ -109,7 +110,8 @@ class Striker:
         self._frozen: psutil.Process | None = None
 
     def strike(self, fault: Fault) -> int:
-        """Wait for the fault's moment and let it happen; how many processes were killed. Nothing happens where everything is loaded before."""
+        """Wait for the fault's moment, strike, and repair. Return the number of killed processes; 0 if everything was
+        loaded before the moment."""
         deadline = time.monotonic() + TASK_S
         killed = None
         while killed is None and self._rounds.alive():
@@ -120,11 +122,12 @@ class Striker:
         self._rounds.check()
         if killed is None:
             return 0
-        self._come_back(fault)
+        self._repair(fault)
         return killed
 
     def _hit(self, fault: Fault, job: Job) -> int | None:
-        """Processes killed; None where there was none of the kind, and the moment has to come again."""
+        """Strike, and return the number of killed processes. Return None if there was no process of the kind: then
+        the moment has to recur."""
         match fault.kind:
             case Kind.JVM:
                 killed = _kill([job.jvm])
@@ -159,7 +162,7 @@ class Striker:
         driver.suspend()
         return 0
 
-    def _come_back(self, fault: Fault) -> None:
+    def _repair(self, fault: Fault) -> None:
         if fault.kind in _POSTMASTERS | _BROKERS:
             time.sleep(fault.down)
         if fault.kind in _POSTMASTERS:
@@ -177,7 +180,7 @@ class Striker:
             self._second(fault)
 
     def _second(self, fault: Fault) -> None:
-        """Another job for the same batches, to its end: it must come through whatever the first one does."""
+        """Run another job for the same batches to its end. It must succeed whatever the first one does."""
         rounds = self._rounds
         if fault.same_task:
             run_id, batch_ids, first_try = rounds.run_id, rounds.batch_ids, 10
@@ -190,7 +193,7 @@ class Striker:
 
     @contextmanager
     def _moment(self, fault: Fault) -> Iterator[Job | None]:
-        """Entered at the fault's moment with the job that is at work; with None where the moment has passed meanwhile."""
+        """Yield the working job at the fault's moment; yield None if the moment has passed meanwhile."""
         if fault.moment in {START, ANY}:
             job = self._awaited(lambda: self._begun(fault) if fault.moment == START else self._rounds.current)
             time.sleep(fault.seconds)
@@ -210,7 +213,8 @@ class Striker:
         yield job
 
     def _begun(self, fault: Fault) -> Job | None:
-        """A job that has just been started or, for the driver's sake, has just started its driver."""
+        """Return a job that has just been started. For faults of the driver, return a job whose driver has just been
+        started."""
         job = self._rounds.current
         if job is None or not job.alive():
             return None
@@ -235,7 +239,7 @@ class Striker:
 
 
 def _kill(processes: list[psutil.Process | None]) -> int | None:
-    """How many were there to be killed; None for none."""
+    """Kill the existing ones of these processes, and return their number; None if there was none."""
     killed = 0
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):

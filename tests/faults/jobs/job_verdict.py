@@ -1,4 +1,4 @@
-"""What the checker says of a pipeline that is through."""
+"""Check a pipeline that has loaded everything."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -11,14 +11,14 @@ from faults.jobs.crashing_servers import Servers
 
 
 def verdict(servers: Servers, pipeline: str) -> tuple[list[Violation], int]:
-    """Each record in Kafka held against what is in Postgres: what does not hold, and how many records there were."""
-    shown: Iterator[int] = count()
+    """Compare each record in Kafka with Postgres. Return the violations, and the number of records."""
+    seen: Iterator[int] = count()
 
     def expected(_: Stream, record: Record) -> Expected:
-        next(shown)
+        next(seen)
         return orders.expected(record)
 
     truth = KafkaTruth(servers.bootstrap, expected)
     with checker.read(servers.url, pipeline, orders.table_of(pipeline), orders.COLUMNS) as found:
         broken = checker.violations(found, truth, quiet=True)
-    return broken, next(shown)
+    return broken, next(seen)

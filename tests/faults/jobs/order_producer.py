@@ -1,4 +1,4 @@
-"""Orders into a topic, round robin over its partitions: plainly, or in transactions of which some are aborted."""
+"""Send orders to a topic, round robin over its partitions: plainly, or in transactions of which some are aborted."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from faults.checker.facts import Record
 _DELIVERY_S = 120
 _TRANSACTIONS = 5
 _SETTINGS = {
-    "enable.idempotence": True,  # a broker that is killed meanwhile makes a producer send again
+    "enable.idempotence": True,  # a producer sends again after a kill of the broker
     "linger.ms": 20,
     "queue.buffering.max.messages": 200_000,
     "message.timeout.ms": _DELIVERY_S * 1000,
@@ -19,12 +19,12 @@ _SETTINGS = {
 
 
 def fill(bootstrap: str, topic: str, orders: Iterable[Record], partitions: int) -> None:
-    """Send records; all of them have arrived when it returns."""
+    """Send records; return when all of them have arrived."""
     _send(Producer({**_SETTINGS, "bootstrap.servers": bootstrap}), topic, orders, partitions)
 
 
 def fill_in_transactions(bootstrap: str, topic: str, orders: Iterable[Record], partitions: int) -> None:
-    """Send records in a few transactions; every other one is aborted, and nobody may read what it held."""
+    """Send records in a few transactions. Every other one is aborted, and its records must never be read."""
     held = list(orders)
     size = -(-len(held) // _TRANSACTIONS)
     producer = Producer({**_SETTINGS, "bootstrap.servers": bootstrap, "transactional.id": topic})

@@ -1,4 +1,4 @@
-"""spark-submit as Airflow starts it: a JVM, which starts the Python driver and the parent of the Python workers."""
+"""Run spark-submit as Airflow does: a JVM, which starts the Python driver and the parent of the Python workers."""
 
 import contextlib
 import os
@@ -14,15 +14,15 @@ from tideline.local import niceness, program_environment
 
 
 class Job:
-    """One try of the task `write`, running.
+    """A running try of the task `write`.
 
     Args:
-        pipeline: Whose batches.
-        batch_ids: What it writes.
+        pipeline: The pipeline of the batches.
+        batch_ids: The batches to write.
         run_id: The DAG run; the DAG has the pipeline's name.
-        try_number: Which try of the task.
+        try_number: The number of the try.
         variables: The variables of the servers and of the project.
-        log: Where its output goes.
+        log: The file for its output.
         master: Spark's master.
     """
 
@@ -48,7 +48,7 @@ class Job:
             f"--pipeline={pipeline}", f"--batches={','.join(map(str, batch_ids))}",
             f"--dag-id={pipeline}", f"--run-id={run_id}", "--task-id=write", f"--try-number={try_number}",
         ]  # fmt: skip
-        # A JVM that is killed leaves its temporary files where they are.
+        # A killed JVM does not delete its temporary files.
         temporary = {"TMPDIR": str(scratch), "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={scratch}"}
         with log.open("wb") as output:
             self._popen = subprocess.Popen(
@@ -57,42 +57,42 @@ class Job:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that what outlives the JVM can be found
+                start_new_session=True,  # so that processes that outlive the JVM can be found
             )
         niceness.keep(self._popen.pid)
         self.jvm = psutil.Process(self._popen.pid)
 
     @property
     def driver(self) -> psutil.Process | None:
-        """The Python driver, while it lives."""
+        """Return the Python driver, while it lives."""
         return next((child for child in self._children() if WORKER_DAEMON not in _words(child)), None)
 
     def is_driven_by(self, pid: int) -> bool:
-        """Whether this process is its driver."""
+        """Return whether the process with this pid is its driver."""
         with contextlib.suppress(ProcessLookupError):
             return self.alive() and os.getsid(pid) == self._popen.pid
         return False
 
     @property
     def workers(self) -> list[psutil.Process]:
-        """The Python workers, which run Spark's tasks."""
+        """Return the Python workers, which run Spark's tasks."""
         with contextlib.suppress(psutil.NoSuchProcess):
             return [w for child in self._children() if WORKER_DAEMON in _words(child) for w in child.children()]
         return []
 
     def alive(self) -> bool:
-        """Whether spark-submit has not ended yet."""
+        """Return whether spark-submit has not ended yet."""
         return self._popen.poll() is None
 
     def wait(self, seconds: float) -> int:
-        """Its exit code, as Airflow sees it; fails when it has not ended in time."""
+        """Wait for the exit code, as Airflow sees it; raise AssertionError if it has not ended in time."""
         try:
             return self._popen.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"spark-submit has not ended after {seconds:.0f} s: {self.log}") from None
 
     def left_behind(self) -> list[psutil.Process]:
-        """What still runs of it when it has ended."""
+        """Return its processes that still run after it has ended."""
         members = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
@@ -101,14 +101,14 @@ class Job:
         return members
 
     def end(self) -> None:
-        """Kill whatever is left of it."""
+        """Kill all its remaining processes."""
         for process in self.left_behind():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self._popen.wait(10)
 
     def _children(self) -> list[psutil.Process]:
-        """Python processes that the JVM has started."""
+        """Return the Python processes that the JVM has started."""
         with contextlib.suppress(psutil.NoSuchProcess):
             return [
                 child

@@ -1,4 +1,4 @@
-"""How far a write task is, by what stands in the ledger and in staging; and how to keep it from publishing for a moment."""
+"""Determine the progress of a write task from the ledger and from staging, and keep it from publishing for a moment."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ import psycopg2
 _PATIENCE_S = 120
 _LOOK_S = 0.01
 PUBLISHED = "SELECT extract(epoch FROM at)::float8 FROM tideline.event WHERE pipeline = %s AND action = 'publish'"
-"""When batches were published, in seconds since the epoch."""
+"""The times at which batches were published, in seconds since the epoch."""
 _NEWEST = """
 SELECT batch.batch_id, attempt.attempt_id, attempt.pid,
        to_regclass(format('tideline_staging.batch_%%s_attempt_%%s', batch.batch_id, batch.fence)) IS NOT NULL,
@@ -23,11 +23,11 @@ WHERE batch.pipeline = %s AND batch.state = 'writing' ORDER BY attempt.attempt_i
 
 
 class Moment(StrEnum):
-    """How far an attempt is."""
+    """The progress of an attempt."""
 
     CLAIMED = "claimed"
     READING = "reading"
-    """Its staging table is there, and no task has ended."""
+    """Its staging table exists, and no task has ended."""
     STAGING = "staging"
     """Some of its tasks have ended."""
     PUBLISHING = "publishing"
@@ -36,7 +36,7 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The newest attempt of a pipeline that is being written."""
+    """The newest attempt in a pipeline's batches of state `writing`."""
 
     batch_id: int
     attempt_id: int
@@ -45,7 +45,7 @@ class Standing:
 
 
 class Witness:
-    """A session of the test's own, which the server's crashes do not hurt.
+    """A session of the test's own, which reconnects after crashes of the server.
 
     Args:
         url: The database.
@@ -56,7 +56,7 @@ class Witness:
         self._connection: psycopg2.extensions.connection | None = None
 
     def rows(self, statement: str, *bound: object) -> list[tuple[Any, ...]]:
-        """What a statement finds or changes; waits for a server that is down."""
+        """Run a statement and return its rows; wait while the server is down."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -80,7 +80,8 @@ class Witness:
             self._connection = None
 
     def standing(self, pipeline: str) -> Standing | None:
-        """Where the newest attempt of a pipeline is; also one whose writer is dead. None where nothing is being written."""
+        """Return the progress of a pipeline's newest attempt, also if its writer is dead. Return None if nothing is
+        being written."""
         rows = self.rows(_NEWEST, pipeline)
         if not rows:
             return None
@@ -90,7 +91,8 @@ class Witness:
 
     @contextmanager
     def before_publish(self, batch_id: int, alive: Callable[[], bool]) -> Iterator[bool]:
-        """Hold whoever publishes the batch; entered when somebody waits, with False when who might have come is not `alive` any more."""
+        """Hold the publish of the batch with a lock. Yield True when a session waits for the lock, or False if
+        `alive` becomes false before."""
         holder = psycopg2.connect(self._url, application_name="witness")
         try:
             with holder.cursor() as cursor:

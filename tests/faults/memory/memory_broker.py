@@ -1,4 +1,4 @@
-"""Brokers in memory: what may be asked of `tideline.kafka.broker.Broker`, about logs that can be cut, deleted and created again at will."""
+"""Brokers in memory: the methods of `tideline.kafka.broker.Broker`, over logs that tests can truncate, delete and create again."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,18 +17,18 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Log:
-    """One partition. Unless said otherwise, offset n was written in minute n."""
+    """One partition. By default offset n was written in minute n."""
 
     def __init__(self, end: int = 0) -> None:
         self.start = 0
         self.timestamps: list[int] = []
         """Milliseconds, by offset."""
         self.gaps: set[int] = set()
-        """Offsets without a record that anybody may read: ends of transactions, and what was aborted."""
+        """Offsets without a readable record: transaction markers, and aborted records."""
         self.open: list[int] = []
         """First offsets of open transactions."""
         self.epochs: list[int] = []
-        """By offset, the leader that took it."""
+        """By offset, the leader epoch of its record."""
         self.leader_epoch = 0
         self.append(end)
 
@@ -39,27 +39,27 @@ class Log:
 
     @property
     def stable_end(self) -> int:
-        """The next offset to be read: nothing behind an open transaction is."""
+        """The last stable offset: nothing behind the start of an open transaction may be read."""
         return min(self.open, default=self.end)
 
     def append(self, count: int = 1, *, at: datetime | None = None) -> None:
-        """Records arrive."""
+        """Append records."""
         for _ in range(count):
             when = T0 + self.end * MINUTE if at is None else at
             self.timestamps.append((when - _EPOCH) // _MILLISECOND)
             self.epochs.append(self.leader_epoch)
 
     def append_gap(self, *, at: datetime | None = None) -> None:
-        """The end of a transaction takes an offset."""
+        """Append the marker of a transaction, which takes an offset."""
         self.gaps.add(self.end)
         self.append(at=at)
 
     def delete_before(self, offset: int) -> None:
-        """Retention passes; never further than the end."""
+        """Delete records by retention, at most up to the end."""
         self.start = max(self.start, min(offset, self.end))
 
     def cut(self, end: int) -> None:
-        """The newest records are lost, down to `end` or to the start: an unclean election, or a restore. Either way there is a new leader."""
+        """Truncate the log at `end`, or at its start if that is higher, as an unclean election or a restore does. There is a new leader."""
         del self.timestamps[max(end, self.start) :]
         del self.epochs[max(end, self.start) :]
         self.elect()
@@ -67,23 +67,23 @@ class Log:
         self.open = [offset for offset in self.open if offset < self.end]
 
     def elect(self) -> None:
-        """Another broker leads from now on."""
+        """Elect another leader."""
         self.leader_epoch += 1
 
     def offset_at(self, milliseconds: int) -> FoundOffset:
-        """The first offset as late as that, or the stable end."""
+        """Find the first offset with at least that timestamp, or the last stable offset."""
         for offset in range(self.start, self.stable_end):
             if self.timestamps[offset] >= milliseconds:
                 return FoundOffset(offset=offset, timestamp=self.timestamps[offset])
         return FoundOffset(offset=self.stable_end)
 
     def records_from(self, offset: int, count: int) -> list[RecordFacts]:
-        """The first records that may be read from an offset on."""
+        """Return the first readable records from an offset on."""
         found = islice(self.visible(offset, self.stable_end), count)
         return [RecordFacts(offset=n, timestamp=self.timestamps[n], leader_epoch=self.epochs[n]) for n in found]
 
     def visible(self, start: int, end: int) -> Iterator[int]:
-        """The offsets of [start, end) that have a record which may be read."""
+        """Yield the offsets of [start, end) that have a readable record."""
         return (
             offset for offset in range(max(start, self.start), min(end, self.stable_end)) if offset not in self.gaps
         )
@@ -101,32 +101,32 @@ class Topic:
 
     @property
     def ends(self) -> list[int]:
-        """What may be read of each partition ends here."""
+        """Last stable offset of each partition."""
         return [log.stable_end for log in self.logs]
 
 
 @dataclass(slots=True)
 class Transaction:
-    """Records that nobody may read yet, nor those behind them: first offset and number of them, by partition."""
+    """An open transaction: first offset and number of its records, by partition. They and all records behind them are not readable yet."""
 
     topic: Topic
     written: dict[int, tuple[int, int]]
 
     def commit(self, *, at: datetime | None = None) -> None:
-        """They may be read."""
+        """Commit: the records become readable."""
         for partition, (first, _) in self.written.items():
             self.topic.logs[partition].open.remove(first)
             self.topic.logs[partition].append_gap(at=at)
 
     def abort(self, *, at: datetime | None = None) -> None:
-        """Nobody ever reads them."""
+        """Abort: the records never become readable."""
         for partition, (first, count) in self.written.items():
             self.topic.logs[partition].gaps.update(range(first, first + count))
         self.commit(at=at)
 
 
 def transaction(topic: Topic, partitions: Iterable[int], count: int = 1, *, at: datetime | None = None) -> Transaction:
-    """`count` records in each of `partitions`, in a transaction that is still open."""
+    """Append `count` records to each of `partitions`, in a transaction that is still open."""
     written = {}
     for partition in partitions:
         log = topic.logs[partition]
@@ -138,19 +138,19 @@ def transaction(topic: Topic, partitions: Iterable[int], count: int = 1, *, at: 
 
 @dataclass(slots=True)
 class Cluster:
-    """What stands on the brokers.
+    """The topics of the brokers.
 
     Args:
-        on_step: Called with the `MemoryBroker` and the name of a question before it is answered. What it raises comes out of the question.
+        on_step: Called with the `MemoryBroker` and the name of a request before the answer. An exception that it raises is raised by the request.
     """
 
     on_step: Callable[[Any, str], object] | None = None
     cluster_id: str = "c"
     topics: dict[str, Topic] = field(default_factory=dict)
     heads: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
-    """By consumer group, what was committed to it."""
+    """By consumer group, the offsets that were committed to it."""
     incarnations: int = 0
-    """How many topics there have been: the next one has the following number as its id."""
+    """How many topics were ever created: the id of the next one is the following number."""
 
     def create(
         self,
@@ -160,7 +160,7 @@ class Cluster:
         compacted: bool = False,
         retention_ms: int | None = None,
     ) -> Topic:
-        """A topic with so many records in each partition, in the place of one of that name; under a new id."""
+        """Create a topic with this many records in each partition, under a new id. It replaces a topic of the same name."""
         self.incarnations += 1
         self.topics[name] = Topic(
             name=name,
@@ -172,16 +172,16 @@ class Cluster:
         return self.topics[name]
 
     def delete(self, name: str) -> None:
-        """The topic is gone."""
+        """Delete the topic."""
         del self.topics[name]
 
 
 class MemoryBroker:
-    """The brokers of one source.
+    """The brokers as one source sees them.
 
     Args:
-        cluster: What stands on them.
-        source: Which topics matter.
+        cluster: The topics.
+        source: The source, which selects topics.
     """
 
     def __init__(self, cluster: Cluster, source: Source) -> None:
@@ -232,7 +232,7 @@ class MemoryBroker:
         milliseconds = -((_EPOCH - when) // _MILLISECOND)
         logs = self._cluster.topics[topic].logs
         asked = list(partitions)
-        if any(number >= len(logs) for number in asked):  # the topic was created again, with fewer of them
+        if any(number >= len(logs) for number in asked):  # the topic was created again, with fewer partitions
             raise _unknown(topic)
         return {number: logs[number].offset_at(milliseconds) for number in asked}
 

@@ -1,4 +1,4 @@
-"""Statements of the Spark job over output and staging tables in memory. The Python of its sink runs unchanged."""
+"""Statements of the Spark job over output and staging tables in memory. The Python of its sink runs unchanged over them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def _copy(db: MemoryDatabase, *, staging: str, columns: tuple[str, ...], rows: l
 
 
 COPY = Statement("copy", _copy, None)
-"""What an executor does; its rows go into these columns beside offset, stream and task."""
+"""The COPY of an executor: into these columns, and offset, stream and task."""
 
 
 def _winners(db: MemoryDatabase, staging: Identifier, tasks: Iterable[int]) -> list[StagedRow]:

@@ -1,4 +1,4 @@
-"""Both ledgers say the same of who has which table, and a replay takes rows of its own pipeline only."""
+"""Both ledgers agree on which pipeline has claimed which table, and a replay takes only rows of its own pipeline."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tideline.ledger import publishing
 
 
 def claimed(session: MemoryLedger, pipeline: str, table: str, *, shared: bool) -> list[tuple[str, bool]]:
-    """Who is in the way of a claim."""
+    """Return the claims that exclude a claim."""
     with session.transaction():
         rows = session.rows("claim_table", pipeline=pipeline, table=table, shared=shared)
     return [(row["pipeline"], row["shared"]) for row in rows]
@@ -62,7 +62,7 @@ def test_a_plan_asks_who_has_its_table(session):
 
 
 def test_two_pipelines_on_one_table_are_the_same_in_both(session, mirrored):
-    """Every second record is one pipeline's, and the others are another's; one of them replays a part."""
+    """Alternate records between two pipelines; one of them replays a part."""
     for pipeline, remainder in (("one", 0), ("two", 1)):
         (stream,) = start_streams(session, 1, pipeline=pipeline)
         written(session, pipeline, {stream: (0, 10)}, range(remainder, 10, 2))
@@ -80,7 +80,7 @@ def written(
     offsets: range,
     kind: BatchKind = BatchKind.LIVE,
 ) -> None:
-    """Write a batch over a range of one stream, of which only some offsets become rows."""
+    """Write a batch over a range of one stream in which only some offsets become rows."""
     sink = MemorySink(session.database, "ads.output", records.OUTPUT, item="item")
     attempt = claim(session, plan(session, piece, pipeline=pipeline, kind=kind))
     staging = sink.create_staging(session, attempt)

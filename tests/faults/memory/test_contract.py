@@ -1,4 +1,4 @@
-"""The ledger in memory behaves as the real one does: whatever the simulation does, both give the same rows and hold the same in the end."""
+"""The ledger in memory behaves as the real one does: for every simulated schedule both return the same rows and end with the same content."""
 
 import ast
 from importlib.resources import files
@@ -23,7 +23,7 @@ from tideline.ledger import cleanup, decisions
 from windows import at
 
 NEVER_BY_THE_FLOW = {"queries.py", "invariants.py", "migrate.py", "versions.py"}
-"""What only people ask for, and what comes before any flow."""
+"""Verbs that only people use, and verbs that precede every flow."""
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def output(ledger):
 
 
 def played(monkeypatch, ledger, one):
-    """Play a schedule over both ledgers; the database in memory."""
+    """Play a schedule over both ledgers; return the database in memory."""
     execute(ledger, "TRUNCATE ads.output; ALTER TABLE ads.output DROP CONSTRAINT IF EXISTS output_id_key")
     if one.beginning.unique:
         execute(ledger, "ALTER TABLE ads.output ADD UNIQUE (id)")
@@ -79,7 +79,7 @@ REPERTOIRE = (
     Decide(Decision.ABANDON, 0),
     Decide(Decision.UPKEEP, 0),
 )
-"""Beside each other in time, where `Go` lets each of them come to its end, and with replays that overtake a re-drive where it does not."""
+"""Overlapping in time where `Go` lets each of them finish, and otherwise with replays that overtake a re-drive."""
 
 
 @pytest.mark.parametrize("steps", [1_000, 40, 25])
@@ -131,7 +131,7 @@ def test_every_verb_that_the_flow_names_is_there_and_no_other():
 
 
 def verbs_of(package):
-    """What is asked of a ledger by name, in all modules of a package."""
+    """Return the names of the ledger's verbs that the modules of a package use."""
     for file in files(package).iterdir():
         if file.name.endswith(".py") and file.name not in NEVER_BY_THE_FLOW:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

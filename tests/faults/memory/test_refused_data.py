@@ -1,4 +1,7 @@
-"""What Postgres refuses of counts, coverage, rejects and output is refused in memory as well: each statement goes to both, and both must agree."""
+"""What Postgres refuses for counts, coverage, rejects and output is refused in memory as well.
+
+Each statement is sent to both, and both must agree.
+"""
 
 import psycopg2
 import pytest

@@ -1,4 +1,4 @@
-"""The guards of the flow, and of the comparisons that it goes by, each of which is taken away once."""
+"""Mutants for the guards of the flow and of the comparisons that it uses: each removes one guard."""
 
 from faults.mutants.mutant import Edit, Mutant
 
@@ -19,7 +19,7 @@ FLOW_MUTANTS = (
         (
             Edit(
                 "include/tideline/flow/planning.py",
-                "    reservations.join_run(ledger, pipeline.name, asked.run, planned.batch_ids)\n",
+                "    reservations.join_run(ledger, pipeline.name, call.run, planned.batch_ids)\n",
                 "",
             ),
         ),
@@ -210,7 +210,7 @@ FLOW_TESTED_MUTANTS = (
                 "            if topic is not None and not is_other(stream, topic):\n                inconsistent",
                 "            if False:\n                inconsistent",
             ),
-            Edit("include/tideline/flow/adopting.py", "        _go_on(ledger, back)\n", ""),
+            Edit("include/tideline/flow/adopting.py", "        _resume(ledger, returned)\n", ""),
         ),
         seen_by="tests/integration/test_adopted_topics.py::test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_it_is_adopted",
     ),

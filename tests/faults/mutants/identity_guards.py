@@ -1,4 +1,4 @@
-"""The guards that compare which ones, and not how many: each by a test of its own."""
+"""Mutants for the guards that compare identities and not only numbers. A test of its own detects each."""
 
 from faults.mutants.mutant import Edit, Mutant
 

@@ -1,4 +1,4 @@
-"""The guards in the Python of the ledger and of the sink, each of which is taken away once."""
+"""Mutants for the guards in the Python of the ledger and of the sink: each removes one guard."""
 
 from faults.mutants.mutant import Edit, Mutant
 

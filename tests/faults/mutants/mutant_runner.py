@@ -1,4 +1,4 @@
-"""Plays schedules and runs tests against a copy of the product, in a new process that has imported nothing of the product yet."""
+"""Plays schedules and runs tests against a copy of the product, in a new process that has not imported the product yet."""
 
 import os
 import sys
@@ -15,20 +15,20 @@ import running
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of some schedules."""
+    """The result of some schedules."""
 
     schedules: int
     """How many were played."""
     found: str = ""
-    """What is wrong with the last of them; nothing where all have passed."""
+    """The problem in the last of them; empty where all have passed."""
 
 
 class WrongCopyError(Exception):
-    """Another copy of the product was imported than the one that was to be tried."""
+    """Another copy of the product was imported than the one under test."""
 
 
 def simulated(tree: Path, seeds: Sequence[int]) -> Verdict:
-    """Schedules of the simulation, until one fails.
+    """Play schedules of the simulation until one fails.
 
     Raises:
         WrongCopyError: This process has imported another copy already.
@@ -44,7 +44,7 @@ def simulated(tree: Path, seeds: Sequence[int]) -> Verdict:
 
 
 def with_processes(tree: Path, seeds: Sequence[int]) -> Verdict:
-    """The same, with real processes on a real server.
+    """Play schedules with real processes on a real server until one fails.
 
     Raises:
         WrongCopyError: This process has imported another copy already.
@@ -58,7 +58,7 @@ def with_processes(tree: Path, seeds: Sequence[int]) -> Verdict:
 
 
 def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
-    """Run tests until one fails; pytest's exit code, and what it has printed.
+    """Run tests until one fails; return pytest's exit code and output.
 
     Args:
         tree: The copy.
@@ -68,7 +68,7 @@ def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
     Raises:
         WrongCopyError: This process has imported another copy already.
     """
-    # What the tests start themselves takes the same copy.
+    # Processes that the tests start use the same copy.
     os.environ |= {
         "PYTHONPATH": f"{tree / 'include'}{os.pathsep}{tree}",
         "PYTEST_ADDOPTS": "",
@@ -84,7 +84,7 @@ def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
 
 
 def _take(tree: Path) -> None:
-    """Let this process import the product from there."""
+    """Make this process import the product from there."""
     sys.path[:0] = [str(tree / "include"), str(tree)]
     for name in ("tideline", "spark_jobs"):
         found = import_module(name).__file__ or ""

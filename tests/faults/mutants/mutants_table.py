@@ -10,7 +10,7 @@ from faults.mutants.tested_guards import TESTED_MUTANTS
 
 
 def written(mutants: Iterable[Mutant]) -> str:
-    """One row for each."""
+    """Return a table with one row per mutant."""
     rows = [f"| {mutant.name.replace('_', ' ')} | {mutant.guard} | {mutant.edits[0].file} |" for mutant in mutants]
     return "\n".join(["| mutant | what it lacks: that ... | where |", "|---|---|---|", *rows])
 

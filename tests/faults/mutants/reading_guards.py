@@ -1,4 +1,4 @@
-"""The guards of reading many short ranges with one consumer."""
+"""Mutants for the guards of reading many short ranges with one consumer."""
 
 from faults.mutants.mutant import Edit, Mutant
 

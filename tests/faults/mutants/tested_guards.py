@@ -1,5 +1,6 @@
-"""The guards that schedules seldom need, because two must come within one step of each other, or a person must do what people seldom do: each is
-missed by a test of its own.
+"""Mutants for guards that schedules seldom need: they matter only if two events are within one step, or after a rare act of an operator.
+
+A test of its own detects each.
 """
 
 from faults.mutants.announcing_guards import ANNOUNCING_MUTANTS
@@ -177,4 +178,4 @@ TESTED_MUTANTS = (
     *HISTORY_MUTANTS,
     *COLUMN_MUTANTS,
 )
-"""Seen too seldom by schedules: each by a test of its own that leads up to the moment in which it matters."""
+"""Schedules detect these too seldom. A test of its own leads up to the moment in which each matters."""

@@ -1,4 +1,5 @@
-"""Makes each statement, COMMIT and COPY of this process a step that waits at the gate. Installed in the tests' own processes, and nowhere else."""
+"""Turn each statement, COMMIT and COPY of this process into a step that waits at the gate. Installed only in
+processes of the tests."""
 
 import os
 import re
@@ -22,7 +23,7 @@ _ASIDE = re.compile(r"--.*|FOR (NO KEY )?UPDATE")
 
 
 def install(gate: Gate, target: str) -> None:
-    """From now on this process waits at the gate; `target` is the text of its pipeline's target.sql."""
+    """Make this process wait at the gate from now on; `target` is the text of its pipeline's target.sql."""
     _watch_sessions(gate, target)
     _watch_copies(gate)
     writing.time = SimpleNamespace(sleep=lambda _: gate.reach(Step(name="wait", kind=Kind.WAIT)))
@@ -42,14 +43,14 @@ def _watch_sessions(gate: Gate, target: str) -> None:
     connect = psycopg2.connect
 
     class Session(connection):
-        """Knows who acts, and what it sent last: so a COMMIT has a name."""
+        """A session that knows its actor and its last statement, which names the COMMIT."""
 
         actor = ""
         last = ""
         wrote = False
 
-        def said(self, query: str | Composable, bound: Any) -> bool:
-            """Whether it is a step."""
+        def sends(self, query: str | Composable, bound: Any) -> bool:
+            """Note a statement; return whether it is a step."""
             text = query.as_string(self) if isinstance(query, Composable) else query
             name = name_of(text, target)
             is_step = name not in NO_STEPS
@@ -81,13 +82,13 @@ def _watch_sessions(gate: Gate, target: str) -> None:
             super().rollback()
 
     class Statement(DictCursor):
-        """One statement."""
+        """A cursor that waits before each statement."""
 
         connection: Session
 
         def execute(self, query: str | Composable, vars: Any = None) -> None:  # noqa: A002 - psycopg2's own name
             session = self.connection
-            if gate.watches and session.said(
+            if gate.watches and session.sends(
                 query.as_string(session) if isinstance(query, Composable) else query, vars
             ):
                 gate.reach(session.step(session.last, Kind.STATEMENT))
@@ -100,6 +101,6 @@ def _watch_sessions(gate: Gate, target: str) -> None:
 
 
 def _port(session: connection) -> int:
-    """The process's end of the connection, by which the proxy knows it."""
-    with socket.socket(fileno=os.dup(session.fileno())) as end:
-        return int(end.getsockname()[1])
+    """Return the local port of the connection, by which the proxy knows it."""
+    with socket.socket(fileno=os.dup(session.fileno())) as local:
+        return int(local.getsockname()[1])

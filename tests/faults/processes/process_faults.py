@@ -1,4 +1,4 @@
-"""What can be done to a process before one of its steps."""
+"""Define what can be done to a process before one of its steps."""
 
 import signal
 import socket
@@ -12,20 +12,20 @@ from tideline.errors import RetryableError
 
 
 class Fault(StrEnum):
-    """The columns of the matrix."""
+    """The faults, which are the columns of the matrix."""
 
     KILLED = "killed"
     ERROR = "error"
     FROZEN = "frozen"
     CUT = "cut off"
     KEPT = "kept, cut off"
-    """The COMMIT is carried out, and its answer lost."""
+    """The COMMIT takes effect, and its answer is lost."""
     KEPT_KILLED = "kept, killed"
-    """The COMMIT is carried out, and nobody is left to hear the answer."""
+    """The COMMIT takes effect, and the process is killed before it reads the answer."""
 
 
 def faults_of(kind: Kind) -> tuple[Fault, ...]:
-    """What can happen to a step."""
+    """Return the faults that can strike at a step of this kind."""
     match kind:
         case Kind.COMMIT:
             return tuple(Fault)
@@ -36,7 +36,8 @@ def faults_of(kind: Kind) -> tuple[Fault, ...]:
 
 
 def steps_of(process: LiveProcess) -> Iterator[tuple[str, Step]]:
-    """Each step before which the process waits, with a name that tells repetitions apart; whoever takes the next one lets it go on."""
+    """Yield each step before which the process waits, with a name that numbers repetitions. Asking for the next one
+    lets the process continue."""
     seen: dict[str, int] = {}
     while process.hear(PATIENCE_SECONDS) and process.at is not None:
         number = seen[process.at.name] = seen.get(process.at.name, 0) + 1
@@ -46,12 +47,12 @@ def steps_of(process: LiveProcess) -> Iterator[tuple[str, Step]]:
 
 
 def strike(proxy: CuttingProxy, process: LiveProcess, step: Step, fault: Fault, error: type[BaseException]) -> None:
-    """Let this happen to it; of an error, one of that class."""
+    """Strike the process at a step; `error` is the class of an injected error."""
     match fault:
         case Fault.KILLED:
             process.kill()
         case Fault.ERROR:
-            process.go(error("an error that nobody has expected"))
+            process.go(error("an unexpected error"))
         case Fault.FROZEN:
             process.freeze()
             process.go()

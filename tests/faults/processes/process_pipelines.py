@@ -1,4 +1,4 @@
-"""The pipeline of the records that all levels load, declared in a folder as people do it."""
+"""Declare the pipeline of the records that all levels load, in a folder as users do."""
 
 from pathlib import Path
 
@@ -10,7 +10,8 @@ _LIMITS = ("batch_records", "run_batches", "split_records")
 
 
 def declared(folder: Path, **source: object) -> Pipeline:
-    """A pipeline of the folder's name, and a table of the same; `source` holds more keys of that section, and those of `limits`."""
+    """Declare a pipeline and a table with the folder's name; `source` holds more keys of that section, and those of
+    `limits`."""
     folder.mkdir()
     name = folder.name
     limits = {key: source.pop(key) for key in _LIMITS if key in source}

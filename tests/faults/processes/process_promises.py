@@ -1,14 +1,17 @@
-"""What a task that ends well has promised: whoever reads its log goes home. Looked at before its last step, when nobody else has gone on."""
+"""Check what a successful task has promised: an operator who reads its log trusts it.
+
+The checks run before its last step, when no other process has continued.
+"""
 
 from faults.actions import Abandon, Advance, Skip, Task, Write
 from faults.processes.process_scene import Scene
 
 _WRITTEN = ["published", "advanced", "superseded", "abandoned"]
-_THROUGH = ["advanced", "superseded", "abandoned"]
+_FINISHED = ["advanced", "superseded", "abandoned"]
 
 
 class Promise:
-    """Of one task; made when it begins."""
+    """The promise of one task, created when the task begins."""
 
     def __init__(self, scene: Scene, task: Task) -> None:
         self._scene = scene
@@ -20,12 +23,12 @@ class Promise:
         return [row[0] for row in self._scene.query(found, self._scene.pipeline.name, self._task.run.run_id)]
 
     def broken(self) -> list[str]:
-        """What is not as it was promised."""
+        """Return the broken promises."""
         match self._task:
             case Write():
                 return self._not_in(self._given, _WRITTEN)
             case Advance():
-                return self._not_in(self._given, _THROUGH)
+                return self._not_in(self._given, _FINISHED)
             case Abandon():
                 return self._not_in([self._task.batch_id], ["abandoned"])
             case Skip():

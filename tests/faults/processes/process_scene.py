@@ -1,4 +1,4 @@
-"""One pipeline over one topic, and the processes that work on it."""
+"""Provide one pipeline over one topic, and the processes that work on it."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,13 +27,13 @@ from tideline.ledger.reservations import Run
 
 
 class Scene:
-    """A pipeline of its own.
+    """A pipeline with a table of its own.
 
     Args:
-        ground: Where.
-        pipeline: What is declared.
-        kafka: What it reads.
-        database: Another one than the ground's.
+        ground: The environment of the worker.
+        pipeline: The declaration.
+        kafka: The Kafka that it reads.
+        database: A database other than the worker's.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Scene:
         self.kafka = kafka
         self.url, self.proxied = ground.urls(database)
         self.corrected = False
-        """Whether somebody has corrected the transform, before or after anything was loaded."""
+        """Whether the transform has been corrected, before or after anything was loaded."""
         self.pruned = False
         self._numbers = count(1)
 
     def run(self) -> Run:
-        """A new DAG run."""
+        """Return a new DAG run."""
         return Run(dag_id="ads", run_id=f"run {next(self._numbers)}")
 
     def start(
@@ -58,36 +58,36 @@ class Scene:
         timing: Timing = Timing(),  # noqa: B008 - frozen
         again: Mapping[int, Again] | None = None,
     ) -> LiveProcess:
-        """A process that waits before its first step."""
+        """Start a process that waits before its first step."""
         errand = Errand(tasks=tasks, pipeline=self.pipeline, url=self.proxied, timing=timing, again=again or {})
         return LiveProcess(*self.ground.zygote.start(errand), self.answer)
 
-    def through(self, *tasks: Task | Migrate) -> Ended:
-        """What comes of tasks that nothing happens to."""
+    def run_tasks(self, *tasks: Task | Migrate) -> Ended:
+        """Run tasks without faults, and return the result."""
         errand = Errand(tasks=tasks, pipeline=self.pipeline, url=self.url, watched=False)
         if self.url != self.ground.url:
             return finished(LiveProcess(*self.ground.zygote.start(errand), self.answer))
-        return self.ground.stagehand.do(errand, self.answer)
+        return self.ground.helper.do(errand, self.answer)
 
     def load(self, request: Request | None = None) -> Run:
-        """A run, from plan to advance."""
+        """Load with one run, from plan to advance."""
         run = self.run()
-        asked = request or NewRecords()
-        ended = self.through(Plan(run=run, request=asked), Write(run=run, try_number=1), Advance(run=run))
+        wanted = request or NewRecords()
+        ended = self.run_tasks(Plan(run=run, request=wanted), Write(run=run, try_number=1), Advance(run=run))
         assert not ended.error, ended
         return run
 
     def arrive(self, count: int) -> None:
-        """So many records in each partition."""
+        """Append `count` records to each partition."""
         for partition in range(self.kafka.partitions):
-            self.kafka.happen(Arrive(partition, count))
+            self.kafka.apply(Arrive(partition, count))
 
-    def happen(self, operation: Operation) -> None:
-        """To Kafka."""
-        self.kafka.happen(operation)
+    def apply(self, operation: Operation) -> None:
+        """Apply an operation to Kafka."""
+        self.kafka.apply(operation)
 
     def answer(self, question: Question) -> Any:
-        """What Kafka says."""
+        """Answer a question to Kafka."""
         if question.method == "read":
             topic, partition = question.arguments
             return self._holds(topic, partition)
@@ -95,7 +95,7 @@ class Scene:
         return getattr(broker, question.method)(*question.arguments)
 
     def _holds(self, name: str, partition: int) -> tuple[int, int, int]:
-        """The incarnation that has the name now, and where its log starts and ends."""
+        """Return the incarnation that has the name now, and the start and end of the partition's log."""
         topic = self.kafka.cluster.topics.get(name)
         if topic is None or partition >= len(topic.logs):
             raise FatalError(f"UnknownTopicOrPartition: {name}/{partition}", next_step="")
@@ -103,16 +103,17 @@ class Scene:
         return records.incarnation_of(topic.topic_id), log.start, log.stable_end
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """One statement, from outside of all that is tested."""
+        """Run one statement, outside of all processes under test."""
         return self.ground.query(sql, *parameters, url=self.url)
 
     def transform(self, *, corrected: bool) -> None:
-        """Put one of the two in place."""
+        """Install the corrected transform or the refusing one."""
         put_transform(self.pipeline.folder, corrected=corrected)
         self.corrected = self.corrected or corrected
 
     def pass_time(self, seconds: int, *, living: Collection[int] = ()) -> None:
-        """For the hearts of all but those that live: pids."""
+        """Make the heartbeats of open attempts older by `seconds`, except those of the living processes, given by
+        pid."""
         self.query(
             "WITH silent AS (SELECT attempt FROM tideline.attempt JOIN tideline.batch USING (batch_id, attempt)"
             "                WHERE pipeline = %s AND ended_at IS NULL AND pid <> ALL (%s) FOR UPDATE OF attempt SKIP LOCKED)"
@@ -123,7 +124,7 @@ class Scene:
         )
 
     def grow_old(self) -> None:
-        """Let all events be of last year; only a test may: triggers refuse every change."""
+        """Make all events 400 days older. Only a test may do this: triggers refuse every change of an event."""
         self.query(
             "SET session_replication_role = replica;"
             "UPDATE tideline.event SET at = at - interval '400 days' WHERE pipeline = %s;"
@@ -133,7 +134,7 @@ class Scene:
         self.pruned = True
 
     def staging(self) -> list[str]:
-        """Tables of attempts that nobody has dropped."""
+        """Return the staging tables that still exist."""
         return [
             name
             for (name,) in self.query(
@@ -144,18 +145,19 @@ class Scene:
         ]
 
     def forget(self) -> None:
-        """Drop its tables: what stays of a pipeline is its history."""
+        """Drop the tables of the pipeline. Only its history stays."""
         for table in (self.pipeline.sink.table, *(f"tideline_staging.{name}" for name in self.staging())):
             self.query(f"DROP TABLE IF EXISTS {table}")
 
     def violations(self, *, quiet: bool) -> list[Violation]:
-        """What the checker finds."""
+        """Return what the checker finds."""
         truth = SimulatedTruth(self.kafka, partial(records.expected, corrected=self.corrected))
         with self._found() as found:
             return list(checker.violations(found, truth, quiet=quiet, pruned=self.pruned))
 
     def everything(self) -> dict[str, list[Any]]:
-        """All that a frozen process must not change when it comes back; the history may say that it was refused."""
+        """Return all state that a frozen process must not change when it continues. The history is left out: it may
+        record that the process was refused."""
         with self._found() as found:
             return {
                 "streams": list(found.streams),
@@ -168,7 +170,7 @@ class Scene:
             }
 
     def shown(self) -> list[tuple[Any, ...]]:
-        """What readers see of the output, and the records that were rejected."""
+        """Return what readers see: the output rows and the rejected records."""
         with self._found() as found:
             return [
                 *((row.offset, row.values) for stream in found.streams for row in found.rows(stream)),
@@ -177,7 +179,7 @@ class Scene:
 
     @contextmanager
     def _found(self) -> Iterator[Found]:
-        """As `checker.read` gives it, of a session that is kept."""
+        """Read the state as `checker.read` does, in a session that is kept open."""
         session = self.ground.snapshot(self.url)
         try:
             yield Reading(session, self.pipeline.name, self.pipeline.sink.table).found(records.OUTPUT)

@@ -1,4 +1,4 @@
-"""Schedules of real processes, each from one seed: played, healed and checked."""
+"""Play schedules of real processes, each drawn from one seed, then heal and check them."""
 
 import traceback
 from collections import Counter
@@ -15,45 +15,47 @@ from faults.processes.process import HangsError
 from faults.processes.stage import LiveStage
 from faults.recovery import JammedError, heal
 from faults.schedule_runner import Play
-from faults.simulation.shrinking import told
+from faults.simulation.shrinking import as_python
 from faults.simulation.tally import Tally
 from tideline.domain.requests import OneBatch
 
 _STRIKES = (*Strike, Strike.COMMIT_KEPT, Strike.COMMIT_LOST)
-"""What only a real server can show as it is comes more often."""
+"""The strikes to draw from. Those whose effect only a real server can show occur twice."""
 MORE_FAULTS = 0.6
-"""The share of processes that are struck where they would only go on."""
+"""The share of uninterrupted moves that are replaced by a fault."""
 MOST_OPERATIONS = 24
-"""Of one schedule: crowded ones have twice as many, and would take most of the time."""
+"""Most operations of one schedule. Schedules of races have twice as many, and would take most of the time."""
 CRASH_EVERY = 10
-"""So many schedules: in one of them the server crashes, whatever else was drawn. Few schedules would else be without, now and then."""
+"""In one of so many schedules the server crashes, whatever else was drawn. Otherwise a small set of schedules might
+have no crash."""
 LOOK_AT_EVERY = 4
-"""So many operations."""
+"""Operations between two checks."""
 REPLAY_EVERY = 5
-"""So many schedules."""
+"""One of so many schedules ends with a replay."""
 COMMAND = "PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.processes --schedules 1 --first-seed"
 
 
 def play(ground: Ground, seeds: Iterable[int]) -> tuple[Tally, str]:
-    """Schedules, until one fails; what was found wrong with that one."""
+    """Play schedules until one fails; return the tally, and the problem of the failed one."""
     tally = Tally()
     with ground.own_database():
         for seed in seeds:
             drawn = drawn_for(seed)
             if problems := _play(ground, drawn, seed, tally):
                 found = "\n".join(problems[:5])
-                return tally, f"seed {seed} fails:\n{told(drawn)}\n{found}\nPlay it again: {COMMAND} {seed}"
+                return tally, f"seed {seed} fails:\n{as_python(drawn)}\n{found}\nPlay it again: {COMMAND} {seed}"
     return tally, ""
 
 
 def counts(tally: Tally) -> dict[str, Any]:
-    """All that was counted, in plain values."""
+    """Return all counts in plain values."""
     counted = {one.name: getattr(tally, one.name) for one in fields(tally)}
     return {name: dict(value) if isinstance(value, Counter) else value for name, value in counted.items()}
 
 
 def drawn_for(seed: int) -> Schedule:
-    """The simulation's schedule of that seed, struck more often: a process costs more here, so it has to be worth it."""
+    """Return the simulation's schedule of a seed with more faults: a process costs more here, so each has to be worth
+    its time."""
     drawn, random = without_restores(schedule(seed)), Random(seed)
     operations = [_struck(random, operation) for operation in drawn.operations[:MOST_OPERATIONS]]
     if seed % CRASH_EVERY == CRASH_EVERY - 3:
@@ -72,7 +74,7 @@ def _struck(random: Random, operation: Operation) -> Operation:
 
 
 def _near(random: Random, fault: Fault) -> Fault:
-    """Before the process is through, if it can be."""
+    """Move a fault to a point that most likely lies before the end of the process."""
     of_commit = fault.strike in {Strike.COMMIT_KEPT, Strike.COMMIT_LOST}
     return replace(fault, after=random.randint(0, 6 if of_commit else 50))
 
@@ -83,10 +85,10 @@ def _play(ground: Ground, drawn: Schedule, seed: int, tally: Tally) -> list[str]
     try:
         for number, operation in enumerate(drawn.operations):
             begun.do(operation)
-            if number % LOOK_AT_EVERY == 0 and (problems := _so_far(stage, quiet=False)):
+            if number % LOOK_AT_EVERY == 0 and (problems := _problems_so_far(stage, quiet=False)):
                 return [f"after operation {number}, {operation}:", *problems]
         tally.rounds += heal(begun, stage)
-        return _so_far(stage, quiet=True) or (_replayed(stage, tally) if seed % REPLAY_EVERY == 0 else [])
+        return _problems_so_far(stage, quiet=True) or (_replayed(stage, tally) if seed % REPLAY_EVERY == 0 else [])
     except (JammedError, HangsError):
         return [*stage.broken, *stage.unexpected(), traceback.format_exc()]
     finally:
@@ -97,12 +99,12 @@ def _play(ground: Ground, drawn: Schedule, seed: int, tally: Tally) -> list[str]
         stage.scene.forget()
 
 
-def _so_far(stage: LiveStage, *, quiet: bool) -> list[str]:
+def _problems_so_far(stage: LiveStage, *, quiet: bool) -> list[str]:
     return [*stage.broken, *stage.unexpected(), *map(str, stage.scene.violations(quiet=quiet))]
 
 
 def _replayed(stage: LiveStage, tally: Tally) -> list[str]:
-    """The newest batch once more: it was loaded with the same transform, and readers see no difference."""
+    """Replay the newest live batch with the same transform, and return problems: readers must see no difference."""
     scene = stage.scene
     newest = scene.query(
         "SELECT max(batch_id) FROM tideline.batch WHERE pipeline = %s AND kind = 'live' AND state = 'advanced'",
@@ -111,8 +113,8 @@ def _replayed(stage: LiveStage, tally: Tally) -> list[str]:
     if newest is None:
         return []
     before, run = scene.shown(), scene.run()
-    asked = OneBatch(batch_id=newest, replace=True)
-    ended = scene.through(Plan(run=run, request=asked), Write(run=run, try_number=1), Advance(run=run))
+    request = OneBatch(batch_id=newest, replace=True)
+    ended = scene.run_tasks(Plan(run=run, request=request), Write(run=run, try_number=1), Advance(run=run))
     if ended.error:
         return [f"a replay of batch {newest} fails: {ended}"]
     if scene.shown() != before:

@@ -1,5 +1,6 @@
-"""Spark without a JVM: as much of it as the job uses, in this process. Tasks are the job's own, and are tried again as Spark does; the records come
-from the log of whoever started this process.
+"""Provide the part of Spark that the job uses, in this process and without a JVM.
+
+The tasks are the job's own and are retried as Spark does. The records come from the log of the conductor.
 """
 
 import json
@@ -25,28 +26,28 @@ from spark_jobs.records.transforms import KAFKA
 
 TASK_TRIES = 2
 _ROWS_AT_ONCE = 4
-"""Rows of an Arrow batch, each of which is one COPY: a task that dies halfway leaves some behind."""
+"""Rows of an Arrow batch. Each batch is one COPY, so a task that dies halfway leaves some rows behind."""
 
 Batches = Iterator[pa.RecordBatch]
 Read = Callable[[], Batches]
 
 
 class Again(StrEnum):
-    """Why a task runs twice although nothing went wrong in it."""
+    """Reasons why a task runs twice although it did not fail."""
 
     DIES = "dies"
-    """Its executor is lost halfway."""
+    """Its executor is lost in the middle of the task."""
     LOSES = "loses"
-    """A copy of it was as quick, and won."""
+    """A speculative copy of it was as fast, and won."""
 
 
 @dataclass(slots=True)
 class Spark:
-    """The session.
+    """The Spark session.
 
     Args:
-        gate: Where the log is asked for records.
-        again: Which tasks of each job run twice, by number.
+        gate: Asks the log for records.
+        again: The tasks of each job that run twice, by number.
     """
 
     gate: Gate
@@ -56,25 +57,26 @@ class Spark:
 
     @property
     def sparkContext(self) -> "Spark":  # noqa: N802 - Spark's name
-        """It knows one method, and how many tasks it would run side by side."""
+        """Return an object with the one method that the job calls, and the number of tasks that run in parallel."""
         return self
 
     @property
     def defaultParallelism(self) -> int:  # noqa: N802 - Spark's name
-        """As small as it gets: then tasks share as many ranges as they may."""
+        """Return the smallest value, so that tasks share as many ranges as possible."""
         return 1
 
     def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
-        """From the heart's thread: a newer attempt has the batch."""
+        """Cancel all tasks. The heartbeat thread calls this when a newer attempt has the batch."""
         self.cancelled.set()
 
     def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
-        """Numbers, one in each partition."""
+        """Return the numbers of [start, end), one in each partition."""
         assert (step, partitions) == (1, max(1, end - start))
         return Frame(self, [partial(_number, number) for number in range(start, end)])
 
     def kafka(self, options: Mapping[str, str]) -> "Frame":
-        """In place of `reading.load`: what the log holds when the tasks run, found by name and offset as Kafka's consumer does."""
+        """Replace `reading.load`: read what the log holds when the tasks run, by name and offset as Kafka's consumer
+        does."""
         starts, ends = json.loads(options["startingOffsets"]), json.loads(options["endingOffsets"])
         size = int(options["maxRecordsPerPartition"])
         parts: list[Read] = []
@@ -99,7 +101,7 @@ def _in_turn(parts: list[Read]) -> Batches:
 
 
 def _rebatched(batches: Batches) -> Batches:
-    """Rows of several partitions in one batch, as Spark's Arrow batches have them."""
+    """Combine rows of several partitions in one batch, as Spark's Arrow batches do."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -131,7 +133,7 @@ def _batch(topic: str, partition: int, part: list[Record]) -> pa.RecordBatch:
 
 
 def _json(record: Record) -> str | None:
-    """As Spark's `to_json` writes headers: a field that is null is left out."""
+    """Encode headers as Spark's `to_json` does: a null field is left out."""
     if record.headers is None:
         return None
     return json.dumps(
@@ -144,12 +146,12 @@ def _json(record: Record) -> str | None:
 
 
 class TaskDiedError(Exception):
-    """An executor is gone."""
+    """An executor was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Partitions, and what tasks do with them; nothing runs before it is collected."""
+    """Partitions, and the functions that tasks apply to them. No task runs before `collect`."""
 
     spark: Spark
     parts: list[Read]
@@ -157,32 +159,33 @@ class Frame:
 
     @property
     def sparkSession(self) -> Spark:  # noqa: N802 - Spark's name
-        """Its session."""
+        """Return its session."""
         return self.spark
 
     def mapInArrow(self, function: Callable[[Batches], Batches], schema: object) -> "Frame":  # noqa: N802
-        """One more step of the same tasks."""
+        """Add one more function to the same tasks."""
         return Frame(self.spark, self.parts, (*self.functions, function))
 
     def coalesce(self, tasks: int) -> "Frame":
-        """Fewer tasks, each of which reads several partitions one after the other, cut as Spark does where no place is preferred."""
+        """Return fewer tasks, each reading several partitions in order, grouped as Spark does without preferred
+        locations."""
         size = len(self.parts)
         bounds = [number * size // tasks for number in range(min(tasks, size) + 1)]
         groups = [self.parts[low:high] for low, high in pairwise(bounds)]
         return Frame(self.spark, [partial(_in_turn, group) for group in groups])
 
     def union(self, other: "Frame") -> "Frame":
-        """The tasks of both."""
+        """Return the tasks of both frames."""
         return Frame(self.spark, [*self.parts, *other.parts])
 
     def collect(self) -> list[dict[str, Any]]:
-        """Run the tasks; the rows of those that won."""
+        """Run the tasks; return the rows of the winning ones."""
         return [row for number, part in enumerate(self.parts) for row in self._settled(number, part)]
 
     def _settled(self, number: int, part: Read) -> list[dict[str, Any]]:
         again = self.spark.again.get(number)
         if again is Again.LOSES:
-            with suppress(Exception):  # of the two copies only one needs to end well
+            with suppress(Exception):  # only one of the two copies has to succeed
                 self._task(part)
         failed = 0
         while True:

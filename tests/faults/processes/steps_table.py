@@ -1,4 +1,8 @@
-"""The matrix as docs/reliability.md shows it: one row for each step of each verb, one column for each fault. The tests strike what stands there."""
+"""Render and read the failpoint matrix in docs/reliability.md: one row for each step of each verb, one column for
+each fault.
+
+The tests strike the cases that the table lists.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +20,11 @@ _EMPTY = f"# Reliability\n\n{_BEGIN}\n{_END}\n"
 _VERB = re.compile(r"<details><summary>(.+): \d+ steps?</summary>")
 
 Points = Mapping[str, Sequence[tuple[str, Kind]]]
-"""By verb, steps with what they do."""
+"""By verb, the steps and what each does."""
 
 
 def rendered(points: Points) -> str:
-    """What stands between the markers."""
+    """Return the text between the markers, for the given steps."""
     n_steps = sum(map(len, points.values()))
     n_cases = sum(len(faults_of(kind)) for steps in points.values() for _, kind in steps)
     parts = [
@@ -41,20 +45,20 @@ def _row(name: str, faults: Sequence[Fault]) -> str:
 
 
 def shown(page: Path = PAGE) -> str:
-    """What stands between the markers now."""
+    """Return the text that is between the markers now."""
     text = page.read_text(encoding="utf-8") if page.exists() else _EMPTY
     return text.partition(_BEGIN)[2].partition(_END)[0].strip("\n")
 
 
 def write(points: Points, page: Path = PAGE) -> None:
-    """Put the table in place; the rest of the page stays."""
+    """Write the table between the markers; the rest of the page stays."""
     text = page.read_text(encoding="utf-8") if page.exists() else _EMPTY
     before, _, rest = text.partition(_BEGIN)
     page.write_text(f"{before}{_BEGIN}\n{rendered(points)}{_END}{rest.partition(_END)[2]}", encoding="utf-8")
 
 
 def cases(text: str) -> Iterator[Case]:
-    """Every cell of the table that has something in it."""
+    """Yield a case for every cell of the table that is not empty."""
     verb = ""
     for line in text.splitlines():
         if begun := _VERB.fullmatch(line):

@@ -1,4 +1,4 @@
-"""Looks at each transaction when it is to be committed: cheap laws that hold at every moment, and numbers for the tally."""
+"""Check each transaction before its COMMIT: cheap laws that must hold at every moment, and numbers for the tally."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from faults.simulation.tally import Tally
 
 
 class Watcher:
-    """Adds what it finds to `broken`."""
+    """Checks transactions and adds violations to `broken`."""
 
     def __init__(self, database: MemoryDatabase, tally: Tally, broken: list[str]) -> None:
         self._broken = broken
@@ -17,16 +17,17 @@ class Watcher:
         self._tally = tally
         self._counting: list[Batch | Event] = []
         self.stopped: list[Stream] = []
-        """By the transaction that was looked at last."""
+        """Streams that the last checked transaction has stopped."""
         self.noticed: list[int] = []
-        """The same, and the ones that a person has let go on by the same transaction: their stream ids."""
+        """Ids of streams whose stop is recorded in the history by that transaction, also if an operator resolved them
+        in the same transaction."""
         self.taken: list[Batch] = []
-        """The same, of batches that were being written: as they were before."""
+        """Batches in state `writing` that it changed, as they were before."""
         self.given_up: list[Event] = []
-        """The same, of batches that were abandoned."""
+        """Its events of abandoned batches."""
 
     def look(self) -> None:
-        """Before a COMMIT."""
+        """Check the open transaction before its COMMIT."""
         database = self._database
         self._counting, self.stopped, self.noticed, self.taken, self.given_up = [], [], [], [], []
         touched = {stream_id for table, key, old in database._undo for stream_id in self._look_at(table, key, old)}
@@ -34,7 +35,7 @@ class Watcher:
             self._check_tiles(database.streams[stream_id])
 
     def _look_at(self, table: dict, key: Any, old: object) -> Iterable[int]:
-        """One row; the streams whose coverage is to be checked."""
+        """Check one row; return the ids of streams whose coverage has to be checked."""
         database, new = self._database, table.get(key)
         if isinstance(old, OutputRow):
             self._check_owner(key, old)
@@ -54,7 +55,7 @@ class Watcher:
         return []
 
     def count(self) -> None:
-        """After it has taken effect."""
+        """Count what the transaction did, after its COMMIT took effect."""
         tally = self._tally
         tally.commits += 1
         for row in self._counting:
@@ -73,7 +74,7 @@ class Watcher:
             self.stopped.append(new)
 
     def _check_event(self, new: Event | None) -> None:
-        """None where it was pruned."""
+        """Check an event; None if it was pruned."""
         if new is not None:
             self._counting.append(new)
             if new.action == "abandon":
@@ -87,7 +88,10 @@ class Watcher:
             self._broken.append(f"{self._database.actor} has taken a row of pipeline {owner} away: {place}")
 
     def _check_holder(self, new: Attempt) -> None:
-        """A writer may have its batch from Airflow, and that may know of another one by this number."""
+        """Check that a batch was given to the run that claims it.
+
+        The writer gets the id from Airflow. After a restore of the ledger, that id may belong to another batch.
+        """
         batch = self._database.batches[new.batch_id]
         if new.batch_id not in self._database.runs.get((batch.pipeline, new.dag_id, new.run_id), ()):
             self._broken.append(

@@ -1,4 +1,5 @@
-"""What of Airflow the outbox has to do with: which tasks are running, and the asset events of those that have succeeded."""
+"""Simulate the part of Airflow that the outbox uses: which tasks are running, and the asset events of succeeded
+tasks."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -12,14 +13,14 @@ class SimulatedAirflow:
     """See `tideline.flow.announcing.AssetEvents`.
 
     Args:
-        on_question: Called before each question: others may come in between.
+        on_question: Called before each question: other processes may run there.
     """
 
     def __init__(self, on_question: Callable[[], object]) -> None:
         self.runs: Sequence[DagRun] = ()
-        """All that there are."""
+        """All runs of the schedule."""
         self.events: list[tuple[int, UUID]] = []
-        """Batch and attempt of each."""
+        """Batch and attempt of each event."""
         self._on_question = on_question
 
     def may_succeed(self, announcer: Announcer) -> bool:
@@ -36,10 +37,10 @@ class SimulatedAirflow:
         return {attempt for _, attempt in self.events}
 
     def succeed(self, process: object, publications: Iterable[Publication]) -> None:
-        """Keep the events of a process, if it is the current try of its task; those of others are refused."""
+        """Keep the events of a process if it is the current try of its task; refuse those of other processes."""
         if any(run.process is process for run in self.runs):
             self.keep(publications)
 
     def keep(self, publications: Iterable[Publication]) -> None:
-        """Keep the events of a task that has succeeded."""
+        """Keep the events of a succeeded task."""
         self.events += [(publication.batch_id, publication.attempt) for publication in publications]

@@ -1,4 +1,4 @@
-"""What a simulated process has at hand, where a real one has Spark, Airflow and a thread that ends it."""
+"""Provide a simulated process with what a real one gets from Spark, from Airflow and from its deadline thread."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -16,14 +16,15 @@ from tideline.ledger.publications import Announcer
 
 
 class NeverPasses(nullcontext):
-    """Instead of the thread that ends an attempt which takes too long: a schedule kills processes wherever it likes."""
+    """Replace the thread that ends an attempt which takes too long. Schedules kill processes at any point, so it is
+    not needed."""
 
     has_passed = threading.Event()
 
 
 @dataclass(slots=True)
 class SimulatedSurroundings:
-    """What a simulated process has at hand."""
+    """The resources of a simulated process; see `faults.actions.Surroundings`."""
 
     ledger: MemoryLedger
     broker: MemoryBroker
@@ -33,12 +34,12 @@ class SimulatedSurroundings:
     running: SimulatedProcess | None
 
     def write(self, batch_ids: Sequence[int], writer: Any) -> None:
-        """The real job, down to where Spark begins."""
+        """Run the real job down to where Spark begins."""
         write_batches.write_all(self.ledger, self.pipeline, batch_ids, writer)
         self.check_written(batch_ids, writer)
 
     def announce(self, announcer: Announcer) -> None:
-        """The real verb; a task of its own has a session of its own."""
+        """Call the real verb. A separate task has its own session, so a closed one is opened again."""
         if self.ledger.connection.closed:
             self.ledger.reconnect()
         self.airflow.succeed(self.running, flow.announce(self.ledger, self.pipeline.name, announcer, self.airflow))

@@ -1,4 +1,4 @@
-"""What happens to Kafka."""
+"""Apply the operations of a schedule to an in-memory Kafka."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,27 +25,27 @@ _OTHER = "another cluster"
 
 
 class SimulatedKafka:
-    """One topic, and whatever becomes of it.
+    """One topic, with all that happens to it.
 
     Args:
-        on_question: Told before each question that a broker answers.
+        on_question: Called before each question that a broker answers.
         incarnation: The number of the topic's first incarnation.
-        ends: How many records each partition has at the beginning.
+        ends: The number of records in each partition at the beginning.
     """
 
     def __init__(self, on_question: Callable[[Any, str], object], incarnation: int, ends: Sequence[int]) -> None:
         self.cluster = Cluster(on_question)
         self.version = 0
-        """Another one after each change."""
+        """A number that changes with each operation."""
         self.partitions = 0
-        """How many the topic has, or had before it was deleted."""
+        """Partitions of the topic, or of the deleted topic before its deletion."""
         self._incarnation = incarnation - 1
         self._elsewhere: tuple[str, dict[str, Topic]] = (_OTHER, {})
-        """The cluster that is not at the declared address."""
+        """The cluster that does not answer at the declared address now."""
         self._reached: dict[tuple[UUID, int], int] = {}
-        """Where logs ended before they were cut."""
+        """The highest end that each log had before it was cut."""
         self.cuts: list[tuple[UUID, int, int]] = []
-        """Topic id and partition of each log that was cut, and the offset at which it ended then."""
+        """Topic id and partition of each log that was cut, and its end after the cut."""
         self._create(ends)
 
     @property
@@ -58,8 +58,8 @@ class SimulatedKafka:
         self.partitions = len(ends)
         self._stamp()
 
-    def happen(self, operation: Operation) -> None:
-        """One thing; nothing where there is no topic that it could happen to."""
+    def apply(self, operation: Operation) -> None:
+        """Apply one operation. It has no effect if there is no topic."""
         self.version += 1
         if isinstance(operation, CreateAgain):
             self._create(operation.ends)
@@ -67,11 +67,11 @@ class SimulatedKafka:
             if not self.is_swapped:
                 self._swap()
         elif self._topic is not None:
-            self._happen(self._topic, operation)
+            self._apply(self._topic, operation)
         self._stamp()
 
     def _stamp(self) -> None:
-        """Let records say that they were written when `records` says it."""
+        """Set the timestamps of the records to those that `records` defines."""
         if self._topic is not None and self._incarnation >= records.ODD_CLOCKS:
             incarnation = records.incarnation_of(self._topic.topic_id)
             for number, log in enumerate(self._topic.logs):
@@ -79,7 +79,7 @@ class SimulatedKafka:
 
     @property
     def is_swapped(self) -> bool:
-        """Whether another cluster answers than at the beginning."""
+        """Return whether another cluster answers than at the beginning."""
         return self.cluster.cluster_id == _OTHER
 
     def _swap(self) -> None:
@@ -89,7 +89,7 @@ class SimulatedKafka:
         if self.is_swapped:
             self._create([7] * self.partitions)
 
-    def _happen(self, topic: Topic, operation: Operation) -> None:
+    def _apply(self, topic: Topic, operation: Operation) -> None:
         match operation:
             case Arrive():
                 self._log(topic, operation.partition).append(operation.count)
@@ -117,12 +117,13 @@ class SimulatedKafka:
         self.cuts.append((*place, log.end))
 
     def swap_back(self) -> None:
-        """The first cluster answers again. Whoever has read from the other one must not publish now: nobody could tell."""
+        """Let the first cluster answer again. A process that has read from the other one must not publish after this:
+        nothing would show the difference."""
         self.version += 1
         self._swap()
 
     def heal(self) -> None:
-        """The topic is there, and each log has grown past all that it ever held."""
+        """Create the topic if it is missing, and let each log grow beyond its highest end."""
         self.version += 1
         if self._topic is None:
             self._create([5] * self.partitions)
@@ -132,14 +133,14 @@ class SimulatedKafka:
         self._stamp()
 
     def end(self, stream: Stream) -> int:
-        """Where what may be read of a stream ends; 0 where it is history."""
+        """Return the end of the readable part of a stream; 0 if its topic or partition does not exist any more."""
         topic = self._topic
         if topic is None or topic.topic_id != stream.topic_id or stream.partition >= len(topic.logs):
             return 0
         return topic.logs[stream.partition].stable_end
 
     def start(self, stream: Stream) -> int:
-        """Where what can be read of a stream begins; 0 where it is history."""
+        """Return the log start of a stream; 0 if its topic or partition does not exist any more."""
         topic = self._topic
         if topic is None or topic.topic_id != stream.topic_id or stream.partition >= len(topic.logs):
             return 0

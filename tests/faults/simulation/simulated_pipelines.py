@@ -1,4 +1,4 @@
-"""The pipelines of a schedule, as it declares them."""
+"""Build the pipelines of a schedule from its beginning."""
 
 from functools import cache
 from typing import Any
@@ -11,7 +11,7 @@ from tideline.declaration.pipelines import Pipeline
 
 
 def pipelines(beginning: Beginning) -> dict[str, Pipeline]:
-    """One, or two that share the table."""
+    """Return one pipeline, or two that share the table, by name."""
     one = _pipeline(beginning)
     if not beginning.shared:
         return {PIPELINE: one}

@@ -1,4 +1,7 @@
-"""What a process that ended well has promised: whoever reads its log goes home. Looked at when its last step is done, before anybody else goes on."""
+"""Check what a successful process has promised: an operator who reads its log trusts it.
+
+The checks run directly after its last step, before any other process continues.
+"""
 
 from collections.abc import Sequence
 
@@ -9,31 +12,31 @@ from tideline.ledger.attempts import Writer
 from tideline.ledger.reservations import Run
 
 _WRITTEN = frozenset({"published", "advanced", "superseded", "abandoned"})
-_THROUGH = frozenset({"advanced", "superseded", "abandoned"})
+_FINISHED = frozenset({"advanced", "superseded", "abandoned"})
 
 
 def given_to(database: MemoryDatabase, pipeline: str, run: Run | Writer) -> list[int]:
-    """The batches that a run works on by now."""
+    """Return the batches that the ledger has given to a run."""
     return list(database.runs.get((pipeline, run.dag_id, run.run_id), ()))
 
 
 def unwritten(database: MemoryDatabase, batch_ids: Sequence[int], given: Sequence[int]) -> list[str]:
-    """After the job: batches that it was to write; `given` are those of its run."""
-    return _strange(batch_ids, given, "a write") or _not_in(database, batch_ids, _WRITTEN, "a write has ended well")
+    """Return the batches that a finished job should have written and did not; `given` are the batches of its run."""
+    return _not_of_run(batch_ids, given, "a write") or _not_in(database, batch_ids, _WRITTEN, "a write has ended well")
 
 
 def kept(
     database: MemoryDatabase, pipeline: str, task: Task, before: Sequence[int], result: list[int] | None
 ) -> list[str]:
-    """What a task has promised and not kept; `before` are the batches that its run had when it began."""
+    """Return the broken promises of a task; `before` are the batches that its run had when the task began."""
     match task:
         case Plan():
             return _of_plan(database, task, before, result or [], given_to(database, pipeline, task.run))
         case Advance():
-            asked = before if task.batch_ids is None else task.batch_ids
+            batch_ids = before if task.batch_ids is None else task.batch_ids
             given = given_to(database, pipeline, task.run)
-            return _strange(asked, given, "an advance") or _not_in(
-                database, asked, _THROUGH, "an advance has ended well"
+            return _not_of_run(batch_ids, given, "an advance") or _not_in(
+                database, batch_ids, _FINISHED, "an advance has ended well"
             )
         case Abandon():
             return _not_in(database, [task.batch_id], {"abandoned"}, "an abandon has ended well")
@@ -48,8 +51,9 @@ def kept(
             return []
 
 
-def _strange(batch_ids: Sequence[int], given: Sequence[int], what: str) -> list[str]:
-    """Batches that a run was told of, and that the ledger does not know as its own: it was restored since."""
+def _not_of_run(batch_ids: Sequence[int], given: Sequence[int], what: str) -> list[str]:
+    """Return the batches that a run got from Airflow and the ledger does not know as the run's own, as after a
+    restore."""
     return [
         f"{what} has ended well, and batch {batch_id} is not of its run"
         for batch_id in batch_ids

@@ -1,4 +1,8 @@
-"""What Spark does for a batch: tasks that read, decode, transform and COPY aside, some of which die and run again. All around it is the real job."""
+"""Simulate what Spark does for a batch: tasks that read, decode, transform and COPY into staging. Some of them die
+and run again.
+
+Everything around the tasks is the real job.
+"""
 
 import json
 from base64 import b64decode, b64encode
@@ -28,8 +32,8 @@ from tideline.ledger.attempts import Attempt, Range
 Read = Callable[[], Sequence[Record]]
 
 
-class Passed(NamedTuple):
-    """What becomes of a value: its rows, or the step that rejected it and why."""
+class Outcome(NamedTuple):
+    """The outcome of a value: its rows, or the step that rejected it and the reason."""
 
     rows: tuple[tuple[Any, ...], ...] = ()
     step: str | None = None
@@ -37,7 +41,7 @@ class Passed(NamedTuple):
 
 
 class SimulatedSpark:
-    """The executors of all jobs, and what of the driver knows them."""
+    """The executors of all jobs, and the parts of the driver that know them."""
 
     def __init__(
         self,
@@ -56,22 +60,22 @@ class SimulatedSpark:
         self._broken = broken
         self._frame = frame
         self._shares = {name: (number, len(pipelines)) for number, name in enumerate(pipelines)}
-        """Each pipeline's transform filters out what is another one's."""
+        """The share of each pipeline: its transform filters out the records of the other pipelines."""
         self._scheduler = scheduler
         self._cluster = cluster
         self._sink = sink
         self._tasks = 0
 
     def prepared(self, _: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt, raw: Any) -> SimpleNamespace:
-        """Instead of `preparation.prepared`."""
+        """Replace `preparation.prepared`."""
         return SimpleNamespace(broker=broker, pipeline=pipeline, attempt=attempt, raw=raw)
 
     def session(self, _: str) -> SimpleNamespace:
-        """Instead of `session.session`."""
+        """Replace `session.session`."""
         return SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self._scheduler.running.cancel))
 
     def write(self, ledger: MemoryLedger, loading: SimpleNamespace) -> None:
-        """Instead of `write_batches._write`, and step by step the same."""
+        """Replace `write_batches._write`, with the same steps."""
         broker, pipeline, attempt = loading.broker, loading.pipeline, loading.attempt
         refuses = self.refuses  # transform.py is loaded when the job begins
         staging = self._sink.create_staging(ledger, attempt)
@@ -89,14 +93,14 @@ class SimulatedSpark:
         write_batches._clear(ledger, attempt)
 
     def _reject_again(self, ledger: MemoryLedger, attempt: Attempt, refused: Sequence[Refused]) -> int:
-        """Read once more what the table has refused, and reject it; how many records."""
+        """Read the records that the table refused once more and reject them; return their number."""
         reasons = {(stream_id, offset): reason for stream_id, offset, reason in refused}
         n_rejected = 0
         for stream_id, read in self._slices(ledger, attempt):
             self._step()
             found = [one for one in read() if (stream_id, one.offset) in reasons]
             rejects = [
-                _reject(stream_id, one, Passed(step="store", reason=reasons[stream_id, one.offset])) for one in found
+                _reject(stream_id, one, Outcome(step="store", reason=reasons[stream_id, one.offset])) for one in found
             ]
             if rejects:
                 with MemoryLedger(self._scheduler.database, actor="spark task") as session:
@@ -106,20 +110,20 @@ class SimulatedSpark:
 
     @contextmanager
     def _replayed(self, attempt: Attempt) -> Iterator[None]:
-        """A replay with the transform of always changes no row and no reject."""
+        """Check that a replay with an unchanged transform changes no row and no reject."""
         if attempt.kind is not BatchKind.REPLAY or not self.refuses:
             yield
             return
         before = self._loaded(attempt)
         yield
         if not self.refuses:
-            return  # corrected meanwhile: others may have driven rejects again
+            return  # corrected meanwhile: other runs may have re-driven rejects
         if self._loaded(attempt) != before:
             self._broken.append(f"{attempt} replayed what is loaded, and what is loaded has changed")
         self._scheduler.tally.replays_unchanged += bool(before)
 
     def _loaded(self, attempt: Attempt) -> list[tuple]:
-        """Rows and rejects of its offsets, without the batch and the attempt that they name."""
+        """Return the rows and rejects of its offsets, without their batch and attempt."""
         database, target = self._scheduler.database, self._sink.target
         rows = database.outputs[target.schema, target.table].rows
         found: list[tuple] = []
@@ -140,13 +144,13 @@ class SimulatedSpark:
         return sorted(found, key=repr)
 
     def _slices(self, ledger: MemoryLedger, attempt: Attempt) -> list[tuple[int, Read]]:
-        """What each task reads, and of which stream."""
+        """Return the stream and the reader of each task."""
         if attempt.kind is BatchKind.REDRIVE:
             with ledger.transaction():
                 ledger.rows("find_batch", batch_id=attempt.batch_id)
                 taken = sorted(ledger.database.redrives.get(attempt.batch_id, ()))
             return [
-                (self._told_by_place(attempt, stream_id), self._stored(attempt, list(places)))
+                (self._stream_of_place(attempt, stream_id), self._stored(attempt, list(places)))
                 for stream_id, places in groupby(taken, key=itemgetter(0))
             ]
         return [
@@ -158,15 +162,19 @@ class SimulatedSpark:
             for start in range(piece.offsets.start, piece.offsets.end, self.split_records)
         ]
 
-    def _told_by_place(self, attempt: Attempt, stream_id: int) -> int:
-        """The stream of a record, of which the job knows topic and partition."""
+    def _stream_of_place(self, attempt: Attempt, stream_id: int) -> int:
+        """Return the stream that the job assigns to a record by topic and partition, which is all it knows."""
         stream = self._scheduler.database.streams[stream_id]
         return {(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges}[
             stream.topic, stream.partition
         ]
 
     def _logged(self, piece: Range, offsets: OffsetRange) -> Read:
-        """Records of the topic that has the name now: Spark knows no other. What is gone makes it fail, or is silently not there."""
+        """Return a reader of a slice of the log.
+
+        It reads the topic that has the name now, as Spark knows no topic ids. If records are gone, it fails or
+        silently leaves them out.
+        """
 
         def read() -> list[Record]:
             topic = self._cluster.topics.get(piece.topic)
@@ -177,7 +185,7 @@ class SimulatedSpark:
             log = topic.logs[piece.partition]
             if log.stable_end < offsets.end:
                 raise PySparkException("TimeoutException: Cannot fetch record in 30000 milliseconds")
-            # Where nothing is left there is no later record that it could go on with.
+            # If no record of the slice is left, there is no later record to continue with, so it fails.
             if log.start >= offsets.end or (log.start > offsets.start and self._tasks % 2):
                 raise PySparkException("OffsetOutOfRangeException: Some data may have been lost")
             incarnation = records.incarnation_of(topic.topic_id)
@@ -186,14 +194,14 @@ class SimulatedSpark:
         return read
 
     def _stored(self, attempt: Attempt, places: Sequence[tuple[int, int]]) -> Read:
-        """Rejects that are still there, from the bytes that were kept."""
+        """Return a reader of the remaining rejects, from the kept bytes."""
         stream_id, start, end = *places[0], places[-1][1] + 1
 
         def read() -> list[Record]:
             with MemoryLedger(self._scheduler.database, actor="spark task") as ledger:
                 kept = kept_rejects.read_slice(ledger, attempt, stream_id, start, end)
             if self._tasks % 13 == 6:
-                kept = kept[1:]  # a reader that leaves something out does not say so
+                kept = kept[1:]  # a reader that silently leaves a reject out
             return [
                 Record(r["kafka_offset"], r["kafka_timestamp_ms"], r["key"], r["value"], _headers_of(r["headers"]))
                 for r in kept
@@ -202,20 +210,21 @@ class SimulatedSpark:
         return read
 
     def _task(self, attempt: Attempt, staging: str, stream_id: int, read: Read, *, refuses: bool) -> tuple[int, int]:
-        """One slice, by the task that wins: its id, and the rows that it has staged."""
+        """Run the tasks of one slice until one wins; return its id and the number of rows that it has staged."""
         while True:
             self._tasks += 1
             task = self._tasks
             self._step()
             share = self._shares[attempt.pipeline]
             found = [
-                (one, _passed(one.value, refuses=refuses, mine=records.is_of(share, one.offset))) for one in read()
+                (one, _passed(one.value, refuses=refuses, mine=records.is_in_share(share, one.offset)))
+                for one in read()
             ]
             rows = [(stream_id, one.offset, row) for one, passed in found if not passed.step for row in passed.rows]
             dies = task % 11
             self._copy(staging, task, rows[: len(rows) // 2] if dies == 0 else rows)
             if dies in {0, 1}:
-                continue  # an executor was lost; what it has put aside stays behind
+                continue  # an executor was lost; the rows it has staged stay behind
             self._record(attempt, stream_id, found)
             if dies != 2:
                 return task, len(rows)
@@ -230,8 +239,9 @@ class SimulatedSpark:
         self._sink.copy(staging, task, rows)
         self._step()
 
-    def _record(self, attempt: Attempt, stream_id: int, found: Sequence[tuple[Record, Passed]]) -> None:
-        """What the table refused is stored first, as in the job, in a transaction of its own."""
+    def _record(self, attempt: Attempt, stream_id: int, found: Sequence[tuple[Record, Outcome]]) -> None:
+        """Record rejects and counts of a task. Records that the table refused are stored first, in a transaction of
+        their own, as in the job."""
         refused = [_reject(stream_id, one, passed) for one, passed in found if passed.step == "store"]
         before = [_reject(stream_id, one, passed) for one, passed in found if passed.step in {"decode", "transform"}]
         counts = [] if not found else [{
@@ -249,7 +259,7 @@ class SimulatedSpark:
 
 @contextmanager
 def _of_executors() -> Iterator[None]:
-    """What an executor raises Spark reports in words."""
+    """Turn the errors of an executor into text, as Spark does."""
     try:
         yield
     except PySparkException:
@@ -258,24 +268,24 @@ def _of_executors() -> Iterator[None]:
         raise PySparkException(f"PythonException: {error}") from error
 
 
-def _reject(stream_id: int, one: Record, passed: Passed) -> tuple[Any, ...]:
-    place = (stream_id, one.offset, passed.step, passed.reason)
+def _reject(stream_id: int, one: Record, outcome: Outcome) -> tuple[Any, ...]:
+    place = (stream_id, one.offset, outcome.step, outcome.reason)
     return (*place, one.timestamp_ms, one.key, one.value, _headers_as_kept(one.headers))
 
 
 @cache
-def _passed(value: bytes, *, refuses: bool, mine: bool) -> Passed:
+def _passed(value: bytes, *, refuses: bool, mine: bool) -> Outcome:
     try:
         found = json.loads(value)
     except ValueError:
-        return Passed(step="decode", reason="not JSON")
+        return Outcome(step="decode", reason="not JSON")
     if not mine:
-        return Passed()
+        return Outcome()
     if refuses and found["name"] == records.REFUSED:
-        return Passed(step="transform", reason=f"{records.REFUSED} is no name")
+        return Outcome(step="transform", reason=f"{records.REFUSED} is no name")
     price = Decimal(str(found["price"]))
     rows = tuple((found["id"], item, found["name"], price) for item in range(found["copies"]))
-    return Passed(step="store", reason="violates check constraint") if rows and price >= 1000 else Passed(rows)
+    return Outcome(step="store", reason="violates check constraint") if rows and price >= 1000 else Outcome(rows)
 
 
 @cache

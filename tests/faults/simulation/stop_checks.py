@@ -1,4 +1,4 @@
-"""A stream stops for a reason: when it does, what Kafka holds must give one. Else every healthy stream might wait for a person."""
+"""Check that a stream stops only for a reason in Kafka. Else healthy streams might stop and wait for an operator."""
 
 from faults.memory import Log, MemoryDatabase
 from faults.memory.batches import OPEN
@@ -9,7 +9,10 @@ from faults.simulation.takeover_checks import SILENT_SECONDS
 
 
 def unfounded(database: MemoryDatabase, kafka: SimulatedKafka, stream: Stream) -> str | None:
-    """Why there is no reason; asked only while Kafka is as it was when whoever stops the stream looked at it."""
+    """Explain why Kafka gives no reason for the stop; None if it does.
+
+    To be called only while Kafka is unchanged since the process that stops the stream looked at it.
+    """
     topic = kafka.cluster.topics.get(stream.topic)
     if kafka.cluster.cluster_id != stream.cluster_id:
         return "another cluster answers: that stops nothing"
@@ -25,13 +28,14 @@ def unfounded(database: MemoryDatabase, kafka: SimulatedKafka, stream: Stream) -
 
 
 def _replaced(log: Log, stream: Stream, reached: int) -> bool:
-    """Whether a later leader than that of the last look has given away an offset that the log held then."""
+    """Return whether a leader later than that of the last look has reassigned an offset that the log held then."""
     held = reached if stream.accepted_end is None else min(reached, stream.accepted_end)
     return stream.leader_epoch is not None and any(e > stream.leader_epoch for e in log.epochs[log.start : held])
 
 
 def presumed(database: MemoryDatabase, stream: Stream) -> str | None:
-    """Whether a writer has stopped a stream of a batch that is not its own any more: a person may have let the stream go on since."""
+    """Return a problem if a writer has stopped a stream of a batch that is not its own any more: an operator may have
+    resolved the stream since."""
     if not database.actor.endswith(" write"):
         return None
     for batch in database.batches.values():
@@ -43,7 +47,8 @@ def presumed(database: MemoryDatabase, stream: Stream) -> str | None:
 
 
 def held_back(database: MemoryDatabase, *, pipeline: str) -> list[str]:
-    """Batches that hold a stream which has stopped, and that nobody writes: each of their tries would fail, and the other streams wait for them."""
+    """Return problems for open batches that hold a stopped stream and that no process writes: each of their tries
+    would fail, and the other streams wait for them."""
     return [
         f"batch {batch.batch_id} holds a stream that has stopped, and {database.actor} has not given it up"
         for batch in database.batches.values()
@@ -56,7 +61,11 @@ def held_back(database: MemoryDatabase, *, pipeline: str) -> list[str]:
 
 
 def _may_live(database: MemoryDatabase, batch: Batch) -> bool:
-    """Others that wait let time pass within a plan: so whether a writer was silent when the plan looked is certain only some time later."""
+    """Return whether the writer of a batch may still be alive.
+
+    Time can pass while a plan runs, because waiting processes let it pass. So it is certain only some time later that
+    the writer was silent when the plan looked.
+    """
     if batch.state != "writing":
         return False
     return database.clock - database.attempts[batch.attempt].heartbeat_at <= 2 * SILENT_SECONDS * SECOND

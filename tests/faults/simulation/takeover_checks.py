@@ -1,5 +1,7 @@
-"""A writer that lives keeps its batch: another one waits until it has ended or fallen silent. Else all its work would be done again. And a batch that
-was planned a moment ago is left to its run: where each plan gave up what the one before it had planned, nothing would ever be loaded.
+"""Check takeovers.
+
+A living writer keeps its batch: another one waits until it has ended or fallen silent. Otherwise all its work would be done again. And a batch that
+was planned a moment ago is left to its run: if each plan abandoned what the previous one had planned, nothing would ever be loaded.
 """
 
 from faults.memory import MemoryDatabase
@@ -9,11 +11,12 @@ from faults.simulation.simulated_kafka import SimulatedKafka
 from tideline.flow.candidates import LATEST_WINS
 
 SILENT_SECONDS = 60
-"""After so long a writer is taken for dead."""
+"""Seconds without a heartbeat after which a writer is presumed dead."""
 
 
 def robbed(database: MemoryDatabase, old: Batch) -> str | None:
-    """What a transaction does to a batch that was being written when it began, if that is not its writer's affair and the writer not silent."""
+    """Return a problem if a transaction changes a batch that another attempt was writing, while that writer is not
+    silent."""
     new, attempt = database.batches[old.batch_id], database.attempts[old.attempt]
     own = f"{attempt.dag_id} {attempt.run_id} {attempt.task_id}"
     silent = (database.clock - attempt.heartbeat_at) / SECOND
@@ -23,7 +26,7 @@ def robbed(database: MemoryDatabase, old: Batch) -> str | None:
 
 
 def hurried(database: MemoryDatabase, kafka: SimulatedKafka, event: Event) -> str | None:
-    """Whether a batch that can be read was given up for newer records so soon that its run had no time to begin."""
+    """Return a problem if a readable batch was abandoned in favour of newer records before its run had time to begin."""
     if event.action != "abandon" or event.detail.get("reason") != LATEST_WINS or event.from_state != "planned":
         return None
     if any(

@@ -1,4 +1,4 @@
-"""Records that arrive, through a broker that comes and goes."""
+"""Send records through a broker that is killed and restarted meanwhile."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from faults.stack.stack_schedules import WINDOW_S, Schedule
 
 
 def arrivals(scene: Scene, schedule: Schedule, busy: Callable[[], bool]) -> None:
-    """Records arrive in both topics, and go on to do so for as long as somebody waits for a task that loads them."""
+    """Send records to both topics, and continue while `busy`: a fault still waits for a task that loads records."""
     rng = Random(schedule.seed)
     pause = WINDOW_S / len(schedule.bursts)
     for number, count in enumerate(schedule.bursts):
@@ -26,7 +26,7 @@ def arrivals(scene: Scene, schedule: Schedule, busy: Callable[[], bool]) -> None
 
 
 def burst(scene: Scene, rng: Random, count: int) -> None:
-    """Some records for each topic."""
+    """Send `count` records to each topic."""
     for topic in scene.pipelines:
         send(scene.system.bootstrap, topic, orders.records(rng, count), seconds=scene.deadline - time.monotonic())
 
@@ -34,7 +34,7 @@ def burst(scene: Scene, rng: Random, count: int) -> None:
 def send(
     bootstrap: str, topic: str, sent: Iterable[Record], *, moment: datetime | None = None, seconds: float = 60
 ) -> None:
-    """Send records round robin; every one of them is in the log in the end."""
+    """Send records round robin; raise AssertionError unless all of them reach the log in time."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
     stamp = {} if moment is None else {"timestamp": round(moment.timestamp() * 1000)}
     failed: list[object] = []

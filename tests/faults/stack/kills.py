@@ -1,4 +1,4 @@
-"""kill -9 of one process of the stack, at the moment that a schedule says."""
+"""Kill one process of the stack with SIGKILL, at the moment that a schedule says."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +15,9 @@ from holding import Writing
 from spark_jobs.session import WORKER_DAEMON
 
 PLACED_WITHIN_S = 150
-"""For so long a task is awaited whose process is to die."""
+"""Seconds to wait for a task whose process is to be killed."""
 _LOCKED_S = 20
-"""A lock is held no longer than this for a process that does not come: sessions of the ledger wait 30 seconds."""
+"""Seconds for which a lock is held for a process that does not reach it: sessions of the ledger wait 30 seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +31,11 @@ class Death:
     """Seconds since the epoch."""
 
 
-def die(scene: Scene, kill: Kill) -> Death | None:
-    """Wait for the moment and kill; tried again where the process was gone before.
+def kill_when_due(scene: Scene, kill: Kill) -> Death | None:
+    """Wait for the moment and kill; try again if the process had ended before.
 
-    None where the moment of a task's process did not come in time, as on a machine on which no task of that pipeline ran any more: such a fault
-    is left out and counted, since what the product does meanwhile is no less right.
+    Return None if a task's process did not appear in time, for example because no task of that pipeline ran any more. Such a fault is left out and
+    counted: what the product does meanwhile is no less right.
     """
     scene.pause_until(kill.after)
     find = {Victim.PLAN: _plan, Victim.ADVANCE: _advance}.get(kill.victim, _part if kill.victim in PARTS else _write)
@@ -50,7 +50,7 @@ def _part(scene: Scene, kill: Kill) -> Death | None:
 def _plan(scene: Scene, kill: Kill) -> Death | None:
     name = scene.pipelines[kill.pipeline]
     if not scene.system.rows("SELECT 1 FROM tideline.pipeline WHERE pipeline = %s", name):
-        return None  # there was no plan yet: there is no row to lock
+        return None  # no plan has run yet, so there is no row to lock
     operators.trigger(scene, name)
     with holding.before_plan(scene.system, name, _task(scene, "plan"), seconds=_LOCKED_S) as runner:
         return _killed_and_held(scene, kill, runner)
@@ -65,12 +65,12 @@ def _advance(scene: Scene, kill: Kill) -> Death | None:
 
 
 def _task(scene: Scene, task_id: str) -> Callable[[psutil.Process], bool]:
-    """Tells the processes that run such a task from all others."""
+    """Return a predicate for the processes that run such a task."""
     return lambda process: _runs(scene, process, task_id)
 
 
 def _runs(scene: Scene, process: psutil.Process, task_id: str) -> bool:
-    """Whether a process is Airflow's that runs such a task."""
+    """Return whether a process belongs to Airflow and runs such a task."""
     title = " ".join(process.cmdline())
     found = scene.system.airflow.call("GET", "dags/~/dagRuns/~/taskInstances?state=running&limit=100")["task_instances"]
     return any(task["id"] in title and task["task_id"] == task_id for task in found)
@@ -118,6 +118,6 @@ def _killed(kill: Kill, process: psutil.Process) -> Death | None:
     if process.status() == psutil.STATUS_ZOMBIE:
         return None
     if kill.victim is Victim.WORKER and WORKER_DAEMON not in " ".join(process.cmdline()):
-        return None  # the driver, which has come to drop the table
+        return None  # the driver, which waits to drop the table
     process.kill()
     return Death(victim=kill.victim, text=str(kill), pid=process.pid, at=time.time())

@@ -1,4 +1,5 @@
-"""What people do while processes die: trigger runs, fill in past hours, replace what is loaded. Whoever gets no answer asks again."""
+"""Do what operators do while processes are killed: trigger runs, backfill past hours, replay. A request without an
+answer is repeated."""
 
 import shutil
 import time
@@ -22,14 +23,16 @@ from system import System
 
 WHY = "prices were wrong"
 PAST_HOURS = (3, 2, 1)
-"""How many hours before the last tick the intervals of the first records begin; the hourly pipeline begins with the newest of them."""
+"""Hours before the last tick at which the intervals of the first records begin. The hourly pipeline starts with the
+newest interval."""
 FAULTS_S = 900
-"""By then everything must have happened that the schedule says."""
+"""Seconds within which everything in the schedule must have happened."""
 _ALREADY_THERE = 409
 
 
-def enter(system: System, schedule: Schedule) -> Scene:
-    """Declare the pipelines, let their first records arrive, those of past hours too, and switch the DAGs on; then the clock runs."""
+def set_up(system: System, schedule: Schedule) -> Scene:
+    """Declare the pipelines, send their first records, also for past hours, and unpause the DAGs. The time of the
+    schedule begins then."""
     declare(system.folder / "pipelines", schedule.seed)
     hourly, woken = names(schedule.seed)
     admin = AdminClient({"bootstrap.servers": system.bootstrap})
@@ -46,27 +49,27 @@ def enter(system: System, schedule: Schedule) -> Scene:
     return Scene(system=system, seed=schedule.seed, begin=now, deadline=now + FAULTS_S)
 
 
-def leave(scene: Scene) -> None:
-    """Switch the DAGs off and take the declarations away: the next schedule has its own."""
+def tear_down(scene: Scene) -> None:
+    """Pause the DAGs and delete the declarations: the next schedule has its own."""
     for name in scene.pipelines:
         with suppress(httpx.HTTPError):
             scene.system.airflow.call("PATCH", f"dags/{name}", is_paused=True)
         shutil.rmtree(scene.system.folder / "pipelines" / name)
 
 
-def doings(scene: Scene, schedule: Schedule, busy: Callable[[], bool]) -> list[Callable[[], None]]:
-    """What is to be done side by side; `busy` says whether somebody still waits for a task."""
+def activities(scene: Scene, schedule: Schedule, busy: Callable[[], bool]) -> list[Callable[[], None]]:
+    """Return the parallel activities of a schedule; `busy` returns whether a fault still waits for a task."""
     return [
         lambda: arriving_records.arrivals(scene, schedule, busy),
-        lambda: run_by_hand(scene, schedule, busy),
+        lambda: trigger_runs(scene, schedule, busy),
         lambda: backfill(scene, schedule),
         *(lambda n=n, at=at, what=what: replay(scene, n, at, what) for n, (at, what) in enumerate(schedule.replays)),
     ]
 
 
-def run_by_hand(scene: Scene, schedule: Schedule, busy: Callable[[], bool]) -> None:
-    """Somebody wants what is new, at times that have nothing to do with the runs that go on."""
-    for after in schedule.hands:
+def trigger_runs(scene: Scene, schedule: Schedule, busy: Callable[[], bool]) -> None:
+    """Trigger runs for new records, at times that are independent of the other runs."""
+    for after in schedule.manual_runs:
         scene.pause_until(after)
         trigger(scene, scene.hourly)
     while busy():
@@ -76,21 +79,21 @@ def run_by_hand(scene: Scene, schedule: Schedule, busy: Callable[[], bool]) -> N
 
 
 def is_quiet(scene: Scene, dag_id: str) -> bool:
-    """Whether no run of a DAG is queued or running."""
+    """Return whether no run of a DAG is queued or running."""
     return all(run["state"] in {"success", "failed"} for run in runs(scene, dag_id))
 
 
 def runs(scene: Scene, dag_id: str) -> list[dict[str, Any]]:
-    """Every run of a DAG that belongs to this schedule."""
+    """Return every run of a DAG that belongs to this schedule."""
     found = scene.system.airflow.call("GET", f"dags/{dag_id}/dagRuns?limit=100&order_by=-id")["dag_runs"]
     return [run for run in found if dag_id != REPLAY or run["conf"]["pipeline"] == scene.hourly]
 
 
 def trigger(scene: Scene, dag_id: str, **conf: Any) -> str:
-    """Start a run, once, however often it has to be asked for; its id."""
+    """Start one run, even if the request has to be repeated; return its id."""
     run_id = f"by_hand_{time.time():.3f}"
 
-    def asked() -> bool:
+    def requested() -> bool:
         try:
             scene.system.airflow.trigger(dag_id, run_id=run_id, **conf)
         except httpx.HTTPStatusError as error:
@@ -98,38 +101,38 @@ def trigger(scene: Scene, dag_id: str, **conf: Any) -> str:
                 raise
         return True
 
-    scene.insist(f"trigger {dag_id}", asked)
+    scene.insist(f"trigger {dag_id}", requested)
     return run_id
 
 
 def backfill(scene: Scene, schedule: Schedule) -> None:
-    """Somebody fills in the hours before the stream's start."""
+    """Backfill the hours before the stream's start."""
     after, count = schedule.backfill
     scene.pause_until(after)
     first, last = (LAST_TICK - hours * HOUR for hours in (1 + count, 2))
 
-    def asked() -> bool:
+    def requested() -> bool:
         if not scene.system.airflow.call("GET", f"backfills?dag_id={scene.hourly}")["backfills"]:
             operating.backfill(scene.system, scene.hourly, first, last)
         return True
 
-    scene.insist("start a backfill", asked)
+    scene.insist("start a backfill", requested)
 
 
 def replay(scene: Scene, number: int, after: float, what: Replayed) -> None:
-    """Somebody replaces what was loaded: a batch, its ranges, or everything of the hour that the stream began with."""
+    """Replay loaded records: a batch, its ranges, or the hour at which the stream began."""
     scene.pause_until(after)
     batch_id, ranges = scene.insist("find a batch to replay", lambda: _loaded(scene, number))
-    asked = {
+    request = {
         Replayed.BATCH: {"batch_id": batch_id},
         Replayed.RANGES: {"ranges": ranges},
         Replayed.WINDOW: {"window_start": (LAST_TICK - HOUR).isoformat(), "window_end": LAST_TICK.isoformat()},
     }[what]
-    trigger(scene, REPLAY, pipeline=scene.hourly, reason=WHY, **asked)
+    trigger(scene, REPLAY, pipeline=scene.hourly, reason=WHY, **request)
 
 
 def _loaded(scene: Scene, number: int) -> tuple[int, list[str]] | None:
-    """A batch whose offsets are in the output, and these."""
+    """Return a live batch whose offsets are in the output, and its ranges."""
     found = scene.system.rows(
         "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND kind = 'live' AND state = 'advanced' ORDER BY batch_id",
         scene.hourly,

@@ -1,4 +1,4 @@
-"""What an init system does: parts that have ended are started again, by the local stack's own means. And what it has noted of that."""
+"""Do what an init system does: start ended parts again with the means of the local stack, and record the restarts."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,34 +12,36 @@ from tideline.local.stack import Stack
 T = TypeVar("T")
 
 
-class Tending:
-    """Looks after a stack. To be used from the thread that started it: Linux ends a process with the thread that started it.
+class Restarter:
+    """Restarts the parts of a stack. Use it from the thread that started the stack: Linux ends a process when the
+    thread that started it ends.
 
     Args:
         stack: The stack.
-        down: How many seconds each part stays away.
+        down: Seconds for which each part stays down.
     """
 
     def __init__(self, stack: Stack, down: Mapping[str, float]) -> None:
         self.restarts: list[tuple[str, float]] = []
-        """Which part was started again, and when."""
+        """The restarted parts, each with the time of its restart."""
         self._stack = stack
         self._down = down
         self._missed: dict[str, float] = {}
 
-    def until_done(self, progress: Progress, *doings: Future[T]) -> list[T]:
-        """Look after it until all of these are done; what they gave. The first error ends the waiting, and so does a hang."""
-        while not all(doing.done() for doing in doings):
-            for doing in doings:
-                if doing.done():
-                    doing.result()
+    def until_done(self, progress: Progress, *activities: Future[T]) -> list[T]:
+        """Restart parts until all activities are done; return their results. The first error and a hang end the
+        waiting."""
+        while not all(activity.done() for activity in activities):
+            for activity in activities:
+                if activity.done():
+                    activity.result()
             self._look()
-            progress.look((len(self.restarts), sum(doing.done() for doing in doings)))
+            progress.look((len(self.restarts), sum(activity.done() for activity in activities)))
             time.sleep(0.1)
-        return [doing.result() for doing in doings]
+        return [activity.result() for activity in activities]
 
     def until(self, condition: Callable[[], bool], what: str, *, seconds: float) -> None:
-        """Look after it until something has come true."""
+        """Restart parts until a condition is true; raise AssertionError if it is not within `seconds`."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
@@ -53,7 +55,7 @@ class Tending:
                 continue
             try:
                 self._stack.start_again(name)
-            except RetryableError:  # Postgres, beside a session of the server that was killed
+            except RetryableError:  # Postgres, while a backend of the killed server still runs
                 continue
             del self._missed[name]
             self.restarts.append((name, time.time()))

@@ -1,4 +1,5 @@
-"""What an operator does when all faults have ended: wait, clear what has failed, and trigger runs until there is nothing left to do."""
+"""Do what an operator does after all faults: wait, clear failed runs, and trigger runs until there is nothing left to
+do."""
 
 from collections import Counter
 from random import Random
@@ -12,20 +13,21 @@ _NOTHING = {"plan": "skipped", "write": "skipped", "advance": "skipped"}
 
 
 def heal(scene: Scene) -> None:
-    """Until both pipelines are through; the woken one without a hand."""
+    """Heal until both pipelines have loaded everything; the pipeline that records start must do so without a manual
+    run."""
     arriving_records.burst(scene, Random(scene.seed), 20)
     await_runs(scene)
-    scene.insist("see the woken pipeline load what has arrived", lambda: _is_through(scene, scene.woken))
+    scene.insist("see the woken pipeline load what has arrived", lambda: _has_loaded_all(scene, scene.woken))
     for name in scene.pipelines:
         _run_until_nothing_is_left(scene, name)
     await_runs(scene)
 
 
 def await_runs(scene: Scene) -> None:
-    """Wait until every run has ended with success; those that have failed are cleared."""
+    """Wait until every run has succeeded; clear those that have failed."""
     cleared: Counter[tuple[str, str]] = Counter()
 
-    def are_through() -> bool:
+    def all_succeeded() -> bool:
         ended = True
         for dag_id in (*scene.pipelines, REPLAY):
             for run in operators.runs(scene, dag_id):
@@ -39,11 +41,11 @@ def await_runs(scene: Scene) -> None:
                     cleared[place] += 1
         return ended
 
-    scene.insist("see all runs end", are_through)
+    scene.insist("see all runs end", all_succeeded)
 
 
-def _is_through(scene: Scene, name: str) -> bool:
-    """Whether the pipeline's heads are at the ends of its topic."""
+def _has_loaded_all(scene: Scene, name: str) -> bool:
+    """Return whether the pipeline's heads are at the ends of its topic."""
     ends = {partition: offset + 1 for partition, offset in sorted(scene.system.consumed(name, partitions=PARTITIONS))}
     return scene.system.heads(name) == list(ends.values())
 
@@ -59,6 +61,6 @@ def _run_until_nothing_is_left(scene: Scene, name: str) -> None:
 
 
 def _problems(scene: Scene, dag_id: str, run_id: str) -> str:
-    """The end of the log of each task that failed."""
+    """Return the end of the log of each task that failed."""
     failed = [task_id for task_id, state in scene.system.states(dag_id, run_id).items() if state == "failed"]
     return "\n".join(f"{task_id}: {scene.system.log(dag_id, run_id, task_id)[-2000:]}" for task_id in failed)

@@ -1,4 +1,5 @@
-"""Where a schedule is played: the running stack, two pipelines of the schedule's own, and patience with what is down."""
+"""Provide what a schedule is played on: the running stack, two pipelines of its own, and retries for parts that are
+down."""
 
 import json
 import threading
@@ -20,56 +21,57 @@ from tideline.errors import RetryableError
 T = TypeVar("T")
 PARTITIONS = 2
 REPLAY = "replay"
-# What a call meets while a part of the stack is down, or when the process that it looks for has just gone.
+# Errors of a call while a part of the stack is down, or when the process it looks for has just ended.
 DISTURBED = (psycopg2.Error, httpx.HTTPError, psutil.NoSuchProcess, RetryableError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One schedule's part of the stack. To be used by many threads."""
+    """One schedule's part of the stack. Used by many threads."""
 
     system: System
     seed: int
     begin: float
-    """By the monotonic clock."""
+    """Start of the schedule, on the monotonic clock."""
     deadline: float
     given_up: threading.Event = field(default_factory=threading.Event)
-    """Set when something has failed: then everybody stops."""
+    """Set when something has failed: then all threads stop."""
     awaited: dict[int, str] = field(default_factory=dict)
-    """What each thread tries to do just now."""
+    """What each thread is waiting for, by thread id."""
 
     @property
     def pipelines(self) -> tuple[str, str]:
-        """Both; each name is its DAG's and its topic's as well."""
+        """Return both names; each is also the name of the DAG and of the topic."""
         return names(self.seed)
 
     @property
     def hourly(self) -> str:
-        """The pipeline that runs every hour and by hand, and has past hours to be filled in."""
+        """Return the pipeline that runs hourly and manually, and has past hours to backfill."""
         return self.pipelines[0]
 
     @property
     def woken(self) -> str:
-        """The pipeline whose runs are started by records that arrive."""
+        """Return the pipeline whose runs are started by new records."""
         return self.pipelines[1]
 
     def pause(self, seconds: float) -> None:
-        """Let time pass, unless all is in vain."""
+        """Let time pass; raise TimeoutError if another thread has failed."""
         if self.given_up.wait(max(0.0, seconds)):
             raise TimeoutError("something else has failed")
 
     def pause_until(self, after: float) -> None:
-        """Wait until so many seconds of the schedule have gone."""
+        """Wait until `after` seconds of the schedule have passed."""
         self.pause(self.begin + after - time.monotonic())
 
     def insist(self, what: str, act: Callable[[], T | None]) -> T:
-        """Try until it gives something: whatever it needs may be down just now."""
+        """Repeat `act` until it returns something true: the parts it needs may be down."""
         done = self.attempt(what, act)
         assert done is not None
         return done
 
     def attempt(self, what: str, act: Callable[[], T | None], *, seconds: float | None = None) -> T | None:
-        """The same, but None where it has given nothing within `seconds`; without them that is an error at the deadline."""
+        """Repeat `act` as `insist` does, but return None after `seconds`. Without `seconds`, raise TimeoutError at
+        the deadline."""
         key = threading.get_ident()
         self.awaited[key] = what
         give_up = self.deadline if seconds is None else min(self.deadline, time.monotonic() + seconds)
@@ -81,7 +83,7 @@ class Scene:
                         return done
                 except DISTURBED as error:
                     if isinstance(error, httpx.HTTPStatusError) and error.response.is_client_error:
-                        raise  # a part that is down does not say so
+                        raise  # not the answer of a part that is down
                     problem = error
                 if time.monotonic() > give_up:
                     if seconds is not None:
@@ -93,12 +95,12 @@ class Scene:
 
 
 def names(seed: int) -> tuple[str, str]:
-    """The pipelines of a schedule: one that runs hourly and one that records wake."""
+    """Return the pipelines of a schedule: one that runs hourly, and one that records start."""
     return f"hourly_{seed}", f"woken_{seed}"
 
 
 def declare(folder: Path, seed: int) -> None:
-    """Declare the pipelines of a schedule below `folder`, unless they are."""
+    """Declare the pipelines of a schedule below `folder`, unless they are declared."""
     hourly, woken = names(seed)
     _declare(folder / hourly, schedule=f"{LAST_TICK.minute} * * * *", start=(LAST_TICK - HOUR).isoformat())
     _declare(folder / woken, schedule=None, wake_on_records=True)

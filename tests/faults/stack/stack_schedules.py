@@ -1,4 +1,5 @@
-"""What happens in one schedule, drawn from its seed: which process dies when, what people ask for meanwhile, and which records arrive."""
+"""Draw a schedule from a seed: which process is killed when, what operators request meanwhile, and which records
+arrive."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +7,7 @@ from enum import StrEnum
 from random import Random
 
 WINDOW_S = 35.0
-"""Everything begins within so many seconds."""
+"""Seconds within which everything begins."""
 
 
 class Victim(StrEnum):
@@ -31,7 +32,8 @@ PARTS, OF_WRITE = tuple(Victim)[:6], tuple(Victim)[8:]
 
 
 class Hold(StrEnum):
-    """Where a write is held when its process dies; what lives on of it goes on later, beside the retry."""
+    """Where a write is held when its process is killed. Its remaining processes continue later, in parallel to the
+    retry."""
 
     NOWHERE = "at any moment"
     STAGING = "while it stages"
@@ -39,7 +41,7 @@ class Hold(StrEnum):
 
 
 class Replayed(StrEnum):
-    """How somebody says what is to be replaced."""
+    """How a replay names its records."""
 
     BATCH = "a batch"
     RANGES = "its ranges"
@@ -48,16 +50,17 @@ class Replayed(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """One process that dies."""
+    """A planned kill of one process."""
 
     victim: Victim
     after: float
-    """Not before so many seconds; a process of a task dies when there is one."""
+    """Seconds before which it does not happen. A process of a task is killed when there is one."""
     pipeline: int
-    """Of which pipeline, for a process of a task: 0 for the hourly one, 1 for the woken one."""
+    """The pipeline, for a process of a task: 0 for the hourly one, 1 for the one that records start."""
     hold: Hold
     held: float
-    """How many seconds a lock is held on after the death, or how far into a write that nothing holds."""
+    """Seconds for which a lock is still held after the kill. For a write that nothing holds: how far into the write
+    it is killed."""
 
     def __str__(self) -> str:
         return f"{self.victim}, {self.hold}" if self.victim in OF_WRITE else str(self.victim)
@@ -65,30 +68,30 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Everything that happens until the faults have ended. Moments are seconds from the beginning."""
+    """Everything that happens until the faults have ended. Times are seconds from the beginning."""
 
     seed: int
     kills: tuple[Kill, ...]
     down: Mapping[str, float]
-    """How many seconds each part stays away."""
-    hands: tuple[float, ...]
-    """When somebody triggers a run for new records."""
+    """Seconds for which each part stays down."""
+    manual_runs: tuple[float, ...]
+    """Times at which an operator triggers a run for new records."""
     backfill: tuple[float, int]
-    """When somebody fills in the hours before the start, and how many."""
+    """Time at which an operator backfills the hours before the start, and the number of hours."""
     replays: tuple[tuple[float, Replayed], ...]
-    """When somebody replaces something that is loaded."""
+    """Times at which an operator replays something that is loaded."""
     bursts: tuple[int, ...]
-    """How many records arrive at once, evenly spread over time."""
+    """Records of each burst; the bursts are evenly spread over time."""
 
 
 def schedule(seed: int) -> Schedule:
-    """The same one for the same seed."""
+    """Return the schedule of a seed; the same seed always gives the same schedule."""
     rng = Random(seed)
     return Schedule(
         seed=seed,
         kills=tuple(_kill(rng, victim) for victim in Victim),
         down={part: rng.choice((0.0, rng.uniform(0, 8))) for part in PARTS},
-        hands=tuple(sorted(rng.uniform(0, WINDOW_S) for _ in range(rng.randint(1, 3)))),
+        manual_runs=tuple(sorted(rng.uniform(0, WINDOW_S) for _ in range(rng.randint(1, 3)))),
         backfill=(rng.uniform(0, WINDOW_S), rng.randint(1, 2)),
         replays=tuple((rng.uniform(5, WINDOW_S), rng.choice(tuple(Replayed))) for _ in range(rng.randint(1, 2))),
         bursts=tuple(rng.randint(1, 60) for _ in range(rng.randint(6, 12))),
@@ -96,12 +99,12 @@ def schedule(seed: int) -> Schedule:
 
 
 def _kill(rng: Random, victim: Victim) -> Kill:
-    # A Python worker lives for a moment only: it is there for sure while it stages.
+    # A Python worker lives only for a moment. It certainly exists while it stages.
     hold = Hold.STAGING if victim is Victim.WORKER else rng.choice(tuple(Hold))
     return Kill(
         victim=victim,
         after=rng.uniform(0, WINDOW_S),
-        # A plan comes when it is triggered, but for runs that wait until there is room for one more.
+        # A triggered plan starts at once, except for runs that wait for a free slot.
         pipeline=0 if victim is Victim.PLAN else rng.randrange(2),
         hold=hold,
         held=rng.uniform(0, 6),

@@ -1,4 +1,4 @@
-"""What must be true when everything is quiet again, beside the laws of the checker. And how long it took."""
+"""Check what must hold at rest in addition to the checker's laws, and measure the recovery times."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,11 +16,11 @@ from faults.stack.kills import Death
 from faults.stack.stack_scene import REPLAY, Scene
 from system import System
 
-_THROUGH = ["advanced", "superseded"]
+_FINISHED = ["advanced", "superseded"]
 
 
 def broken_laws(scene: Scene, name: str) -> list[Violation]:
-    """What the checker has to say of a pipeline that is at rest."""
+    """Return the violations that the checker finds in a pipeline at rest."""
     truth = KafkaTruth(scene.system.bootstrap, lambda _, record: orders.expected(record))
     with faults.checker.read(scene.system.url, name, orders.table_of(name), orders.COLUMNS) as found:
         return faults.checker.violations(
@@ -29,7 +29,7 @@ def broken_laws(scene: Scene, name: str) -> list[Violation]:
 
 
 def _asset_events(system: System, name: str) -> list[tuple[int, UUID]]:
-    """Batch and attempt of each event that Airflow has of a pipeline's asset."""
+    """Return the batch and attempt of each asset event that Airflow has of a pipeline."""
     assets = system.airflow.call("GET", f"assets?name_pattern={name}&limit=100")["assets"]
     [asset_id] = [asset["id"] for asset in assets if asset["name"] == name]
     path = f"assets/events?asset_id={asset_id}&order_by=timestamp&limit=100"
@@ -40,7 +40,7 @@ def _asset_events(system: System, name: str) -> list[tuple[int, UUID]]:
 
 
 def premature(scene: Scene) -> list[tuple[str, str, int, str]]:
-    """Runs that Airflow calls a success, with the batches that are not through."""
+    """Return runs that Airflow marks as success although they have unfinished batches, with these batches."""
     succeeded = {
         (dag_id, run["dag_run_id"])
         for dag_id in (*scene.pipelines, REPLAY)
@@ -52,26 +52,26 @@ def premature(scene: Scene) -> list[tuple[str, str, int, str]]:
         "FROM tideline.run_batch JOIN tideline.batch USING (batch_id) "
         "WHERE batch.pipeline = ANY (%s) AND state::text <> ALL (%s)",
         list(scene.pipelines),
-        _THROUGH,
+        _FINISHED,
     )
     return [row for row in rows if row[:2] in succeeded]
 
 
 def drivers(system: System) -> list[psutil.Process]:
-    """The processes of this stack's Spark drivers that live."""
+    """Return the living processes of this stack's Spark drivers."""
     found = []
     for process in psutil.process_iter():
         try:
             if "write_batches.py" in " ".join(process.cmdline()):
                 pipelines = process.environ().get("TIDELINE_PIPELINES", "")
                 found += [process] if pipelines.startswith(str(system.folder)) else []
-        except psutil.Error:  # gone, or somebody else's
+        except psutil.Error:  # ended, or of another user
             continue
     return found
 
 
 def recovery(scene: Scene, death: Death, restarts: Iterable[tuple[str, float]]) -> float | None:
-    """Seconds from the end of a fault to the next batch that was published; None where there was none."""
+    """Return the seconds from the end of a fault to the next published batch; None if there was none."""
     over = next((at for name, at in restarts if name == death.victim and at >= death.at), death.at)
     [(seconds,)] = scene.system.rows(
         "SELECT extract(epoch FROM min(at)) - %s FROM tideline.event "

@@ -1,4 +1,5 @@
-"""L3: the whole stack with Airflow. Each of its processes dies in each schedule, if its moment comes, and everything is loaded exactly once."""
+"""L3: test the whole stack with Airflow. In each schedule each process is killed if its moment comes, and every
+record is loaded exactly once."""
 
 from contextlib import ExitStack
 
@@ -8,12 +9,12 @@ from faults.checker import watch
 from faults.jobs import orders
 from faults.share import COMMIT, SOAK
 from faults.stack import operators, stack_runner, stack_schedules, stack_verdict
-from faults.stack.restarts import Tending
+from faults.stack.restarts import Restarter
 from faults.stack.stack_schedules import PARTS, Victim
 
 DRIVERS_S = 60
 LOOK_S = 1.0
-"""Between two looks of a watch: more of them would only slow the stack down."""
+"""Seconds between two checks of a watch; more checks would only slow the stack down."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -25,12 +26,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_whichever_process_of_the_stack_dies_every_record_is_loaded_exactly_once(system, seed, tally):
     schedule = stack_schedules.schedule(seed)
-    tending = Tending(system.stack, schedule.down)
+    restarter = Restarter(system.stack, schedule.down)
     with stack_runner.explained(system, schedule), ExitStack() as after:
-        scene = operators.enter(system, schedule)
-        after.callback(operators.leave, scene)
+        scene = operators.set_up(system, schedule)
+        after.callback(operators.tear_down, scene)
         watches = [after.enter_context(watch(system.url, n, orders.table_of(n), every=LOOK_S)) for n in scene.pipelines]
-        placed = stack_runner.play(scene, schedule, tending)
+        placed = stack_runner.play(scene, schedule, restarter)
         deaths = [death for death in placed if death is not None]
         missed = set(Victim) - {death.victim for death in deaths}
         print(f"seed {seed}: {len(deaths)} kills; the moment did not come for: {', '.join(sorted(missed)) or 'none'}")
@@ -39,9 +40,12 @@ def test_whichever_process_of_the_stack_dies_every_record_is_loaded_exactly_once
             assert watched.looks
             assert (stack_verdict.broken_laws(scene, name), watched.violations) == ([], [])
         assert stack_verdict.premature(scene) == []
-        tending.until(lambda: not stack_verdict.drivers(system), "the last driver to end", seconds=DRIVERS_S)
+        restarter.until(lambda: not stack_verdict.drivers(system), "the last driver to end", seconds=DRIVERS_S)
         tally("stack", seed=seed, missed=sorted(missed))
         for death in deaths:
             tally(
-                "stack", seed=seed, killed=death.text, recovery_s=stack_verdict.recovery(scene, death, tending.restarts)
+                "stack",
+                seed=seed,
+                killed=death.text,
+                recovery_s=stack_verdict.recovery(scene, death, restarter.restarts),
             )

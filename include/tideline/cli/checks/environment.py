@@ -1,4 +1,4 @@
-"""What is around the ledger and the pipelines: Python packages, and Airflow where it is configured."""
+"""Checks of the environment: Python packages, and Airflow if it is configured."""
 
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -9,11 +9,11 @@ from tideline.declaration.pipelines import Pipeline
 
 
 def packages() -> Check:
-    """The two halves of Spark's Python package overlap in their files: of any but equal versions one breaks the other."""
+    """Check that pyspark and pyspark-client have equal versions. They share files, so with different versions one breaks the other."""
     found = {name: _version(name) for name in ("pyspark", "pyspark-client")}
     if None in found.values():
         missing = ", ".join(name for name, installed in found.items() if installed is None)
-        return ok("packages", "pyspark", f"{missing} is not installed here; where tasks run both must be")
+        return ok("packages", "pyspark", f"{missing} is not installed here; both must be installed where tasks run")
     if len(set(found.values())) > 1:
         text = " and ".join(f"{name} {installed}" for name, installed in found.items())
         return bad("packages", "pyspark", f"expected equal versions, found {text}", "install requirements.txt again")
@@ -28,14 +28,14 @@ def _version(name: str) -> str | None:
 
 
 def orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
-    """Whether Airflow answers and would run the pipelines."""
+    """Check that Airflow answers, and that it has an unpaused DAG for each pipeline."""
     yield from guarded("airflow", "connection", lambda: _orchestrator(pipelines))
 
 
 def _orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
     with airflow() as session:
         if session is None:
-            yield ok("airflow", "connection", "not configured: acts reserve batches, and start nothing")
+            yield ok("airflow", "connection", "not configured: commands reserve batches, and start no run")
             return
         yield ok("airflow", "connection", f"Airflow {session.version()} answers")
         paused = session.paused()
@@ -45,9 +45,9 @@ def _orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
                 pipeline.name,
                 "dag",
                 f"Airflow has no DAG {pipeline.name}",
-                "look for import errors in Airflow; does its DAG processor see this pipelines folder?",
+                "look for import errors in Airflow; check that its DAG processor sees this pipelines folder",
             )
         elif paused[pipeline.name]:
             yield warn(pipeline.name, "dag", "is paused: nothing is scheduled", "unpause it in Airflow")
         else:
-            yield ok(pipeline.name, "dag", "is on")
+            yield ok(pipeline.name, "dag", "is not paused")

@@ -1,4 +1,4 @@
-"""The command that checks: doctor."""
+"""The command `doctor`, which checks everything."""
 
 from typing import Annotated
 
@@ -10,14 +10,16 @@ from tideline.cli.output import show
 
 @app.command(epilog=examples("tideline doctor", "tideline doctor impressions", "tideline doctor --json"))
 def doctor(
-    pipeline: Annotated[str | None, typer.Argument(metavar="[PIPELINE]", help="Only this one. Default: all.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Argument(metavar="[PIPELINE]", help="Check only this one. Default: all.")
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Check everything, one line each, with what to do.
+    """Check everything: one line per check, with the next step.
 
-    Connections, versions, rights, topics and their retention, streams, and the laws of the ledger. The exit code is 30 when something is bad;
-    what is only worth a look does not change it.
+    It checks connections, versions, rights, topics and their retention, streams, and the laws of the ledger. The exit code is 30 if a check is
+    bad. Warnings do not change it.
     """
     from tideline.cli.pages import doctor
 

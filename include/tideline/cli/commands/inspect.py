@@ -1,4 +1,4 @@
-"""Commands that look: pipelines, streams, batches, batch, coverage, rejects, plan --dry-run."""
+"""The commands that change nothing: pipelines, streams, batches, batch, coverage, rejects, plan --dry-run."""
 
 from typing import Annotated
 
@@ -13,9 +13,10 @@ from tideline.domain.states import BatchKind, BatchState
 
 @app.command(epilog=examples("tideline pipelines", "tideline pipelines --json"))
 def pipelines(*, as_json: AsJson = False) -> None:
-    """All pipelines: state, streams, lag, open batches.
+    """List all pipelines: state, streams, lag, open batches.
 
-    Those that are declared and those that the ledger knows. `failed` counts batches whose last attempt failed: the next run tries them again.
+    The list holds the declared pipelines and those that the ledger knows. `failed` counts batches whose last attempt failed: the next run tries
+    them again.
     """
     from tideline.cli.pages import overview
 
@@ -24,9 +25,9 @@ def pipelines(*, as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("tideline streams impressions", "tideline streams impressions --json"))
 def streams(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
-    """Where each partition stands, and why it stopped.
+    """Show the head and lag of each partition, and why it stopped.
 
-    Headroom is the share of the topic's retention time that is left for the oldest record that no run has read. Without an answer of the broker the
+    Headroom is the share of the topic's retention time that is left for the oldest record that no run has read. If the broker does not answer, the
     ledger's figures are shown, and the exit code is 10.
     """
     from tideline.cli.pages import overview
@@ -44,12 +45,12 @@ def streams(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
 def batches(
     pipeline: PipelineName,
     *,
-    state: Annotated[BatchState | None, typer.Option(help="Only batches in this state.")] = None,
-    kind: Annotated[BatchKind | None, typer.Option(help="Only batches of this kind.")] = None,
+    state: Annotated[BatchState | None, typer.Option(help="Show only batches in this state.")] = None,
+    kind: Annotated[BatchKind | None, typer.Option(help="Show only batches of this kind.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """The newest batches of a pipeline, newest first."""
+    """List the batches of a pipeline, newest first."""
     from tideline.cli.pages import history
 
     raise typer.Exit(show(history.batches(pipeline, state=state, kind=kind, limit=limit), as_json=as_json))
@@ -57,7 +58,7 @@ def batches(
 
 @app.command(epilog=examples("tideline batch 42", "tideline batch 42 --json"))
 def batch(batch: BatchId, *, as_json: AsJson = False) -> None:
-    """One batch: ranges, counts, owner, attempts, events."""
+    """Show one batch: ranges, counts, owner, attempts, events."""
     from tideline.cli.pages import history
 
     raise typer.Exit(show(history.batch(batch), as_json=as_json))
@@ -65,11 +66,11 @@ def batch(batch: BatchId, *, as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("tideline coverage impressions", "tideline coverage impressions --json"))
 def coverage(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
-    """Offsets that nobody has loaded, and why.
+    """List offsets that are not loaded, with the reason.
 
     They were skipped, lost, or lie before a stream's start.
 
-    The last line says whether coverage tiles [start, head) of every stream. If it does not, the exit code is 30.
+    The last line states whether coverage tiles [start, head) of every stream. If it does not, the exit code is 30.
     """
     from tideline.cli.pages import coverage
 
@@ -86,16 +87,18 @@ def coverage(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
 def rejects(
     pipeline: PipelineName,
     *,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Only of this batch.")] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Only reasons that contain this text.")] = None,
-    by_reason: Annotated[bool, typer.Option("--by-reason", help="Count them instead of listing them.")] = False,
-    values: Annotated[bool, typer.Option("--values", help="Show keys and values, and headers with --json.")] = False,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Show only rejects of this batch.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Show only reasons that contain this text.")
+    ] = None,
+    by_reason: Annotated[bool, typer.Option("--by-reason", help="Count the rejects of each reason.")] = False,
+    values: Annotated[bool, typer.Option("--values", help="Show keys and values; with --json also headers.")] = False,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Records that could not be loaded, or their reasons.
+    """List rejected records, or count them by reason.
 
-    They could not be decoded, transformed or stored. The newest batch comes first.
+    They could not be decoded, transformed or written. Records of the newest batch are listed first.
     """
     from tideline.cli.pages import rejects
 
@@ -117,27 +120,31 @@ def rejects(
 def plan(
     pipeline: PipelineName,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Must be given: plans are made by DAG runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Required: only DAG runs make plans.")] = False,
     until: UntilTime = None,
     batch: OfBatch = None,
     ranges: OfRanges = None,
     from_time: FromTime = None,
     to_time: ToTime = None,
-    replace: Annotated[bool, typer.Option("--replace", help="What is loaded as well, as a replay.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Include offsets that are loaded, as a replay does.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run would load; reserves nothing.
+    """Show what a run would load, and reserve nothing.
 
-    Without further options: the open batches first, then all new records.
+    Without further options, a run loads the open batches first, then all new records.
     """
     from tideline.cli.pages import actions
 
     if not dry_run:
-        raise typer.BadParameter("plans are made by DAG runs: say --dry-run to look, or trigger the pipeline's DAG")
+        raise typer.BadParameter(
+            "only DAG runs make plans: add --dry-run to see what a run would load, or trigger the pipeline's DAG"
+        )
     if until or not (batch or ranges or from_time or to_time):
         if replace or batch or ranges or from_time or to_time:
             raise typer.BadParameter(
-                "new records are one wish, and a batch, ranges or a window (with --replace) another"
+                "request either new records, or a batch, ranges or a window (with or without --replace), not both"
             )
         request = options.new_records(until)
     else:

@@ -1,4 +1,7 @@
-"""Commands that act: replay, retry, redrive, skip, accept-loss, adopt-topic, abandon, free-table. Each asks why."""
+"""The commands that change the ledger: replay, retry, redrive, skip, accept-loss, adopt-topic, abandon, free-table.
+
+Each requires a reason, which is stored in the history.
+"""
 
 from typing import Annotated
 
@@ -31,10 +34,10 @@ def replay(
     no_start: NoStart = False,
     as_json: AsJson = False,
 ) -> None:
-    """Load offsets again, in place of what is there.
+    """Load offsets again and replace their rows.
 
-    What nobody has loaded yet is filled in. The output is replaced when the new batches are published, not before. With TIDELINE_AIRFLOW_URL a DAG
-    run is started for each batch, and its address printed.
+    Offsets that are not loaded yet are loaded as well. The output is replaced when the new batches are published, not before. If
+    TIDELINE_AIRFLOW_URL is set, a DAG run is started for each batch, and its address is printed.
     """
     from tideline.cli.pages import actions
 
@@ -48,9 +51,10 @@ def replay(
     )
 )
 def retry(batch: BatchId, *, reason: Reason, no_start: NoStart = False, as_json: AsJson = False) -> None:
-    """Write an open batch now, with the ranges that it has.
+    """Write an open batch now, with its existing ranges.
 
-    Open is what is planned, failed, or writing. If somebody is writing it, the new run waits for that attempt to end or to fall silent.
+    A batch is open if it is planned, failed, or writing. If an attempt is writing it, the new run waits until that attempt ends or its heartbeats
+    stop.
     """
     from tideline.cli.pages import actions
 
@@ -67,7 +71,9 @@ def redrive(
     pipeline: PipelineName,
     *,
     reason: Reason,
-    batch: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only what this batch rejected.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only records that this batch rejected.")
+    ] = None,
     reject_reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only reasons that contain this text.")
     ] = None,
@@ -76,7 +82,7 @@ def redrive(
 ) -> None:
     """Try rejected records again, from their stored bytes.
 
-    Correct transform.py, the columns or the table first. Kafka need not hold the records any more.
+    Correct transform.py, the columns or the table first. Kafka does not need to hold the records any more.
     """
     from tideline.cli.pages import actions
 
@@ -92,9 +98,9 @@ def skip(
     reason: Reason,
     as_json: AsJson = False,
 ) -> None:
-    """Leave offsets out for good, as a hole with a reason.
+    """Leave offsets out permanently, as a hole with a reason.
 
-    Only offsets that nobody has loaded. Open batches that hold some of them are abandoned; the next run plans the rest of theirs again. A backfill
+    The offsets must not be loaded. Open batches that hold some of them are abandoned, and the next run plans their other offsets again. A backfill
     can fill the hole later.
     """
     from tideline.cli.pages import actions
@@ -110,15 +116,17 @@ def skip(
 )
 def accept_loss(
     pipeline: PipelineName,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC[/PARTITION]", help="One partition, or all of the topic's.")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC[/PARTITION]", help="One partition, or all partitions of the topic.")
+    ],
     *,
     reason: Reason,
     as_json: AsJson = False,
 ) -> None:
-    """Let stopped streams go on without what is gone.
+    """Resume stopped streams without the records that are lost.
 
-    What retention has deleted becomes a hole `lost`. A log that was cut goes on once it has passed the head. Where nothing is missing any more the
-    stream just goes on.
+    Offsets that retention has deleted become a hole `lost`. The stream of a truncated log resumes when the log has grown past the head. If nothing
+    is missing any more, the stream resumes without a hole.
     """
     from tideline.cli.pages import actions
 
@@ -136,7 +144,7 @@ def adopt_topic(
 ) -> None:
     """Follow a topic that was created again.
 
-    Its old streams retire with their history. New ones begin at the first offset of the topic as it is now.
+    Its old streams retire and keep their history. New streams begin at the first offset of the new topic incarnation.
     """
     from tideline.cli.pages import actions
 
@@ -154,13 +162,14 @@ def abandon(
     *,
     reason: Reason,
     force: Annotated[
-        bool, typer.Option("--force", help="Also a batch that is being written: its attempt can never publish.")
+        bool,
+        typer.Option("--force", help="Abandon also a batch that is being written: its attempt can then never publish."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give an open batch up; its offsets are free again.
+    """Abandon an open batch; its offsets are free again.
 
-    The next run plans them again, in new batches. What is published cannot be abandoned, nor, without --force, what is being written.
+    The next run plans them again, in new batches. A published batch cannot be abandoned. A batch that is being written needs --force.
     """
     from tideline.cli.pages import actions
 
@@ -169,9 +178,9 @@ def abandon(
 
 @app.command(epilog=examples("tideline free-table impressions_old --reason 'replaced by impressions'"))
 def free_table(pipeline: PipelineName, *, reason: Reason, as_json: AsJson = False) -> None:
-    """Let other pipelines have the table of one that was given up.
+    """Free the table of a discontinued pipeline for others.
 
-    Its rows stay. It must have no open batches. Where the pipeline is still declared, its next plan takes the table again.
+    The rows of the table stay. The pipeline must have no open batches. If it is still declared, its next plan claims the table again.
     """
     from tideline.cli.pages import actions
 

@@ -1,1 +1,1 @@
-"""What each command shows: a page of tables for people, and a document for programs."""
+"""Builds the output of each command: a page of tables for people, and a JSON document for programs."""

@@ -1,4 +1,4 @@
-"""Pages of the commands that act: each calls one verb of `tideline.flow`, and says what it did and what comes next."""
+"""Carries out the commands that operate. Each calls one verb of `tideline.flow`, and returns a page with the result and the next step."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -15,11 +15,11 @@ from tideline.ledger.queries import Row
 from tideline.ledger.reservations import Run
 
 _DAG_ID = "tideline"
-"""Stands where a DAG's id would: batches that a person has reserved at the command line."""
+"""Stored in place of a DAG id for batches that an operator has reserved at the command line."""
 
 
 def dry_run(name: str, request: Request) -> Page:
-    """What a run would load; nothing is kept."""
+    """Show what a run would load. Reserve nothing."""
     pipeline = pipelines.load_named(name)
     with ledger() as session:
         drafts, notes = flow.dry_run(session, Broker(pipeline.source), pipeline, request)
@@ -65,7 +65,7 @@ def load_again(name: str, request: Request, *, reason: str, start: bool) -> Page
     if not planned.batch_ids:
         what = "no reject fits" if isinstance(request, Rejects) else "nothing to load"
         lines = [f"{name}: {what}; nothing was reserved"]
-    return _started(
+    return _start_runs(
         {"pipeline": name, "batch_ids": planned.batch_ids, "notes": planned.notes},
         [*lines, *planned.notes],
         [(name, batch_id) for batch_id in planned.batch_ids],
@@ -75,18 +75,18 @@ def load_again(name: str, request: Request, *, reason: str, start: bool) -> Page
 
 
 def retry(batch_id: int, *, reason: str, start: bool) -> Page:
-    """Start a DAG run for a batch that is open, with the ranges that it has."""
+    """Start a DAG run that writes an open batch, with its existing ranges."""
     with ledger() as session:
         pipeline = flow.retry(session, batch_id, reason=reason)
         lines = flow.describe(session, [batch_id])
     document = {"pipeline": pipeline, "batch_ids": [batch_id], "notes": []}
-    return _started(document, lines, [(pipeline, batch_id)], reason=reason, start=start)
+    return _start_runs(document, lines, [(pipeline, batch_id)], reason=reason, start=start)
 
 
-def _started(
+def _start_runs(
     document: Row, lines: Iterable[str], batches: Iterable[tuple[str, int]], *, reason: str, start: bool
 ) -> Page:
-    """The page of an act after its batches are reserved: that Airflow is silent must not hide that they are."""
+    """Start a DAG run for each reserved batch, and build the page. If Airflow fails, the page still shows the reserved batches."""
     runs: list[Row] = []
     said = list(lines)
     problem = None
@@ -96,7 +96,7 @@ def _started(
             started = _start(pipeline, batch_id, reason) if start else None
         except TidelineError as error:
             problem = error
-            start = False  # it would refuse the others as well
+            start = False  # the other runs would fail as well
         runs.append(
             {
                 "batch_id": batch_id,
@@ -104,7 +104,7 @@ def _started(
                 "dag_is_paused": started.is_paused if started else None,
             }
         )
-        said.append(_what_writes(pipeline, batch_id, started))
+        said.append(_writer_line(pipeline, batch_id, started))
     return Page(document={**document, "runs": runs}, parts=["\n".join(said)], problem=problem)
 
 
@@ -113,7 +113,7 @@ def _start(pipeline: str, batch_id: int, reason: str) -> Started | None:
         return session.start(pipeline, batch_id, reason) if session else None
 
 
-def _what_writes(pipeline: str, batch_id: int, started: Started | None) -> str:
+def _writer_line(pipeline: str, batch_id: int, started: Started | None) -> str:
     if started is None:
         return (
             f"batch {batch_id} is written by the next run of DAG {pipeline}, or by one that is triggered with `load`: a batch, "
@@ -124,7 +124,7 @@ def _what_writes(pipeline: str, batch_id: int, started: Started | None) -> str:
 
 
 def skip(name: str, piece: NamedRange, *, reason: str) -> Page:
-    """Leave a range out for good."""
+    """Leave a range out permanently."""
     pipeline = pipelines.load_named(name)
     with ledger() as session:
         abandoned = flow.skip(session, Broker(pipeline.source), pipeline, piece, reason=reason)
@@ -137,7 +137,7 @@ def skip(name: str, piece: NamedRange, *, reason: str) -> Page:
 
 
 def accept_loss(name: str, topic: str, partition: int | None, *, reason: str) -> Page:
-    """Let stopped streams go on without what is gone."""
+    """Resume stopped streams without the records that are lost."""
     pipeline = pipelines.load_named(name)
     with ledger() as session:
         decided = flow.accept_loss(session, Broker(pipeline.source), pipeline, topic, partition, reason=reason)
@@ -153,7 +153,7 @@ def adopt_topic(name: str, topic: str, *, reason: str) -> Page:
 
 
 def abandon(batch_id: int, *, reason: str, force: bool) -> Page:
-    """Give an open batch up."""
+    """Abandon an open batch."""
     with ledger() as session:
         flow.abandon(session, batch_id, reason=reason, force=force)
     document = {"batch_id": batch_id, "state": "abandoned"}
@@ -161,7 +161,7 @@ def abandon(batch_id: int, *, reason: str, force: bool) -> Page:
 
 
 def free_table(name: str, *, reason: str) -> Page:
-    """Let other pipelines have the table of one that was given up."""
+    """Free the table of a discontinued pipeline for others."""
     with ledger() as session:
         table = flow.free_table(session, name, reason=reason)
     document = {"pipeline": name, "table": table}

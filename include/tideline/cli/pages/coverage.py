@@ -1,4 +1,4 @@
-"""The page of holes: offsets that are not in the output, and what lies before a start."""
+"""Builds the page of offsets that are not loaded: holes, and offsets before the start of a stream."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from tideline.ledger.queries import Row
 
 
 def coverage(name: str) -> Page:
-    """Every offset between start and head that no batch has loaded, and what of Kafka lies before a start."""
+    """Show the offsets between start and head that no batch has loaded, and those before the start that Kafka still holds."""
     with looking() as session:
         pipeline = declaration(session, name)
         accounted = queries.coverage(session, name)
@@ -52,7 +52,7 @@ def coverage(name: str) -> Page:
 
 
 def _before_start(accounted: Iterable[Row], answer: Answer) -> Iterable[Row]:
-    """Kafka still holds it, and no plan takes it unless it is asked to: a backfill could."""
+    """Yield the offsets before a start that Kafka holds and that are not loaded. Only a backfill or a replay loads them."""
     for row in accounted:
         facts = answer.facts(row["topic_id"], row["partition"])
         if facts and facts.log_start < row["start_offset"]:
@@ -64,7 +64,7 @@ def _before_start(accounted: Iterable[Row], answer: Answer) -> Iterable[Row]:
 def _missing(accounted: Iterable[Row]) -> Iterable[Row]:
     for row in accounted:
         for start, end in row["missing"]:
-            yield _hole(row, start, end, "missing", "nobody accounts for it: the ledger is damaged")
+            yield _hole(row, start, end, "missing", "no batch and no hole accounts for it: the ledger is damaged")
 
 
 def _hole(row: Row, start: int, end: int, hole: str, reason: str) -> Row:

@@ -1,4 +1,4 @@
-"""The page of `tideline doctor`: every check, in the order in which one depends on another."""
+"""Builds the page of `tideline doctor`: all checks, each after the checks that it depends on."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -17,10 +17,10 @@ from tideline.ledger.queries import Row
 
 
 def doctor(name: str | None) -> Page:
-    """Everything about all pipelines, or about one.
+    """Make all checks of all pipelines, or of one.
 
     Raises:
-        FatalError: Nobody knows the pipeline.
+        FatalError: Neither the declarations nor the ledger know the pipeline.
     """
     checks = list(_checks(name))
     counts = {str(verdict): sum(check.verdict is verdict for check in checks) for verdict in Verdict}
@@ -43,30 +43,30 @@ def _checks(name: str | None) -> Iterator[Check]:
         except TidelineError as error:
             yield failed("ledger", "connection", error)
         if session:
-            found = list(_asked(session, "connection", ledger_checks.database))
+            found = list(_in_snapshot(session, "connection", ledger_checks.database))
             yield from found
             if any(check.verdict is Verdict.BAD and check.check in {"connection", "migrations"} for check in found):
-                session = None  # nothing else can be asked of it
+                session = None  # no other check of the ledger is possible
         if session:
-            yield from _asked(session, "rights", ledger_checks.rights)
-            yield from _asked(session, "staging", ledger_checks.staging)
+            yield from _in_snapshot(session, "rights", ledger_checks.rights)
+            yield from _in_snapshot(session, "staging", ledger_checks.staging)
         yield from _pipelines(session, name)
 
 
-def _asked(
+def _in_snapshot(
     session: Ledger, check: str, ask: Callable[[Ledger], Iterable[Check]], *, about: str = "ledger"
 ) -> Iterator[Check]:
-    """The checks that `ask` makes, at one moment of the ledger."""
+    """Yield the checks that `ask` makes on one consistent snapshot of the ledger."""
 
-    def at_once() -> list[Check]:
+    def all_checks() -> list[Check]:
         with moment(session):
             return list(ask(session))
 
-    return guarded(about, check, at_once)
+    return guarded(about, check, all_checks)
 
 
 def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
-    """Raises FatalError where nobody knows `name`."""
+    """Check the pipelines and Airflow. Raise FatalError if neither the declarations nor the ledger know `name`."""
     declared = {one.name: one for one in declarations.declared()}
     known: dict[str, list[Row]] = {}
     if session:
@@ -80,11 +80,11 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
     for key in wanted:
         yield from _declared(key, declared.get(key), answers, known.get(key, []))
         if session and (pipeline := declared.get(key)) and isinstance(pipeline, Pipeline):
-            yield from _asked(session, "output", _output_of(pipeline), about=key)
+            yield from _in_snapshot(session, "output", _output_of(pipeline), about=key)
             if key in known:
-                yield from _asked(session, "output rows", _output_rows_of(pipeline), about=key)
+                yield from _in_snapshot(session, "output rows", _output_rows_of(pipeline), about=key)
         if session and key in known:
-            yield from _asked(session, "laws", _laws_of(key), about=key)
+            yield from _in_snapshot(session, "laws", _laws_of(key), about=key)
     yield from environment.orchestrator(ready)
 
 
@@ -95,8 +95,8 @@ def _declared(
         yield warn(
             name,
             "declaration",
-            "the ledger knows it, and no folder declares it: nothing is loaded",
-            "nothing, if it was given up; else bring its folder back",
+            "the ledger knows it, but no folder declares it: nothing is loaded",
+            "nothing, if it was discontinued; otherwise restore its folder",
         )
     elif isinstance(declared, Broken):
         yield failed(name, "declaration", declared.error)

@@ -1,4 +1,4 @@
-"""Pages about batches: which there are, and all that happened to one of them."""
+"""Builds the pages about batches: the list of a pipeline's batches, and the history of one batch."""
 
 from collections.abc import Iterable
 
@@ -10,13 +10,13 @@ from tideline.errors import FatalError
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 
-_ASKED_FOR = {BatchKind.REPLAY, BatchKind.REDRIVE}
+_REQUESTED_KINDS = {BatchKind.REPLAY, BatchKind.REDRIVE}
 _COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
 _COUNT_HEADINGS = (">read", ">written", ">rejected", ">filtered", ">gap")
 
 
 def batches(name: str, *, state: str | None, kind: str | None, limit: int) -> Page:
-    """The newest batches of a pipeline, newest first."""
+    """List at most `limit` batches of a pipeline, newest first."""
     with looking() as session:
         declaration(session, name)
         rows = queries.batches(session, name, state=state, kind=kind, limit=limit)
@@ -42,20 +42,26 @@ def batches(name: str, *, state: str | None, kind: str | None, limit: int) -> Pa
 
 
 def _waiting(rows: Iterable[Row]) -> list[str]:
-    """What no run for new records takes, and how it is written after all."""
-    left = [str(row["batch_id"]) for row in rows if row["kind"] in _ASKED_FOR and row["state"] in {"planned", "failed"}]
+    """Return a line about replays and re-drives that no run for new records adopts, with the commands that resolve them."""
+    left = [
+        str(row["batch_id"])
+        for row in rows
+        if row["kind"] in _REQUESTED_KINDS and row["state"] in {"planned", "failed"}
+    ]
     if not left:
         return []
     which, verb = ("batch", "waits") if len(left) == 1 else ("batches", "wait")
-    asked = f"{which} {', '.join(left)} {verb} for the run that asked for them, and hold no new records up."
-    return [f"{asked} If that run has ended: tideline retry BATCH --reason ..., or tideline abandon BATCH --reason ..."]
+    waiting = f"{which} {', '.join(left)} {verb} for the run that requested them. New records do not wait for them."
+    return [
+        f"{waiting} If that run has ended: tideline retry BATCH --reason ..., or tideline abandon BATCH --reason ..."
+    ]
 
 
 def batch(batch_id: int) -> Page:
-    """One batch: what it holds, who tried to write it, and every change of its state.
+    """Show one batch: its ranges, its attempts, and every change of its state.
 
     Raises:
-        FatalError: There is no such batch.
+        FatalError: The ledger has no batch with this id.
     """
     with looking() as session:
         found = queries.batch(session, batch_id)
@@ -96,7 +102,7 @@ def _ranges(found: Row) -> Grid:
 
 
 def _owns(found: Row) -> str | Grid:
-    """A batch that owns all that it has loaded needs no table to say so."""
+    """Show the offsets that a batch owns now, or one line if it owns all of its ranges."""
     mine = {(row["topic"], row["partition"], row["start_offset"], row["end_offset"]) for row in found["ranges"]}
     owned = {(row["topic"], row["partition"], row["start_offset"], row["end_offset"]) for row in found["owns"]}
     if mine == owned:
@@ -139,7 +145,7 @@ def _attempts(rows: Iterable[Row]) -> Grid:
             )
             for row in rows
         ],
-        empty="nobody has tried to write it",
+        empty="none so far",
     )
 
 

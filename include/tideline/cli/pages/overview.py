@@ -1,4 +1,4 @@
-"""Pages about now: the pipelines, and the streams of one of them against what the brokers say."""
+"""Builds the pages about the present state: all pipelines, and the streams of one compared with its brokers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ from tideline.ledger.queries import Row
 
 
 def pipelines() -> Page:
-    """Every pipeline that is declared or that the ledger knows."""
+    """List every pipeline that is declared or that the ledger knows."""
     declared = {one.name: one for one in declarations.declared()}
     with looking() as session:
         known = {row["pipeline"]: row for row in queries.pipelines(session)}
@@ -52,7 +52,7 @@ def pipelines() -> Page:
             )
             for row in rows
         ],
-        empty="no pipeline is declared, and the ledger knows none",
+        empty="no pipeline is declared, and the ledger has none",
     )
     problems = [answer.problem for answer in answers.values() if answer.problem]
     notes = [f"{row['pipeline']}: {row['broken']}" for row in rows if row["broken"]]
@@ -78,7 +78,7 @@ def _pipeline(
 
 
 def _state(declared: Pipeline | Broken | None, known: Row | None) -> str:
-    """The one word that a person should see first."""
+    """Return the most important state: broken declaration, new, stopped streams, failed batches, not declared, or ok."""
     if isinstance(declared, Broken):
         return "broken declaration"
     if known is None:
@@ -96,7 +96,7 @@ def _lag(row: Row, answer: Answer) -> int | None:
 
 
 def streams(name: str) -> Page:
-    """Each stream of a pipeline: where it is read next, where its log begins and ends, and why it stands still if it does."""
+    """List the streams of a pipeline: head, log start, last stable offset, and the reason if a stream is stopped."""
     with looking() as session:
         pipeline = declaration(session, name)
         known = queries.streams(session, name)
@@ -118,7 +118,10 @@ def streams(name: str) -> Page:
 
 
 def against(known: Sequence[Row], answer: Answer) -> list[Row]:
-    """The ledger's streams and the broker's partitions side by side, with what the next plan would make of them."""
+    """Compare the ledger's streams with the broker's partitions, and show what the next plan would change.
+
+    The next plan stops inconsistent streams and begins new ones.
+    """
     compared = compare([_as_stream(row) for row in known], answer.topics, answer.missing)
     inconsistent = {stream.stream_id: problem for stream, problem in compared.inconsistent}
     left = headroom.left(answer, known)

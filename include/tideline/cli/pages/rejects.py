@@ -1,4 +1,4 @@
-"""The pages of rejected records: by reason, or the records themselves."""
+"""Builds the pages of rejected records: counts by reason, or the records themselves."""
 
 import json
 from base64 import b64encode
@@ -10,11 +10,11 @@ from tideline.ledger import queries
 from tideline.ledger.queries import Row
 
 _SHOWN_CHARACTERS = 200
-"""Of a key or value in a table; the JSON document holds all of it."""
+"""The most characters of a key or value in a table. The JSON document holds all of it."""
 
 
 def reject_reasons(name: str, *, batch_id: int | None, reason_like: str | None, limit: int) -> Page:
-    """How many records were rejected for each reason, the most common first."""
+    """Count the rejected records of each reason, the most common first."""
     with looking() as session:
         declaration(session, name)
         rows = queries.reject_reasons(session, name, batch_id=batch_id, reason_like=reason_like, limit=limit)
@@ -27,7 +27,7 @@ def reject_reasons(name: str, *, batch_id: int | None, reason_like: str | None, 
 
 
 def rejects(name: str, *, batch_id: int | None, reason_like: str | None, limit: int, values: bool) -> Page:
-    """The rejected records themselves; their bytes only if `values`, since they may be about people."""
+    """List rejected records. Show their bytes only if `values` is set, because they may contain personal data."""
     with looking() as session:
         declaration(session, name)
         rows = queries.rejects(session, name, batch_id=batch_id, reason_like=reason_like, limit=limit)
@@ -52,7 +52,7 @@ def _reject_cells(row: Row, *, values: bool) -> Iterable[Cell]:
 
 
 def _shown(content: bytes | None) -> Cell:
-    """As text where it is text, else with escapes, on one line."""
+    """Format bytes as text on one line, with escapes for what is not text, and cut to a limited length."""
     if content is None:
         return None
     text = safe(content[: 4 * _SHOWN_CHARACTERS + 4].decode("utf-8", errors="backslashreplace"))
