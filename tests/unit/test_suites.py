@@ -102,6 +102,11 @@ def test_a_run_that_is_asked_to_end_lets_its_suites_stop_their_servers(tmp_path,
     assert (tmp_path / "stopped").exists()
 
 
+def test_every_suite_ends_beside_a_job_that_keeps_all_processors_busy():
+    """Linux gives niceness 6 a fifth of a processor beside niceness 0, and niceness 19 a hundredth."""
+    assert max(suite.nice for lane in suites.LANES for suite in lane) <= 6
+
+
 def test_a_suite_is_as_nice_as_it_is_declared(in_background):
     [suite] = psutil.Process(in_background.pid).children()
     assert suite.nice() == min(os.getpriority(os.PRIO_PROCESS, 0) + 3, 19)
