@@ -164,7 +164,7 @@ class System:
             list(actions),
         )
 
-    def wait(self, condition: Callable[[], T | None], what: str, *, seconds: float = 90) -> T:
+    def wait(self, condition: Callable[[], T | None], what: str, *, seconds: float = 300) -> T:
         """The first value of `condition` that is true. Most ask the API server, which takes a processor from what is waited for."""
         return self.airflow.wait(condition, what, seconds=seconds, every=0.6)
 

@@ -82,7 +82,7 @@ class Postgres:
             user=account.user,
             stop_signal=signal.SIGINT,  # "fast": ends sessions; SIGTERM would wait for every client to leave
         )
-        self._child.wait_until(self._ready, seconds=60)
+        self._child.wait_until(self._ready, seconds=180)
 
     def stop(self) -> None:
         """Stop the server; the data stays. Harmless when it does not run."""

@@ -22,7 +22,7 @@ from tideline.local.broker import Broker
 from tideline.local.postgres import Postgres
 
 DATABASE = "warehouse"
-_COMES_BACK_S = 60
+_COMES_BACK_S = 180
 # Small, and quick to recover: a checkpoint twice a minute leaves little to do again. Durability stays as it is.
 _POSTGRES = {"shared_buffers": "64MB", "checkpoint_timeout": "30s", "log_min_messages": "warning"}
 

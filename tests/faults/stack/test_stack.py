@@ -11,7 +11,7 @@ from faults.stack import people, playing, schedules, verdict
 from faults.stack.schedules import PARTS, Victim
 from faults.stack.tending import Tending
 
-DRIVERS_S = 60
+DRIVERS_S = 180
 LOOK_S = 1.0
 """Between two looks of a watch: more of them would only slow the stack down."""
 
