@@ -23,7 +23,7 @@ def create(bootstrap: str, *, partitions: int = 1, name: str | None = None, **co
 def ready(admin: AdminClient, name: str, partitions: int) -> bool:
     """Return whether a topic can be used. It exists before every broker knows it, and is known before its partitions have leaders."""
     try:
-        described = admin.describe_topics(TopicCollection([name]))[name].result(30)
+        described = admin.describe_topics(TopicCollection([name]))[name].result(180)
     except KafkaException:
         return False
     return len(described.partitions) == partitions and all(p.leader and p.leader.id >= 0 for p in described.partitions)

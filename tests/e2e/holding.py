@@ -81,7 +81,7 @@ def _alive(pid: int) -> list[psutil.Process]:
 def before_claim(system: System, name: str) -> Iterator[None]:
     """Hold the next writer of the pipeline's only open batch; enter once it waits. Call this as soon as a run has been started."""
     opened = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'planned'"
-    [(batch_id,)] = system.wait(lambda: system.rows(opened, name), f"a batch of {name} to be planned", seconds=180)
+    [(batch_id,)] = system.wait(lambda: system.rows(opened, name), f"a batch of {name} to be planned", seconds=300)
     with before_publish(system, batch_id):
         assert system.batches(name)[batch_id] == "planned"
         yield
@@ -117,7 +117,7 @@ def amid_staging(system: System, attempt: Writing, *, seconds: float = 90) -> It
     system.wait(
         lambda: system.rows("SELECT to_regclass(%s)", attempt.staging)[0][0],
         f"{attempt.staging} to be created",
-        seconds=60,
+        seconds=300,
     )
     with _transaction(system) as cursor:
         cursor.execute(f"LOCK TABLE {attempt.staging} IN SHARE MODE")

@@ -164,7 +164,7 @@ class System:
             list(actions),
         )
 
-    def wait(self, condition: Callable[[], T | None], what: str, *, seconds: float = 90) -> T:
+    def wait(self, condition: Callable[[], T | None], what: str, *, seconds: float = 300) -> T:
         """Return the first true value of `condition`. Most conditions query the API server, which takes processor time from the awaited work."""
         return self.airflow.wait(condition, what, seconds=seconds, every=0.6)
 

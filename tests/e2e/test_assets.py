@@ -77,7 +77,7 @@ def more(system, sent, count):
 
 def loaded(system, sent):
     """Wait until nothing is missing, and no run is active that could still add something."""
-    system.wait(lambda: sum(system.heads("woken")) >= len(sent), "the heads to pass the records", seconds=180)
+    system.wait(lambda: sum(system.heads("woken")) >= len(sent), "the heads to pass the records", seconds=300)
     quiet(system)
     assert system.output("woken") == decoded(sent)
 
@@ -86,7 +86,7 @@ def quiet(system):
     system.wait(
         lambda: all(state in {"success", "failed"} for _, state in runs(system, "woken").values()),
         "all runs to end",
-        seconds=180,
+        seconds=300,
     )
 
 

@@ -10,7 +10,7 @@ def test_a_jvm_killed_before_publishing_leaves_nothing_and_its_retry_publishes_o
     write = holding.writing(system, "jvm_killed")
     with holding.before_publish(system, write.batch_id):
         write.jvm.kill()
-        write.driver.wait(30)
+        write.driver.wait(180)
         assert system.output("jvm_killed") == {}
     system.succeed("jvm_killed", run_id)
     assert system.output("jvm_killed") == decoded(sent)
@@ -44,7 +44,7 @@ def test_an_orphaned_driver_is_refused_once_the_retry_has_claimed(system):
         retry = holding.writing(system, "retry_first", fence=2)
         assert retry.driver.pid != orphan.driver.pid
         system.succeed("retry_first", run_id)
-    orphan.driver.wait(60)
+    orphan.driver.wait(300)
     assert system.airflow.tasks("retry_first", run_id)["write"]["try_number"] == 2
     assert system.output("retry_first") == decoded(sent)
     assert system.attempts("retry_first") == [(1, "superseded"), (2, "published")]

@@ -47,7 +47,7 @@ class CuttingProxy:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(180)
 
     def _accept(self) -> None:
         while True:

@@ -138,7 +138,7 @@ def publish(
 def wait_for_a_lock(url: str) -> None:
     """Wait until some session of this database waits for another one."""
     with Ledger(url, actor="watcher") as watcher:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 180
         while not watcher.rows_of(SQL(_WAITING), {}):
             assert time.monotonic() < deadline, "no session waited for a lock within 20 s"
             watcher.connection.rollback()

@@ -11,7 +11,7 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
     start = threading.Barrier(len(calls))
 
     def wait_and(call: Callable[[], Any]) -> Any:
-        start.wait(20)
+        start.wait(180)
         return call()
 
     with ThreadPoolExecutor(len(calls)) as pool:
@@ -23,4 +23,4 @@ def beside(call: Callable[[], Any]) -> Callable[[], Any]:
     pool = ThreadPoolExecutor(1)
     future = pool.submit(call)
     pool.shutdown(wait=False)
-    return lambda: future.result(30)
+    return lambda: future.result(180)

@@ -132,7 +132,7 @@ def test_waiting_for_another_run_ends_when_it_fails(ledger, ledger_url, batch_id
     thread = threading.Thread(target=wait)
     thread.start()
     attempts.fail(ledger, holder, "lost")
-    thread.join(20)
+    thread.join(180)
     assert [attempt.fence for attempt in found] == [2]
 
 
@@ -148,7 +148,7 @@ def test_waiting_for_another_run_ends_when_it_publishes(ledger, ledger_url, batc
     thread = threading.Thread(target=wait)
     thread.start()
     publish(ledger, holder)
-    thread.join(20)
+    thread.join(180)
     assert found == [BatchState.PUBLISHED]
 
 

@@ -29,13 +29,13 @@ def test_two_backfills_of_one_hole_at_once_both_publish_and_leave_the_rest_of_it
 
     def stand_still(_):
         has_room.set()
-        assert may_go_on.wait(20)
+        assert may_go_on.wait(180)
         return Written(n_written={stream: 3})
 
     for attempt in (first, second):
         stage(ledger, attempt)
     first_ends = beside(lambda: publish(first, stand_still))
-    assert has_room.wait(20)
+    assert has_room.wait(180)
     second_ends = beside(lambda: publish(second, lambda _: Written(n_written={stream: 3})))
     wait_for_a_lock(ledger_url)
     may_go_on.set()

@@ -35,7 +35,7 @@ def watermarks(broker, topic, partitions):
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "test", "isolation.level": "read_committed"}
     consumer = Consumer(settings)
     try:
-        return [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20)[1] for p in range(partitions)]
+        return [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=180)[1] for p in range(partitions)]
     finally:
         consumer.close()
 

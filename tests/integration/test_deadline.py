@@ -109,4 +109,4 @@ def test_a_driver_that_hangs_ends_with_its_spark_submit_and_the_attempt_is_recor
     finally:
         if in_session(job.pid):
             os.killpg(job.pid, signal.SIGKILL)
-        job.wait(30)
+        job.wait(180)

@@ -77,7 +77,7 @@ def java_client(broker, topic, kafka_settings, folder):
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
     tool = [java(), "-cp", f"{jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", broker.sasl_bootstrap]
     what = ["--command-config", str(file), "--describe", "--entity-type", "topics", "--entity-name", topic]
-    done = subprocess.run([*tool, *what], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*tool, *what], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

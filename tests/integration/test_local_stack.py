@@ -32,13 +32,13 @@ from tideline.local.processes import Child
 folder = Path(sys.argv[1]) / "part"
 program = "trap '' TERM; sleep 600 & echo started; wait; wait"
 child = Child("part", ["sh", "-c", program], log=folder / "part.log", cwd=folder.parent)
-child.wait_until(lambda: "started" in child.log.read_text(), seconds=30)
+child.wait_until(lambda: "started" in child.log.read_text(), seconds=180)
 print("up", flush=True)
 time.sleep(600)
 """
 
 
-def eventually(condition, seconds=30):
+def eventually(condition, seconds=180):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -159,7 +159,7 @@ def test_parts_that_are_killed_are_started_again_with_their_data(tmp_path, capsy
         eventually(restored)
         stack.broker.wait()
         psycopg2.connect(stack.postgres.url("kept")).close()
-        assert "kept" in admin.list_topics(timeout=30).topics
+        assert "kept" in admin.list_topics(timeout=180).topics
     assert "Kafka had ended and is started again\n" in capsys.readouterr().out
     assert not recorded(tmp_path)
 
@@ -183,7 +183,7 @@ def test_a_part_that_never_answers_is_ended_by_its_stack(tmp_path):
 def test_ending_asks_before_it_kills(tmp_path):
     program = "trap 'echo asked; exit 0' TERM; echo started; while :; do sleep 0.05; done"
     child = Child("the part", ["sh", "-c", program], log=tmp_path / "part.log", cwd=tmp_path)
-    child.wait_until(lambda: "started" in child.log.read_text(), seconds=30)
+    child.wait_until(lambda: "started" in child.log.read_text(), seconds=180)
     child.stop()
     assert child.log.read_text() == "started\nasked\n"
 

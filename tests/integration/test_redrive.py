@@ -68,9 +68,9 @@ def test_only_the_rejects_that_were_chosen_move(loading, topic, chosen, moved):
 def test_kafka_need_not_hold_the_records_any_more(loading, topic, admin, loss):
     if loss == "records":
         place = TopicPartition(topic, 0, 30)
-        admin.delete_records([place])[place].result(20)
+        admin.delete_records([place])[place].result(180)
     else:
-        admin.delete_topics([topic])[topic].result(20)
+        admin.delete_topics([topic])[topic].result(180)
         until(lambda: not exists(admin, topic))
     loading.transform("")
     loading.run(ALL)

@@ -190,7 +190,7 @@ def test_readers_never_see_a_range_that_is_being_replaced_empty(loading, topic, 
             write_through(proxy, loading, batch_id)
         finally:
             done.set()
-        assert looking.result(20) <= {30, 29}
+        assert looking.result(180) <= {30, 29}
     assert (between, loading.published()) == ([30], 29)
 
 

@@ -36,7 +36,7 @@ class Replay:
 
     def _insert(self, _):
         self.has_room.set()
-        assert self.may_go_on.wait(20)
+        assert self.may_go_on.wait(180)
         return Written(n_written={self._stream: 10})
 
 
@@ -51,12 +51,12 @@ def test_a_replay_that_has_waited_for_another_one_holds_it_against_the_next(ledg
     first, second, third = (Replay(ledger, ledger_url, stream) for _ in range(3))
 
     first_ends = first.begin()
-    assert first.has_room.wait(20)
+    assert first.has_room.wait(180)
     second_ends = second.begin()
     wait_for_a_lock(ledger_url)
     first.may_go_on.set()
     first_ends()
-    assert second.has_room.wait(20)
+    assert second.has_room.wait(180)
     third_ends = third.begin()
     wait_for_a_lock(ledger_url)
     second.may_go_on.set()

@@ -131,7 +131,7 @@ def test_a_partition_added_between_plan_and_write_does_not_disturb_the_run_and_i
 def test_offsets_that_retention_took_before_the_read_are_named(loading, topic, admin):
     batch_ids = loading.plan("late")
     place = TopicPartition(topic, 0, 20)
-    admin.delete_records([place])[place].result(20)
+    admin.delete_records([place])[place].result(180)
     with pytest.raises(NeedsOperatorError, match=rf"{topic}/0 \[0, 50\): offsets \[0, 20\) are gone unread"):
         loading.write("late", batch_ids)
     assert (loading.states(), loading.published()) == (["failed"], 0)
@@ -141,7 +141,7 @@ def test_offsets_that_vanish_during_the_read_are_named(loading, topic, admin, mo
     """This is between check and read, where Spark raises a stack trace about something else."""
     batch_ids = loading.plan("late")
     place = TopicPartition(topic, 0, 20)
-    meanwhile(monkeypatch, lambda: admin.delete_records([place])[place].result(20))
+    meanwhile(monkeypatch, lambda: admin.delete_records([place])[place].result(180))
     with pytest.raises(NeedsOperatorError, match=rf"{topic}/0 \[0, 50\): offsets \[0, 20\) are gone unread"):
         loading.write("late", batch_ids)
     assert (loading.states(), loading.published()) == (["failed"], 0)
@@ -155,9 +155,9 @@ def test_offsets_that_go_stop_their_stream_only_until_somebody_accepts_their_los
     (both,) = loading.plan("late")
     place = TopicPartition(topic, 0, 8)
     if moment == "before the read":
-        admin.delete_records([place])[place].result(20)
+        admin.delete_records([place])[place].result(180)
     else:
-        meanwhile(monkeypatch, lambda: admin.delete_records([place])[place].result(20))
+        meanwhile(monkeypatch, lambda: admin.delete_records([place])[place].result(180))
     with pytest.raises(NeedsOperatorError, match=rf"tideline accept-loss loads {topic}/0 --reason"):
         loading.write("late", [both])
     stopped = "SELECT state::text, stopped_because FROM tideline.stream ORDER BY partition"

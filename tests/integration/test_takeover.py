@@ -90,7 +90,7 @@ def test_a_newer_claim_ends_the_older_attempt_early_and_for_good(loading, quick,
         newer = flow.claim(ledger, batch_id, NEWER)
     assert isinstance(newer, Attempt)
     with pytest.raises(SupersededError, match="nothing: a newer attempt has the batch"):
-        writing.result(20)  # although the test has not released it
+        writing.result(180)  # although the test has not released it
     refused = loading.rows("SELECT batch_id, detail ->> 'fence' FROM tideline.event WHERE action = 'refuse'")
     assert refused == [(batch_id, "1")]
     assert [outcome for outcome, _ in loading.attempts()] == ["superseded", None]
@@ -108,7 +108,7 @@ def test_rows_that_an_older_attempt_staged_are_not_published_by_a_newer_one(load
         flow.claim(ledger, batch_id, NEWER)
         go.touch()
         with pytest.raises(SupersededError):
-            writing.result(20)
+            writing.result(180)
     assert loading.rows("SELECT count(*)::int FROM tideline_staging.batch_1_attempt_1") == [(10,)]
     loading.transform("def records(batch): return batch.slice(0, 4)")
     loading.write("slow", [batch_id], try_number=3)
@@ -132,7 +132,7 @@ def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, qui
 
     monkeypatch.setattr(heartbeat, "Ledger", unreachable)
     cut_off(loading, hearts[0])
-    assert seen.wait(10)
+    assert seen.wait(180)
     go.touch()
     writing.result(120)
     assert loading.published() == 10
@@ -186,7 +186,7 @@ def test_an_attempt_that_was_superseded_while_it_waited_for_its_session_reads_no
     def queueing(name):
         with loading.ledger() as ledger:
             flow.claim(ledger, batch_ids[0], replace(NEWER, run_id="queued"))
-        assert stopped.wait(20)
+        assert stopped.wait(180)
         return session(name)
 
     monkeypatch.setattr(heartbeat.Work, "stop", noticing)

@@ -30,7 +30,7 @@ def exists(admin, name):
         return False
 
 
-def until(condition, *, seconds=20):
+def until(condition, *, seconds=180):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"the condition did not come true within {seconds} s"

@@ -108,7 +108,7 @@ class Orchestrator:
         self._launch("dag-processor")
         api.wait_until(lambda: self._get("/api/v2/monitor/health") is not None, seconds=180)
         # The first call of the execution API takes seconds, longer than a task waits for it. So it is made here.
-        api.wait_until(lambda: self._get("/execution/health") is not None, seconds=60)
+        api.wait_until(lambda: self._get("/execution/health") is not None, seconds=180)
 
     def start_scheduler(self) -> None:
         """Start the scheduler and the triggerer, and wait for a new heartbeat of each, and of the DAG processor."""

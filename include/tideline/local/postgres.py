@@ -82,7 +82,7 @@ class Postgres:
             user=account.user,
             stop_signal=signal.SIGINT,  # "fast" shutdown, which ends sessions; SIGTERM would wait until every client has disconnected
         )
-        self._child.wait_until(self._ready, seconds=60)
+        self._child.wait_until(self._ready, seconds=180)
 
     def stop(self) -> None:
         """Stop the server; the data stays. Do nothing when it is not running."""

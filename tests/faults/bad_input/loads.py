@@ -56,7 +56,7 @@ def loads(loading: Loading, cases: Sequence[tuple[str, Case]], pipelines: Sequen
     topic = records.create(loading.bootstrap, partitions=PARTITIONS, **CONFIG)
     sent = send(loading.bootstrap, topic, cases)
     admin = AdminClient({"bootstrap.servers": loading.bootstrap})
-    topic_id = topic_uuid(admin.describe_topics(TopicCollection([topic]))[topic].result(30))
+    topic_id = topic_uuid(admin.describe_topics(TopicCollection([topic]))[topic].result(180))
     made = []
     for declared in pipelines:
         verbs = replace(loading, folder=loading.folder.parent / declared.name)

@@ -36,7 +36,7 @@ def _produced(bootstrap: str, topic: str, partition: int, records: Sequence[Reco
     )
     header = pack(">hhi", _PRODUCE, _VERSION, 1) + _text("wire")
     host, port = bootstrap.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=180) as connection:
         connection.sendall(pack(">i", len(header) + len(body)) + header + body)
         (length,) = unpack_from(">i", _exactly(connection, 4))
         answer = _exactly(connection, length)

@@ -75,7 +75,7 @@ def test_markers_and_what_was_aborted_are_not_there_and_the_end_is_that_of_commi
 def test_what_the_broker_has_no_more_is_remembered(broker, admin, topic, stream):
     produce(broker, topic, *[b"x"] * 5)
     place = TopicPartition(topic, 0, 3)
-    admin.delete_records([place])[place].result(20)
+    admin.delete_records([place])[place].result(180)
     log = [Record(offset, value=b"remembered") for offset in range(4)]
     remembered = Remembered({(stream.topic_id, 0): log}, expected=lambda *_: None)
     found = list(truth_of(broker, remembered).records(stream, 1, 5))

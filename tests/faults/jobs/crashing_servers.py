@@ -22,7 +22,7 @@ from tideline.local.broker import Broker
 from tideline.local.postgres import Postgres
 
 DATABASE = "warehouse"
-_RECOVERS_WITHIN_S = 60
+_RECOVERS_WITHIN_S = 180
 # Small, and fast to recover: two checkpoints a minute leave little to replay. Durability settings are the default.
 _POSTGRES = {"shared_buffers": "64MB", "checkpoint_timeout": "30s", "log_min_messages": "warning"}
 

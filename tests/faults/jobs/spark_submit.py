@@ -105,7 +105,7 @@ class Job:
         for process in self.left_behind():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        self._popen.wait(10)
+        self._popen.wait(180)
 
     def _children(self) -> list[psutil.Process]:
         """Return the Python processes that the JVM has started."""

@@ -86,7 +86,7 @@ def test_a_worker_killed_in_the_midst_of_a_copy_leaves_nothing_and_spark_tries_t
         worker = copying(loading, gate.info.backend_pid)
         assert loading.rows("SELECT count(*)::int FROM pg_stat_progress_copy") == [(1,)]
         worker.kill()
-        worker.wait(10)
+        worker.wait(180)
         gate.cursor().execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
         writing.result(120)
     assert (ids(loading), staged) == (sent, [COUNT])
@@ -213,7 +213,7 @@ def test_a_broker_that_comes_back_never_looks_as_if_it_had_lost_something(crashi
                 topics.until(lambda since=revived: asking.done() or (right and right[-1] > since), seconds=120)
         finally:
             enough.set()
-        asking.result(60)
+        asking.result(300)
     assert others == []
 
 

@@ -123,7 +123,7 @@ class Ground:
 
     @staticmethod
     def _wait(condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not condition():
             if time.monotonic() > deadline:
                 raise TimeoutError("the server does not recover")

@@ -11,7 +11,7 @@ from typing import Any
 from faults.processes.child import Errand
 from faults.processes.gate import Answer, Ended, Question, Step
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 class HangsError(AssertionError):

@@ -12,7 +12,7 @@ from faults.stack import operators, stack_runner, stack_schedules, stack_verdict
 from faults.stack.restarts import Restarter
 from faults.stack.stack_schedules import PARTS, Victim
 
-DRIVERS_S = 60
+DRIVERS_S = 180
 LOOK_S = 1.0
 """Seconds between two checks of a watch; more checks would only slow the stack down."""
 
