@@ -23,7 +23,7 @@ from tideline.local import niceness
 PROJECT = Path(__file__).resolve().parents[1]
 LOGS = PROJECT / ".local" / "log" / "tests"
 SLOWEST = 10
-_TELL_EVERY_S = 60.0
+_PROGRESS_EVERY_S = 60.0
 _TAIL = 15
 _PATIENCE_S = 180.0
 """Time limit in seconds for a suite to stop: it stops a whole stack, whose scheduler waits for its tasks. Killed earlier, it leaves them running."""
@@ -109,10 +109,10 @@ class Runner:
         with ThreadPoolExecutor(len(lanes)) as pool:
             futures = [pool.submit(self._lane, lane) for lane in lanes]
             try:
-                told = time.monotonic()
+                reported = time.monotonic()
                 while not all(future.done() for future in futures) and not self._stopping.wait(0.2):
-                    if time.monotonic() - told > _TELL_EVERY_S:
-                        told = time.monotonic()
+                    if time.monotonic() - reported > _PROGRESS_EVERY_S:
+                        reported = time.monotonic()
                         self._say(", ".join(f"{name} {_progress(name)}" for name in sorted(self._running)))
             except KeyboardInterrupt:
                 self._stopping.set()

@@ -121,10 +121,10 @@ def test_an_event_that_is_doubled_changes_nothing(system, woken):
 def test_an_event_that_is_lost_is_made_up_for_by_the_next(system, woken):
     """An event that a paused DAG misses is not delivered later either."""
     system.airflow.call("PATCH", "dags/woken", is_paused=True)
-    told = len(events(system, "woken records"))
+    known = len(events(system, "woken records"))
     more(system, woken, 10)
     system.wait(
-        lambda: len(events(system, "woken records")) > told or not described(system, "woken records")["watchers"],
+        lambda: len(events(system, "woken records")) > known or not described(system, "woken records")["watchers"],
         "the event to be lost, or the watching to have ended",
     )
     assert len(system.output("woken")) == len(woken) - 10

@@ -1,7 +1,7 @@
 """Describe the work of one process as plain values, and carry it out with the real verbs.
 
-A process runs one task of a DAG run, or one operator command. The simulated actors and the real processes share this module. They differ only in
-their `Surroundings`.
+A process runs one task of a DAG run, or one operator command. The simulated actors and the real processes share this
+module. They differ only in their `Surroundings`.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
 """Define the operations of a schedule: what operators, runs, Kafka and crashes do. They are plain values, drawn
 before anything runs.
 
-An operation refers to its subject by number, modulo the count of existing ones: process 7 of three is the second one. So any operation may be left
-out, and the others still have a meaning. This makes it possible to shrink a schedule that failed.
+An operation refers to its subject by number, modulo the count of existing ones: process 7 of three is the second one.
+So any operation may be left out, and the others still have a meaning. This makes it possible to shrink a schedule
+that failed.
 """
 
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ class Fault:
     """A process continues and is struck after a number of points: statements, COMMITs, questions to the broker, steps
     of Spark.
 
-    A DAG run counts as one process: when a task ends, the run continues with the next one. An orphan, which is the process of
-    a task that was presumed dead, counts separately.
+    A DAG run counts as one process: when a task ends, the run continues with the next one. An orphan, which is the
+    process of a task that was presumed dead, counts separately.
     """
 
     strike: Strike
@@ -261,8 +262,9 @@ class AllowGaps:
 
 @dataclass(frozen=True, slots=True)
 class Heal:
-    """All that schedules break outside of the processes is repaired: the topic exists, the logs have grown beyond what was lost, the transform is
-    corrected, gaps are declared, and batches and runs may be large. This is never drawn: it is how each schedule ends.
+    """All that schedules break outside of the processes is repaired: the topic exists, the logs have grown beyond
+    what was lost, the transform is corrected, gaps are declared, and batches and runs may be large. This is never
+    drawn: it is how each schedule ends.
     """
 
 

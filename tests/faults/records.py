@@ -1,7 +1,7 @@
 """Define the records that all levels load, and the expected outcome of each.
 
-Both are functions of incarnation, partition and offset, so no copy of the records has to be kept. The expected outcomes are derived from the
-records, never from the code under test.
+Both are functions of incarnation, partition and offset, so no copy of the records has to be kept. The expected
+outcomes are derived from the records, never from the code under test.
 """
 
 from collections.abc import Iterator
@@ -54,8 +54,8 @@ ODD_CLOCKS = 100
 
 
 Share = tuple[int, int]
-"""Which records a pipeline keeps if several pipelines write to one table: its own number, and the number of pipelines. Each pipeline filters out
-the records of the others."""
+"""Which records a pipeline keeps if several pipelines write to one table: its own number, and the number of
+pipelines. Each pipeline filters out the records of the others."""
 WHOLE: Share = (0, 1)
 
 

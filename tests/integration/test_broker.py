@@ -64,14 +64,16 @@ def test_all_topics_come_at_once_in_order_with_their_ids(broker, admin, topic):
 
 
 @pytest.mark.parametrize(
-    ("policy", "milliseconds", "told"),
+    ("policy", "milliseconds", "expected"),
     [("delete", 90_000, 90_000), ("compact,delete", 0, 0), ("delete", -1, None), ("compact", 90_000, None)],
 )
-def test_the_retention_is_that_of_topics_whose_records_are_deleted_by_age(broker, admin, policy, milliseconds, told):
+def test_the_retention_is_that_of_topics_whose_records_are_deleted_by_age(
+    broker, admin, policy, milliseconds, expected
+):
     config = {"cleanup.policy": policy, "retention.ms": str(milliseconds)}
     topic = created(admin, f"retention_{uuid4().hex[:8]}", **config)
     [facts] = Broker(source(broker.bootstrap, topic)).topic_facts()
-    assert facts.retention_ms == told
+    assert facts.retention_ms == expected
 
 
 def test_a_pattern_finds_its_topics_by_name_and_the_new_ones_the_next_time(broker, admin, caplog):

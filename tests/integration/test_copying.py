@@ -77,7 +77,7 @@ def test_all_rows_that_break_a_law_are_found_at_once_and_the_table_says_why(ledg
     assert refused == {n: reasons[n % 4].replace("aside", "output") for n in range(200)}
     assert n_staged == 800
     assert table("SELECT count(*)::int FROM tideline_staging.aside") == [(800,)]
-    assert len(copies) == 2 + len(reasons)  # once together, once without the constraints, and one row for each constraint's message
+    assert len(copies) == 2 + len(reasons)  # together, without constraints, one row per message
 
 
 def test_a_row_that_breaks_several_laws_has_the_reason_of_the_one_that_the_table_looks_at_first(ledger_url, table):
@@ -102,7 +102,7 @@ def test_a_fault_that_is_no_law_costs_its_own_row_only(ledger_url, table, fault)
 
 def test_good_rows_behind_bad_ones_are_copied_at_once_again(ledger_url, table, copies):
     copied(ledger_url, rows({"id": None}), rows(), rows())
-    assert copies == [100, 100, 1, 100, 100]  # refused, sifted, one row for the message; sifted without a find; not sifted
+    assert copies == [100, 100, 1, 100, 100]  # refused, sifted, one for the message; sifted in vain; unsifted
 
 
 def test_a_law_that_is_null_holds(ledger_url, table):

@@ -110,8 +110,8 @@ def test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed(ledger,
     assert found.startswith(REPLACED.format(offset, 20, offset))
     with pytest.raises(NeedsOperatorError, match=rf"tideline accept-loss {NAME} ads/0"):
         cut.plan()
-    [told] = cut.accept()
-    assert told == (
+    [line] = cut.accept()
+    assert line == (
         f"ads/0: nothing is missing now; goes on at 20; ads/0 [{offset}, 20) holds other records than before, and the rows loaded from it stay: "
         f"to load its present records, tideline replay {NAME} --range 'ads/0 [{offset}, 20)' --reason ..."
     )
@@ -200,6 +200,6 @@ def test_a_broker_that_lost_its_disk_and_was_filled_again_is_noticed(tmp_path, f
     assert ranges_of(ledger, healthy) == {1: (4, 5)}
     [(_, partition, found)] = stopped(ledger)
     assert (partition, found.startswith(REPLACED.format(0, 10, 0))) == (0, True)
-    [told] = accept(ledger_url, pipeline, topic)
-    assert f"tideline replay {NAME} --range '{topic}/0 [0, 10)'" in told
+    [line] = accept(ledger_url, pipeline, topic)
+    assert f"tideline replay {NAME} --range '{topic}/0 [0, 10)'" in line
     assert [ranges_of(ledger, n) for n in load(ledger, plan(ledger_url, pipeline, "third"))] == [{0: (10, 25)}]

@@ -54,7 +54,7 @@ def world(broker, topic, ledger, ledger_url):
     return pipeline, loaded[0], failed
 
 
-WISHES = {
+REQUESTS = {
     "new records": lambda *_: NewRecords(),
     "new records until": lambda *_: NewRecords(until=at(14)),
     "window": lambda *_: window(0, 16),
@@ -66,17 +66,17 @@ WISHES = {
 }
 
 
-@pytest.mark.parametrize("wish", WISHES)
-def test_a_dry_run_keeps_nothing_and_says_what_a_plan_then_does(ledger, ledger_url, world, wish):
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_dry_run_keeps_nothing_and_says_what_a_plan_then_does(ledger, ledger_url, world, name):
     pipeline, loaded, failed = world
-    request = WISHES[wish](pipeline.source.topics[0], loaded, failed)
+    request = REQUESTS[name](pipeline.source.topics[0], loaded, failed)
     before = everything(ledger)
     drafts, notes = decide(ledger_url, pipeline, flow.dry_run, request)
     assert everything(ledger) == before
     planned = ask(ledger_url, pipeline, "then", request)
     assert drafts == drafts_of(ledger, planned.batch_ids)
     assert [line.split(": batch")[0] for line in notes] == [line.split(": batch")[0] for line in planned.notes]
-    assert drafts or wish == "rejects"
+    assert drafts or name == "rejects"
 
 
 def test_a_dry_run_of_a_pipeline_that_was_never_planned_leaves_no_trace_of_it(broker, topic, ledger, ledger_url):

@@ -188,13 +188,13 @@ def test_a_walk_that_comes_while_another_one_moves_heads_begins_where_that_one_e
     for number in range(3):
         published(ledger, {stream: (number * 10, number * 10 + 10)}, run=run(number))
 
-    def walk():
+    def advance():
         with Ledger(ledger_url, actor="second") as own:
             return heads.advance_published(own, PIPELINE)
 
     with ledger.transaction():
         assert ledger.rows("pass_coverage", pipeline=PIPELINE)
-        second_ends = beside(walk)
+        second_ends = beside(advance)
         wait_for_a_lock(ledger_url)
     assert len(second_ends()) == 3
     assert next_offsets(ledger) == [30]
@@ -208,16 +208,16 @@ def test_a_walk_waits_for_the_first_head_without_holding_another(ledger, ledger_
     published(ledger, {first: (5, 10), **dict.fromkeys(others, (0, 10))}, run=run(2))
     lock = "SELECT FROM tideline.stream WHERE stream_id = ANY (%s) ORDER BY stream_id FOR NO KEY UPDATE"
 
-    def walk():
+    def advance():
         with Ledger(ledger_url, actor="second") as own:
             return heads.advance_published(own, PIPELINE)
 
     with ledger.connection as connection, connection.cursor() as cursor:
         cursor.execute(lock, ([first],))
-        walk_ends = beside(walk)
+        advance_ends = beside(advance)
         wait_for_a_lock(ledger_url)
         cursor.execute(lock + " NOWAIT", (streams,))
-    assert len(walk_ends()) == 1
+    assert len(advance_ends()) == 1
     assert next_offsets(ledger) == [10] * 9
 
 

@@ -163,7 +163,7 @@ def test_two_replays_of_the_same_offsets_take_turns_and_the_later_one_owns_them(
         edges = [(0, 0), *((a, b) for a, b, _ in coverage(ledger, partition)), (RECORDS, RECORDS)]
         assert all(left[1] == right[0] for left, right in pairwise(edges))
     owned = {owner for p in range(PARTITIONS) for *_, owner in coverage(ledger, p)}
-    assert first in owned, "it keeps what nobody replaced"
+    assert first in owned, "it keeps what was not replaced"
     states = dict(query(ledger, "SELECT batch_id, state::text FROM tideline.batch"))
     assert {n for n, found in states.items() if found == "superseded"} == set(states) - owned
 

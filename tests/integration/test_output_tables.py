@@ -85,9 +85,9 @@ def test_a_pipeline_that_declares_another_table_leaves_the_first_one_free(ledger
     claim(ledger, "one", table="ads.other")
     claim(ledger, "two")
     assert tables(ledger) == {"one": ("ads.other", False), "two": (TABLE, False)}
-    told = query(ledger, "SELECT pipeline, detail FROM tideline.event WHERE action = 'claim table' ORDER BY event_id")
+    claims = query(ledger, "SELECT pipeline, detail FROM tideline.event WHERE action = 'claim table' ORDER BY event_id")
     claimed = [("one", TABLE), ("one", "ads.other"), ("two", TABLE)]
-    assert told == [(name, {"table": table, "shared": False}) for name, table in claimed]
+    assert claims == [(name, {"table": table, "shared": False}) for name, table in claimed]
 
 
 def test_plan_refuses_a_table_of_another_pipeline_and_names_both(broker, topic, ledger, ledger_url):

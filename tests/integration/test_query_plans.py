@@ -1,6 +1,6 @@
 """No query of the ledger scans a whole table that grows with the history: each uses an index.
 
-The plans are Postgres's own, for a ledger with a long history. Who adds a query adds what it is asked with.
+The plans are Postgres's own, for a ledger with a long history. Add the parameters of a new query to `BOUND`.
 """
 
 import re

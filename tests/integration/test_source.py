@@ -173,7 +173,7 @@ def test_offsets_that_go_stop_their_stream_only_until_somebody_accepts_their_los
 
     with loading.ledger() as ledger:
         said = flow.accept_loss(
-            ledger, Broker(loading.pipeline.source), loading.pipeline, topic, 0, reason="nobody misses them"
+            ledger, Broker(loading.pipeline.source), loading.pipeline, topic, 0, reason="they are not needed"
         )
     assert said == [f"{topic}/0: [0, 8) recorded as lost; goes on at 8"]
     (rest,) = loading.run()

@@ -45,8 +45,9 @@ def test_an_identity_column_that_takes_a_value_may_be_produced(ledger):
 
 def test_a_timestamp_without_a_zone_is_refused_for_timestamptz(ledger):
     created(ledger, "at timestamptz, on_day date")
-    assert "at timestamp with time zone: cannot hold Arrow type timestamp[us]: without a zone it is not a point in time" in (
-        problems(ledger, ("at", pa.timestamp("us")), ("on_day", pa.date32()))
+    assert (
+        "at timestamp with time zone: cannot hold Arrow type timestamp[us]: without a zone it is not a point in time"
+        in (problems(ledger, ("at", pa.timestamp("us")), ("on_day", pa.date32())))
     )
     postgres.prepare(ledger, PIPELINE, pa.schema([("at", pa.timestamp("us", tz="Europe/Madrid"))]))
 

@@ -33,7 +33,7 @@ def quick(monkeypatch):
 
 
 @pytest.fixture
-def hearts(monkeypatch):
+def sessions(monkeypatch):
     """Collect the ledger sessions that heartbeats have opened, in order."""
     opened = []
     connect = heartbeat.Ledger
@@ -115,14 +115,14 @@ def test_rows_that_an_older_attempt_staged_are_not_published_by_a_newer_one(load
     assert loading.published() == 4
 
 
-def cut_off(loading, heart):
+def cut_off(loading, session):
     """End the session of a heartbeat on the server."""
-    loading.rows("SELECT pg_terminate_backend(%s, 5000)", heart.connection.info.backend_pid)
+    loading.rows("SELECT pg_terminate_backend(%s, 5000)", session.connection.info.backend_pid)
 
 
-def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, quick, hearts, slow, monkeypatch):
+def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, quick, sessions, slow, monkeypatch):
     _, writing, go = slow
-    until(lambda: hearts)  # it has sent its first heartbeat
+    until(lambda: sessions)  # it has sent its first heartbeat
     seen = threading.Event()
     failing = heartbeat.Ledger
 
@@ -131,21 +131,21 @@ def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, qui
         return failing("postgresql://127.0.0.1:1/none", **options)
 
     monkeypatch.setattr(heartbeat, "Ledger", unreachable)
-    cut_off(loading, hearts[0])
+    cut_off(loading, sessions[0])
     assert seen.wait(180)
     go.touch()
     writing.result(120)
     assert loading.published() == 10
 
 
-def test_a_heart_keeps_its_connection_and_opens_another_only_when_it_is_lost(loading, quick, hearts, slow):
+def test_a_heart_keeps_its_connection_and_opens_another_only_when_it_is_lost(loading, quick, sessions, slow):
     _, writing, go = slow
     for _ in range(3):
         seen = heartbeat_of(loading)
         until(lambda seen=seen: heartbeat_of(loading) > seen)
-    assert len(hearts) == 1
-    cut_off(loading, hearts[0])
-    until(lambda: len(hearts) == 2)
+    assert len(sessions) == 1
+    cut_off(loading, sessions[0])
+    until(lambda: len(sessions) == 2)
     seen = heartbeat_of(loading)
     until(lambda: heartbeat_of(loading) > seen)
     go.touch()

@@ -76,7 +76,7 @@ def test_ranges_of_a_stopped_stream_are_refused_and_those_of_the_others_are_not(
     load(ledger, ask(ledger_url, pipeline, "healthy", these(pipeline, (0, 6, 1))).batch_ids)
     again = ask(ledger_url, pipeline, "healthy again", these(pipeline, (0, 6, 1)))
     assert again.batch_ids == []
-    assert "loaded by batch" in again.notes[0], "not an error about a stream that nobody asked for"
+    assert "loaded by batch" in again.notes[0], "not an error about a stream outside the request"
 
 
 def test_what_is_loaded_and_gone_from_kafka_is_only_told(admin, broker, ledger, ledger_url):
@@ -215,12 +215,12 @@ def test_rejects_of_another_pipeline_are_not_taken(ledger, ledger_url, broker, r
 
 def test_a_run_that_is_asked_twice_gets_the_same_whatever_it_asks_for(ledger, ledger_url, pipeline):
     load(ledger, plan(ledger_url, pipeline, "begin"))
-    wishes = {
+    requests = {
         "window": window(2, 9, replace=True),
         "ranges": these(pipeline, (0, 2), replace=True),
         "batch": OneBatch(batch_id=1, replace=True),
     }
-    for name, wanted in wishes.items():
+    for name, wanted in requests.items():
         first = ask(ledger_url, pipeline, name, wanted).batch_ids
         assert first
         assert ask(ledger_url, pipeline, name, wanted).batch_ids == first

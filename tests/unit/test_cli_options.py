@@ -39,8 +39,11 @@ WRONG = {
     "no moment": (["plan", NAME, "--dry-run", "--until", "noon"], "expected a moment"),
     "no state": (["batches", NAME, "--state", "done"], "advanced"),
     "no limit": (["batches", NAME, "--limit", "0"], "greater than or equal to 1"),
-    "no wish": (["replay", NAME, "--reason", WHY], "found none of them"),
-    "two wishes": (["replay", NAME, "--batch", "1", "--range", "ads/0 [0, 1)", "--reason", WHY], "--batch and --range"),
+    "no target": (["replay", NAME, "--reason", WHY], "found none of them"),
+    "two targets": (
+        ["replay", NAME, "--batch", "1", "--range", "ads/0 [0, 1)", "--reason", WHY],
+        "--batch and --range",
+    ),
     "an empty range": (["replay", NAME, "--range", "ads/0 [2, 2)", "--reason", WHY], "must not be empty"),
     "overlapping ranges": (
         ["replay", NAME, "--range", "ads/0 [0, 2)", "--range", "ads/0 [1, 3)", "--reason", WHY],

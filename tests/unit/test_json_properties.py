@@ -89,7 +89,7 @@ def decimal(value):
 
 def single(value):
     refuse_unless(type(value) in (int, Decimal))
-    nearest = pa.scalar(str(value)).cast(pa.float32()).as_py()  # from the text: converting to a double first rounds twice
+    nearest = pa.scalar(str(value)).cast(pa.float32()).as_py()  # from text: a double rounds twice
     refuse_unless(abs(nearest) != float("inf"))
     return nearest
 

@@ -108,7 +108,7 @@ def test_a_start_timestamp_keeps_its_zone(declare, text):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ("", "limits: {batch_records: many}\n", '11: limits.batch_records: expected an integer above 0, found "many"'),
         ("", "limits:\n  batch_records: 0\n", "12: limits.batch_records: expected an integer above 0, found 0"),
@@ -150,9 +150,9 @@ def test_a_start_timestamp_keeps_its_zone(declare, text):
         ("string", "strnig", "8: source.value.columns.impression_id: "),
     ],
 )  # fmt: skip
-def test_a_mistake_names_line_key_expected_and_found(declare, old, new, told):
+def test_a_mistake_names_line_key_expected_and_found(declare, old, new, expected):
     [text] = mistakes(declare(old, new))
-    assert told in text
+    assert expected in text
 
 
 def test_all_mistakes_of_a_file_are_told_at_once_in_order_of_line(declare):
@@ -205,7 +205,7 @@ def test_a_literal_password_is_refused_without_being_shown(declare, password):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ("SASL_SSL", "SSL", "expected only what protocol SSL uses, found sasl_mechanism, sasl_password, sasl_username"),
         ("    protocol: SASL_SSL\n", "", "expected only what protocol PLAINTEXT uses"),
@@ -214,9 +214,9 @@ def test_a_literal_password_is_refused_without_being_shown(declare, password):
         ("SASL_SSL", "SASL_SLL", "source.security.protocol: expected one of PLAINTEXT, SSL,"),
     ],
 )
-def test_security_settings_that_do_not_fit_each_other_are_a_mistake(declare, old, new, told):
+def test_security_settings_that_do_not_fit_each_other_are_a_mistake(declare, old, new, expected):
     [text] = mistakes(declare("sink:\n", SASL.replace(old, new)))
-    assert told in text
+    assert expected in text
 
 
 def test_the_environment_is_not_needed_to_read_a_declaration_but_to_connect(declare, monkeypatch):

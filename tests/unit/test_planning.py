@@ -148,7 +148,7 @@ def test_the_newest_do_not_depend_on_the_order_of_streams(free, count):
 
 
 @pytest.mark.parametrize(
-    ("batch_records", "batch_bytes", "average_bytes", "told"),
+    ("batch_records", "batch_bytes", "average_bytes", "expected"),
     [
         (1000, None, 500, 1000),
         (1000, 100_000, 500, 200),
@@ -160,5 +160,5 @@ def test_the_newest_do_not_depend_on_the_order_of_streams(free, count):
         (1000, 500, 0.25, 500),
     ],
 )
-def test_a_batch_keeps_to_its_bytes_by_what_records_took_before(batch_records, batch_bytes, average_bytes, told):
-    assert records_for(batch_records, batch_bytes, average_bytes) == told
+def test_a_batch_keeps_to_its_bytes_by_what_records_took_before(batch_records, batch_bytes, average_bytes, expected):
+    assert records_for(batch_records, batch_bytes, average_bytes) == expected

@@ -36,7 +36,7 @@ suites.Runner().run([[suites.Suite("slow", ("test_slow.py",), nice=3)]])
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch, capsys):
+def run_lanes(tmp_path, monkeypatch, capsys):
     """Run lanes of (name, text of a test file); return exit code and output."""
 
     def run(*lanes: list[tuple[str, str]]) -> tuple[int, str]:
@@ -52,8 +52,8 @@ def told(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_a_suite_that_fails_or_dies_keeps_no_other_from_running_and_is_named_at_the_end(told):
-    code, said = told([("dead", DEAD), ("good", GOOD)], [("bad", BAD)])
+def test_a_suite_that_fails_or_dies_keeps_no_other_from_running_and_is_named_at_the_end(run_lanes):
+    code, said = run_lanes([("dead", DEAD), ("good", GOOD)], [("bad", BAD)])
     end = said.partition("Failed, in all suites:")[2]
     assert code == 1
     assert "good         1 passed, 0 failed" in said
@@ -62,8 +62,8 @@ def test_a_suite_that_fails_or_dies_keeps_no_other_from_running_and_is_named_at_
     assert "2 passed, 2 failed, 0 skipped" in end
 
 
-def test_a_suite_without_a_single_test_has_failed(told):
-    code, said = told([("empty", "")])
+def test_a_suite_without_a_single_test_has_failed(run_lanes):
+    code, said = run_lanes([("empty", "")])
     assert code == 1
     assert "empty\n      ended with exit code 5" in said
 

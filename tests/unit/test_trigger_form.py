@@ -117,7 +117,7 @@ def test_airflows_form_for_backfills_may_send_the_fields_that_were_left_empty():
     assert asked(run_type="backfill", interval=HOUR) == Window(start=START, end=END)
 
 
-# What is refused ---------------------------------------------------------------------------------------------------------------
+# Refusals ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_key_that_no_field_has_is_named_with_those_there_are():

@@ -60,7 +60,7 @@ CLASSES = [
         fate=NO_JSON,
     ),
     fields_class("U+0000 as an escape", *each("s", '"\\u0000"', '"a\\u0000b"', '"\\u0000\\u0000"'), fate=NUL),
-    fields_class("U+0000 where nobody reads it", Change(more='"z": "\\u0000"'), Change(more='"\\u0000": 1')),
+    fields_class("U+0000 in an undeclared field", Change(more='"z": "\\u0000"'), Change(more='"\\u0000": 1')),
     fields_class("no escapes", *each("s", '"\\x41"', '"\\u00e"', '"\\U0001f600"', '"\\\n"', '"\\\'"'), fate=NO_JSON),
     fields_class(
         "a control character in text", *each("s", '"a\nb"', '"a\tb"', '"a\rb"', '"a\x1fb"', '"a\x1bb"'), fate=NO_JSON

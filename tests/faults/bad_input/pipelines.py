@@ -7,7 +7,7 @@ from hashlib import md5
 from faults.bad_input.fates import Case, Fate, Shown, Written
 from faults.bad_input.good import COLUMNS
 from faults.bad_input.of_bytes import TOMBSTONE
-from faults.bad_input.transforms import AS_TOLD, FRAMED, WITH_KEY
+from faults.bad_input.transforms import BY_ACT, FRAMED, WITH_KEY
 
 COORDINATES = """
     kafka_topic_id uuid,
@@ -138,7 +138,7 @@ PIPELINES = (
         shown=TYPED_SHOWN,
         value_format="json",
         columns=COLUMNS,
-        transform=AS_TOLD,
+        transform=BY_ACT,
         item="item",
     ),
     Declared(name="lines", target=LINES, shown=("length", "digest", "k"), value_format="text", transform=WITH_KEY),

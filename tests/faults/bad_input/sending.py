@@ -29,7 +29,7 @@ BY_HAND_AT_ONCE = 50
 A_MOMENT = 1_800_000_000_000
 """Timestamp of records that are built by hand and have none."""
 
-FIRST_TOLD = -2_208_988_800_000
+FIRST_UNCHANGED = -2_208_988_800_000
 """The year 1900. Spark would change an earlier timestamp, so such a record would not be kept unchanged."""
 
 Place = tuple[int, int]
@@ -96,8 +96,8 @@ class Sending:
 
     def _keep(self, name: str, case: Case, partition: int, offset: int, timestamp_ms: int) -> None:
         headers = tuple((key.decode(errors="replace"), content) for key, content in case.headers)
-        told = timestamp_ms if timestamp_ms >= FIRST_TOLD else None
-        record = Record(offset, told, case.key, case.value, headers or None)
+        kept_ms = timestamp_ms if timestamp_ms >= FIRST_UNCHANGED else None
+        record = Record(offset, kept_ms, case.key, case.value, headers or None)
         self.places[partition, offset] = Sent(name, case, record)
 
 

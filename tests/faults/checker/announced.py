@@ -18,9 +18,9 @@ def outbox(index: Index) -> Iterator[Violation]:
             text = f"is {batch.state}, and is in the outbox {there[batch.batch_id]} times"
             yield Violation("outbox", f"batch {batch.batch_id}", text)
     if index.found.asset_events is not None:
-        told = {batch_id for batch_id, _ in index.found.asset_events}
+        with_event = {batch_id for batch_id, _ in index.found.asset_events}
         for each in index.found.outbox:
-            if each.announced and each.batch_id not in told:
+            if each.announced and each.batch_id not in with_event:
                 yield Violation("outbox", f"batch {each.batch_id}", "is marked as announced, and has no asset event")
 
 
@@ -39,7 +39,7 @@ def unannounced(index: Index) -> Iterator[Violation]:
     """Yield published batches without an asset event. Checked only after all runs have finished."""
     if index.found.asset_events is None:
         return
-    told = {batch_id for batch_id, _ in index.found.asset_events}
+    with_event = {batch_id for batch_id, _ in index.found.asset_events}
     for batch in index.found.batches:
-        if batch.state in PUBLISHED and batch.batch_id not in told:
+        if batch.state in PUBLISHED and batch.batch_id not in with_event:
             yield Violation("unannounced", f"batch {batch.batch_id}", f"is {batch.state}, and has no asset event")

@@ -144,7 +144,7 @@ def record_counts(
         read = sum(c.n_read for c in counted)
         wrote = n_written.get(stream_id, 0)
         rejected = sum(stream == stream_id for stream, _ in staged_rejects)
-        told = facts.adapted.get(str(stream_id), {})
+        broker_facts = facts.adapted.get(str(stream_id), {})
         count(
             db,
             piece,
@@ -156,8 +156,8 @@ def record_counts(
             n_bytes=sum(c.n_bytes for c in counted),
             first_read=min((c.first_read for c in counted), default=None),
             last_read=max((c.last_read for c in counted), default=None),
-            published_log_start=told.get("log_start"),
-            published_end=told.get("end"),
+            published_log_start=broker_facts.get("log_start"),
+            published_end=broker_facts.get("end"),
         )
         changed.append({"stream_id": stream_id})
     return changed

@@ -94,7 +94,8 @@ def _histories(events: list[tuple]) -> list[tuple]:
     """Group the events of each batch and stream, in order. Events of one statement about several of them have no order."""
     by_thing = sorted(events, key=lambda event: (event[4] or 0, event[5] or 0, event[0]))
     return [
-        (thing, *(_told(event) for event in rows)) for thing, rows in groupby(by_thing, key=lambda event: event[4:6])
+        (thing, *(_without_id(event) for event in rows))
+        for thing, rows in groupby(by_thing, key=lambda event: event[4:6])
     ]
 
 
@@ -103,7 +104,7 @@ def _plain(row: tuple) -> tuple:
     return tuple(as_kept.get(type(value), lambda same: same)(value) for value in row)
 
 
-def _told(event: tuple) -> tuple:
+def _without_id(event: tuple) -> tuple:
     _, *rest, detail = event
     return (*rest, json.dumps(detail, sort_keys=True))
 

@@ -33,12 +33,12 @@ class Both:
         if name in self.cluster.topics:
             self.delete(name)
         topics.created(self.admin, name, partitions, **{"retention.ms": "-1", **settings})
-        [told] = Broker(topics.source(self.broker.bootstrap, name)).topic_facts()
+        [facts] = Broker(topics.source(self.broker.bootstrap, name)).topic_facts()
         compacted = "compact" in settings.get("cleanup.policy", "")
         self.cluster.create(
             name,
             *[0] * partitions,
-            topic_id=told.topic_id,
+            topic_id=facts.topic_id,
             compacted=compacted,
             retention_ms=None if "retention.ms" not in settings else int(settings["retention.ms"]),
         )

@@ -59,7 +59,7 @@ def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
         MisfitError: An edit does not fit.
     """
     for folder in FOLDERS:
-        copytree(project / folder, tree / folder)  # modification times are kept: Python uses them to recognise compiled files
+        copytree(project / folder, tree / folder)  # keeps times, by which Python recognises compiled files
     (tree / ".local").symlink_to(project / ".local")  # the jars, for tests that start a broker
     for name, text in edited(project, mutant).items() if mutant else ():
         file = tree / name

@@ -13,8 +13,8 @@ from faults.schedule_runner import Ended
 from tideline.errors import FatalError, RetryableError, TidelineError
 
 _NEVER = ("deadlock detected", "refuses the output")
-"""Texts of errors that verbs may raise and another try may heal, but that must not occur here: they mean that two verbs take their locks in different
-orders, or that a row was published twice."""
+"""Texts of errors that verbs may raise and another try may heal, but that must not occur here: they mean that two
+verbs take their locks in different orders, or that a row was published twice."""
 
 
 class UnexpectedError(TidelineError):

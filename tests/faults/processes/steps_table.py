@@ -28,7 +28,7 @@ def rendered(points: Points) -> str:
     n_steps = sum(map(len, points.values()))
     n_cases = sum(len(faults_of(kind)) for steps in points.values() for _, kind in steps)
     parts = [
-        f"{n_steps} steps, {n_cases:,} cases. A transaction that several verbs send stands with the first of them.\n",
+        f"{n_steps} steps, {n_cases:,} cases. A transaction that several verbs send is listed under the first of them.\n",
         *(_section(verb, steps) for verb, steps in points.items()),
     ]
     return "\n".join(parts)

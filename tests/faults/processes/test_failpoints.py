@@ -1,8 +1,8 @@
 """Test each step of each verb with each fault that can strike there: the task is tried again, the next run loads the
 rest, and the result is right.
 
-A step is a statement, a COMMIT, a COPY or a question to the broker. The steps are recorded from processes without faults, so no point between two
-effects is left out by mistake.
+A step is a statement, a COMMIT, a COPY or a question to the broker. The steps are recorded from processes without
+faults, so no point between two effects is left out by mistake.
 """
 
 import re

@@ -27,8 +27,9 @@ COMMITS = frozenset(_COMMITS.values())
 _LOST = "server closed the connection unexpectedly"
 _POLL_SECONDS = 2.0
 _NEVER = {"table-refuses-rows", "offsets-taken-meanwhile"}
-"""Runbook entries of errors that have no cause here: no other program writes to the table, and batches of the same offsets take turns. If these
-errors were allowed, a replay that can never publish would look like one that an operator abandons."""
+"""Runbook entries of errors that have no cause here: no other program writes to the table, and batches of the same
+offsets take turns. If these errors were allowed, a replay that can never publish would look like one that an operator
+abandons."""
 
 
 class KilledError(BaseException):
@@ -192,10 +193,10 @@ class SimulatedProcess:
         """Let the armed fault strike here. Afterwards the process stops at the next point."""
         self.struck, self._armed, self._steps = self._armed, None, 0
         self._scheduler.tally.strikes[str(self.struck)] += 1
-        of_publish = (
-            self.struck in _COMMITS and self._scheduler.last_statement == "clear_staging"
-        )  # the last statement of a publish
-        # Not after another strike: the batch of that strike may have failed with a COMMIT of its own while the others continued.
+        # `clear_staging` is the last statement of a publish.
+        of_publish = self.struck in _COMMITS and self._scheduler.last_statement == "clear_staging"
+        # Not after another strike: the batch of that strike may have failed with a COMMIT of its own while the others
+        # continued.
         self._has_published = of_publish and self.struck is Strike.COMMIT_KEPT and not self._was_struck
         self._was_struck = True
         self._scheduler.tally.unknown_commits += self.struck in _COMMITS

@@ -57,8 +57,8 @@ class Losses:
     def _expect_stops(self, cuts: Sequence[tuple[UUID, int, int]]) -> None:
         """Record the streams that must stop because their logs were cut before their heads.
 
-        After an accepted loss nothing is compared behind the accepted end until the log has passed the head: what is written there is never read
-        (decision 0024).
+        After an accepted loss nothing is compared behind the accepted end until the log has passed the head: what is
+        written there is never read (decision 0024).
         """
         for (topic_id, partition, end), stream in product(cuts, self._database.streams.values()):
             is_it = (stream.topic_id, stream.partition, stream.state) == (topic_id, partition, "active")

@@ -262,7 +262,8 @@ ONCE_FAILED = {
         ),
     ),
 }
-"""By the seed that drew the schedule, or by its subject. In the first ones a re-drive compared only the number of rejects read with the number left,
-not which ones. One reject that the reader had left out and another that a replay had taken away made the numbers agree. So a reject that was never
-read was deleted as settled. In the one of two pipelines, a replay deleted rows of the other pipeline. In the last one a topic was deleted between
-two looks at a log that had been cut, and the plan ended with an error that named neither."""
+"""By the seed that drew the schedule, or by its subject. In the first ones a re-drive compared only the number of
+rejects read with the number left, not which ones. One reject that the reader had left out and another that a replay
+had taken away made the numbers agree. So a reject that was never read was deleted as settled. In the one of two
+pipelines, a replay deleted rows of the other pipeline. In the last one a topic was deleted between two looks at a log
+that had been cut, and the plan ended with an error that named neither."""

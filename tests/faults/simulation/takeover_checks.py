@@ -1,7 +1,8 @@
 """Check takeovers.
 
-A living writer keeps its batch: another one waits until it has ended or fallen silent. Otherwise all its work would be done again. And a batch that
-was planned a moment ago is left to its run: if each plan abandoned what the previous one had planned, nothing would ever be loaded.
+A living writer keeps its batch: another one waits until it has ended or fallen silent. Otherwise all its work would
+be done again. And a batch that was planned a moment ago is left to its run: if each plan abandoned what the previous
+one had planned, nothing would ever be loaded.
 """
 
 from faults.memory import MemoryDatabase

@@ -1,7 +1,7 @@
 """Play runs, operators, Kafka and crashes in any order, each schedule from one seed.
 
-Whatever happens, every record is accounted for exactly once, and nothing jams. A schedule that fails is printed with the command that plays it again:
-`python -m faults.simulation --seed N` (see `__main__.py`).
+Whatever happens, every record is accounted for exactly once, and nothing jams. A schedule that fails is printed with
+the command that plays it again: `python -m faults.simulation --seed N` (see `__main__.py`).
 """
 
 import time

@@ -34,8 +34,8 @@ class Death:
 def kill_when_due(scene: Scene, kill: Kill) -> Death | None:
     """Wait for the moment and kill; try again if the process had ended before.
 
-    Return None if a task's process did not appear in time, for example because no task of that pipeline ran any more. Such a fault is left out and
-    counted: what the product does meanwhile is no less right.
+    Return None if a task's process did not appear in time, for example because no task of that pipeline ran any more.
+    Such a fault is left out and counted: what the product does meanwhile is no less right.
     """
     scene.pause_until(kill.after)
     find = {Victim.PLAN: _plan, Victim.ADVANCE: _advance}.get(kill.victim, _part if kill.victim in PARTS else _write)
