@@ -88,8 +88,8 @@ def test_a_ledgers_address_is_never_quoted(secret):
         ("postgresql://me:pw@db/w?sslmod=require", "its options after ? are not those of libpq"),
         ("postgresql://me:pw@db/w\n", "a line break"),
         ("mysql://me:pw@db/w", "does not begin with postgresql://"),
-        ("secret", "no libpq URI"),
-        ("host=db password=s3cr et", "no libpq URI"),
+        ("secret", "not a libpq URI"),
+        ("host=db password=s3cr et", "not a libpq URI"),
     ],
 )
 def test_an_address_that_is_wrong_is_told_what_is_wrong(address, said):

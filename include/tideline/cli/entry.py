@@ -35,7 +35,9 @@ def _use_local_stack() -> None:
 
     One variable that is set means another deployment: the rest is never filled in from the local stack.
     """
-    if any(name.startswith("TIDELINE_") for name in os.environ) or not {"-h", "--help", "--version"}.isdisjoint(sys.argv):
+    if any(name.startswith("TIDELINE_") for name in os.environ) or not {"-h", "--help", "--version"}.isdisjoint(
+        sys.argv
+    ):
         return
     run = settings.PROJECT / ".local" / "run"
     if not (run / "stack.json").exists():  # do not import the local stack where it was never used

@@ -113,5 +113,5 @@ def test_the_docs_name_the_guards_that_are_tried():
     text = (PROJECT / "docs" / "reliability.md").read_text(encoding="utf-8")
     for mutants in (SIMULATED, POSTGRES_MUTANTS, TESTED):
         assert written(mutants) in text, (
-            "a table of mutants in docs/reliability.md is another one: see faults/mutants/table.py"
+            "a table of mutants in docs/reliability.md is another one: see faults/mutants/mutants_table.py"
         )
