@@ -116,7 +116,7 @@ def _start(pipeline: str, batch_id: int, reason: str) -> Started | None:
 def _writer_line(pipeline: str, batch_id: int, started: Started | None) -> str:
     if started is None:
         return (
-            f"batch {batch_id} is written by the next run of DAG {pipeline}, or by one that is triggered with `load`: a batch, "
+            f"batch {batch_id} is written by a run of DAG {pipeline} that is triggered with `load`: a batch, "
             f"`batch_id`: {batch_id}"
         )
     waits = f"; it waits, because DAG {pipeline} is paused" if started.is_paused else ""
