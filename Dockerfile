@@ -21,7 +21,7 @@ COPY --chown=tideline:tideline requirements.txt ./
 RUN python -m venv .local/env \
     && pip install --no-cache-dir --requirement requirements.txt
 
-COPY --chown=tideline:tideline pyproject.toml requirements.in ivy.xml ./
+COPY --chown=tideline:tideline pyproject.toml requirements.in ivy.xml README.md LICENSE ./
 COPY --chown=tideline:tideline include include
 COPY --chown=tideline:tideline spark_jobs spark_jobs
 # Editable, as on a developer's machine, because the project looks for its pipelines and its Spark job beside its package.

@@ -55,7 +55,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
         if _NO_READER in gist:
             raise FatalError(
                 f"{attempt}: Spark has no reader for Kafka: {gist}",
-                next_step="put the jars on the class paths in the file that TIDELINE_SPARK_PROPERTIES names: docs/operating.md#next-to-an-airflow-that-you-have",
+                next_step="add the jars to the class paths in the file of TIDELINE_SPARK_PROPERTIES, as docs/operating.md shows",
                 entry="environment",
             ) from error
         if isinstance(error, AnalysisException):

@@ -10,7 +10,7 @@ from spark_jobs import write_batches
 from test_sink import target
 from tideline.errors import FatalError, RetryableError
 
-IMPORTS = "from pyspark.sql import Window, functions as F\nfrom spark_jobs.records.dimensions import dimension\n"
+IMPORTS = "from pyspark.sql import Window, functions as F\nfrom tideline.transforms import dimension\n"
 WITH_OFFER = """\
 CREATE SCHEMA IF NOT EXISTS ads;
 CREATE TABLE ads.output (

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.records.dimensions import dimension
+from tideline.transforms import dimension
 
 MICRO = pa.scalar(Decimal("0.000001"), pa.decimal128(7, 6))
 
