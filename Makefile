@@ -1,4 +1,4 @@
-# Tideline. Prerequisites: Python 3.11+, Java 17+, make. Everything else goes under .local/.
+# Tideline. Prerequisites: Python 3.11+, Java 17+, make. Everything else is installed under .local/.
 PYTHON ?= python3
 ENV := .local/env/bin
 
@@ -8,21 +8,21 @@ ENV := .local/env/bin
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup:  ## Install packages and jars under .local/ (once; quick to repeat)
+setup:  ## Install packages and jars under .local/ (slow only the first time)
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on the PATH; install Python 3.11+, or name one: make setup PYTHON=..."; exit 1; }
 	@$(PYTHON) include/tideline/local/setup.py
 
-up: setup  ## Start Postgres, Kafka and Airflow, and say where they are
+up: setup  ## Start Postgres, Kafka and Airflow, and print their addresses
 	@$(ENV)/python -m tideline.local up
 
-demo: setup  ## Start the stack, load 200,000 impressions through Airflow and show that they add up
+demo: setup  ## Start the stack, load 200,000 impressions through Airflow and compare them with what was sent
 	@$(ENV)/python -m tideline.local up
 	@$(ENV)/python -m tideline.local.demo
 
-down:  ## Stop them, also after a crash; data stays
+down:  ## Stop Postgres, Kafka and Airflow, also after a crash; the data stays
 	@test ! -x $(ENV)/python || $(ENV)/python -m tideline.local down
 
-check: setup style  ## Format, lint, types and the fast tests; what to run before each commit
+check: setup style  ## Check format, lint and types, and run the fast tests; run it before each commit
 	@$(ENV)/python -m pytest -q -n auto --dist worksteal tests/unit tests/dags
 
 style:
@@ -30,21 +30,21 @@ style:
 	@$(ENV)/ruff check --quiet .
 	@$(ENV)/mypy
 
-test: setup  ## Everything: check, then the tests on real Postgres, Kafka, Spark and Airflow, and the faults
+test: setup  ## Run check, then the tests on real Postgres, Kafka, Spark and Airflow, and the fault tests
 	@$(ENV)/python tests/suites.py $(SUITES)
 
-soak: setup  ## Kill, freeze and cut off everything at random for a night, and check every record
+soak: setup  ## Run for a night: kill, freeze and disconnect everything at random, and check every record
 	@$(ENV)/python -m pytest -q tests/faults --soak
 
-soak-load: setup  ## Load 10 million records while something is killed each minute; say how fast, how steady and what memory (ARGS=--help)
+soak-load: setup  ## Load 10 million records while a process is killed each minute; report throughput, its variation and memory (ARGS=--help)
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m faults.jobs.load $(ARGS)
 
-bench: setup  ## Measure speed and memory, side by side, and write docs/performance.md (about half an hour; ARGS='--table rejects' for one table)
+bench: setup  ## Measure speed and memory, compare alternatives, and write docs/performance.md (about half an hour; ARGS='--table rejects' for one table)
 	@PYTHONPATH=tests:. $(ENV)/python -m tests.benchmarks $(ARGS)
 
 format:  ## Format the code
 	@$(ENV)/ruff format --quiet .
 	@$(ENV)/ruff check --quiet --fix .
 
-lock:  ## Turn requirements.in into requirements.txt
+lock:  ## Resolve requirements.in into requirements.txt
 	@$(ENV)/uv pip compile --quiet --no-header --python-version 3.11 requirements.in -o requirements.txt

@@ -1,10 +1,10 @@
-"""One DAG for each folder under include/pipelines: plan, write, advance and announce."""
+"""Define one DAG for each folder under include/pipelines. Its tasks are plan, write, advance and announce."""
 
-from airflow.sdk import DAG  # noqa: F401 - Airflow only parses files that name it and DAG
+from airflow.sdk import DAG  # noqa: F401 - Airflow parses only files that contain the words "airflow" and "dag"
 
-from tideline import airflow_tasks
-from tideline.airflow_dags import ingest_dag, parsed_now
+from tideline.airflow import tasks
+from tideline.airflow.dags import ingest_dag, parsed_now
 
 for declared in parsed_now():
     with ingest_dag(declared):
-        airflow_tasks.ingest(declared)
+        tasks.ingest(declared)

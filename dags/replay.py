@@ -1,10 +1,14 @@
-"""One DAG for all pipelines that loads again what is loaded, and replaces it: plan, write, advance and announce."""
+"""Define the DAG `replay`, one for all pipelines. It loads offsets again and replaces their rows.
 
-from airflow.sdk import DAG  # noqa: F401 - Airflow only parses files that name it and DAG
+Its tasks are plan, write, advance and announce.
+"""
 
-from tideline import airflow_tasks, pipelines
-from tideline.airflow_dags import replay_dag
+from airflow.sdk import DAG  # noqa: F401 - Airflow parses only files that contain the words "airflow" and "dag"
+
+from tideline.airflow import tasks
+from tideline.airflow.dags import replay_dag
+from tideline.declaration import pipelines
 
 declared = pipelines.declared()
 with replay_dag(declared):
-    airflow_tasks.replay(declared)
+    tasks.replay(declared)

@@ -1,10 +1,11 @@
-"""One DAG that tidies up once a day: a task for each pipeline."""
+"""Define the DAG `upkeep`, which cleans up once a day with one task for each pipeline."""
 
-from airflow.sdk import DAG  # noqa: F401 - Airflow only parses files that name it and DAG
+from airflow.sdk import DAG  # noqa: F401 - Airflow parses only files that contain the words "airflow" and "dag"
 
-from tideline import airflow_tasks, pipelines
-from tideline.airflow_dags import upkeep_dag
+from tideline.airflow import tasks
+from tideline.airflow.dags import upkeep_dag
+from tideline.declaration import pipelines
 
 with upkeep_dag():
     for declared in pipelines.declared():
-        airflow_tasks.upkeep(declared)
+        tasks.upkeep(declared)

@@ -1,1 +1,1 @@
-"""What runs under spark-submit: read a batch's ranges, decode, transform, stage, publish. The only rooms that import Spark."""
+"""The code that runs under spark-submit: read a batch's ranges, decode, transform, stage, publish. Only this package imports Spark."""

@@ -1,6 +1,7 @@
-"""The most time that one attempt may take. Then it is ended: by cancelling Spark's jobs and, where that is not enough, with its process.
+"""Enforce the time limit of an attempt: cancel Spark's jobs and, if that is not enough, end the process.
 
-A thread of its own and not the heartbeat's: a ledger that does not answer a beat must not keep it from looking at the clock.
+The deadline has its own thread and does not share the heartbeat's. A ledger that does not answer a heartbeat must not
+delay the deadline.
 """
 
 import faulthandler
@@ -16,20 +17,20 @@ from tideline.ledger.connection import Ledger
 
 MINUTE_SECONDS = 60.0
 GRACE_SECONDS = 30.0
-"""How long the work may take to end after its jobs were cancelled."""
+"""How long the work may take to end after its Spark jobs were cancelled."""
 RECORD_SECONDS = 60.0
-"""How long the ledger may take to record why the process ends; it ends in any case."""
+"""How long the ledger may take to record why the process ends. After that time the process ends without the record."""
 _CANCEL_SECONDS = 1.0
 
 
 class Deadline:
-    """A thread beside the work of one attempt, from its claim to its publish.
+    """A thread that limits the duration of one attempt, from its claim to its publish.
 
     Args:
-        ledger_url: libpq URI of the ledger; the thread has a session of its own.
-        attempt: Whose time it is.
-        minutes: How many it has.
-        work: What is cancelled.
+        ledger_url: libpq URI of the ledger; the thread opens its own session.
+        attempt: The attempt whose duration is limited.
+        minutes: The time limit.
+        work: Is cancelled when the time limit has passed.
     """
 
     def __init__(self, ledger_url: str, attempt: Attempt, minutes: int, work: Work) -> None:
@@ -50,13 +51,13 @@ class Deadline:
         self._thread.join()
 
     def error(self, ledger: Ledger) -> RetryableError:
-        """What the attempt fails with."""
+        """Return the error with which the attempt fails, with its progress so far."""
         attempt = self._attempt
         n_offsets = sum(len(piece.offsets) for piece in attempt.ranges)
         return RetryableError(
             f"{attempt} has taken more than the {self._minutes} minutes of limits.timeout_minutes; "
             f"{_progress(ledger, attempt)}, of {n_offsets} offsets",
-            next_step=f"tideline batch {attempt.batch_id} shows when it last came on; the next try writes it again. If it was only slow, raise "
+            next_step=f"tideline batch {attempt.batch_id} shows when it last made progress; the next try writes it again. If it was slow, raise "
             "limits.timeout_minutes or lower limits.batch_records",
             entry="batch-timed-out",
         )
@@ -65,41 +66,41 @@ class Deadline:
         if self._done.wait(self._minutes * MINUTE_SECONDS):
             return
         self.has_passed.set()
-        # Beside this thread: a JVM that hangs does not answer.
+        # In another thread: a call to a JVM that hangs does not return.
         threading.Thread(target=self._cancel, name="cancel", daemon=True).start()
         if not self._done.wait(GRACE_SECONDS):
             self._end_process()
 
     def _cancel(self) -> None:
-        """Again and again, since what is cancelled may be followed by one more job."""
+        """Cancel Spark's jobs once per second until the work has ended, since another job may start after a cancellation."""
         self._work.cancel()
         while not self._done.wait(_CANCEL_SECONDS):
             self._work.cancel()
 
     def _end_process(self) -> None:
-        """Whatever the process is doing. spark-submit's JVM waits for it, and ends with the same exit code."""
+        """End the process, in whatever state it is. spark-submit's JVM waits for it, and ends with the same exit code."""
         backstop = threading.Timer(RECORD_SECONDS, os._exit, (RetryableError.exit_code,))
         backstop.daemon = True
         backstop.start()
         try:
-            faulthandler.dump_traceback(file=2, all_threads=True)  # where it hangs
+            faulthandler.dump_traceback(file=2, all_threads=True)  # shows where it hangs
             with Ledger(self._ledger_url, actor="deadline") as ledger:
                 error = self.error(ledger)
                 print(f"tideline: {type(error).__name__}: {error}", flush=True)
                 attempts.fail(ledger, self._attempt, str(error))
-        except TidelineError as untold:
-            print(f"{self._attempt}: the attempt still shows as writing: {untold.problem}", flush=True)
+        except TidelineError as unrecorded:
+            print(f"{self._attempt}: the attempt still shows as writing: {unrecorded.problem}", flush=True)
         finally:
             os._exit(RetryableError.exit_code)
 
 
 def _progress(ledger: Ledger, attempt: Attempt) -> str:
-    """How far it has come, as its heartbeats have recorded."""
+    """Describe the progress of the attempt, as its heartbeats have recorded it."""
     try:
         with ledger.transaction():
             rows = ledger.rows("view_batch_attempts", batch_id=attempt.batch_id)
     except TidelineError:
-        return "the ledger does not say how far it has come"
+        return "its progress is unknown because the ledger could not be read"
     row = next(row for row in rows if row["attempt"] == attempt.attempt)
     since = f", the last of them at {row['progressed_at']:%Y-%m-%dT%H:%M:%SZ}" if row["progressed_at"] else ""
     return f"its tasks have read {row['n_read']} records{since}"

@@ -1,4 +1,4 @@
-"""While a batch is written: say that the attempt lives, and end the work early when it is of no use any more."""
+"""Send heartbeats while a batch is written, and stop the work when the attempt can no longer publish."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ _WATCH_SECONDS = 1.0
 
 
 class Work:
-    """The Spark session of an attempt, for the heartbeat to stop. There is none at first: a cluster may let it wait for minutes."""
+    """The Spark jobs of an attempt, so that other threads can cancel them. At first there is no session: a cluster may take minutes to start it."""
 
     def __init__(self) -> None:
         self.taken_over = threading.Event()
@@ -25,13 +25,17 @@ class Work:
         self._spark: SparkSession | None = None
 
     def begin(self, spark: SparkSession) -> None:
-        """Use this session from here on; raises where a newer attempt has claimed the batch meanwhile."""
+        """Use this session from now on.
+
+        Raises:
+            RuntimeError: A newer attempt has claimed the batch while the session was started.
+        """
         self._spark = spark
         if self.taken_over.is_set():
             raise RuntimeError("a newer attempt has claimed the batch")
 
     def stop(self) -> None:
-        """Cancel the jobs for good: a newer attempt has claimed the batch."""
+        """Cancel the jobs and refuse a later `begin`, because a newer attempt has claimed the batch."""
         self.taken_over.set()
         self.cancel()
 
@@ -42,13 +46,13 @@ class Work:
 
 
 class Heartbeat:
-    """A thread beside the work of one attempt.
+    """A thread that sends the heartbeats of one attempt.
 
     Args:
-        ledger_url: libpq URI of the ledger; the thread has a session of its own.
-        attempt: Whose life it shows.
-        superseded: Called from the thread when a newer attempt has claimed the batch, and again at each later beat, since a job may have
-            begun only after it was called; should make the work stop.
+        ledger_url: libpq URI of the ledger; the thread opens its own session.
+        attempt: The attempt that the heartbeats are for.
+        superseded: Stops the work. It is called from the thread when a newer attempt has claimed the batch. It is
+            called again at each later heartbeat, since a Spark job may have started after the previous call.
     """
 
     def __init__(self, ledger_url: str, attempt: UUID, superseded: Callable[[], object]) -> None:
@@ -70,14 +74,14 @@ class Heartbeat:
 
     def _run(self) -> None:
         try:
-            self._go_on()
+            self._beat_until_stopped()
         finally:
             self._disconnect()
 
-    def _go_on(self) -> None:
+    def _beat_until_stopped(self) -> None:
         waited = BEAT_SECONDS
         while not self._stop.wait(_WATCH_SECONDS):
-            # The JVM started this process. Without it nothing can be read any more, and nobody is left to end this process.
+            # The JVM started this process. Without the JVM nothing can be read, and no other process ends this one.
             if os.getppid() != self._parent:
                 os._exit(1)
             waited += _WATCH_SECONDS
@@ -87,7 +91,7 @@ class Heartbeat:
                     self._superseded()
 
     def _beat(self) -> bool:
-        """Whether the attempt still holds its batch; a ledger that does not answer takes nothing away."""
+        """Send a heartbeat. Return whether the attempt still holds its batch; a ledger that does not answer counts as yes."""
         try:
             if self._ledger is None:
                 self._ledger = Ledger(self._ledger_url, actor="heartbeat")

@@ -1,6 +1,8 @@
--- Ranges of a batch that the tasks of the attempt have not read to the end: a task stores its counts when its input has ended. Where offsets may be
--- missing only the number of tasks tells (one that finds nothing but gaps stores nothing, and is taken for unread). Of a re-drive, each reject that is
--- still there must have been read, and all that was read must have been counted: a slice finds the same each time, so that its count is there or is not.
+-- List the ranges of a batch that the tasks of the attempt have not read to the end. A task stores its counts when its
+-- input has ended. Where gaps are allowed, only the number of tasks that have stored counts shows this. A task that
+-- finds nothing but gaps stores nothing, and its range is listed as unread. In a re-drive, each reject that still
+-- exists must have been read, and all rejects that were read must have been counted. Each read of a slice finds the
+-- same rejects, so its count is stored or it is not.
 SELECT r.stream_id FROM tideline.batch_range r JOIN tideline.batch USING (batch_id)
 LEFT JOIN (
     SELECT stream_id, sum(n_read) AS n_read, count(*) AS n_tasks FROM tideline.staged_count WHERE attempt_id = %(attempt_id)s GROUP BY stream_id

@@ -1,4 +1,4 @@
-"""Publish what an attempt has staged. Records of which the target refuses a row become rejects, and the others are published."""
+"""Publish what an attempt has staged. If the target refuses a row of a record, the record becomes a reject. The others are published."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,16 +7,16 @@ from spark_jobs.sinks import postgres_output, postgres_refusals
 from spark_jobs.sinks.postgres_output import RowsRefusedError, Staged
 from spark_jobs.sinks.postgres_refusals import FoundError, Refused
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import SHOWN_RANGES, Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Counts
-from tideline.pipelines import Pipeline
 
 Reject = Callable[[Sequence[Refused]], int]
-"""Records these rejects of the attempt, with what Kafka holds of each; how many there were."""
+"""Stores these records as rejects of the attempt, with their bytes from the source. Returns how many it has stored."""
 
 
 def publish(
@@ -24,10 +24,12 @@ def publish(
 ) -> Sequence[Counts]:
     """Make a staged attempt visible, without the records that the target refuses.
 
-    Each round rejects one record at least, so there is a last one. Another writer of the table may make more than one of them necessary.
+    Each round rejects at least one record, so the loop ends. More than one round is needed only if another client
+    writes to the table meanwhile.
 
     Raises:
-        TidelineError: As of `flow.publish`, `postgres_output.insert_output` and `postgres_refusals.find`. Nothing is published.
+        TidelineError: See `flow.publish`, `postgres_output.insert_output` and `postgres_refusals.find`. Nothing is
+            published.
     """
     attempt = staged.attempt
     in_one_step = partial(
@@ -37,7 +39,7 @@ def publish(
         try:
             return in_one_step(partial(postgres_output.insert_output, staged=staged))
         except RowsRefusedError as error:
-            print(f"{error}; looking for the records", flush=True)
+            print(f"{error}; looking for the refused records", flush=True)
         refused = _found(in_one_step, staged)
         print(f"{attempt}: {len(refused)} records become rejects, the first of them: {refused[0].reason}", flush=True)
         n_rejected = reject(refused)
@@ -49,18 +51,18 @@ def publish(
 
 
 def _found(in_one_step: Callable[..., object], staged: Staged) -> list[Refused]:
-    """The records that the target refuses; what was tried is rolled back."""
+    """Return the records that the target refuses. The rows that were inserted to find them are rolled back."""
     try:
         in_one_step(partial(postgres_refusals.find, staged=staged))
     except FoundError as found:
         return found.records
-    raise AssertionError("records were tried, and kept")
+    raise AssertionError("the trial of the records was not rolled back")
 
 
 def report(attempt: Attempt, counts: Sequence[Counts]) -> None:
-    """Say what became of the records of a batch that is published: of each stream, where these are not too many to be read."""
+    """Print the counts of a published batch: for each of the first streams (at most `SHOWN_RANGES`), and in total."""
     for count in counts[:SHOWN_RANGES]:
-        # Between the rejects of a re-drive lies everything else.
+        # A re-drive reads only rejects: the offsets between them are other records, not gaps.
         gap = "" if attempt.kind is BatchKind.REDRIVE else f", gap {count.n_gap}"
         print(
             f"  {count.label}: read {count.n_read}, written {count.n_written}, rejected {count.n_rejected}, "

@@ -1,7 +1,8 @@
-"""Import PySpark from its files, not from Spark's zip of them: imported first of all in each process that Spark starts.
+"""Import PySpark from its unpacked files instead of Spark's zip. Each process that Spark starts imports this module first.
 
-Spark puts `$SPARK_HOME/python/lib/pyspark.zip` first on the path of the Python that it starts. Python keeps no compiled modules of a zip, so
-that the driver and the parent of the workers each compiled PySpark anew in each run, which takes 0.7 seconds of a processor for each of the two.
+Spark puts `$SPARK_HOME/python/lib/pyspark.zip` first on the path of the Python that it starts. Python does not cache
+compiled modules of a zip. The driver and the parent process of the workers would each compile PySpark in every run,
+which takes 0.7 seconds of CPU time for each of the two.
 """
 
 import sys
@@ -13,9 +14,10 @@ ZIP = Path("python", "lib", "pyspark.zip")
 
 
 def unpacked(path: Sequence[str]) -> Path | None:
-    """Return the directory that holds the files of the zip on this path, unpacked; None without a zip or without its files.
+    """Return the directory that holds the unpacked files of the zip on this path; None if there is no zip or no such files.
 
-    They are the `pyspark` package itself, where Spark was installed by pip, or in `python` of a downloaded Spark.
+    If Spark was installed by pip, they are the `pyspark` package itself. In a downloaded Spark they are in its folder
+    `python`.
     """
     for home in (Path(entry).parents[2] for entry in path if Path(entry).parts[-3:] == ZIP.parts):
         for package in (home, home / "python" / "pyspark"):
@@ -25,9 +27,9 @@ def unpacked(path: Sequence[str]) -> Path | None:
 
 
 def prefer_unpacked() -> None:
-    """Import `pyspark` from its files where the path of this process begins with the zip; its submodules then follow the package.
+    """Import `pyspark` from its unpacked files, if the path of this process contains the zip. Its submodules are then found there as well.
 
-    The path is afterwards as it was: nothing else may come from another place than before.
+    The path is restored afterwards, so that all other modules are still found in the same places.
     """
     if directory := unpacked(sys.path):
         sys.path.insert(0, str(directory))

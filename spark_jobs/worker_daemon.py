@@ -1,16 +1,16 @@
-"""The process of which Spark's Python workers are copies. It has loaded what tasks need, so that no worker spends half a second on imports.
+"""The process that Spark's Python workers are forked from. It imports what tasks need, so that no worker spends half a second on imports.
 
-Spark starts it as the setting `spark.python.daemon.module` names it, once for each executor.
+Spark starts it once for each executor: the setting `spark.python.daemon.module` names this module.
 """
 
 import spark_jobs.unpacked_pyspark
 
 # isort: split
 
-import pyspark.worker  # noqa: F401 - for the copies
+import pyspark.worker  # noqa: F401 - for the forked workers
 from pyspark.daemon import manager
 
-import spark_jobs.staging  # noqa: F401 - for the copies
+import spark_jobs.sinks.staging  # noqa: F401 - for the forked workers
 
 if __name__ == "__main__":
     manager()

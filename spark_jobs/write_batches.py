@@ -1,4 +1,4 @@
-"""The Spark job: write the batches it is given, one after the other. It never chooses offsets; a batch that is published is passed over.
+"""The Spark job: write the given batches, one after the other. It never chooses offsets. A batch that is already published is skipped.
 
 spark-submit write_batches.py --pipeline NAME --batches 7,8 --dag-id ID --run-id ID --task-id write --try-number 1
 """
@@ -18,43 +18,44 @@ from psycopg2.sql import SQL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs import publishing, reading, refusing, stored
+from spark_jobs import publishing, refused_records
+from spark_jobs.batch_loop import each_by_itself
 from spark_jobs.deadline import Deadline
-from spark_jobs.each_batch import each_by_itself
-from spark_jobs.failures import explained
 from spark_jobs.heartbeat import Heartbeat, Work
-from spark_jobs.preparing import Loading, prepared
-from spark_jobs.refusing import Refusing
+from spark_jobs.preparation import Loading, prepared
+from spark_jobs.readers import kafka, kept_rejects
+from spark_jobs.refused_records import Refusing
 from spark_jobs.session import session
 from spark_jobs.sinks import postgres
 from spark_jobs.sinks.postgres_output import Staged
 from spark_jobs.sinks.postgres_refusals import Refused
-from spark_jobs.staging import WINNER, OnePass, Staging
+from spark_jobs.sinks.staging import WINNER, OnePass, Staging
+from spark_jobs.spark_errors import explained
 from tideline import flow, settings
+from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, SupersededError, TidelineError
-from tideline.kafka import Broker
-from tideline.kafka_settings import spark_settings
+from tideline.kafka.broker import Broker
+from tideline.kafka.settings import spark_settings
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.publishing import Counts
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
-from tideline.pipelines import Pipeline, load_named
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the batches of the command line; the exit code says what kind of error it was."""
-    asked = _arguments(argv)
-    writer = Writer(dag_id=asked.dag_id, run_id=asked.run_id, task_id=asked.task_id, try_number=asked.try_number)
+    """Write the batches that the command line names. Return the exit code, which depends on the kind of error."""
+    args = _arguments(argv)
+    writer = Writer(dag_id=args.dag_id, run_id=args.run_id, task_id=args.task_id, try_number=args.try_number)
     actor = f"{writer.dag_id} {writer.run_id} {writer.task_id} try {writer.try_number}"
     try:
         with Ledger(settings.ledger_url(), actor=actor) as ledger:
             require_current(ledger)
-            pipeline = load_named(asked.pipeline)
-            flow.check_given(ledger, pipeline.name, Run(dag_id=writer.dag_id, run_id=writer.run_id), asked.batches)
-            write_all(ledger, pipeline, asked.batches, writer)
+            pipeline = load_named(args.pipeline)
+            flow.check_given(ledger, pipeline.name, Run(dag_id=writer.dag_id, run_id=writer.run_id), args.batches)
+            write_all(ledger, pipeline, args.batches, writer)
     except TidelineError as error:
         print(f"tideline: {type(error).__name__}: {error}", flush=True)
         return error.exit_code
@@ -71,18 +72,19 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 class Begun(NamedTuple):
-    """A batch that is claimed and checked, and the heartbeat and the deadline of its attempt, which go on until the batch is loaded."""
+    """A batch that is claimed and checked, with the heartbeat and the deadline of its attempt, which run until the batch is loaded."""
 
     loading: Loading
     alive: ExitStack
 
 
 def write_all(ledger: Ledger, pipeline: Pipeline, batch_ids: Sequence[int], writer: Writer) -> None:
-    """Write batches, one after the other. One that fails for a reason of its own does not keep the others from being written.
+    """Write batches, one after the other. An error that concerns only one batch does not keep the others from being written.
 
     Raises:
-        TidelineError: Batches have failed, and the others are written. Or something that each of the others would meet as well (the ledger or the
-            broker is gone, the declaration is wrong, a newer try has taken over); they are left as they are.
+        TidelineError: Batches have failed, and the others are written. Or the error would affect all batches (the
+            ledger or the broker is unavailable, the declaration is wrong, a newer try has taken over); then the
+            remaining batches are not touched.
     """
     each_by_itself(
         pipeline.name,
@@ -93,10 +95,10 @@ def write_all(ledger: Ledger, pipeline: Pipeline, batch_ids: Sequence[int], writ
 
 
 def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> None:
-    """Claim, stage and publish one batch, or pass it over when there is nothing left to write.
+    """Claim, stage and publish one batch. Skip it if there is nothing left to write.
 
     Raises:
-        TidelineError: The batch is not published by this attempt, and the ledger says why.
+        TidelineError: This attempt has not published the batch. The reason is recorded in the ledger.
     """
     begun = begin(ledger, pipeline, batch_id, writer)
     if begun is not None:
@@ -104,22 +106,22 @@ def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
 
 
 def begin(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> Begun | None:
-    """Claim a batch, and check all that can be checked before anything is read; None where there is nothing left to write.
+    """Claim a batch, and check everything that can be checked before the read. Return None if there is nothing left to write.
 
     Raises:
         NeedsOperatorError: The batch cannot be read as it was planned.
-        TidelineError: Something that every other batch would meet as well.
+        TidelineError: An error that would affect every other batch as well.
     """
     attempt = flow.claim(ledger, batch_id, writer, pipeline=pipeline.name)
     if not isinstance(attempt, Attempt):
-        print(f"{pipeline.name} batch {batch_id} is {attempt}: passed over", flush=True)
+        print(f"{pipeline.name} batch {batch_id} is {attempt}: skipped", flush=True)
         return None
     print(f"{attempt}: {attempt.describe_ranges()}", flush=True)
     with attempts.failing(ledger, attempt):
         broker = Broker(pipeline.source)
         with explained(attempt, lambda: flow.check_source(ledger, broker, attempt)), ExitStack() as alive:
-            # From here on: a cluster may let the session wait for longer than a writer may be silent.
-            work = alive.enter_context(_ending_in_time(ledger, pipeline, attempt))
+            # Before the session: a cluster may take longer to start it than an attempt may go without heartbeats.
+            work = alive.enter_context(_supervised(ledger, pipeline, attempt))
             flow.check_source(ledger, broker, attempt)
             spark = session(pipeline.name)
             work.begin(spark)
@@ -132,7 +134,7 @@ def load(ledger: Ledger, begun: Begun) -> None:
     """Stage and publish a batch.
 
     Raises:
-        TidelineError: The batch is not published by this attempt, and the ledger says why.
+        TidelineError: This attempt has not published the batch. The reason is recorded in the ledger.
     """
     loading = begun.loading
     attempt = loading.attempt
@@ -164,9 +166,9 @@ def _published(ledger: Ledger, loading: Loading, staging: Staging) -> Sequence[C
         _finish_reading(ledger, loading.pipeline, attempt, loading.decoded)
 
     def reject(refused: Sequence[Refused]) -> int:
-        ranges = refusing.narrowed(attempt.ranges, refused)
+        ranges = refused_records.narrowed(attempt.ranges, refused)
         raw = _raw(loading.raw.sparkSession, ledger, loading.pipeline, replace(attempt, ranges=ranges))
-        refuse = Refusing(place=loading.decoding.place, refused=refusing.by_stream(refused))
+        refuse = Refusing(place=loading.decoding.place, refused=refused_records.by_stream(refused))
         return sum(_run(raw, refuse).values())
 
     return publishing.publish(
@@ -180,26 +182,27 @@ def _published(ledger: Ledger, loading: Loading, staging: Staging) -> Sequence[C
 
 
 def _raw(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> DataFrame:
-    """The records of the batch: out of Kafka or, where they were rejected before, out of the ledger."""
+    """Return the records of the batch: from the ledger for a re-drive, from Kafka for every other batch."""
     if attempt.kind is BatchKind.REDRIVE:
-        return stored.read(spark, ledger, settings.ledger_url(), attempt)
-    return reading.read(
+        return kept_rejects.read(spark, ledger, settings.ledger_url(), attempt)
+    return kafka.read(
         spark, spark_settings(pipeline.source), attempt.ranges, split_records=pipeline.limits.split_records
     )
 
 
 def _clear(ledger: Ledger, attempt: Attempt) -> None:
-    """Drop what was staged. The batch is published: tables that an orphaned attempt still writes to must not fail it."""
+    """Drop the staging tables of the batch. It is published, so a table that an orphan still writes to must not fail it."""
     try:
         postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
     except RetryableError as error:
-        print(f"{attempt}: staging tables stay behind: {error.problem}", flush=True)
+        print(f"{attempt}: staging tables were not dropped: {error.problem}", flush=True)
 
 
 def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decoded: DataFrame) -> None:
-    """Read once more what a frame did not read to its end, for the counts: a limit or a join with nothing stops early, and that is a filter.
+    """Read the batch again if the `frame` transform did not read all ranges to their ends, so that the counts are complete.
 
-    Without this the records that it left would look as if they were missing in the topic.
+    A limit, or a join with an empty table, stops reading early. The records that it leaves out count as filtered.
+    Without the second read they would look as if they were missing in the topic.
     """
     query = SQL(statement("spark_jobs", "list_unread.sql"))
     bound = {
@@ -214,13 +217,18 @@ def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decode
 
 
 def _run(frame: DataFrame, tasks: Staging | OnePass | Refusing) -> dict[int, int]:
-    """Run the tasks, and return what each that won says: rows by task attempt id."""
+    """Run the tasks. Return the number of rows that each winning task reports, by task attempt id."""
     return {row["task"]: row["n_rows"] for row in frame.mapInArrow(tasks, from_arrow_schema(WINNER)).collect()}
 
 
 @contextmanager
-def _ending_in_time(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> Iterator[Work]:
-    """Keep the attempt's heart beating, and turn what fails because a newer attempt took over, or its time has passed, into one clear error."""
+def _supervised(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> Iterator[Work]:
+    """Send heartbeats and enforce the time limit while the context is open.
+
+    Raises:
+        SupersededError: The work failed because a newer attempt has taken over.
+        RetryableError: The work failed because the time limit has passed.
+    """
     work, url = Work(), settings.ledger_url()
     deadline = Deadline(url, attempt, pipeline.limits.timeout_minutes, work)
     try:

@@ -1,14 +1,14 @@
-"""What people fill into a trigger form, and what it says of their mistakes."""
+"""Input of trigger forms, and the reported mistakes."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
+from tideline.airflow.trigger_form import Triggered
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.errors import FatalError
-from tideline.trigger_form import Triggered
 
 START, END = datetime(2026, 11, 21, 13, tzinfo=UTC), datetime(2026, 11, 21, 14, tzinfo=UTC)
 HOUR = (START, END)
@@ -16,7 +16,7 @@ FIRST, SECOND = NamedRange("ads", 3, OffsetRange(100, 200)), NamedRange("clicks.
 
 
 def mistakes(call: Callable[[Triggered], object], triggered: Triggered) -> list[str]:
-    """The lines under which the refusal names them."""
+    """Return the lines in which the refusal names the mistakes."""
     with pytest.raises(FatalError) as refused:
         call(triggered)
     first, *lines = refused.value.problem.splitlines()

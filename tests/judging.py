@@ -1,10 +1,10 @@
-"""Decodes records, and says why one was rejected."""
+"""Decode records, and return the reason of a reject."""
 
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from spark_jobs.decoding import Decoded, decoder
+from spark_jobs.records.decoding import Decoded, decoder
 from tideline.domain.columns import parse_type
 
 

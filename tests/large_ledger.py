@@ -1,9 +1,9 @@
-"""A ledger with a long history, made by the server itself in seconds: what a pipeline leaves behind that has run well for years."""
+"""A ledger with a long history, created by SQL on the server in seconds: the rows of a pipeline that has run well for years."""
 
 from tideline.ledger.connection import Ledger
 
 OFFSETS = 10
-"""Of each range; the first of each tenth range is a reject."""
+"""Number of offsets of each range; the first offset of every tenth range is a reject."""
 
 _WITHOUT_TRIGGERS = "SET session_replication_role = replica"
 _STATEMENTS = (
@@ -66,16 +66,16 @@ _STATEMENTS = (
 )
 
 
-# An exclusion constraint looks at what is there for each row that it is given: half a millisecond, for each of a million. Its index is built
-# at once where it is rebuilt together with its table.
+# Checking an exclusion constraint for each inserted row takes half a millisecond, for each of a million rows. Its index is built at once
+# when it is rebuilt together with its table.
 _INDEX_LATER = "UPDATE pg_index SET indisready = %(ready)s WHERE indexrelid IN"
 _INDEX_LATER += " ('tideline.one_owner_in_output'::regclass, 'tideline.one_owner_per_offset'::regclass)"
 
 
 def fill(ledger: Ledger, pipeline: str, *, batches: int, partitions: int, topic: str = "ads", topic_id: str) -> None:
-    """Put a pipeline with its history into a ledger: each batch has read one of the partitions, and all are advanced.
+    """Insert a pipeline with its history into a ledger: each batch has read one of the partitions, and all are advanced.
 
-    The session must be a superuser's: the ledger's triggers are off meanwhile, and only for it. Every row keeps the laws all the same.
+    The session must be a superuser's: the ledger's triggers are off meanwhile, for this session only. Every row still satisfies the laws.
     """
     bound = {
         "pipeline": pipeline,
@@ -85,7 +85,7 @@ def fill(ledger: Ledger, pipeline: str, *, batches: int, partitions: int, topic:
         "topic_id": topic_id,
         "offsets": OFFSETS,
     }
-    ledger.connection.autocommit = True  # VACUUM asks for it
+    ledger.connection.autocommit = True  # VACUUM requires it
     with ledger.connection.cursor() as cursor:
         cursor.execute(_WITHOUT_TRIGGERS)
         cursor.execute(_INDEX_LATER, {"ready": False})

@@ -1,4 +1,4 @@
-"""Ranges of a batch, for tests of what reads them."""
+"""Ranges of a batch, for tests of code that reads them."""
 
 from uuid import UUID
 
@@ -7,7 +7,7 @@ from tideline.ledger.attempts import Range
 
 
 def piece(topic: str, partition: int, start: int, end: int, *, gaps_allowed: bool = False) -> Range:
-    """A range of a topic."""
+    """Return a range of a topic."""
     return Range(
         stream_id=partition,
         cluster_id="c",

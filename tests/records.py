@@ -1,4 +1,4 @@
-"""Topics on the tests' broker: create, fill, and tell what is in them."""
+"""Topics on the tests' broker: create, fill, and read them."""
 
 import json
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def create(bootstrap: str, *, partitions: int = 1, name: str | None = None, **config: str) -> str:
-    """A topic that is ready to be used; its name."""
+    """Create a topic and wait until it can be used; return its name."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     name = name or f"topic_{uuid4().hex[:8]}"
     admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)])[name].result(
@@ -21,7 +21,7 @@ def create(bootstrap: str, *, partitions: int = 1, name: str | None = None, **co
 
 
 def ready(admin: AdminClient, name: str, partitions: int) -> bool:
-    """Whether a topic can be used: it is made before every broker knows it, and known before its partitions have leaders."""
+    """Return whether a topic can be used. It exists before every broker knows it, and is known before its partitions have leaders."""
     try:
         described = admin.describe_topics(TopicCollection([name]))[name].result(180)
     except KafkaException:
@@ -39,7 +39,7 @@ def produce(
     keys: Iterable[bytes] | None = None,
     timestamp_ms: int | None = None,
 ) -> dict[tuple[int, int], bytes | None]:
-    """Send values round robin, from `first_partition` on, and return what the broker has acknowledged: value by (partition, offset)."""
+    """Send values round robin, from `first_partition` on; return the acknowledged values by (partition, offset)."""
     sent: dict[tuple[int, int], bytes | None] = {}
 
     def acknowledge(error: object, message: object) -> None:
@@ -64,7 +64,7 @@ def produce(
 
 
 def transactional(bootstrap: str, transactional_id: str) -> Producer:
-    """A producer within a transaction that has begun."""
+    """Return a producer whose transaction has begun."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -72,12 +72,12 @@ def transactional(bootstrap: str, transactional_id: str) -> Producer:
 
 
 def record(number: int) -> str:
-    """A good record of the tests' JSON pipelines."""
+    """Return a good record of the tests' JSON pipelines."""
     return json.dumps({"id": number, "name": f"n{number}", "price": number % 1000 / 4})
 
 
 def consume(bootstrap: str, topic: str, end: int, partition: int = 0) -> set[tuple[int, int]]:
-    """(partition, offset) of what a reader finds below `end`, which a record or a marker stands before."""
+    """Return (partition, offset) of the records that a reader finds below `end`; at `end - 1` there is a record or a marker."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True}
     consumer = Consumer(settings | {"isolation.level": "read_committed", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])

@@ -1,8 +1,8 @@
-"""Run every suite of the project, side by side in lanes, and say at the end what failed in all of them and what took longest.
+"""Run every suite of the project, in parallel lanes, and report at the end what failed in all of them and what took longest.
 
     python tests/suites.py [NAME ...]        every suite, or those named
 
-A suite is a process of its own: one that fails, hangs or dies keeps no other from running. Its output goes to .local/log/tests/NAME.log.
+A suite is a process of its own: one that fails, hangs or dies does not stop the others. Its output is in .local/log/tests/NAME.log.
 """
 
 import os
@@ -23,10 +23,10 @@ from tideline.local import niceness
 PROJECT = Path(__file__).resolve().parents[1]
 LOGS = PROJECT / ".local" / "log" / "tests"
 SLOWEST = 10
-_TELL_EVERY_S = 60.0
+_PROGRESS_EVERY_S = 60.0
 _TAIL = 15
 _PATIENCE_S = 180.0
-"""For a suite that is asked to end: it stops a whole stack, whose scheduler waits for its tasks. Killed before, it leaves them running."""
+"""Time limit in seconds for a suite to stop: it stops a whole stack, whose scheduler waits for its tasks. Killed earlier, it leaves them running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Suite:
 
     name: str
     tests: tuple[str, ...] = ()
-    """Of pytest; none where `command` is something else."""
+    """Arguments of pytest; empty where `command` is set."""
     command: tuple[str, ...] = ()
     nice: int = 0
 
@@ -44,34 +44,34 @@ class Suite:
         if self.command:
             return list(self.command)
         report = f"--junitxml={LOGS / self.name}.xml"
-        # A test that has hung for half an hour shows where each thread stands, and ends its suite.
+        # A test that has hung for half an hour prints the stack of each thread, and ends its suite.
         limits = ["-o", "faulthandler_timeout=1800", "-o", "faulthandler_exit_on_timeout=true"]
         return [sys.executable, "-m", "pytest", "-q", report, *limits, *self.tests]
 
 
 _SECOND, _LAST = 3, 6
-"""Niceness. The longest lane goes first, since its Airflow takes a third of a processor for as long as it is up, whatever it does.
+"""Niceness. The longest lane has precedence, because its Airflow takes a third of a processor for as long as it runs.
 
-Beside another job that keeps every processor busy, niceness 6 still gets a fifth of each. With 19 it would get a hundredth, and never end.
+Beside another job that keeps all processors busy, niceness 6 still gets a fifth of each. Niceness 19 would get a hundredth, and never end.
 """
 _ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
 LANES: tuple[tuple[Suite, ...], ...] = (
-    # Airflow's tasks start one after the other: half of the time this lane waits. A fourth lane, for the stack's tests, made all together slower.
+    # Airflow's tasks start one after the other, so this lane waits half of the time. A fourth lane for the stack's tests made the total slower.
     (Suite("e2e", ("tests/e2e",)), Suite("stack", ("tests/faults/stack",))),
     (Suite("integration", ("tests/integration",), nice=_SECOND), Suite("jobs", ("tests/faults/jobs",), nice=_SECOND)),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags"), nice=_SECOND),
-        # Schedules of faults that wait for nothing fill what the others leave of the processors.
+        # Schedules of faults never wait, and use the processor time that the other lanes leave.
         Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
     ),
 )
-"""Lanes run side by side, the suites of a lane one after the other."""
+"""Lanes run in parallel, the suites of a lane one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a suite."""
+    """The result of a suite."""
 
     suite: Suite
     seconds: float
@@ -79,7 +79,7 @@ class Outcome:
     passed: int = 0
     skipped: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
-    """Each test that failed, with the first line of why."""
+    """Each failed test, with the first line of the reason."""
     times: list[tuple[float, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -99,20 +99,20 @@ class Runner:
         self._stopping = threading.Event()
 
     def run(self, lanes: Sequence[Sequence[Suite]]) -> list[Outcome]:
-        """Run all lanes to their ends; what came of each suite, in the order of the lanes."""
-        # The end of the terminal does not reach suites, which are sessions of their own.
+        """Run all lanes to their ends; return the result of each suite, in the order of the lanes."""
+        # Closing the terminal does not reach suites, which are sessions of their own.
         for asked in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(asked) != signal.SIG_IGN:  # as under nohup
                 signal.signal(asked, lambda *_: self._stopping.set())
-        # A shell that starts this in the background has its programs ignore Ctrl-C, and suites would ignore what asks them to end.
+        # A shell that starts this in the background makes its programs ignore Ctrl-C, and suites would ignore the signal that ends them.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with ThreadPoolExecutor(len(lanes)) as pool:
             futures = [pool.submit(self._lane, lane) for lane in lanes]
             try:
-                told = time.monotonic()
+                reported = time.monotonic()
                 while not all(future.done() for future in futures) and not self._stopping.wait(0.2):
-                    if time.monotonic() - told > _TELL_EVERY_S:
-                        told = time.monotonic()
+                    if time.monotonic() - reported > _PROGRESS_EVERY_S:
+                        reported = time.monotonic()
                         self._say(", ".join(f"{name} {_progress(name)}" for name in sorted(self._running)))
             except KeyboardInterrupt:
                 self._stopping.set()
@@ -140,7 +140,7 @@ class Runner:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Linux weighs sessions: in one with the others it would have their priority
+                start_new_session=True,  # Linux schedules by session: within one session all suites would have the same priority
             )
             os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + suite.nice)
             niceness.keep(process.pid)
@@ -156,7 +156,7 @@ class Runner:
         print(f"{seconds // 60:3}:{seconds % 60:02}  {line}", flush=True)
 
     def _stop(self) -> None:
-        """End what runs as Ctrl-C does, so that stacks are stopped, and wait."""
+        """Interrupt the running suites as Ctrl-C does, so that stacks are stopped, and wait."""
         with self._lock:
             running = list(self._running.values())
         for process in running:
@@ -169,7 +169,7 @@ class Runner:
 
 
 def read(suite: Suite, seconds: float, code: int) -> Outcome:
-    """Read what a suite has left: its report, or the end of its output where it died before it wrote one."""
+    """Read the result of a suite: its report, or the end of its output if it died before it wrote one."""
     report = LOGS / f"{suite.name}.xml"
     if not report.exists():
         failed = [(suite.name, f"ended with exit code {code}; see {_shown(suite)}")] if code else []
@@ -204,7 +204,7 @@ def _shown(suite: Suite) -> Path:
 
 
 def _progress(name: str) -> str:
-    """Say how far a suite is, by the letters that pytest has printed for its tests."""
+    """Return the progress of a suite, from the letters that pytest has printed for its tests."""
     printed = re.findall(rb"^([.FEsxX]+)(?: +\[ *\d+%\])?$", (LOGS / f"{name}.log").read_bytes(), re.MULTILINE)
     done = b"".join(printed)
     failed = sum(done.count(letter) for letter in (b"F", b"E"))
@@ -212,7 +212,7 @@ def _progress(name: str) -> str:
 
 
 def report(outcomes: Sequence[Outcome]) -> int:
-    """Print what took longest and what failed; the exit code."""
+    """Print what took longest and what failed; return the exit code."""
     times = sorted((entry for outcome in outcomes for entry in outcome.times), reverse=True)[:SLOWEST]
     print(f"\nThe {len(times)} slowest tests:")
     for seconds, name in times:

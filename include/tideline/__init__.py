@@ -1,5 +1,6 @@
-"""Tideline: bounded Kafka batches into tables, exactly once, steered from Airflow.
+"""Tideline loads bounded batches of Kafka records into tables, exactly once, controlled by Airflow.
 
-In the order in which a batch meets them: `pipelines` (what is declared), `airflow_tasks` (a DAG run), `flow` (the verbs), `kafka` (what the broker
-says), `domain` (what is true of offsets whatever happens), `ledger` (who owns which offsets). The Spark job is beside, in `spark_jobs`.
+The packages in the order in which a batch passes through them: `declaration` (a pipeline), `airflow` (a DAG run), `flow`
+(the verbs), `kafka` (queries of the brokers), `domain` (pure rules about offsets and batches), `ledger` (which batch owns
+which offsets). The Spark job is outside of this package, in `spark_jobs`.
 """

@@ -1,16 +1,16 @@
-"""Every error that Tideline raises on purpose, sorted by what a person or a scheduler should do about it.
+"""Every error that Tideline raises on purpose, one class for each reaction that an operator or a scheduler should have.
 
-A message is for the person at 3 am: where it happened, what was expected and what was found, and the next step.
+A message is written for an operator at 3 am: where it happened, what was expected, what was found, and the next step.
 """
 
 
 class TidelineError(Exception):
-    """Root of all errors that Tideline raises on purpose.
+    """Base class of all errors that Tideline raises on purpose.
 
     Args:
         problem: Where it happened, what was expected, what was found.
-        next_step: What the reader should do now, as an instruction.
-        entry: The heading in docs/runbook.md under which more is said about it, as in a link.
+        next_step: What the operator should do now, as an instruction.
+        entry: The anchor of the heading in docs/runbook.md that explains the error.
     """
 
     exit_code = 1
@@ -24,24 +24,24 @@ class TidelineError(Exception):
 
 
 class RetryableError(TidelineError):
-    """The world was in the way (broker down, lock held, connection lost): the same call may succeed later."""
+    """A dependency is temporarily unavailable (broker down, lock held, connection lost): the same call may succeed later."""
 
     exit_code = 10
 
 
 class FatalError(TidelineError):
-    """A declaration, a transform or a table is wrong: trying again without a change cannot help."""
+    """A declaration, a transform or a table is wrong: another try without a change cannot succeed."""
 
     exit_code = 20
 
 
 class NeedsOperatorError(TidelineError):
-    """Data may be lost or doubled if Tideline decided by itself: a person has to decide."""
+    """An automatic decision could lose or duplicate data: an operator has to decide."""
 
     exit_code = 30
 
 
 class SupersededError(TidelineError):
-    """A newer attempt has claimed the batch: this one may stage, but can no longer publish. Nothing is lost."""
+    """A newer attempt has claimed the batch: this attempt may still stage rows, but can no longer publish. No data is lost."""
 
     exit_code = 40

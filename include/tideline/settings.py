@@ -1,4 +1,4 @@
-"""Where this deployment's parts are, from the environment. The only module that reads it."""
+"""The settings of this deployment from environment variables. Outside of `tideline.local`, only this module reads them."""
 
 import getpass
 import os
@@ -14,13 +14,18 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def required(name: str, why: str) -> str:
-    """The value of environment variable `name`.
+    """Return the value of environment variable `name`.
+
+    Args:
+        name: The variable.
+        why: What it holds, for the message.
 
     Raises:
-        FatalError: It is not set, empty, or no text.
+        FatalError: It is not set, is empty, or is not valid UTF-8.
     """
     value = os.environ.get(name, "")
-    if any("\ud800" <= character <= "\udfff" for character in value):  # what is no UTF-8, as Python reads it
+    # Python reads bytes that are not UTF-8 as surrogate characters.
+    if any("\ud800" <= character <= "\udfff" for character in value):
         raise FatalError(
             f"environment variable {name} holds bytes that are no UTF-8; it holds {why}",
             next_step=f"set {name} anew and run again; what it holds is not shown",
@@ -36,42 +41,42 @@ def required(name: str, why: str) -> str:
 
 
 def ledger_url() -> str:
-    """The ledger's database, as a libpq URI. It may hold a password: never log it, never put it on a command line."""
+    """Return the libpq URI of the ledger's database. It may hold a password: never log it, never put it on a command line."""
     return required("TIDELINE_LEDGER_URL", "the libpq URI of the database that keeps the ledger and the output tables")
 
 
 def pipelines_dir() -> Path:
-    """The folder with one folder per declared pipeline. Defaults to the project's `include/pipelines`."""
+    """Return the folder that has one folder for each declared pipeline. The default is the project's `include/pipelines`."""
     return Path(os.environ.get("TIDELINE_PIPELINES") or PROJECT / "include" / "pipelines")
 
 
 def spark_properties() -> str | None:
-    """The properties file with which a Spark driver starts: class path, JVM options. None leaves it to Spark's own spark-defaults.conf."""
+    """Return the properties file for Spark drivers (class path, JVM options). With None, Spark uses its own spark-defaults.conf."""
     return os.environ.get("TIDELINE_SPARK_PROPERTIES") or None
 
 
 def actor() -> str:
-    """Who acts at the command line, as it stands in the history. Defaults to the user and the machine."""
+    """Return the name that the history stores for acts of the command line. The default is the user and the machine."""
     given = os.environ.get("TIDELINE_ACTOR")
     if given:
         return given
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # in a container the user may have a number and no name
+    except (KeyError, OSError):  # in a container a user may have a uid and no name
         user = f"uid {os.getuid()}"
     return f"cli {user}@{socket.gethostname()}"
 
 
 def airflow() -> tuple[str, str, str] | None:
-    """Where people's commands start DAG runs: address, user and password; None where nothing is configured.
+    """Return the address, user and password with which commands start DAG runs in Airflow; None if no address is configured.
 
     Raises:
-        FatalError: Only some of it is configured, or the address is none.
+        FatalError: The user or the password is missing, or the address is not valid.
     """
     if not os.environ.get("TIDELINE_AIRFLOW_URL"):
         return None
     url = required("TIDELINE_AIRFLOW_URL", "the address of Airflow")
-    if not _WEB_ADDRESS.fullmatch(url):  # it is shown to people, and a password may be in it
+    if not _WEB_ADDRESS.fullmatch(url):  # it is shown in messages, so it must not hold a password
         raise FatalError(
             "environment variable TIDELINE_AIRFLOW_URL: expected http(s)://host[:port][/path] without user and password, found something else",
             next_step="correct it; what it holds is not shown. User and password have variables of their own",
@@ -79,6 +84,6 @@ def airflow() -> tuple[str, str, str] | None:
         )
     return (
         url,
-        required("TIDELINE_AIRFLOW_USERNAME", "the user in whose name Airflow is asked"),
+        required("TIDELINE_AIRFLOW_USERNAME", "the user for requests to Airflow"),
         required("TIDELINE_AIRFLOW_PASSWORD", "that user's password"),
     )

@@ -1,1 +1,1 @@
-"""How a batch becomes visible exactly once; one module for each kind of sink."""
+"""The sinks: each makes a batch visible exactly once."""

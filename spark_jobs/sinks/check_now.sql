@@ -1,2 +1,2 @@
--- Constraints that would be checked at COMMIT: there a row that breaks one could no longer be told from the others.
+-- Check deferred constraints now. At COMMIT, a row that breaks one could no longer be found.
 SET CONSTRAINTS {constraints} IMMEDIATE;

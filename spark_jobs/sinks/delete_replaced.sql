@@ -1,5 +1,6 @@
--- A replay takes the place of what its pipeline has put into the output of its ranges. What lies beside them stays, and so does every row of another
--- pipeline that writes this table. The batches come first, by an index: looked up row by row they cost more than the delete.
+-- Delete the rows that a replay replaces: those that its pipeline has inserted for the ranges of the batch. Rows
+-- outside of the ranges stay, and so do all rows of other pipelines that write to this table. The batches are found
+-- first, by an index: a lookup for each row would cost more than the delete.
 WITH ranges AS MATERIALIZED (
     SELECT stream_id, topic_id, partition, offsets, lower(offsets) AS start_offset, upper(offsets) AS end_offset
     FROM tideline.batch_range JOIN tideline.stream USING (stream_id)

@@ -1,5 +1,6 @@
--- What of a table is no matter of its columns: whether row-level security applies to this user, whether a foreign key of it leads to itself, and the
--- constraints that would be checked at COMMIT: those of its rows, and those of rows of other tables that refer to its rows.
+-- Read the properties of a table that do not belong to a column: whether row-level security applies to this user,
+-- whether a foreign key of the table refers to the table itself, and the constraints that would be checked at COMMIT
+-- (its own, and those of other tables that refer to its rows).
 SELECT row_security_active(c.oid) AS row_security,
        EXISTS (SELECT FROM pg_constraint k WHERE k.contype = 'f' AND k.conrelid = c.oid AND k.confrelid = c.oid) AS refers_to_itself,
        ARRAY(SELECT ARRAY[s.nspname::text, k.conname::text] FROM pg_constraint k JOIN pg_namespace s ON s.oid = k.connamespace

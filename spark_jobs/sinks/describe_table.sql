@@ -1,5 +1,6 @@
--- The columns of a table, in order; none where there is no such table. `precision` and `scale` are those of numeric(p, s); `scale` is negative where
--- a column keeps whole hundreds. `length` is that of varchar(n); `filled` says that only the table may give a value.
+-- List the columns of a table, in order; no rows if the table does not exist. `precision` and `scale` are those of
+-- numeric(p, s); `scale` is negative if a column stores whole hundreds, for example. `length` is that of varchar(n).
+-- `filled` is set if only the table may give a value.
 SELECT a.attname AS name,
        format_type(a.atttypid, NULL) AS type_name,
        CASE WHEN a.atttypid = 'numeric'::regtype AND a.atttypmod > 0 THEN (a.atttypmod - 4) >> 16 END AS precision,

@@ -1,2 +1,2 @@
--- What an attempt had staged; it may be gone already.
+-- Drop the staging table of an attempt, if it still exists.
 DROP TABLE IF EXISTS {staging};

@@ -1,5 +1,6 @@
--- A row of the target that stands where the batch would insert one, and whose batch it names: nothing of the batch has put it there, and no other
--- batch may have.
+-- Find a row of the target that has the key of a row that the batch would insert. The batch has not inserted it, and
+-- the ranges of the batch allow no row of another batch there. So another writer has inserted it. The row's own batch
+-- id and its pipeline are returned for the message.
 WITH ranges AS MATERIALIZED (
     SELECT topic_id, partition, lower(offsets) AS start_offset, upper(offsets) AS end_offset
     FROM tideline.batch_range JOIN tideline.stream USING (stream_id)

@@ -1,6 +1,7 @@
--- Insert the rows of a trial that no key of the target refuses, in order, and leave the others: they are few, and tried one by one. Where rows break
--- something else than a key, or a record has several rows that come and go together, all of them are left; and so they are of tables with rules
--- or deferrable keys, which cannot do this.
+-- Insert those rows of a trial that no key of the target refuses, in order, and leave the others in the trial. These
+-- are few, and are then tried one by one. All rows are left in the trial if a row breaks something other than a key, or
+-- if a record has several rows, since these must be inserted together. The same holds for tables with rules or
+-- deferrable keys, which do not support ON CONFLICT.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM {trial} GROUP BY kafka_partition, kafka_offset, kafka_topic_id HAVING count(*) > 1) THEN

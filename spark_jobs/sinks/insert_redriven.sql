@@ -1,5 +1,7 @@
--- Rows of a re-drive become output of the batches that had rejected their records. Only those of rejects that the attempt has read, each by its identity;
--- a row of another record stays behind and is missed. Publishing has locked the rejects before: none goes after its row was inserted.
+-- Insert the rows of a re-drive, as output of the batches that had rejected their records. Only rows of rejects that
+-- the attempt has read are inserted, and each reject is matched by its attempt id. Rows of other records are left out,
+-- and the row count then does not match. Publishing has locked the rejects before, so no reject can be deleted after
+-- its row was inserted.
 WITH rejects AS MATERIALIZED (
     SELECT reject.stream_id, reject.kafka_offset, reject.batch_id
     FROM tideline.staged_redrive r CROSS JOIN LATERAL unnest(r.offsets, r.rejected_by) AS one (kafka_offset, rejected_by)

@@ -1,6 +1,7 @@
--- The winners' rows become output, with the coordinates of their records; a row that belongs to no range of the batch stays behind
--- and is missed. The ranges are materialized: staging has no statistics, and for a table that seems to hold a handful of rows the
--- planner looks each stream up row by row, which takes twice as long.
+-- Insert the rows of the winning tasks into the target, with the coordinates of their records. Rows that belong to no
+-- range of the batch are left out, and the row count then does not match. The ranges are materialized because staging
+-- tables have no statistics: the planner expects only a few rows and would look up each stream row by row, which takes
+-- twice as long.
 WITH ranges AS MATERIALIZED (
     SELECT stream_id, topic_id, partition, batch_id, lower(offsets) AS start_offset, upper(offsets) AS end_offset
     FROM tideline.batch_range JOIN tideline.stream USING (stream_id)

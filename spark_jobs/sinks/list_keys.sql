@@ -1,5 +1,5 @@
--- The columns of each primary or unique key of a table that is in force: not of an index over an expression, over some of the rows, or one that
--- CREATE INDEX CONCURRENTLY has left behind.
+-- List the columns of each primary or unique key of a table that is in force. Excluded are indexes over expressions,
+-- partial indexes, and invalid indexes, such as a failed CREATE INDEX CONCURRENTLY leaves.
 SELECT array_agg(a.attname::text) AS columns
 FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])

@@ -1,4 +1,5 @@
--- The unique keys of a partitioned table, each with its columns in order, and the columns that its rows are partitioned by, on all levels.
+-- List the unique keys of a partitioned table: for each its columns in order, and the columns that the table is
+-- partitioned by, on all levels.
 SELECT array_agg(a.attname::text ORDER BY k.place) AS columns,
        ARRAY(SELECT DISTINCT by.attname::text
              FROM pg_partition_tree(c.oid) AS part JOIN pg_partitioned_table p ON p.partrelid = part.relid

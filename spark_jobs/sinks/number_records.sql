@@ -1,5 +1,5 @@
--- The records of a trial in the order in which they are tried, by partition and offset. `n_up_to` counts rows: those of the record and of all
--- that come before it.
+-- Number the records of a trial in the order in which they are tried, by partition and offset. `n_up_to` counts rows:
+-- those of the record and of all records before it.
 CREATE INDEX ON {trial} (kafka_partition, kafka_offset, kafka_topic_id);
 CREATE UNLOGGED TABLE {records} AS
 SELECT row_number() OVER in_order AS number, kafka_topic_id, kafka_partition, kafka_offset, n_rows, sum(n_rows) OVER in_order AS n_up_to,

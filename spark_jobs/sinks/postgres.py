@@ -1,7 +1,8 @@
-"""The Postgres append sink: the declared table, and what executors COPY aside for it. How that becomes output: `postgres_output`.
+"""The Postgres append sink: the target table and the staging tables that executors COPY to. `postgres_output` inserts staged rows into the target.
 
-Its promise: each row of a batch is in the table exactly once, or none of them is. What breaks it: the table in another database than the ledger,
-or somebody else writing rows with the same coordinates.
+The sink guarantees that each row of a batch is in the table exactly once, or that none of them is. Two things would
+break this guarantee: a table in another database than the ledger, or another program that writes rows with the same
+coordinates.
 """
 
 from collections import Counter
@@ -13,26 +14,26 @@ import pyarrow as pa
 from psycopg2.sql import SQL, Composable, Identifier
 
 from spark_jobs.sinks.postgres_types import Column, misfit
+from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
 from tideline.ledger import output_tables
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
-from tideline.pipelines import Pipeline
 
 COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
-"""Columns that every output table has: the record a row came from, and the batch that wrote it."""
+"""Columns that every output table has: the record that a row came from, and the batch that wrote it."""
 STAGING_SCHEMA = "tideline_staging"
 STAGED_STREAM, STAGED_TASK, STAGED_ROW = "tideline_stream", "tideline_task", "tideline_row"
-"""Columns beside the target's while rows are staged: the stream of a row's record, the Spark task that stages it, and its number there."""
+"""Extra columns of staged rows: the stream of the row's record, the Spark task that stages the row, and the row's number in its Arrow batch."""
 OF_A_ROW = ("22", "23", "38", "39", "44", "54", "P0")
-"""Classes of SQLSTATE that are a row's fault and no server's trouble: data, constraints, what a function in a check or a trigger raises, limits such
-as a text that is nested too deep for `jsonb`."""
+"""Classes of SQLSTATE that are the fault of a row and not of the server: data errors, constraints, errors of functions
+in checks and triggers, and limits such as a text that is nested too deep for `jsonb`."""
 _OURS = (*COORDINATES, STAGED_STREAM, STAGED_TASK, STAGED_ROW, "tideline_law")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The declared table, as far as this pipeline fills it."""
+    """The target table, with the columns that this pipeline fills."""
 
     schema: str
     table: str
@@ -40,35 +41,36 @@ class Target:
     """The columns that the transform produces, in its order."""
     item: str | None
     partitioned_by: tuple[str, ...] = ()
-    """Columns of the key behind coordinates and item, by which the table is partitioned."""
+    """Columns that the table is partitioned by. They follow coordinates and item in its key."""
     deferred: tuple[tuple[str, str], ...] = ()
-    """Schema and name of the constraints of its rows that Postgres would check at COMMIT."""
+    """Schema and name of the table's own constraints that Postgres would check only at COMMIT."""
     referring: tuple[tuple[str, str], ...] = ()
-    """The same of those by which rows of other tables refer to its rows."""
+    """Schema and name of such deferred constraints by which other tables refer to its rows."""
     refers_to_itself: bool = False
-    """Whether a foreign key of the table leads to the table."""
+    """Whether a foreign key of the table refers to the table itself."""
 
     @property
     def name(self) -> str:
-        """As people write it."""
+        """Return the table's name as `schema.table`, for messages."""
         return f"{self.schema}.{self.table}"
 
     @property
     def identifier(self) -> Composable:
-        """The table's qualified name for a statement."""
+        """Return the table's qualified name for a statement."""
         return Identifier(self.schema, self.table)
 
 
 def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
-    """Create the declared table where it is not there, and make sure that what the transform produces fits it.
+    """Create the target table if it does not exist, and check that the columns that the transform produces fit it.
 
     Raises:
-        FatalError: Another pipeline has the table, `target.sql` fails or makes another one, or columns, types or the key do not fit; all of them
-            are named.
+        FatalError: Another pipeline has the table, `target.sql` fails or creates another table, or columns, types or
+            the key do not fit. The message names all columns that do not fit.
     """
     schema, table = pipeline.sink.table.split(".")
     with ledger.transaction():
-        # Once more after the plan: the declaration may name another table since, and another pipeline may have that.
+        # The plan has claimed a table already. Since then the declaration may name another one, which another pipeline
+        # may have.
         output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
         found = _describe(ledger, schema, table)
         if not found:
@@ -127,7 +129,7 @@ def _describe(ledger: Ledger, schema: str, table: str) -> dict[str, Column]:
 
 def _create(ledger: Ledger, pipeline: Pipeline) -> None:
     text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
-    # Two first batches at once: the second one waits here, and then finds the table.
+    # Of two first batches at the same time, the second waits here and then finds the table.
     ledger.rows_of(sink_sql("lock_creation"), {})
     schema, table = pipeline.sink.table.split(".")
     if _describe(ledger, schema, table):
@@ -135,7 +137,7 @@ def _create(ledger: Ledger, pipeline: Pipeline) -> None:
     try:
         ledger.run_sql(SQL(text.replace("%", "%%")), {})
     except psycopg2.OperationalError:
-        raise  # the server's trouble and not the file's
+        raise  # a fault of the server, not of the file
     except psycopg2.Error as error:
         raise FatalError(
             f"{pipeline.name}: target.sql failed: {str(error).splitlines()[0]}",
@@ -155,7 +157,7 @@ def _misfits(found: Mapping[str, Column], produced: pa.Schema) -> list[str]:
     problems += [f"{name}: produced twice" for name, count in Counter(produced.names).items() if count > 1]
     for field in produced:
         if field.name in _OURS:
-            problems.append(f"{field.name}: filled by the sink, must not come out of the transform")
+            problems.append(f"{field.name}: filled by the sink, the transform must not return it")
         elif field.name not in found:
             problems.append(f"{field.name}: missing in the table")
         elif (why := misfit(field.type, found[field.name])) is not None:
@@ -170,12 +172,12 @@ def _misfits(found: Mapping[str, Column], produced: pa.Schema) -> list[str]:
 
 
 def _key_fits(ledger: Ledger, schema: str, table: str, item: str | None) -> tuple[str, ...] | None:
-    """The columns of the table's key that it is partitioned by, beside coordinates and item; None where no key fits."""
+    """Return the columns of the table's key behind coordinates and item, by which it is partitioned; None if no key fits."""
     place, wanted = {"schema": schema, "table": table}, sorted(_key(item))
     if any(sorted(row["columns"]) == wanted for row in ledger.rows_of(sink_sql("list_keys"), place)):
         return ()
     for row in ledger.rows_of(sink_sql("list_partition_keys"), place):
-        # Coordinates first: what is replaced is found by them, in the index of each partition.
+        # Coordinates must be first: a replay finds the rows to replace by them, in the index of each partition.
         first, rest = row["columns"][: len(wanted)], row["columns"][len(wanted) :]
         if sorted(first) == wanted and {*rest} <= {*row["partitioned_by"]}:
             return tuple(rest)
@@ -183,7 +185,7 @@ def _key_fits(ledger: Ledger, schema: str, table: str, item: str | None) -> tupl
 
 
 def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
-    """Make the attempt's staging table: the target's columns, NOT NULLs and checks, no index, not logged. Returns its name."""
+    """Create the attempt's staging table and return its name. It has the target's columns, NOT NULLs and checks, no index, and is unlogged."""
     name = f"batch_{attempt.batch_id}_attempt_{attempt.fence}"
     produced = {column.name for column in target.columns}
     with ledger.transaction():
@@ -204,7 +206,7 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
 
 
 def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:
-    """Drop the staging tables of a batch's attempts; a dead attempt that still writes to one of them makes it wait its lock out."""
+    """Drop the staging tables of a batch's attempts. Waits for the lock if an orphan still writes to one of them, up to the lock timeout."""
     for fence in fences:
         name = Identifier(STAGING_SCHEMA, f"batch_{batch_id}_attempt_{fence}")
         with ledger.transaction():
@@ -212,10 +214,10 @@ def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int]) -> None:
 
 
 def sink_sql(name: str) -> SQL:
-    """The text of one of the sink's SQL files."""
+    """Return the text of one of the sink's SQL files."""
     return SQL(statement("spark_jobs.sinks", f"{name}.sql"))
 
 
 def quoted(*parts: str) -> Identifier:
-    """A column's name for a statement that goes with parameters: there a percent sign has to be doubled."""
+    """Return a column's name for a statement with parameters, in which a percent sign has to be doubled."""
     return Identifier(*(part.replace("%", "%%") for part in parts))

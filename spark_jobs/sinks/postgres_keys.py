@@ -1,4 +1,4 @@
-"""The key of an output table: coordinates, the item where one is declared, and behind them the columns that the table is partitioned by."""
+"""Check the key of a partitioned output table: coordinates, the declared item if any, and behind them the columns that it is partitioned by."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,10 +14,10 @@ from tideline.ledger.connection import Ledger
 def check_distinct(
     ledger: Ledger, target: Target, attempt: Attempt, names: Mapping[str, Composable], bound: Mapping[str, Any]
 ) -> None:
-    """Look for two staged rows of one record, where the table's key does not: it tells them apart by their partitions.
+    """Refuse two staged rows of one record that the table's key would accept, because they lie in different partitions.
 
     Raises:
-        FatalError: There are some.
+        FatalError: There are such rows.
     """
     if not target.partitioned_by:
         return

@@ -1,6 +1,7 @@
-"""Staged rows become output, within the ledger's publishing transaction: put beside what is there, or, for a replay, in the place of what is there.
+"""Insert staged rows into the target table, within the ledger's publishing transaction. A replay first deletes the rows that it replaces.
 
-Never commits, and never looks at a row that lies outside of the batch's ranges. Which records the target refuses: `postgres_refusals`.
+This module never commits, and never touches a row outside of the batch's ranges. `postgres_refusals` finds the records
+that the target refuses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,18 +22,18 @@ from tideline.ledger.publishing import Written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What an attempt has staged, and where it goes."""
+    """The rows that an attempt has staged, and the table that they are for."""
 
     target: Target
     attempt: Attempt
     table: str
     """The attempt's staging table."""
     tasks: Mapping[int, int]
-    """Rows that each winning Spark task says it staged, by task attempt id."""
+    """The number of rows that each winning Spark task reports as staged, by task attempt id."""
 
     @property
     def names(self) -> dict[str, Composable]:
-        """What stands in the place of the names in the sink's statements."""
+        """Return the values of the {placeholders} in the sink's statements."""
         columns = [column.name for column in self.target.columns]
         return {
             "staging": Identifier(STAGING_SCHEMA, self.table),
@@ -43,7 +44,7 @@ class Staged:
 
     @property
     def bound(self) -> dict[str, Any]:
-        """The parameters of the sink's statements."""
+        """Return the parameters of the sink's statements."""
         return {
             "batch_id": self.attempt.batch_id,
             "attempt_id": self.attempt.attempt_id,
@@ -52,19 +53,20 @@ class Staged:
 
 
 class RowsRefusedError(Exception):
-    """The target refuses rows. Which ones Postgres does not say: `postgres_refusals.find` does. No person sees it."""
+    """The target refuses rows. Postgres does not report which ones: `postgres_refusals.find` does. This error is not shown to operators."""
 
 
 def insert_output(ledger: Ledger, staged: Staged) -> Written:
-    """Insert the staged rows of the winning tasks into the target; part of the publishing transaction.
+    """Insert the staged rows of the winning tasks into the target, as part of the publishing transaction.
 
-    A record of which any row was rejected is wholly a reject: none of its rows is inserted. A replay first deletes what the target holds of its
-    ranges. The rows of a re-drive belong to the batches that had rejected their records.
+    If any row of a record was rejected, the whole record is a reject: none of its rows is inserted. A replay first
+    deletes the rows that the target holds of its ranges. The rows of a re-drive belong to the batches that had rejected
+    their records.
 
     Raises:
         RowsRefusedError: The target refuses rows.
-        RetryableError: Rows are missing in staging: it is not logged, and a crash of the server empties it.
-        FatalError: The transform gave rows of records that are not in the batch, or the target refuses the batch as a whole.
+        RetryableError: Staged rows are missing. Staging tables are unlogged, so a crash of the server empties them.
+        FatalError: Two rows of one record differ only in their partition, or the target refuses the batch as a whole.
     """
     counted = make_room(ledger, staged)
     n_rows = sum(row["n_rows"] for row in counted)
@@ -91,11 +93,14 @@ def insert_output(ledger: Ledger, staged: Staged) -> Written:
 
 
 def make_room(ledger: Ledger, staged: Staged) -> list[Any]:
-    """Take away the rows that do not count, from staging and, for a replay, from the target. What is left in staging, per stream.
+    """Delete the rows of rejected records from staging and, for a replay, the rows to replace from the target.
+
+    Returns the numbers of rows and records that are left in staging, per stream.
 
     Raises:
-        RetryableError: Rows are missing in staging.
-        FatalError: Nothing but their partition tells two rows apart, or what a replay would replace cannot be deleted.
+        RetryableError: Staged rows are missing.
+        FatalError: Two rows of one record differ only in their partition, or the rows that a replay replaces cannot be
+            deleted.
     """
     with ledger.without_nested_loops():
         n_discarded = ledger.run_sql(sink_sql("discard_rejected").format(**staged.names), staged.bound)
@@ -118,7 +123,10 @@ def make_room(ledger: Ledger, staged: Staged) -> list[Any]:
 
 
 def move(ledger: Ledger, staged: Staged, names: Mapping[str, Composable]) -> int:
-    """Insert the staged rows into the table that `names` calls the target. How many; those that belong to no record of the batch stay behind."""
+    """Insert the staged rows of the batch's records into the table that `names` calls the target.
+
+    Returns the number of inserted rows. Rows that belong to no record of the batch are left out.
+    """
     redriven = staged.attempt.kind is BatchKind.REDRIVE
     query = sink_sql("insert_redriven") if redriven else sink_sql("insert_staged")
     with ledger.without_nested_loops():
@@ -126,17 +134,17 @@ def move(ledger: Ledger, staged: Staged, names: Mapping[str, Composable]) -> int
 
 
 def check_now(ledger: Ledger, constraints: Sequence[tuple[str, str]]) -> None:
-    """Check what Postgres would only check at COMMIT, where nobody could tell any more which row is at fault."""
+    """Check constraints now that Postgres would check only at COMMIT, when it is no longer possible to find the row at fault."""
     if constraints:
         names = SQL(", ").join(quoted(*name) for name in constraints)
         ledger.run_sql(sink_sql("check_now").format(constraints=names), {})
 
 
 def as_a_whole(staged: Staged, error: psycopg2.Error) -> FatalError:
-    """An error that no row is to blame for.
+    """Return an error that is not the fault of a single row as a `FatalError`.
 
     Raises:
-        psycopg2.Error: The same, where the server may get over it by itself: what the ledger makes of it is right.
+        psycopg2.Error: The same error, if it may be temporary. The ledger then turns it into the right error.
     """
     if isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError) or (error.pgcode or "").startswith("25"):
         raise error
@@ -149,6 +157,6 @@ def as_a_whole(staged: Staged, error: psycopg2.Error) -> FatalError:
 
 
 def _offsets(ledger: Ledger, staged: Staged) -> list[tuple[int, int]]:
-    """Stream id and offset of each record that was written."""
+    """Return stream id and offset of each record that was written."""
     rows = ledger.rows_of(sink_sql("list_written").format(**staged.names), staged.bound)
     return [(row["stream_id"], offset) for row in rows for offset in row["offsets"]]

@@ -1,8 +1,9 @@
-"""Which records of a batch the target refuses, and why: they are tried on the target itself, in a transaction that is rolled back.
+"""Find the records of a batch that the target refuses, and why: insert them into the target itself, in a transaction that is rolled back.
 
-Only the target can say: its keys, foreign keys, triggers, generated columns, expression indexes and partitions need its other rows and columns,
-which staging does not have. A record is loaded with all of its rows or not at all. Records are tried in the order of partition and offset: of two
-that exclude each other the first one is taken, in each try the same.
+Only the target can decide. Its keys, foreign keys, triggers, generated columns, expression indexes and partitions need
+its other rows and columns, which staging does not have. A record is loaded with all of its rows or not at all. Records
+are tried in the order of partition and offset. Of two records that exclude each other the first one is accepted, so the
+result is the same in each try.
 """
 
 from collections.abc import Mapping
@@ -11,14 +12,14 @@ from typing import Any, NamedTuple, NoReturn
 import psycopg2
 from psycopg2.sql import SQL, Composable, Identifier, Literal
 
-from spark_jobs.reasons import one_line
+from spark_jobs.records.reject_reasons import one_line
 from spark_jobs.sinks.postgres import COORDINATES, OF_A_ROW, STAGING_SCHEMA, quoted, sink_sql
 from spark_jobs.sinks.postgres_output import Staged, as_a_whole, check_now, make_room, move
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger
 
 _DANGLING = "23503"
-"""A row that refers to no other row; to one of a later record, perhaps."""
+"""SQLSTATE of a row whose foreign key refers to no row; perhaps to a row of a later record."""
 
 
 class Refused(NamedTuple):
@@ -30,7 +31,7 @@ class Refused(NamedTuple):
 
 
 class FoundError(Exception):
-    """The records that the target refuses. An error, so that the transaction in which they were tried is rolled back."""
+    """Carries the records that the target refuses. It is an error so that the transaction in which they were tried is rolled back."""
 
     def __init__(self, records: list[Refused]) -> None:
         super().__init__(f"{len(records)} records are refused")
@@ -38,13 +39,13 @@ class FoundError(Exception):
 
 
 def find(ledger: Ledger, staged: Staged) -> NoReturn:
-    """Try the staged records one after the other. In place of `postgres_output.insert_output`, in a publishing transaction.
+    """Find the staged records that the target refuses. Runs in a publishing transaction, instead of `postgres_output.insert_output`.
 
     Raises:
-        FoundError: Always, where no other error stands in the way.
-        FatalError: The target holds a row that another writer has put in the place of one of the batch's, or the transform gave rows of records
-            that are not in the batch.
-        RetryableError: No record is refused any more, or staged rows are gone.
+        FoundError: Always, unless another error is raised first.
+        FatalError: The target holds a row of another writer with the coordinates of a row of the batch, or the
+            transform returned rows of records that are not in the batch.
+        RetryableError: No record is refused any more, or staged rows are missing.
     """
     n_rows = sum(row["n_rows"] for row in make_room(ledger, staged))
     try:
@@ -63,13 +64,13 @@ def find(ledger: Ledger, staged: Staged) -> NoReturn:
 def _found(ledger: Ledger, staged: Staged, names: Mapping[str, Composable], n_rows: int) -> list[Refused]:
     ledger.run_sql(sink_sql("create_trial").format(**names), {})
     if move(ledger, staged, {**names, "target": names["trial"]}) != n_rows:
-        raise _left_behind(staged)
+        raise _without_record(staged)
     if occupied := ledger.rows_of(sink_sql("find_occupied").format(**names), staged.bound):
         raise _occupied(staged, occupied[0])
     check_now(ledger, staged.target.deferred)
     with ledger.without_nested_loops():
         ledger.run_sql(sink_sql("insert_apart").format(**names), {})
-    return _tried(ledger, staged, names)
+    return _refused_in_order(ledger, staged, names)
 
 
 def _names(staged: Staged) -> dict[str, Composable]:
@@ -84,8 +85,12 @@ def _names(staged: Staged) -> dict[str, Composable]:
     }
 
 
-def _tried(ledger: Ledger, staged: Staged, names: Mapping[str, Composable]) -> list[Refused]:
-    """The records that are refused. Where rows may refer to others of the table, until none of those that were refused for that is taken."""
+def _refused_in_order(ledger: Ledger, staged: Staged, names: Mapping[str, Composable]) -> list[Refused]:
+    """Return the records that the target refuses.
+
+    Rows may refer to other rows of the same table. Then records whose foreign key found no row are tried again, until
+    no further one is accepted.
+    """
     refused: list[Refused] = []
     n_dangling = None
     while True:
@@ -105,11 +110,11 @@ def _refused(rows: list[Any]) -> list[Refused]:
     return [Refused(row["stream_id"], row["kafka_offset"], one_line(row["reason"])) for row in rows]
 
 
-def _left_behind(staged: Staged) -> FatalError:
-    """Staged rows found no record to belong to. Of a re-drive, publishing has compared the rejects before."""
+def _without_record(staged: Staged) -> FatalError:
+    """Return the error for staged rows that belong to no record of the batch. In a re-drive, publishing has compared the rejects before."""
     return FatalError(
         f"{staged.attempt}: the transform returned rows whose `kafka` is not a record of the batch",
-        next_step="let transform.py give the column `kafka` on as it came",
+        next_step="let transform.py return the column `kafka` unchanged",
         entry="transform",
     )
 
@@ -118,7 +123,7 @@ def _occupied(staged: Staged, row: Any) -> FatalError:
     whose = f"of pipeline {row['pipeline']}" if row["pipeline"] else "which the ledger does not know"
     return FatalError(
         f"{staged.attempt}: {staged.target.name} already holds a row of partition {row['kafka_partition']} offset "
-        f"{row['kafka_offset']}, of batch {row['tideline_batch']}, {whose}: another writer has put it there",
+        f"{row['kafka_offset']}, of batch {row['tideline_batch']}, {whose}: another writer has inserted it",
         next_step="let pipelines that share a table load different records; if the ledger was restored, see docs/restoring.md; else find out who "
         "else writes to this table",
         entry="table-refuses-rows",

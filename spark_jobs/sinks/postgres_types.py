@@ -1,4 +1,4 @@
-"""Arrow columns into Postgres columns: what fits, and how it is handed to binary COPY, which converts nothing by itself."""
+"""Map Arrow columns to Postgres columns: which types fit, and how values are converted for binary COPY, which itself converts nothing."""
 
 import re
 from collections.abc import Callable
@@ -15,26 +15,27 @@ class Column:
 
     name: str
     type_name: str
-    """As `format_type` without its modifier: `numeric`, `timestamp with time zone`."""
+    """The result of `format_type` without a modifier: `numeric`, `timestamp with time zone`."""
     precision: int | None
     scale: int | None
     """Of `numeric(precision, scale)`; None where it is not declared."""
     length: int | None = None
     """Of `character varying(length)`; None where it is not declared."""
     filled: str | None = None
-    """How the table fills the column where nobody else may: `GENERATED` or `IDENTITY ALWAYS`."""
+    """`GENERATED` or `IDENTITY ALWAYS` if only the table itself may fill the column; else None."""
     required: bool
-    """NOT NULL and without a default: somebody must give a value."""
+    """NOT NULL and without a default: the transform or the sink must provide a value."""
 
 
-# What Postgres takes for a UUID. Python takes more, and makes another one of it: `0x` and spaces count as digits, `_` as none.
+# The texts that Postgres accepts as a UUID. Python accepts more, and makes other UUIDs of them: `0x` and spaces count
+# as digits, `_` does not.
 _UUID = re.compile(r"(\{)?[0-9a-f]{4}(-?[0-9a-f]{4}){7}(?(1)\})", re.ASCII | re.IGNORECASE)
 
 
 _MAX_DIGITS = 38
-"""Of a decimal of 128 bits, which is what becomes of every number for `numeric`."""
+"""The digits of a decimal of 128 bits. Every number for a `numeric` column is converted to one."""
 _WITHOUT_ZONE = (
-    "without a zone it names no moment; give it its zone, with pyarrow's `assume_timezone` in `records` or as a TIMESTAMP instead of a "
+    "without a zone it is not a point in time; set its zone with pyarrow's `assume_timezone` in `records`, or use TIMESTAMP instead of "
     "TIMESTAMP_NTZ in `frame`"
 )
 
@@ -55,7 +56,7 @@ def _is_list_of_text(kind: pa.DataType) -> bool:
     return bool(at.is_list(kind)) and _is_text(kind.value_type)
 
 
-# type name -> the Arrow types that may go in, and the Arrow type that COPY takes for it
+# type name -> a check for the Arrow types that fit, and the Arrow type that COPY needs
 _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], pa.DataType]] = {
     "boolean": (at.is_boolean, pa.bool_()),
     "smallint": (at.is_integer, pa.int16()),
@@ -77,13 +78,13 @@ _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], pa.DataType]] = {
 
 
 def misfit(produced: pa.DataType, column: Column) -> str | None:
-    """Why values of the Arrow type cannot go into the column, or None where they can."""
+    """Return why values of the Arrow type do not fit the column, or None if they may."""
     if column.type_name not in _TYPES:
         return f"type {column.type_name} is not supported; supported: {', '.join(_TYPES)}"
     if column.scale is not None and column.scale < 0:
         return "a negative scale is not supported"
     if column.filled is not None:
-        return f"{column.filled}: only the table fills it, it must not come out of the transform"
+        return f"{column.filled}: only the table fills it, the transform must not return it"
     if at.is_decimal(produced) and produced.precision > _MAX_DIGITS:
         return f"cannot hold Arrow type {produced}: more than {_MAX_DIGITS} digits are not supported"
     if at.is_timestamp(produced) and produced.tz is None and column.type_name == "timestamp with time zone":
@@ -93,11 +94,11 @@ def misfit(produced: pa.DataType, column: Column) -> str | None:
 
 
 def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    """The values as COPY takes them for the column.
+    """Convert the values to the type that COPY needs for the column.
 
     Raises:
-        pa.ArrowInvalid: A value does not fit: out of range, too many digits, no UUID.
-        ValueError: A text is no UUID, or a number is too large.
+        pa.ArrowInvalid: A value does not fit: it is out of range, has too many digits, or is not a UUID.
+        ValueError: A text is too long or is not a UUID, or a number is too large.
     """
     _, target = _TYPES[column.type_name]
     if column.type_name == "numeric":
@@ -109,12 +110,14 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     if column.length is not None:
         return _no_longer(values.cast(target), column.length)
     if column.type_name == "jsonb":
-        return pc.binary_join_element_wise(b"\x01", values.cast(pa.binary()), b"")  # its version, then the text
+        return pc.binary_join_element_wise(
+            b"\x01", values.cast(pa.binary()), b""
+        )  # the binary format of jsonb: a version byte, then the text
     return values.cast(target)
 
 
 def _no_longer(texts: pa.ChunkedArray, length: int) -> pa.ChunkedArray:
-    """`texts`, where none has more characters than the column holds: blanks at its end that are too many Postgres would cut off in silence."""
+    """Return `texts`, and refuse one with more characters than the column holds: Postgres would silently cut off surplus blanks at its end."""
     if (pc.max(pc.utf8_length(texts)).as_py() or 0) > length:
         raise ValueError(f"value too long for type character varying({length})")
     return texts
@@ -127,9 +130,10 @@ def _uuid(text: str) -> bytes:
 
 
 def _exact(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    """Decimals with no more digits after the point than the column has; the server would round them away in silence.
+    """Return decimals with at most as many digits after the point as the column has. The server would silently round further digits.
 
-    Never with more: where Arrow adds zeros it takes what no longer fits into 128 bits for another number. The server adds them, and checks.
+    The scale is only reduced, never increased. When Arrow adds zeros, a number that no longer fits into 128 bits
+    becomes another number. The server adds zeros itself, and checks the result.
     """
     if at.is_integer(values.type):
         values = values.cast(pa.decimal128(20, 0))  # any integer of 64 bits, signed or not
@@ -138,7 +142,7 @@ def _exact(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
 
 
 def _finite(values: pa.ChunkedArray, narrowed: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`narrowed`, where no number has become infinite on the way."""
+    """Return `narrowed`, and refuse a number that the conversion has made infinite."""
     if not pc.all(pc.equal(pc.is_finite(values), pc.is_finite(narrowed))).as_py() and len(values) > values.null_count:
         raise ValueError("a number is too large for real")
     return narrowed

@@ -1,6 +1,8 @@
--- Insert the records of a trial into the target, and note for each that it refuses why. Many at once; where they are refused, half of them, down to
--- one, and then twice as many as have passed since the one before: so the target itself says what it takes, whatever its constraints, triggers and
--- indexes are. Without sequential scans, because nobody has counted the rows of the trial and each statement wants a few of them.
+-- Insert the records of a trial into the target, and store the reason for each record that it refuses. Many records are
+-- inserted at once. If they are refused, half of them are tried, and so on down to a single record. After a refused
+-- record the next try has at most twice as many records as were accepted since the refused one before it. So the target
+-- itself decides, whatever its constraints, triggers and indexes are. Sequential scans are disabled because the trial
+-- has no statistics, and each statement needs only a few of its rows.
 SET LOCAL enable_seqscan = off;
 SET LOCAL plan_cache_mode = force_generic_plan;
 DO $$
@@ -42,7 +44,7 @@ BEGIN
                 wanted := (last_one - first_one + 1) / 2;
             ELSE
                 GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, law = CONSTRAINT_NAME, found_state = RETURNED_SQLSTATE;
-                -- What the row collides with, or what it refers to. Other details show the whole row.
+                -- Add the detail only if it names the conflicting key or the missing reference. Other details show the whole row.
                 IF detail <> '' AND (found_state IN ('23503', '23505', '23P01') OR found_state = '23514' AND law = '') THEN
                     said := said || ': ' || detail;
                 END IF;

@@ -1,1 +1,1 @@
-"""Speed and memory, measured side by side. `make bench` runs it; no test asserts a time."""
+"""Measurements of speed and memory, alternating between the ways that are compared. `make bench` runs them; no test asserts a time."""

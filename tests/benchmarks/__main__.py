@@ -1,4 +1,4 @@
-"""`make bench`: measure each table and write it into docs/performance.md. One module for each: `TITLE`, and `measure`, which gives its lines."""
+"""`make bench`: measure each table and write it into docs/performance.md. Each has a module with `TITLE`, and `measure`, which returns its lines."""
 
 import argparse
 import platform
@@ -27,7 +27,7 @@ PAGE = settings.PROJECT / "docs" / "performance.md"
 
 
 def main() -> None:
-    """Measure; Airflow has a stack of its own, the others share one."""
+    """Measure the tables; Airflow has a stack of its own, the others share one."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--table", action="append", choices=TABLES, help="measure this one only; may be given again")
     wanted = parser.parse_args().table or list(TABLES)
@@ -40,13 +40,13 @@ def main() -> None:
                 for table in (name for name in TABLES if name in wanted and (name == "latency") == airflow):
                     here = here or stack.enter_context(scene(folder, airflow=airflow))
                     section = [f"## {TABLES[table].TITLE}", "", *TABLES[table].measure(here)]
-                    # At once: what was measured stays, whatever becomes of the other tables.
+                    # Write at once: the result stays even if a later table fails.
                     PAGE.write_text(page(PAGE.read_text(), table, section))
                     print("\n".join(section), flush=True)
 
 
 def page(text: str, table: str, section: list[str]) -> str:
-    """The page with one section in place of the one that it had; nothing in it is written by hand but the words."""
+    """Return the page with one section replaced; only the explanatory text in it is written by hand."""
     titles = {module.TITLE: name for name, module in TABLES.items()}
     found = {
         titles.get(part.splitlines()[0]): f"## {part.strip()}\n"
@@ -58,7 +58,7 @@ def page(text: str, table: str, section: list[str]) -> str:
 
 
 def machine() -> str:
-    """What it was measured on."""
+    """Describe the machine of the measurement."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     size = psutil.virtual_memory().total / 2**30

@@ -1,4 +1,4 @@
-"""What plan, advance, doctor and coverage ask of a ledger, by how long its history is and how many partitions it follows. No broker, no Spark."""
+"""Time that plan, advance, doctor and coverage take in the ledger, by length of its history and number of partitions. No broker, no Spark."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from tideline.cli.checks import ledger as checks
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
-from tideline.ledger import attempts, heads, publishing, reservations, views
+from tideline.ledger import attempts, heads, publishing, queries, reservations
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
@@ -26,11 +26,11 @@ SIZES = ((100, 18), (10_000, 18), (1_000_000, 18), (10_000, 500), (10_000, 2_000
 """Past batches, and partitions."""
 ROUNDS = 5
 Found = Mapping[tuple[int, int], Mapping[str, float]]
-"""By past batches and partitions, the best seconds of each thing that was asked."""
+"""By past batches and partitions, the best seconds of each operation."""
 
 
 def measure(scene: Scene) -> list[str]:
-    """The section's lines."""
+    """Return the section's lines."""
     found = _found(scene.folder)
     asked = list(found[SIZES[0]])
     return [
@@ -51,7 +51,7 @@ def measure(scene: Scene) -> list[str]:
 
 
 def _found(folder: Path) -> Found:
-    """All sizes, on a server of their own; round by round over all of them, so that a noisy moment hits all alike."""
+    """Measure all sizes on a server of their own, in rounds over all of them, so that a noisy moment affects all alike."""
     server = Postgres(folder / "history")
     server.start()
     try:
@@ -65,7 +65,7 @@ def _found(folder: Path) -> Found:
             ledger.close()
     finally:
         server.stop()
-    # The first round warms up: pages that are read, and plans that Postgres keeps.
+    # The first round warms up caches: pages, and plans that Postgres keeps.
     return {size: {what: min(took[1:]) for what, took in asked.items()} for size, asked in seconds.items()}
 
 
@@ -90,17 +90,17 @@ def _asked(ledger: Ledger, number: int) -> dict[str, float]:
         assert heads.advance_published(ledger, NAME) == [batch_id]
         assert heads.in_the_way(ledger, NAME, run) == []
         assert heads.stopped_streams(ledger, NAME) == []
-    with _timed(seconds, "doctor"), views.reading(ledger):
+    with _timed(seconds, "doctor"), queries.reading(ledger):
         found = [*checks.staging(ledger), *checks.laws(ledger, NAME)]
         assert all(check.verdict is Verdict.OK for check in found), found
-    with _timed(seconds, "coverage"), views.reading(ledger):
-        views.coverage(ledger, NAME)
-        views.holes(ledger, NAME)
+    with _timed(seconds, "coverage"), queries.reading(ledger):
+        queries.coverage(ledger, NAME)
+        queries.holes(ledger, NAME)
     return seconds
 
 
 def _plan(ledger: Ledger, run: Run) -> int:
-    """Plan ten more offsets of each partition, by the statements of `flow.plan` after the broker has answered."""
+    """Plan ten more offsets of each partition, with the statements of `flow.plan` after the broker has answered."""
     heads.advance_published(ledger, NAME)
     with ledger.transaction():
         reservations.lock_pipeline(ledger, NAME)

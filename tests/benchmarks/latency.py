@@ -1,4 +1,4 @@
-"""From the trigger to the end of a run, through a real Airflow."""
+"""Time from the trigger to the end of a run, in a real Airflow."""
 
 import statistics
 import time
@@ -6,13 +6,13 @@ import time
 import records
 from tests.benchmarks import rivals
 from tests.benchmarks.scene import PARTITIONS, ROUNDS, Scene, say, table
-from tideline.airflow_api import AirflowApi
+from tideline.airflow.api import AirflowApi
 
 TITLE = "From the trigger to the end of the run, through Airflow"
 
 
 def measure(scene: Scene) -> list[str]:
-    """The section's lines."""
+    """Return the section's lines."""
     stack = scene.stack
     topic = records.create(stack.broker.bootstrap, partitions=PARTITIONS)
     rivals.declare(scene.folder / "pipelines" / "latency", topic)

@@ -1,4 +1,4 @@
-"""The write task beside the ways that it replaces."""
+"""The write task compared with the alternatives that it replaces."""
 
 import statistics
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _NAMES = {
 
 
 def measure(scene: Scene) -> list[str]:
-    """The section's lines."""
+    """Return the section's lines."""
     pipeline = rivals.declare(scene.folder / "pipelines" / "loaded", scene.topic(RECORDS, PARTITIONS))
     field = rivals.Rivals(settings.ledger_url(), pipeline, scene.spark, programs() / "psql")
     tideline = rivals.Tideline(settings.ledger_url(), pipeline)
@@ -55,5 +55,5 @@ def measure(scene: Scene) -> list[str]:
 
 
 def _median_ratio(seconds: list[float], ours: list[float]) -> float:
-    """The median over rounds of how much longer it took than ours in the same round."""
+    """Return the median over rounds of the time relative to ours in the same round."""
     return statistics.median(one / other for one, other in zip(seconds, ours, strict=True))

@@ -10,24 +10,24 @@ import psutil
 from tests.benchmarks import rivals
 from tests.benchmarks.scene import PARTITIONS, RECORDS, Scene, say, table
 from tideline import flow, settings
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import NewRecords
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.local import surroundings
-from tideline.pipelines import Pipeline
+from tideline.local import program_environment
 
 TITLE = "Peak memory of one write task"
 MANY = 5_000_000
 
 
 def measure(scene: Scene) -> list[str]:
-    """The section's lines: one batch of half a million and one of five million records."""
+    """Return the section's lines: one batch of half a million and one of five million records."""
     peaks = {}
     for count in (RECORDS, MANY):
         topic = scene.topic(count, PARTITIONS)
         pipeline = rivals.declare(scene.folder / "pipelines" / f"memory_{count}", topic, batch_records=count)
-        environment = {**surroundings.clean(scene.folder / "scratch"), **scene.stack.environment()}
+        environment = {**program_environment.clean(scene.folder / "scratch"), **scene.stack.environment()}
         peaks[count] = peak_mb(settings.ledger_url(), pipeline, environment)
         say(f"peak memory for {count:,}: {peaks[count]}")
     rows = [
@@ -42,13 +42,13 @@ def measure(scene: Scene) -> list[str]:
 
 
 def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dict[str, float]:
-    """Write all that is new as `spark-submit` does it, and return the peak of each kind of process in MB, and of their sum."""
+    """Write all new records as `spark-submit` does; return the peak of each kind of process in MB, and of their sum."""
     with Ledger(url, actor="bench") as ledger:
         run = Run(dag_id=pipeline.name, run_id="bench")
         batches = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
     properties = environment["TIDELINE_SPARK_PROPERTIES"]
     command = [
-        str(surroundings.BIN / "spark-submit"), "--master", "local[2]", "--properties-file", properties,
+        str(program_environment.BIN / "spark-submit"), "--master", "local[2]", "--properties-file", properties,
         str(settings.PROJECT / "spark_jobs" / "write_batches.py"), f"--pipeline={pipeline.name}",
         f"--batches={','.join(map(str, batches))}", f"--dag-id={pipeline.name}", "--run-id=bench", "--task-id=write", "--try-number=1",
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dic
 
 
 def _sample(pid: int, peaks: dict[str, float], done: threading.Event) -> None:
-    """Twice a second. USS: pages that the workers share with their parent count once."""
+    """Sample twice a second. USS: pages that the workers share with their parent count once."""
     while not done.wait(0.5):
         now = {"JVM": 0.0, "Python": 0.0}
         try:

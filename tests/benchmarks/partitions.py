@@ -17,7 +17,7 @@ _ASKED = {
 
 
 def measure(scene: Scene) -> list[str]:
-    """The section's lines."""
+    """Return the section's lines."""
     assert scene.spark
     ways = {
         f"{count:,} over {partitions}": scene.loader(f"of_{count}_{partitions}", scene.topic(count, partitions))

@@ -1,4 +1,4 @@
-"""A clean load beside loads of which a share is rejected, for each step that rejects."""
+"""A load without rejects compared with loads of which a share is rejected, for each step that rejects."""
 
 import json
 import statistics
@@ -15,11 +15,11 @@ _KINDS: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "refused by a CHECK of the table": lambda value: json.dumps(value | {"price_micros": TOO_DEAR}).encode(),
 }
 _SHARES = {7: 1.5, 1: 1.15}
-"""How many in a hundred, and how many times the time of the clean load they may take."""
+"""Share of rejects in percent -> permitted time, as a multiple of the load without rejects."""
 
 
 def measure(scene: Scene) -> list[str]:
-    """The section's lines."""
+    """Return the section's lines."""
     assert scene.spark
     ways = {"clean": scene.loader("clean", scene.topic(RECORDS, PARTITIONS))}
     for number, (kind, spoiled) in enumerate(_KINDS.items()):
@@ -42,5 +42,5 @@ def measure(scene: Scene) -> list[str]:
 
 
 def _spoil(share: int, spoiled: Callable[[dict[str, Any]], bytes]) -> Callable[[int, dict[str, Any]], bytes]:
-    # Scattered: 7919 is prime to 100.
+    # Spread evenly: 7919 and 100 have no common divisor.
     return lambda number, value: spoiled(value) if number * 7919 % 100 < share else json.dumps(value).encode()

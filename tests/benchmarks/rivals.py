@@ -1,4 +1,4 @@
-"""The same records into the same keyed table, by Tideline's write task and by the ways that it replaces. One warm JVM for all."""
+"""The same records into the same keyed table, by Tideline's write task and by the alternatives that it replaces. All share one warm JVM."""
 
 import json
 import subprocess
@@ -14,9 +14,10 @@ from psycopg2.sql import SQL, Identifier
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_jobs import write_batches
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
@@ -34,16 +35,16 @@ FIELDS = {
 TOO_DEAR = 20_000
 """The price from which on the table refuses a row."""
 Spoil = Callable[[int, dict[str, Any]], bytes]
-"""Gives the bytes of a record, of its number and its fields."""
+"""Returns the bytes of a record, from its number and its fields."""
 _TYPES = {"string": "text", "bigint": "bigint", "timestamp": "timestamptz"}
 
 
 _WAITING = 50_000
-"""Records on their way at most: a broker of one gigabyte that is given half a million at once, for 500 partitions, may run out of it."""
+"""Maximum number of unacknowledged records: a broker of one gigabyte may run out of memory with half a million at once for 500 partitions."""
 
 
 def fill(bootstrap: str, topic: str, count: int, partitions: int, *, spoil: Spoil | None = None) -> None:
-    """`count` records of about 260 bytes, evenly over the partitions."""
+    """Send `count` records of about 260 bytes, evenly over the partitions."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -71,7 +72,7 @@ def fill(bootstrap: str, topic: str, count: int, partitions: int, *, spoil: Spoi
 
 
 def declare(folder: Path, topic: str, *, batch_records: int = 1_000_000) -> pipelines.Pipeline:
-    """A pipeline with nothing but columns: what the rivals do as well."""
+    """Declare a pipeline with columns only, which the alternatives can do as well."""
     folder.mkdir(parents=True, exist_ok=True)
     columns = "".join(f"      {name}: {kind}\n" for name, kind in FIELDS.items())
     (folder / "pipeline.yaml").write_text(
@@ -83,7 +84,7 @@ def declare(folder: Path, topic: str, *, batch_records: int = 1_000_000) -> pipe
 
 
 def table(name: str) -> str:
-    """The keyed table that everybody fills."""
+    """Return the statement for the keyed table that all of them fill."""
     columns = "".join(f"    {field} {_TYPES[kind]},\n" for field, kind in FIELDS.items())
     columns += f"    CHECK (price_micros < {TOO_DEAR}),\n"
     return (
@@ -106,7 +107,7 @@ class Tideline:
         self._round = 0
 
     def __call__(self) -> float:
-        """Seconds from claim to published."""
+        """Return the seconds from claim to publication."""
         self._round += 1
         name = f"{self._pipeline.name}_round_{self._round}"
         # A new name is a new pipeline: it begins at the first offset again, and shares the table with those before it.
@@ -128,11 +129,11 @@ class Tideline:
 
 
 class Rivals:
-    """The rivals over one filled topic.
+    """The alternatives, over one filled topic.
 
     Args:
         url: libpq URI of a database with an empty ledger.
-        pipeline: What Tideline loads; the rivals read the same topic.
+        pipeline: The pipeline that Tideline loads; the alternatives read the same topic.
         spark: The session that all of them use.
         psql: The psql program.
     """
@@ -145,7 +146,7 @@ class Rivals:
         self._servers = pipeline.source.connection()["bootstrap_servers"]
 
     def jdbc(self, **options: str) -> Callable[[], float]:
-        """(b), (c) Spark's reader, from_json and its JDBC writer; no promise of any kind."""
+        """(b), (c) Load with Spark's reader, from_json and its JDBC writer, without any guarantee."""
         parts = psycopg2.extensions.parse_dsn(self._url)
         url = f"jdbc:postgresql://{parts['host']}:{parts['port']}/{parts['dbname']}"
 
@@ -163,14 +164,14 @@ class Rivals:
         return load
 
     def copy(self, file: Path) -> float:
-        """(d) psql COPY of the same rows from a file, in one stream: no Kafka, no JSON, no Spark."""
+        """(d) Load the same rows from a file with psql COPY, in one stream: no Kafka, no JSON, no Spark."""
         with self._table("copied"):
             begin = time.monotonic()
             self._run_psql(f"\\copy bench.copied FROM '{file}'")
             return time.monotonic() - begin
 
     def export(self, file: Path) -> None:
-        """The rows of Tideline's table as a COPY file."""
+        """Write the rows of Tideline's table to a COPY file."""
         self._run_psql(f"\\copy {self._pipeline.sink.table} TO '{file}'")
 
     def _frame(self) -> DataFrame:
@@ -187,7 +188,7 @@ class Rivals:
         try:
             with connection, connection.cursor() as cursor:
                 cursor.execute(f"DROP TABLE IF EXISTS bench.{name}")
-                # The rivals have no topic id and no batch to write.
+                # The alternatives have no topic id and no batch to write.
                 cursor.execute(table(name).replace("bigint NOT NULL", "bigint"))
                 cursor.execute(
                     f"ALTER TABLE bench.{name} ALTER kafka_topic_id SET DEFAULT '00000000-0000-0000-0000-000000000001'"

@@ -1,4 +1,4 @@
-"""Where tables are measured: a stack of their own with an empty ledger, and one warm Spark session for all that need one."""
+"""The environment of measurements: a separate stack with an empty ledger, and one warm Spark session for all that need one."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from tests.benchmarks import rivals
 from tideline import settings
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local.orchestrator import AirflowOptions
+from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.stack import Stack
 
 RECORDS = 545_884
@@ -34,7 +34,7 @@ class Scene:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """A session as the write task would make it, with the driver memory that all of the ways get."""
+        """Create a session as the write task does, with the driver memory that all alternatives get."""
         properties = self.stack.environment()["TIDELINE_SPARK_PROPERTIES"]
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
@@ -43,7 +43,7 @@ class Scene:
         return write_batches.session("bench")
 
     def topic(self, count: int, partitions: int, *, spoil: rivals.Spoil | None = None) -> str:
-        """A topic with so many records, evenly over its partitions."""
+        """Create a topic with so many records, evenly over its partitions."""
         bootstrap = self.stack.broker.bootstrap
         name = records.create(bootstrap, partitions=partitions)
         say(f"producing {count:,} records into {partitions} partitions")
@@ -51,14 +51,14 @@ class Scene:
         return name
 
     def loader(self, name: str, topic: str) -> Callable[[], float]:
-        """A function that loads the whole topic into a new table, and says how many seconds the write has taken."""
+        """Return a function that loads the whole topic into a new table and returns the seconds that the write has taken."""
         pipeline = rivals.declare(self.folder / "pipelines" / name, topic)
         return rivals.Tideline(settings.ledger_url(), pipeline)
 
 
 @contextmanager
 def scene(folder: Path, *, airflow: bool = False) -> Iterator[Scene]:
-    """A running stack; the process has its environment."""
+    """Start a stack; the process has its environment."""
     options = AirflowOptions(dags=settings.PROJECT / "dags", plugins=settings.PROJECT / "plugins") if airflow else None
     os.environ["TIDELINE_PIPELINES"] = str(folder / "pipelines")
     with Stack(folder / ("airflow" if airflow else "stack"), airflow=options) as stack:
@@ -69,9 +69,9 @@ def scene(folder: Path, *, airflow: bool = False) -> Iterator[Scene]:
 
 
 def in_turns(ways: Mapping[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Seconds of each way, round by round after a warm-up: side by side, so that a noisy moment hits all alike."""
+    """Return seconds of each way by round, after a warm-up. Ways alternate, so that a noisy moment affects all alike."""
     for way in ways.values():
-        way()  # warm up: code that is compiled, pages that are there
+        way()  # warm-up: compiled code, cached pages
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds):
         for name, way in ways.items():
@@ -81,11 +81,11 @@ def in_turns(ways: Mapping[str, Callable[[], float]], rounds: int = ROUNDS) -> d
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
-    """Lines of Markdown."""
+    """Return the lines of a Markdown table."""
     heads = list(heads)
     return [f"| {' | '.join(map(str, row))} |" for row in (heads, ["---"] * len(heads), *rows)]
 
 
 def say(text: str) -> None:
-    """Progress, for the person who waits."""
+    """Print progress for the person who waits."""
     print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)

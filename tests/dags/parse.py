@@ -1,4 +1,4 @@
-"""Parse the DAG files of a folder and print what came out as JSON. A program of its own, so that no connection and no warning escapes it."""
+"""Parse the DAG files of a folder and print the result as JSON. It is a program of its own, so that no connection and no warning is overlooked."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ def described(dag: Any) -> dict[str, Any]:
     timetable = dag.timetable.timetable if isinstance(dag.timetable, AssetOrTimeSchedule) else dag.timetable
     is_cron = isinstance(timetable, CronDataIntervalTimetable)
     condition = getattr(dag.timetable, "asset_condition", None)
-    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))  # as the scheduler gets it
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))  # as the scheduler receives it
     return {
         "backfillable": stored.timetable.periodic,
         "schedule": timetable.expression if is_cron else None,
@@ -59,13 +59,13 @@ def watched(asset: Any) -> dict[str, Any]:
 
 
 def field(param: Any) -> dict[str, Any]:
-    """One field of the trigger form, with a default unless there is none."""
+    """Describe one field of the trigger form, with its default if it has one."""
     return ({"default": param.value} if is_arg_set(param.value) else {}) | param.schema
 
 
 def main(folder: Path) -> None:
-    socket.socket.connect = refuse  # type: ignore[method-assign]  # that is the trap
-    # These two connect by their own C code.
+    socket.socket.connect = refuse  # type: ignore[method-assign]  # any connection raises
+    # These two connect in C code, without Python's socket.
     psycopg2.connect = refuse
     confluent_kafka.admin.AdminClient = refuse
     bag = DagBag(folder, bundle_path=folder, bundle_name="dags", safe_mode=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tideline import pipelines
+from tideline.airflow.trigger_form import INGEST_FIELDS, REPLAY_FIELDS, Triggered, ingest
+from tideline.declaration import pipelines
 from tideline.settings import PROJECT
-from tideline.trigger_form import INGEST_FIELDS, REPLAY_FIELDS, Triggered, ingest
 
 BY_HAND = {
     "description": "Only by hand",
@@ -27,7 +27,7 @@ DECLARED = {
     "broken": BROKEN,
     "waking": BY_HAND | {"schedule": "5 * * * *", "wake_on_records": True},
     "waking_only": BY_HAND | {"wake_on_records": True},
-    # Names that no pipeline may have: each must spoil only its own DAG.
+    # Names that no pipeline may have: each must break only its own DAG.
     "replay": BY_HAND,
     "self": BY_HAND,
     "two words": BY_HAND,
@@ -38,7 +38,7 @@ WRONG = {"broken", "replay_declaration", "self", "two_words"}
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory) -> dict:
-    """What comes out for the shipped pipelines, some that do other things, and some with mistakes."""
+    """Parse the shipped pipelines, some with other settings, and some with mistakes."""
     folder = tmp_path_factory.mktemp("pipelines")
     for shipped in pipelines.declared():
         (folder / shipped.name).symlink_to(shipped.folder)
@@ -58,7 +58,7 @@ def parse(folder: Path, home: Path, **variables: str) -> dict:
 
 
 def declare(folder: Path, declaration: dict) -> None:
-    """JSON is YAML."""
+    """Write the declaration as JSON, which is YAML."""
     folder.mkdir()
     (folder / "pipeline.yaml").write_text(json.dumps(declaration))
     (folder / "target.sql").write_text("SELECT 1")
@@ -66,7 +66,7 @@ def declare(folder: Path, declaration: dict) -> None:
 
 @pytest.fixture(scope="module")
 def ingesting(parsed) -> dict:
-    """The DAGs of the pipelines."""
+    """Return the DAGs of the pipelines."""
     return {name: dag for name, dag in parsed["dags"].items() if name not in {"replay", "upkeep"}}
 
 
@@ -87,7 +87,7 @@ def test_a_task_that_is_about_to_run_parses_its_own_declaration_alone(tmp_path):
 
 
 def test_dags_that_load_plan_then_write_then_advance_and_announce(parsed, ingesting):
-    """Announcing decides nothing about the run: a leaf beside `advance`, which fails with what was before it."""
+    """Announcing does not decide the state of the run: it is a leaf beside `advance`, and `advance` fails if an earlier task has failed."""
     for name, dag in (ingesting | {"replay": parsed["dags"]["replay"]}).items():
         announcing = [] if name in WRONG else ["announce"]
         assert {name: task["then"] for name, task in dag["tasks"].items()} == {
@@ -124,12 +124,12 @@ def test_hours_of_every_scheduled_pipeline_can_be_backfilled(parsed):
 
 
 def test_a_watcher_is_known_by_the_pipelines_name_and_holds_nothing_else(parsed):
-    """Airflow stores class and arguments, and takes two triggers for one where they are the same."""
+    """Airflow stores class and arguments, and treats two triggers as one if these are equal."""
     triggers = {
         name: trigger for name in ("waking", "waking_only") for trigger in parsed["dags"][name]["assets"][0]["triggers"]
     }
     assert triggers == {
-        name: ["tideline.airflow_trigger.NewRecordsTrigger", {"pipeline": name}] for name in ("waking", "waking_only")
+        name: ["tideline.airflow.trigger.NewRecordsTrigger", {"pipeline": name}] for name in ("waking", "waking_only")
     }
 
 
@@ -173,7 +173,7 @@ def test_events_go_through_an_alias_so_that_there_may_be_any_number_of_them(pars
 
 
 def test_who_announces_may_see_which_events_there_are(parsed):
-    """Also the tasks of the DAGs for all pipelines, but none about a declaration with mistakes: its name need not be one for an asset."""
+    """This includes the tasks of the DAGs for all pipelines, but not a declaration with mistakes: its name may be invalid for an asset."""
     right = INGEST - WRONG
     assert parsed["dags"]["impressions"]["tasks"]["announce"]["inlets"] == ["impressions"]
     assert set(parsed["dags"]["replay"]["tasks"]["announce"]["inlets"]) == right

@@ -1,4 +1,4 @@
-"""What a task makes of the run that Airflow tells it about: Airflow's own values become plain ones."""
+"""Conversion of Airflow's description of a run: Airflow's own values become plain ones."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ import pendulum
 import pytest
 from airflow.sdk.api.datamodels._generated import DagRunType
 
-from tideline.airflow_tasks import _triggered
+from tideline.airflow.tasks import _triggered
 
 HOUR = {
     "data_interval_start": pendulum.datetime(2026, 11, 21, 13),
@@ -24,7 +24,7 @@ def test_the_kind_of_a_run_is_the_word_that_the_form_is_read_by(kind):
 
 
 def test_a_data_interval_loses_what_pendulum_adds():
-    """Its difference of two moments refuses to be divided by a timedelta."""
+    """Pendulum's difference of two times cannot be divided by a timedelta."""
     run = SimpleNamespace(run_type=DagRunType.SCHEDULED, conf=None)
     start, end = _triggered({"dag_run": run, "params": {}, **HOUR}).interval
     assert {type(start), type(end)} == {datetime}
@@ -33,6 +33,6 @@ def test_a_data_interval_loses_what_pendulum_adds():
 
 @pytest.mark.parametrize("context", [{}, dict.fromkeys(HOUR)])
 def test_a_run_without_an_interval_has_none(context):
-    """An asset's, or one that was triggered without a logical date: the keys are not there at all."""
+    """A run of an asset, or one triggered without a logical date: the keys do not exist at all."""
     run = SimpleNamespace(run_type=DagRunType.ASSET_TRIGGERED, conf=None)
     assert _triggered({"dag_run": run, "params": {}, **context}).interval is None

@@ -1,4 +1,4 @@
-"""How long Airflow lets the task `write` run: what its batches may take."""
+"""The time limit of the task `write` in Airflow: the sum of its batches' limits."""
 
 import json
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from tideline.airflow_tasks import write
+from tideline.airflow.tasks import write
 
 DECLARATION = {
     "description": "A test",
@@ -18,7 +18,7 @@ DECLARATION = {
 
 @pytest.fixture
 def rendered(tmp_path, monkeypatch):
-    """The task of the DAG `replay`, whose pipeline only the form says, as it is when Airflow has rendered it."""
+    """Return the task of the DAG `replay`, whose pipeline only the form names, as Airflow has rendered it."""
     monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
     folder = tmp_path / "loads"
     folder.mkdir()

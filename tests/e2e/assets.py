@@ -1,4 +1,4 @@
-"""What Airflow knows of assets: who looks for them, and their events."""
+"""Assets in Airflow: their consumers and their events."""
 
 from typing import Any
 from urllib.parse import quote
@@ -7,13 +7,13 @@ from system import System
 
 
 def described(system: System, asset: str) -> dict[str, Any]:
-    """All that it says of an asset."""
+    """Return everything that Airflow says about an asset."""
     found = system.airflow.call("GET", f"assets?name_pattern={quote(asset)}&limit=100")["assets"]
     (exact,) = [each for each in found if each["name"] == asset]
     return dict(exact)
 
 
 def events(system: System, asset: str) -> list[dict[str, Any]]:
-    """The events of an asset, oldest first."""
+    """Return the events of an asset, oldest first."""
     path = f"assets/events?asset_id={described(system, asset)['id']}&order_by=timestamp&limit=100"
     return list(system.airflow.call("GET", path)["asset_events"])

@@ -11,7 +11,7 @@ import starting
 from loaded import Announced, Loaded, load_impressions, publish_announced
 from system import System
 
-# Beside the project's DAGs those of somebody else, who waits for a pipeline's asset.
+# In addition to the project's DAGs there are foreign ones, which wait for a pipeline's asset.
 _LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
 BUNDLES = [
     {"name": "dags-folder", "classpath": _LOCAL, "kwargs": {}},
@@ -19,15 +19,15 @@ BUNDLES = [
 ]
 SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES),
-    # All pipelines are declared before Airflow starts, and each look at a DAG file is a process that imports everything. So it looks once, and
-    # where a test asks for it.
+    # All pipelines are declared before Airflow starts, and each parsing of a DAG file is a process that imports everything. So Airflow parses once,
+    # and again where a test requests it.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "86400",
 }
 
 
 @pytest.fixture(scope="session")
 def system(tmp_path_factory) -> Iterator[System]:
-    """The running stack with an empty ledger."""
+    """Start the stack with an empty ledger."""
     folder = tmp_path_factory.mktemp("e2e")
     declaring.declare_all(folder / "pipelines")
     with starting.running(folder, settings=SETTINGS) as running:
@@ -36,11 +36,11 @@ def system(tmp_path_factory) -> Iterator[System]:
 
 @pytest.fixture(scope="session")
 def loaded(system) -> Loaded:
-    """Impressions of 18 partitions, malformed ones among them, after one run of the DAG."""
+    """Load impressions of 18 partitions, malformed ones among them, with one run of the DAG."""
     return load_impressions(system)
 
 
 @pytest.fixture(scope="session")
 def announced(system) -> Announced:
-    """Three batches after one run, with a DAG that waits for them."""
+    """Load three batches with one run, and a DAG that waits for them."""
     return publish_announced(system)

@@ -1,4 +1,4 @@
-"""The tests' pipelines, all declared before Airflow starts: a DAG that comes later is seen only when the DAG file is parsed again."""
+"""The tests' pipelines. All are declared before Airflow starts: a DAG that is added later is seen only when the DAG file is parsed again."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -21,13 +21,13 @@ _DEFAULTS = {
 }
 
 LAST_TICK = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
-"""When the tests' hourly schedules ticked last; the next tick is most of an hour ahead, so that none comes while the tests run."""
+"""The last tick of the tests' hourly schedules. The next tick is most of an hour ahead, so that none comes while the tests run."""
 HOUR = timedelta(hours=1)
 _HOURLY = f'"{LAST_TICK.minute} * * * *"'
 
 
 def declare_all(folder: Path) -> None:
-    """Write every pipeline below `folder`; its name is its topic's and its table's name as well."""
+    """Write every pipeline below `folder`; its topic and its table have the same name."""
     pipelines: dict[str, dict[str, Any]] = {
         "jvm_killed": {},
         "orphan_first": {},
@@ -37,13 +37,13 @@ def declare_all(folder: Path) -> None:
         "announced": {"batch_records": 40},
         "woken": {"wake": "true", "batch_records": 10, "run_batches": 2},
         "refused": {"retries": 0},
-        # What people do: fill in, load again, try again.
+        # Acts of people: fill in, load again, try again.
         "backfilled": {"schedule": _HOURLY, "start": (LAST_TICK - HOUR).isoformat()},
         "poisoned": {"schedule": _HOURLY, "retries": 0, "transform": "dying_transform.py"},
         "asked": {"start": (LAST_TICK - HOUR).isoformat()},
         "replayed": {"batch_records": 20},
         "rejected": {"transform": "choosy_transform.py"},
-        # What happens to the source.
+        # Changes of the source.
         "outrun": {},
     }
     for name, rest in pipelines.items():
@@ -55,7 +55,7 @@ def declare_all(folder: Path) -> None:
 
 
 def _take_over_impressions(folder: Path) -> None:
-    """The shipped pipeline, but for the minute of its schedule."""
+    """Write the shipped pipeline with another minute in its schedule."""
     shutil.copytree(PROJECT / "include" / "pipelines" / "impressions", folder)
     declaration = (folder / "pipeline.yaml").read_text()
     assert 'schedule: "0 * * * *"' in declaration
@@ -63,7 +63,7 @@ def _take_over_impressions(folder: Path) -> None:
 
 
 def declare(folder: Path, *, transform: str | None = None, **words: Any) -> None:
-    """Write one pipeline, or write it anew: each task reads the declaration as it is then."""
+    """Write one pipeline, or overwrite it: each task reads the declaration when it starts."""
     folder.mkdir(parents=True, exist_ok=True)
     words = {**_DEFAULTS, "name": folder.name, **words}
     for file in ("pipeline.yaml", "target.sql"):

@@ -1,4 +1,4 @@
-"""Stop a task where a test needs it, from outside: by locks that its statements have to wait for. And find its processes."""
+"""Stop a task at a chosen point from outside, with locks that its statements have to wait for; and find its processes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,16 +12,16 @@ from system import System
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """A batch that is being written, and who writes it."""
+    """A batch that is being written, and its writer."""
 
     batch_id: int
     fence: int
     driver: psutil.Process
-    """The Python driver; the ledger knows its pid."""
+    """The Python driver; the ledger has its pid."""
 
     @property
     def staging(self) -> str:
-        """The table that it stages its rows in."""
+        """The attempt's staging table."""
         return f"tideline_staging.batch_{self.batch_id}_attempt_{self.fence}"
 
     @property
@@ -36,12 +36,12 @@ class Writing:
 
     @property
     def supervisor(self) -> psutil.Process:
-        """Airflow's process that watches over the one that runs the task."""
+        """Airflow's process that supervises the one that runs the task."""
         return _known(self.runner.parent(), "LocalExecutor")
 
 
 def _known(process: psutil.Process | None, word: str) -> psutil.Process:
-    """The process, which must have this word in its command line: an orphan has a stranger for a parent."""
+    """Return the process, after a check that its command line has this word: the parent of an orphan is another process."""
     if process is None or word not in " ".join(process.cmdline()):
         raise psutil.NoSuchProcess(process.pid if process else 0, msg=f"its place has {process}")
     return process
@@ -57,7 +57,7 @@ def writing(system: System, name: str, *, fence: int = 1) -> Writing:
 
 
 def at_work(system: System, name: str) -> list[Writing]:
-    """The attempts that write the pipeline's batches now, as far as their drivers live."""
+    """Return the attempts that write the pipeline's batches now, if their drivers live."""
     rows = system.rows(
         "SELECT batch_id, attempt.fence, pid FROM tideline.batch JOIN tideline.attempt USING (batch_id, attempt) "
         "WHERE pipeline = %s AND state = 'writing'",
@@ -79,7 +79,7 @@ def _alive(pid: int) -> list[psutil.Process]:
 
 @contextmanager
 def before_claim(system: System, name: str) -> Iterator[None]:
-    """Hold whoever comes to write the pipeline's only open batch; entered once it waits. To be called as soon as a run has been started."""
+    """Hold the next writer of the pipeline's only open batch; enter once it waits. Call this as soon as a run has been started."""
     opened = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'planned'"
     [(batch_id,)] = system.wait(lambda: system.rows(opened, name), f"a batch of {name} to be planned", seconds=300)
     with before_publish(system, batch_id):
@@ -89,7 +89,7 @@ def before_claim(system: System, name: str) -> Iterator[None]:
 
 @contextmanager
 def before_publish(system: System, batch_id: int, *, seconds: float = 90) -> Iterator[psutil.Process]:
-    """Hold whoever publishes the batch after everything is staged; entered once it waits."""
+    """Hold the publication of the batch after everything is staged; enter once it waits."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.batch WHERE batch_id = %s FOR NO KEY UPDATE", (batch_id,))
         yield _await_waiter(system, cursor, seconds)
@@ -99,7 +99,7 @@ def before_publish(system: System, batch_id: int, *, seconds: float = 90) -> Ite
 def while_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
     """Freeze one attempt's Python worker, and no other, before it has staged a row.
 
-    Frozen and not locked out: a session waits half a minute for a lock, and another attempt may take longer to begin.
+    It is frozen and not locked out: a session waits half a minute for a lock, and another attempt may take longer to begin.
     """
     with amid_staging(system, attempt) as waiter:
         assert system.rows(f"SELECT count(*) FROM {attempt.staging}") == [(0,)]
@@ -113,7 +113,7 @@ def while_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
 
 @contextmanager
 def amid_staging(system: System, attempt: Writing, *, seconds: float = 90) -> Iterator[psutil.Process]:
-    """Hold the next Spark task of one attempt that stages rows; entered once it waits, with its Python worker."""
+    """Hold the next Spark task of one attempt that stages rows; enter once it waits, with its Python worker."""
     system.wait(
         lambda: system.rows("SELECT to_regclass(%s)", attempt.staging)[0][0],
         f"{attempt.staging} to be created",
@@ -128,7 +128,7 @@ def amid_staging(system: System, attempt: Writing, *, seconds: float = 90) -> It
 def before_plan(
     system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 90
 ) -> Iterator[psutil.Process]:
-    """Hold the next process that plans for a pipeline that had a plan before; entered once one that is `wanted` waits, with that process."""
+    """Hold the next process that plans for a pipeline with an earlier plan; enter once one that is `wanted` waits, with that process."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.pipeline WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
         yield _await_waiter(system, cursor, seconds, wanted)
@@ -138,13 +138,13 @@ def before_plan(
 def before_heads_move(
     system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 90
 ) -> Iterator[psutil.Process]:
-    """Hold every process that moves a pipeline's heads, as `advance` and `plan` do; entered once one that is `wanted` waits, with that process."""
+    """Hold every process that moves a pipeline's heads, as `advance` and `plan` do; enter once one that is `wanted` waits, with that process."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.stream WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
         yield _await_waiter(system, cursor, seconds, wanted)
 
 
-# Also those that wait behind another waiter: which of two comes first is up to the machine.
+# Includes processes that wait behind another waiter: their order differs between machines.
 _WAITING = """
 WITH RECURSIVE waiting (pid, client_port) AS (
     SELECT pid, client_port FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))
@@ -161,7 +161,7 @@ def _await_waiter(
     seconds: float,
     wanted: Callable[[psutil.Process], bool] = lambda _: True,
 ) -> psutil.Process:
-    """The first process found that is `wanted` and whose session waits for a lock of this one."""
+    """Return the first process that is `wanted` and whose session waits for a lock of this one."""
     own = cursor.connection.info.backend_pid
 
     def found() -> psutil.Process | None:
@@ -172,7 +172,7 @@ def _await_waiter(
 
 
 def _connected_from(port: int) -> list[psutil.Process]:
-    """Whose connection has this port at its own end; none where it has just gone."""
+    """Return the processes whose connection has this local port; none if it has just been closed."""
     connections = psutil.net_connections("tcp4")
     with suppress(psutil.NoSuchProcess):
         return [psutil.Process(found.pid) for found in connections if found.laddr.port == port and found.pid]

@@ -1,11 +1,11 @@
-"""DAGs that are run once for all tests that look at what they did, or go on from there: `impressions` and `announced`."""
+"""DAGs that are run once for all tests that check their results or continue from there: `impressions` and `announced`."""
 
 from dataclasses import dataclass
 
 import psutil
 
 from system import Place, System
-from tideline.local import impressions
+from tideline.local import demo_impressions
 from tideline.settings import PROJECT
 
 NAME = "impressions"
@@ -14,28 +14,28 @@ COUNT = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What was sent, and what the run looked like while it wrote."""
+    """The records that were sent, and observations of the run while it wrote."""
 
-    sent: impressions.Sent
+    sent: demo_impressions.Sent
     raw: dict[Place, bytes | None]
     """Every record of the topic, as a plain consumer reads it."""
     run_id: str
     driver_pid: int
     command_lines: dict[int, str]
-    """Of every process of the machine, while the batch was written."""
+    """Command lines of every process of the machine, while the batch was written."""
 
 
 def load_impressions(system: System) -> Loaded:
     """Create the dimension, fill the topic and run the DAG."""
     system.rows((PROJECT / "include" / "pipelines" / NAME / "offers.sql").read_text())
-    sent = impressions.produce(system.bootstrap, COUNT, seed=7, malformed_every=100)
+    sent = demo_impressions.produce(system.bootstrap, COUNT, seed=7, malformed_every=100)
     run_id = system.start(NAME)
     driver_pid = system.wait(lambda: _writing(system), "the batch to be written")
     command_lines = _command_lines()
     system.succeed(NAME, run_id)
     return Loaded(
         sent=sent,
-        raw=system.consumed(impressions.TOPIC, partitions=impressions.PARTITIONS),
+        raw=system.consumed(demo_impressions.TOPIC, partitions=demo_impressions.PARTITIONS),
         run_id=run_id,
         driver_pid=driver_pid,
         command_lines=command_lines,
@@ -44,7 +44,7 @@ def load_impressions(system: System) -> Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
-    """What was sent, and the run that has loaded it."""
+    """The records that were sent, and the run that has loaded them."""
 
     sent: dict[Place, bytes | None]
     run_id: str
@@ -58,7 +58,7 @@ def publish_announced(system: System) -> Announced:
 
 
 def _writing(system: System) -> int | None:
-    """The Spark driver that writes now."""
+    """Return the pid of the Spark driver that writes now."""
     rows = system.rows(
         "SELECT pid FROM tideline.attempt JOIN tideline.batch USING (attempt) WHERE pipeline = %s AND state = 'writing'",
         NAME,

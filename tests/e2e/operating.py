@@ -1,4 +1,4 @@
-"""What people do beside triggering runs: commands, backfills in Airflow, decisions that a log proposes. And what the history says of it."""
+"""Acts of people other than triggering runs: commands, backfills in Airflow, decisions that a log proposes; and the history of these."""
 
 import re
 import shlex
@@ -7,17 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from system import System
-from tideline.local.surroundings import BIN
+from tideline.local.program_environment import BIN
 
 WHO = "ada"
-"""Who acts at the command line."""
+"""The actor at the command line."""
 
 _DONE = {"success", "failed"}
 _DECISION = re.compile(r"tideline (?:abandon|accept-loss|adopt-topic|skip) [^;\n]*?--reason \.\.\.")
 
 
 def command(system: System, program: str, *arguments: str) -> str:
-    """Run `tideline` or `airflow` in a shell of the stack's; what it prints."""
+    """Run `tideline` or `airflow` in a shell of the stack; return its output."""
     done = subprocess.run(
         [str(BIN / program), *arguments],
         env={**system.environment, "TIDELINE_ACTOR": WHO},
@@ -31,7 +31,7 @@ def command(system: System, program: str, *arguments: str) -> str:
 
 
 def proposed(log: str) -> set[str]:
-    """The decisions that a task's log proposes, each as a command that ends where the reason goes."""
+    """Return the decisions that a task's log proposes, each as a command up to the place of the reason."""
     return set(_DECISION.findall(log))
 
 
@@ -42,7 +42,7 @@ def decide(system: System, proposal: str, reason: str) -> str:
 
 
 def decisions(system: System, name: str) -> list[tuple[str, str]]:
-    """What a person did to a pipeline and why, as its history says, in order."""
+    """Return people's acts on a pipeline and their reasons from its history, in order."""
     return system.rows(
         "SELECT action, detail->>'reason' FROM tideline.event WHERE pipeline = %s AND actor = %s ORDER BY event_id",
         name,
@@ -51,7 +51,7 @@ def decisions(system: System, name: str) -> list[tuple[str, str]]:
 
 
 def holes(system: System, name: str) -> list[tuple[Any, ...]]:
-    """Offsets of a pipeline that are accounted for and not loaded: partition, start, end, kind, reason, who."""
+    """Return the holes of a pipeline: partition, start, end, kind, reason, who."""
     return system.rows(
         "SELECT partition, lower(offsets), upper(offsets), hole::text, reason, decided_by "
         "FROM tideline.coverage JOIN tideline.stream USING (stream_id) "
@@ -78,7 +78,7 @@ def backfill(
 
 
 def await_backfills(system: System, name: str) -> None:
-    """Airflow has one backfill of a DAG at a time, and looks only every 30 seconds whether it has ended."""
+    """Wait for the end of a DAG's backfill. Airflow has one backfill of a DAG at a time, and checks only every 30 seconds whether it has ended."""
     system.wait(
         lambda: all(found["completed_at"] for found in system.airflow.call("GET", f"backfills?dag_id={name}")["backfills"]),
         f"the backfills of {name} to end",
@@ -87,7 +87,7 @@ def await_backfills(system: System, name: str) -> None:
 
 
 def hours(system: System, name: str) -> dict[datetime, tuple[str, str]]:
-    """By the beginning of their interval, id and state of a DAG's runs."""
+    """Return id and state of a DAG's runs, by the beginning of their interval."""
     found = system.airflow.call("GET", f"dags/{name}/dagRuns?limit=100")["dag_runs"]
     return {
         datetime.fromisoformat(run["logical_date"]): (run["dag_run_id"], run["state"])
@@ -97,6 +97,6 @@ def hours(system: System, name: str) -> dict[datetime, tuple[str, str]]:
 
 
 def are_over(system: System, name: str, beginnings: list[datetime]) -> bool:
-    """Whether the runs of these intervals have ended."""
+    """Return whether the runs of these intervals have ended."""
     found = hours(system, name)
     return all(begin in found and found[begin][1] in _DONE for begin in beginnings)

@@ -1,4 +1,4 @@
-"""What happens to topics between two runs: records are deleted."""
+"""Changes of topics between two runs: records are deleted."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from system import System
 def forget(system: System, topic: str, before: Mapping[int, int]) -> None:
     """Delete the records before an offset of each partition, as retention does."""
     asked = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-    admin = _admin(system)  # kept: answers to one that is collected never come
+    admin = _admin(system)  # kept in a variable: a collected client never gets its answers
     for partition, future in admin.delete_records(asked).items():
         assert future.result(180).low_watermark == partition.offset
 

@@ -5,30 +5,30 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from system import System
-from tideline.airflow_api import AirflowApi
+from tideline.airflow.api import AirflowApi
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local.orchestrator import AirflowOptions
+from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.stack import Stack
 from tideline.settings import PROJECT
 
 SETTINGS = {
-    # A task whose supervisor was killed is found out after minutes otherwise.
+    # Otherwise Airflow takes minutes to notice a task whose supervisor was killed.
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "15",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "1",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
-    # As Airflow does by itself: looking four times a second, as a local stack does for people, takes a sixth of a processor.
+    # Airflow's default: the local stack looks for work four times a second for people, which takes a sixth of a processor.
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "1",
 }
 
 
 @contextmanager
 def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
-    """A stack with an empty ledger, to be used from the thread that started it.
+    """Start a stack with an empty ledger, to be used from the thread that started it.
 
     Args:
-        folder: Where it keeps everything. Its pipelines, below `pipelines`, are known the sooner if they are declared before.
-        settings: AIRFLOW__SECTION__KEY variables beside those of this room.
+        folder: The folder of all its data. Pipelines below `pipelines` are seen earlier if they are declared before.
+        settings: AIRFLOW__SECTION__KEY variables in addition to those of this folder.
     """
     airflow = AirflowOptions(dags=PROJECT / "dags", plugins=PROJECT / "plugins", settings=SETTINGS | dict(settings))
     with Stack(

@@ -1,4 +1,4 @@
-"""What the tests do with the whole system: run a DAG, and see what readers of the warehouse and of the ledger see."""
+"""Operations of the tests on the whole system: run a DAG, and read what readers of the warehouse and of the ledger see."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ import psycopg2
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 import records
-from tideline.airflow_api import AirflowApi
+from tideline.airflow.api import AirflowApi
 from tideline.local.stack import Stack
 
 T = TypeVar("T")
@@ -23,14 +23,14 @@ COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """The stack with the names by which tests speak of it; a pipeline, its DAG, its topic and its table share one name."""
+    """The stack. A pipeline, its DAG, its topic and its table share one name."""
 
     folder: Path
     stack: Stack = field(repr=False)
     bootstrap: str
     url: str = field(repr=False)  # holds a password
     environment: Mapping[str, str] = field(repr=False)  # holds passwords
-    """Of a shell in which people work with the stack."""
+    """Environment of a shell in which people work with the stack."""
     airflow: AirflowApi
 
     # Kafka
@@ -41,7 +41,7 @@ class System:
         return records.produce(self.bootstrap, name, map(records.record, range(count)), partitions=partitions, **rest)
 
     def consumed(self, topic: str, *, partitions: int = 1) -> dict[Place, bytes | None]:
-        """Every record of a topic by place, as a plain consumer of committed records reads it."""
+        """Return every record of a topic by place, as a plain consumer of committed records reads it."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test", "enable.partition.eof": True})
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
         found = {}
@@ -59,51 +59,51 @@ class System:
     # Airflow
 
     def start(self, name: str, **conf: Any) -> str:
-        """Switch a DAG on and start a run by hand; its id."""
+        """Switch a DAG on and start a manual run; return its id."""
         self.airflow.unpause(name)
         return self.airflow.trigger(name, **conf)
 
     def look_for_records(self, name: str) -> None:
-        """Switch a DAG on whose runs records start. Airflow only begins to look for them when it reads the file again: it is asked to."""
+        """Switch on a DAG whose runs are started by records. Airflow begins to watch only when it parses the file again, which is requested here."""
         self.airflow.unpause(name)
         self.airflow.call("PUT", f"parseDagFile/{self.airflow.call('GET', f'dags/{name}')['file_token']}")
 
     def run(self, name: str, **conf: Any) -> str:
-        """Run a DAG to its end, which must be success; the run's id."""
+        """Run a DAG to its end, which must be success; return the run's id."""
         run_id = self.start(name, **conf)
         self.succeed(name, run_id)
         return run_id
 
     def succeed(self, name: str, run_id: str) -> None:
-        """Wait for the end of a run; anything but success shows the logs of the tasks that failed."""
+        """Wait for the end of a run; if it is not success, show the logs of the failed tasks."""
         if self.airflow.finished(name, run_id) != "success":
             failed = [task_id for task_id, state in self.states(name, run_id).items() if state == "failed"]
             raise AssertionError("\n".join(f"{task_id}:\n{self.log(name, run_id, task_id)}" for task_id in failed))
 
     def fail(self, name: str, **conf: Any) -> str:
-        """Run a DAG to its end, which must be failure; the run's id."""
+        """Run a DAG to its end, which must be failure; return the run's id."""
         run_id = self.start(name, **conf)
         assert self.airflow.finished(name, run_id) == "failed"
         return run_id
 
     def states(self, name: str, run_id: str) -> dict[str, str]:
-        """The state of each task of a run."""
+        """Return the state of each task of a run."""
         return {task_id: task["state"] for task_id, task in self.airflow.tasks(name, run_id).items()}
 
     def log(self, name: str, run_id: str, task_id: str) -> str:
-        """The log of a task's last try."""
+        """Return the log of a task's last try."""
         try_number = self.airflow.tasks(name, run_id)[task_id]["try_number"]
         return "\n".join(self.airflow.log(name, run_id, task_id, try_number))
 
     def planned(self, name: str, run_id: str) -> list[int]:
-        """The batches that `plan` handed to `write`."""
+        """Return the batches that `plan` handed to `write`."""
         found: list[int] = self.airflow.returned(name, run_id, "plan")
         return found
 
     # Postgres
 
     def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """What a reader sees; nothing where the statement returns no rows."""
+        """Return the rows that a reader sees; an empty list for a statement that returns no rows."""
         connection = psycopg2.connect(self.url)
         try:
             with connection, connection.cursor() as cursor:
@@ -113,14 +113,14 @@ class System:
             connection.close()
 
     def output(self, name: str) -> dict[Place, tuple[Any, ...]]:
-        """The table's rows by place; fails where a place is there twice."""
+        """Return the table's rows by place; fail if a place is there twice."""
         rows = self.rows(f"SELECT kafka_partition, kafka_offset, id, name, price FROM e2e.{name}")
         found = {(row[0], row[1]): row[2:] for row in rows}
         assert len(found) == len(rows)
         return found
 
     def counts(self, name: str) -> dict[int, tuple[int, ...]]:
-        """The sums of COUNTS over all batches, by partition."""
+        """Return the sums of COUNTS over all batches, by partition."""
         sums = ", ".join(f"sum({count})::int" for count in COUNTS)
         rows = self.rows(
             f"SELECT partition, {sums} FROM tideline.batch_range JOIN tideline.stream USING (stream_id) "
@@ -130,7 +130,7 @@ class System:
         return {row[0]: row[1:] for row in rows}
 
     def ranges(self, batch_id: int) -> dict[int, tuple[int, int]]:
-        """What a batch was planned to read, by partition."""
+        """Return the planned ranges of a batch, by partition."""
         rows = self.rows(
             "SELECT partition, lower(offsets), upper(offsets) FROM tideline.batch_range JOIN tideline.stream USING (stream_id) "
             "WHERE batch_id = %s",
@@ -139,16 +139,16 @@ class System:
         return {partition: (start, end) for partition, start, end in rows}
 
     def heads(self, name: str) -> list[int]:
-        """The next offset of each partition, in order."""
+        """Return the next offset of each partition, in order."""
         rows = self.rows("SELECT next_offset FROM tideline.stream WHERE pipeline = %s ORDER BY partition", name)
         return [row[0] for row in rows]
 
     def batches(self, name: str) -> dict[int, str]:
-        """The state of each batch of a pipeline."""
+        """Return the state of each batch of a pipeline."""
         return dict(self.rows("SELECT batch_id, state::text FROM tideline.batch WHERE pipeline = %s", name))
 
     def attempts(self, name: str) -> list[tuple[int, str | None]]:
-        """Fence and outcome of each attempt at a pipeline's batches, in order."""
+        """Return fence and outcome of each attempt at a pipeline's batches, in order."""
         return self.rows(
             "SELECT attempt.fence, outcome::text FROM tideline.attempt JOIN tideline.batch USING (batch_id) "
             "WHERE pipeline = %s ORDER BY attempt_id",
@@ -156,7 +156,7 @@ class System:
         )
 
     def events(self, name: str, *actions: str) -> list[tuple[str, int | None]]:
-        """Those of a pipeline's events that are one of `actions`, in order, each with the fence of its attempt."""
+        """Return a pipeline's events that are one of `actions`, in order, each with the fence of its attempt."""
         return self.rows(
             "SELECT action, attempt.fence FROM tideline.event LEFT JOIN tideline.attempt USING (attempt) "
             "WHERE pipeline = %s AND action = ANY (%s) ORDER BY event_id",
@@ -165,12 +165,12 @@ class System:
         )
 
     def wait(self, condition: Callable[[], T | None], what: str, *, seconds: float = 300) -> T:
-        """The first value of `condition` that is true. Most ask the API server, which takes a processor from what is waited for."""
+        """Return the first true value of `condition`. Most conditions query the API server, which takes processor time from the awaited work."""
         return self.airflow.wait(condition, what, seconds=seconds, every=0.6)
 
 
 def decoded(sent: Mapping[Place, bytes | None]) -> dict[Place, tuple[Any, ...]]:
-    """What must be in the table once the records of `sent` are loaded."""
+    """Return the expected rows of the table once the records of `sent` are loaded."""
     return {
         place: (row["id"], row["name"], Decimal(str(row["price"])))
         for place, row in ((place, json.loads(value or b"null")) for place, value in sent.items())

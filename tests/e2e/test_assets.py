@@ -1,4 +1,4 @@
-"""Assets: what a pipeline tells those who wait for it, and what wakes it. A run that is cleared: see test_impressions.py."""
+"""Assets: the events that consumers of a pipeline get, and runs that records start. For a cleared run see test_impressions.py."""
 
 import pytest
 
@@ -10,12 +10,12 @@ BATCHES = [[(0, 20), (0, 20)], [(20, 40), (20, 40)], [(40, 50), (40, 50)]]
 
 
 def runs(system, name):
-    """The runs of a DAG by id, with type and state."""
+    """Return the runs of a DAG by id, with type and state."""
     found = system.airflow.call("GET", f"dags/{name}/dagRuns?limit=100")["dag_runs"]
     return {run["dag_run_id"]: (run["run_type"], run["state"]) for run in found}
 
 
-# What it tells -------------------------------------------------------------------------------------------------------------------
+# Events of a pipeline -----------------------------------------------------------------------------------------------------------
 
 
 def test_each_published_batch_is_one_event_with_its_ranges_and_counts(system, announced):
@@ -58,12 +58,12 @@ def test_a_dag_that_waits_for_the_asset_runs_and_is_told_all_of_it(system, annou
     ]
 
 
-# What wakes it -------------------------------------------------------------------------------------------------------------------
+# Runs that records start ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def woken(system) -> dict:
-    """The records of a pipeline without a schedule and without a triggered run, once they are loaded. A run takes only two thirds of them."""
+    """Load the records of a pipeline without a schedule and without a manual run. A run takes only two thirds of them."""
     sent = system.fill("woken", 30, partitions=2)
     system.look_for_records("woken")
     loaded(system, sent)
@@ -76,7 +76,7 @@ def more(system, sent, count):
 
 
 def loaded(system, sent):
-    """Wait until nothing is missing, and nothing runs that could still add something."""
+    """Wait until nothing is missing, and no run is active that could still add something."""
     system.wait(lambda: sum(system.heads("woken")) >= len(sent), "the heads to pass the records", seconds=300)
     quiet(system)
     assert system.output("woken") == decoded(sent)
@@ -91,7 +91,7 @@ def quiet(system):
 
 
 def test_a_woken_pipeline_goes_on_until_it_has_loaded_all_there_is(system, woken):
-    """More than one run plans, and no record comes after them that would wake the next one."""
+    """More than one run plans, and no later record would start the next one."""
     planned = "SELECT count(*)::int FROM tideline.batch WHERE pipeline = 'woken' GROUP BY run_id"
     assert sorted(system.rows(planned)) == [(1,), (2,)]
     assert system.heads("woken") == [15, 15]
@@ -121,10 +121,10 @@ def test_an_event_that_is_doubled_changes_nothing(system, woken):
 def test_an_event_that_is_lost_is_made_up_for_by_the_next(system, woken):
     """An event that a paused DAG misses is not delivered later either."""
     system.airflow.call("PATCH", "dags/woken", is_paused=True)
-    told = len(events(system, "woken records"))
+    known = len(events(system, "woken records"))
     more(system, woken, 10)
     system.wait(
-        lambda: len(events(system, "woken records")) > told or not described(system, "woken records")["watchers"],
+        lambda: len(events(system, "woken records")) > known or not described(system, "woken records")["watchers"],
         "the event to be lost, or the watching to have ended",
     )
     assert len(system.output("woken")) == len(woken) - 10

@@ -1,4 +1,4 @@
-"""Airflow backfills over past hours: they load what is missing, in any order, beside live runs, and replace only if told to."""
+"""Airflow backfills over past hours: they load what is missing, in any order, concurrently with live runs, and replace only on request."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,12 +17,12 @@ POISON = "crashes the transform"
 
 
 def ago(count: int) -> datetime:
-    """Where an hour begins: 1 is the one that the newest scheduled run loads."""
+    """Return the beginning of an hour: 1 is the one that the newest scheduled run loads."""
     return LAST_TICK - count * HOUR
 
 
 def produce(system: System, name: str, hour: datetime, first: int) -> dict:
-    """Five records for each of two partitions."""
+    """Send five records to each of two partitions."""
     moment = round((hour + timedelta(minutes=5)).timestamp() * 1000)
     values = map(records.record, range(first, first + 10))
     return records.produce(system.bootstrap, name, values, partitions=2, timestamp_ms=moment)
@@ -30,13 +30,13 @@ def produce(system: System, name: str, hour: datetime, first: int) -> dict:
 
 @dataclass(frozen=True, kw_only=True)
 class Past:
-    """A pipeline that begins with hour 1, and the three hours before it once they are filled in."""
+    """A pipeline that begins with hour 1, and the three hours before it after the backfill."""
 
     sent: dict[datetime, dict]
     heads: list[list[int]]
-    """As they were seen, from before the backfill to its end."""
+    """The heads that were observed, from before the backfill to its end."""
     live: int
-    """The batch of the scheduled run, which was being written all the while."""
+    """The batch of the scheduled run, which was being written during the backfill."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def past(system) -> Past:
 
 
 def batches_of(system: System, hour: datetime) -> dict[int, tuple[str, dict]]:
-    """Kind and ranges of what the run of an hour has planned."""
+    """Return kind and ranges of the batches that the run of an hour has planned."""
     run_id, _ = hours(system, NAME)[hour]
     rows = system.rows(
         "SELECT batch_id, kind::text FROM tideline.batch WHERE pipeline = %s AND run_id = %s", NAME, run_id
@@ -89,13 +89,13 @@ def test_an_hour_without_anything_missing_ends_as_skipped(system, past):
     run_id, state = hours(system, NAME)[ago(3)]
     assert state == "success"
     states = system.states(NAME, run_id)
-    # What the runs beside it have published it may announce, or not: whichever comes first.
+    # It may or may not announce what concurrent runs have published, depending on their order.
     assert states.pop("announce") in {"skipped", "success"}
     assert states == {"plan": "skipped", "write": "skipped", "advance": "skipped"}
 
 
 def test_a_poison_range_is_skipped_on_record_and_filled_later_by_a_backfill_of_its_hour(system, past):
-    """The hour has had its run. By Airflow's command line, without `replace`: what is loaded stays as it is."""
+    """The hour has had its run. The backfill is started by Airflow's command line, without `replace`: loaded rows stay unchanged."""
     records.create(system.bootstrap, name="poisoned", partitions=2)
     moment = round((ago(1) + timedelta(minutes=5)).timestamp() * 1000)
     values = [records.record(n) for n in range(20)]
@@ -130,7 +130,7 @@ def test_a_poison_range_is_skipped_on_record_and_filled_later_by_a_backfill_of_i
 
 
 def versions(system: System, name: str) -> set[tuple]:
-    """Each row with the transaction and the place in which it was written."""
+    """Return each row with the transaction and the place in which it was written."""
     return set(system.rows(f"SELECT kafka_partition, kafka_offset, xmin::text, ctid::text FROM e2e.{name}"))
 
 

@@ -1,4 +1,4 @@
-"""The trigger form of a pipeline's DAG: each thing that it can ask for, once. Rejected records: see test_rejects.py."""
+"""The trigger form of a pipeline's DAG: each kind of request once. For rejected records see test_rejects.py."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,12 +11,12 @@ from system import System, decoded
 
 NAME = "asked"
 OLD, MIDDLE, NEW = LAST_TICK - 3 * HOUR, LAST_TICK - 2 * HOUR, LAST_TICK - HOUR
-"""Where the hours of the records begin; the pipeline's streams begin with the last one."""
+"""The beginning of the records' hours; the pipeline's streams begin with the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What was sent in which hour, and the run of each form."""
+    """The records by hour, and the run of each form."""
 
     sent: dict[datetime, dict]
     new: str
@@ -43,14 +43,14 @@ def asked(system) -> Asked:
 
 
 def produce(system: System, hour: datetime, first: int) -> dict:
-    """Five records for each partition."""
+    """Send five records to each partition."""
     moment = round((hour + timedelta(minutes=5)).timestamp() * 1000)
     values = map(records.record, range(first, first + 10))
     return records.produce(system.bootstrap, NAME, values, partitions=2, timestamp_ms=moment)
 
 
 def planned(system: System, run_id: str) -> tuple[str, dict]:
-    """Kind and ranges of the one batch of a run."""
+    """Return kind and ranges of the one batch of a run."""
     [batch_id] = system.planned(NAME, run_id)
     [(kind,)] = system.rows("SELECT kind::text FROM tideline.batch WHERE batch_id = %s", batch_id)
     return kind, system.ranges(batch_id)

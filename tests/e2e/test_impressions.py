@@ -1,4 +1,4 @@
-"""The shipped pipeline `impressions`, from Kafka through Airflow and Spark to Postgres: every record is somewhere, and is there once."""
+"""The shipped pipeline `impressions`, from Kafka through Airflow and Spark to Postgres: every record is accounted for exactly once."""
 
 import json
 from collections import Counter
@@ -11,7 +11,7 @@ import pytest
 from assets import events
 from loaded import NAME
 from system import COUNTS
-from tideline.local import impressions
+from tideline.local import demo_impressions
 
 COLUMNS = "impression_id::text, offer_id, advertiser, category, user_id, placement, country, device, price, shown_at"
 
@@ -29,7 +29,7 @@ def test_output_equals_what_was_produced_by_partition_offset_and_content(system,
     offers = {row[0]: row[1:] for row in system.rows("SELECT offer_id, advertiser, category FROM ads.offers")}
     rows = system.rows(f"SELECT kafka_partition, kafka_offset, {COLUMNS} FROM ads.impressions")
     assert len(rows) == len(loaded.sent.written)
-    assert {partition for partition, *_ in rows} == set(range(impressions.PARTITIONS))
+    assert {partition for partition, *_ in rows} == set(range(demo_impressions.PARTITIONS))
     assert {row[:2]: row[2:] for row in rows} == {
         place: expected(loaded.raw[place], offers) for place in loaded.sent.written
     }
@@ -52,14 +52,14 @@ def test_every_count_of_the_ledger_is_right(system, loaded):
     )
     assert len(sent.filtered) > 0
     assert system.counts(NAME) == {
-        n: (read[n], written[n], rejected[n], filtered[n], 0) for n in range(impressions.PARTITIONS)
+        n: (read[n], written[n], rejected[n], filtered[n], 0) for n in range(demo_impressions.PARTITIONS)
     }
-    assert system.heads(NAME) == [read[n] for n in range(impressions.PARTITIONS)], COUNTS
+    assert system.heads(NAME) == [read[n] for n in range(demo_impressions.PARTITIONS)], COUNTS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Before:
-    """What there was before the run was cleared and has run once more."""
+    """The state before the run was cleared and ran again."""
 
     batches: list[int]
     versions: list
@@ -81,9 +81,9 @@ def test_a_run_that_is_cleared_tells_nothing_twice(system, loaded, before):
 
 
 def test_a_rerun_and_then_a_normal_run_change_not_one_row(system, loaded, before):
-    """Not even into an equal one: the rows keep the transaction and the place in which they were written."""
+    """Not even by an equal row: the rows keep the transaction and the place in which they were written."""
     assert system.planned(NAME, loaded.run_id) == before.batches
-    assert "passed over" in system.log(NAME, loaded.run_id, "write")
+    assert ": skipped" in system.log(NAME, loaded.run_id, "write")
     normal = system.run(NAME)
     assert system.states(NAME, normal) == {
         "plan": "skipped",

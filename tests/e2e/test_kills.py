@@ -1,4 +1,4 @@
-"""kill -9 of the parts of a write task: a batch is published once, whoever survives."""
+"""kill -9 of the processes of a write task: a batch is published once, whichever process survives."""
 
 import holding
 from system import decoded
@@ -20,7 +20,7 @@ def test_a_jvm_killed_before_publishing_leaves_nothing_and_its_retry_publishes_o
 
 
 def test_an_orphaned_driver_publishes_once_and_the_retry_passes_over(system):
-    """Nothing ends a driver whose supervisor was killed: it has done the work, and may well hand it in."""
+    """Nothing ends a driver whose supervisor was killed: it has done the work, and may publish it."""
     sent = system.fill("orphan_first", 3000, partitions=3)
     run_id = system.start("orphan_first")
     write = holding.writing(system, "orphan_first")
@@ -28,14 +28,14 @@ def test_an_orphaned_driver_publishes_once_and_the_retry_passes_over(system):
         write.supervisor.kill()
     system.succeed("orphan_first", run_id)
     assert system.airflow.tasks("orphan_first", run_id)["write"]["try_number"] == 2
-    assert f"batch {write.batch_id} is published: passed over" in system.log("orphan_first", run_id, "write")
+    assert f"batch {write.batch_id} is published: skipped" in system.log("orphan_first", run_id, "write")
     assert system.output("orphan_first") == decoded(sent)
     assert system.attempts("orphan_first") == [(1, "published")]
     assert system.events("orphan_first", "publish", "refuse") == [("publish", 1)]
 
 
 def test_an_orphaned_driver_is_refused_once_the_retry_has_claimed(system):
-    """And what it still holds keeps the retry neither from publishing nor from success."""
+    """Its remaining locks prevent the retry neither from publishing nor from success."""
     sent = system.fill("retry_first", 3000, partitions=3)
     run_id = system.start("retry_first")
     orphan = holding.writing(system, "retry_first")

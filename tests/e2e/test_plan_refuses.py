@@ -1,4 +1,4 @@
-"""What a person did wrong, or what is down, is said in the log of `plan`: where, what was expected, what to do."""
+"""User mistakes and unavailable servers are reported in the log of `plan`: where, what was expected, what to do."""
 
 from contextlib import contextmanager
 from urllib.parse import urlsplit

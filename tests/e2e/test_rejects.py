@@ -1,4 +1,4 @@
-"""Rejected records, tried again after the transform is mended: from the bytes that were kept."""
+"""Rejected records, tried again after the transform is corrected: from the bytes that were kept."""
 
 from sources import forget
 from system import decoded
@@ -35,7 +35,7 @@ def rejects(system) -> set[tuple[int, int]]:
 
 
 def counts(system, batch_id: int) -> tuple[int, ...]:
-    """Read, written and rejected of a batch."""
+    """Return the numbers of read, written and rejected records of a batch."""
     [row] = system.rows(
         "SELECT sum(n_read)::int, sum(n_written)::int, sum(n_rejected)::int FROM tideline.batch_range WHERE batch_id = %s",
         batch_id,

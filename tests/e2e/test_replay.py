@@ -1,4 +1,4 @@
-"""Replays: rows of exactly the named offsets are written anew, in one transaction, and the heads stay. By the DAG `replay`, and by command."""
+"""Replays: rows of exactly the named offsets are written again, in one transaction, and heads do not move. By the DAG `replay`, and by command."""
 
 import json
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from system import Place, System, decoded
 NAME = "replayed"
 WHY = "prices were in cents"
 LATE = LAST_TICK - HOUR
-"""When the records of the third batch were sent; the others came hours before."""
+"""When the records of the third batch were sent; the others were sent hours before."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
-    """Three batches of ten offsets for each of two partitions, as they were loaded, and the runs that loaded of each something again."""
+    """Three batches of ten offsets for each of two partitions, their rows as first loaded, and the runs that replayed a part of each."""
 
     sent: dict
     loaded: list[int]
@@ -36,7 +36,7 @@ def replay(system: System, **conf) -> str:
 
 
 def rows(system: System) -> dict[Place, tuple]:
-    """By place, batch and version of each row."""
+    """Return batch and version of each row, by place."""
     found = system.rows(f"SELECT kafka_partition, kafka_offset, tideline_batch, xmin::text, ctid::text FROM e2e.{NAME}")
     return {row[:2]: row[2:] for row in found}
 
@@ -83,7 +83,7 @@ def test_rows_of_exactly_the_replayed_offsets_are_replaced(system, replayed):
 
 
 def test_coverage_shows_the_new_owner_of_each_offset(system, replayed):
-    """The same as the rows do."""
+    """The coverage agrees with the rows."""
     found = system.rows(
         "SELECT partition, generate_series(lower(offsets), upper(offsets) - 1), batch_id "
         "FROM tideline.coverage JOIN tideline.stream USING (stream_id) WHERE pipeline = %s",
@@ -104,7 +104,7 @@ def test_a_batch_that_owns_nothing_any_more_is_superseded_and_one_that_owns_less
 
 
 def test_a_loaded_pipeline_is_sound(system, replayed):
-    """As the command line says beside a real Airflow, whose DAGs it sees."""
+    """Check with the command line next to a real Airflow, whose DAGs it sees."""
     said = json.loads(command(system, "tideline", "doctor", NAME, "--json"))
     checks = {(check["about"], check["check"]): check for check in said["checks"]}
     assert {check["verdict"] for place, check in checks.items() if place != ("ledger", "staging")} == {"ok"}

@@ -1,4 +1,4 @@
-"""The database is restored from a dump under the running stack: Airflow still knows the runs that the ledger has forgotten."""
+"""The database is restored from a dump under the running stack: Airflow still has the runs that the restored ledger does not know."""
 
 from psycopg2.extensions import parse_dsn
 
@@ -30,12 +30,12 @@ def test_what_the_restored_ledger_has_forgotten_is_refused_by_name_and_loaded_ag
     assert "was the ledger restored to an earlier moment?" in system.log(NAME, forgotten, "write")
     system.airflow.mark(NAME, forgotten, "write", "success")
     system.wait(lambda: system.states(NAME, forgotten)["advance"] == "failed", "advance to be refused as well")
-    # A run that is cleared while the scheduler is about to call it failed stays failed.
+    # A run that is cleared while the scheduler is about to mark it as failed stays failed.
     assert system.airflow.finished(NAME, forgotten) == "failed"
     assert refused in system.log(NAME, forgotten, "advance")
     assert (system.output(NAME), system.heads(NAME)) == (decoded(sent), [50, 50])
 
-    # As the message says: the whole run. It asks the restored ledger, and loads what was lost with it.
+    # As the message says: clear the whole run. It plans in the restored ledger, and loads what the restore has lost.
     system.airflow.clear(NAME, forgotten)
     system.succeed(NAME, forgotten)
     assert (system.output(NAME), system.heads(NAME)) == (decoded(sent | later), [70, 70])

@@ -12,7 +12,7 @@ def test_no_command_line_holds_the_password_while_a_batch_is_written(system, loa
 
 
 def test_what_airflow_shows_of_a_run_holds_no_password(system, loaded):
-    """Rendered templates and XCom."""
+    """This covers rendered templates and XCom."""
     password = urlsplit(system.url).password
     tasks = system.airflow.tasks(NAME, loaded.run_id)
     assert "--batches=" in str(tasks["write"]["rendered_fields"])
@@ -32,7 +32,7 @@ def test_plan_hands_over_batch_ids_and_nothing_else(system, loaded):
 
 
 def test_no_log_holds_the_password(system, loaded):
-    """Of any task and of any component, on disk as well as in the UI."""
+    """This covers every task and every component, on disk as well as in the UI."""
     password = urlsplit(system.url).password.encode()
     logs = list((system.folder / "stack").rglob("*.log"))
     assert any("task_id=write" in str(log) for log in logs)

@@ -1,4 +1,4 @@
-"""A scheduled run and a manual one at the same time: Airflow starts both, the ledger keeps them apart."""
+"""A concurrent scheduled and manual run: Airflow starts both, and the ledger keeps them apart."""
 
 import pytest
 
@@ -12,7 +12,7 @@ NAME = "side_by_side"
 
 @pytest.fixture(scope="module")
 def both(system) -> tuple[dict, dict, int, str]:
-    """Records before the end of the interval and from it on, the scheduled run's batch, and the manual run, which began meanwhile."""
+    """Send records before and after the end of the interval; return them, the scheduled run's batch, and the manual run, which began meanwhile."""
     tick_ms = round(declaring.LAST_TICK.timestamp() * 1000)
     before = system.fill(NAME, 200, partitions=2, timestamp_ms=tick_ms - 1)
     values = map(records.record, range(200, 300))

@@ -1,7 +1,7 @@
 """Retention passes the head of one stream: it stops, the others go on, and the log names the offsets and the command that resolves it.
 
-One story, from the first run, which finds no records, to the one behind a person's decision. What else stops a stream, and what each decision does,
-is held below Airflow: tests/integration/test_cut_logs.py, test_losses.py, test_source.py and test_cli_acts.py.
+The tests are one sequence, from the first run, which finds no records, to the run after the operator's decision. Other causes that stop a
+stream, and each decision, are tested without Airflow: tests/integration/test_cut_logs.py, test_losses.py, test_source.py and test_cli_acts.py.
 """
 
 import time
@@ -20,14 +20,14 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def idle(system) -> str:
-    """The run that makes the ledger know a topic of two partitions, before there are records."""
+    """Run once before there are records, so that the ledger knows a topic of two partitions."""
     records.create(system.bootstrap, name=NAME, partitions=2, **{"retention.ms": str(HOUR_MS)})
     return system.run(NAME)
 
 
 @pytest.fixture(scope="module")
 def sent(system, idle) -> dict:
-    """The records; the oldest of one partition are gone before they were read."""
+    """Send the records; the oldest of one partition are deleted before they are read."""
     late = round(time.time() * 1000) - HOUR_MS * 2 // 3
     sent = records.produce(system.bootstrap, NAME, map(records.record, range(40)), partitions=2, timestamp_ms=late)
     forget(system, NAME, {0: 5})
@@ -36,7 +36,7 @@ def sent(system, idle) -> dict:
 
 @pytest.fixture(scope="module")
 def stopped(system, sent) -> str:
-    """The run that finds it."""
+    """Return the run that detects it."""
     return system.fail(NAME)
 
 

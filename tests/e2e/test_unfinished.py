@@ -1,6 +1,6 @@
 """Failed runs: the batches that they leave unfinished are named, and are written with the same ranges by each way to retry.
 
-One story. The transform has a mistake, then another one, then it is mended, while the records of three hours come.
+The tests are one sequence. The transform has one mistake, then another one, then it is corrected, while the records of three hours arrive.
 """
 
 import json
@@ -19,7 +19,7 @@ from system import Place, System, decoded
 
 NAME = "unfinished"
 EDGES = (0, 60, 120, 180, 240, 270)
-"""Where the batches begin and end, in each of two partitions: three of the first hour, one of the second and one of the third."""
+"""The bounds of the batches, in each of two partitions: three of the first hour, one of the second and one of the third."""
 FIRST, SECOND, THIRD = LAST_TICK - 2 * HOUR, LAST_TICK - HOUR, LAST_TICK
 """Where the hours end."""
 
@@ -31,40 +31,40 @@ def produce(system: System, hour: datetime, first: int, end: int) -> dict[Place,
 
 
 def ranges(number: int) -> dict[int, tuple[int, int]]:
-    """Of a batch by its place in the story."""
+    """Return the ranges of a batch by its number in the sequence."""
     return dict.fromkeys((0, 1), (EDGES[number], EDGES[number + 1]))
 
 
 def attempts(system: System, batch_id: int) -> list[tuple[int, str]]:
-    """Fence and outcome of each attempt at a batch, in order."""
+    """Return fence and outcome of each attempt at a batch, in order."""
     return system.rows("SELECT fence, outcome::text FROM tideline.attempt WHERE batch_id = %s ORDER BY fence", batch_id)
 
 
-# What fails ----------------------------------------------------------------------------------------------------------------------
+# Runs that fail ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def sent(system) -> dict[Place, bytes | None]:
-    """The records of the first two hours."""
+    """Send the records of the first two hours."""
     records.create(system.bootstrap, name=NAME, partitions=2)
     return produce(system, FIRST, 0, 360) | produce(system, SECOND, 360, 480)
 
 
 @pytest.fixture(scope="module")
 def mistaken(system, sent) -> str:
-    """The run of the first hour, with a transform that each of its three batches would meet."""
+    """Run the first hour, with a transform whose mistake affects each of its three batches."""
     return system.fail(NAME, until=FIRST.isoformat())
 
 
 @pytest.fixture(scope="module")
 def unfit(system, mistaken) -> str:
-    """The next run, of the second hour, with a transform that no record survives."""
+    """Run the second hour, with a transform that rejects every record."""
     shutil.copy(declaring.SHARED / "unfit_transform.py", system.folder / "pipelines" / NAME / "transform.py")
     return system.fail(NAME, until=SECOND.isoformat())
 
 
 def test_a_mistake_fails_write_at_once_and_a_write_marked_success_by_hand_does_not_fool_advance(system, mistaken):
-    """Two retries are declared; they would cost two JVMs and tell nothing new."""
+    """Two retries are declared; they would cost two JVMs and fail in the same way."""
     assert system.states(NAME, mistaken) == {
         "plan": "success",
         "write": "failed",
@@ -95,12 +95,12 @@ def test_the_next_run_tries_what_was_left_behind_and_its_own_and_each_batch_fail
     assert system.heads(NAME) == [0, 0]
 
 
-# What is written again -----------------------------------------------------------------------------------------------------------
+# Batches that are written again --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Again:
-    """A failed batch, the run that has written it, and what there was to see when that had ended."""
+    """A failed batch, the run that has written it, and the observations after the end of that run."""
 
     batch_id: int
     run_id: str
@@ -129,7 +129,7 @@ WAYS = {"triggered": by_triggering, "commanded": by_command, "cleared": by_clear
 
 @pytest.fixture(scope="module")
 def again(system, sent, mistaken, unfit) -> dict[str, Again]:
-    """The transform is mended and the records of the third hour have come; then each way writes a batch of the first hour."""
+    """Correct the transform and send the records of the third hour; then write one batch of the first hour in each way."""
     (system.folder / "pipelines" / NAME / "transform.py").unlink()
     sent |= produce(system, THIRD, 480, 540)
     found = {}
@@ -143,7 +143,7 @@ def again(system, sent, mistaken, unfit) -> dict[str, Again]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_failed_batch_is_written_with_its_recorded_ranges_when_it_is(system, sent, unfit, again, way):
-    """And nothing is but that batch: not what else has failed, and nothing new."""
+    """Only that batch is written: no other failed one, and nothing new."""
     number, run = list(WAYS).index(way), again[way]
     end = EDGES[number + 1]
     assert system.ranges(run.batch_id) == ranges(number)
@@ -162,7 +162,7 @@ def test_a_run_for_one_batch_is_given_that_one_and_a_cleared_run_its_own_without
     cleared = again["cleared"]
     assert system.planned(NAME, cleared.run_id) == [run.batch_id for run in again.values()]
     log = system.log(NAME, cleared.run_id, "write")
-    skipped = [f"batch {run.batch_id} is advanced: passed over" in log for run in again.values()]
+    skipped = [f"batch {run.batch_id} is advanced: skipped" in log for run in again.values()]
     assert skipped == [True, True, False]
 
 

@@ -1,4 +1,4 @@
-"""The DAG `upkeep`: a task for each pipeline, whatever ails another."""
+"""The DAG `upkeep`: one task for each pipeline, which does not depend on the others."""
 
 
 def test_upkeep_tidies_up_after_each_pipeline_although_a_declaration_is_broken(system):

@@ -1,67 +1,68 @@
-"""What a wish or a command is about, found by remainder among what there is."""
+"""Resolve what a drawn request or command refers to: its number, modulo the count of existing batches, partitions or
+pipelines."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from faults.moves import TOPIC, Abandon, AcceptLoss, AdoptTopic, DryRun, Retry, Skip, Task, Upkeep
-from faults.operations import ABatch, Decide, Decision, Look, SkipOffsets, SomeRejects, Wish
+from faults.actions import TOPIC, Abandon, AcceptLoss, AdoptTopic, DryRun, Retry, Skip, Task, Upkeep
+from faults.operations import ABatch, Decide, Decision, DrawnRequest, Look, SkipOffsets, SomeRejects
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Rejects, Request
 
 
-class There(Protocol):
-    """What there is."""
+class Inventory(Protocol):
+    """What exists at the moment and can be referred to by number."""
 
     def batches(self) -> Sequence[int]:
-        """All batches, oldest first."""
+        """Return the ids of all batches, oldest first."""
 
     def partitions(self) -> int:
-        """How many partitions the topic has, or had before it was deleted; at least one."""
+        """Return the number of partitions of the topic, or of the deleted topic before its deletion; at least one."""
 
     def pipelines(self) -> Sequence[str]:
-        """All that read the topic."""
+        """Return the names of all pipelines that read the topic."""
 
 
-def request(wish: Wish, there: There) -> Request | None:
-    """What is asked for; None where there is nothing like it."""
-    match wish:
+def request(drawn: DrawnRequest, inventory: Inventory) -> Request | None:
+    """Return the request with real batch ids; None if it refers to a batch and none exists."""
+    match drawn:
         case ABatch():
-            batch_id = _batch(wish.number, there)
-            return None if batch_id is None else OneBatch(batch_id=batch_id, replace=wish.replace)
+            batch_id = _batch(drawn.number, inventory)
+            return None if batch_id is None else OneBatch(batch_id=batch_id, replace=drawn.replace)
         case SomeRejects():
-            return Rejects(batch_id=None if wish.number is None else _batch(wish.number, there))
+            return Rejects(batch_id=None if drawn.number is None else _batch(drawn.number, inventory))
         case _:
-            return wish
+            return drawn
 
 
-def command(operation: Decide | SkipOffsets | Look, there: There) -> Task | None:
-    """What a person does; None where there is nothing to do it to."""
+def command(operation: Decide | SkipOffsets | Look, inventory: Inventory) -> Task | None:
+    """Return the operator command; None if it refers to a batch and none exists."""
     match operation:
         case Look():
-            asked = request(operation.wish, there)
-            return DryRun(asked) if asked else None
+            resolved = request(operation.request, inventory)
+            return DryRun(resolved) if resolved else None
         case SkipOffsets():
             piece = OffsetRange(operation.start, operation.start + operation.length)
-            return Skip(NamedRange(TOPIC, operation.partition % there.partitions(), piece))
+            return Skip(NamedRange(TOPIC, operation.partition % inventory.partitions(), piece))
         case Decide():
-            return _decision(operation, there)
+            return _decision(operation, inventory)
 
 
-def pipeline(number: int, there: There) -> str:
-    """One of those that there are."""
-    names = there.pipelines()
+def pipeline(number: int, inventory: Inventory) -> str:
+    """Return the name of an existing pipeline."""
+    names = inventory.pipelines()
     return names[number % len(names)]
 
 
-def _decision(operation: Decide, there: There) -> Task | None:
-    name = pipeline(operation.pipeline, there)
+def _decision(operation: Decide, inventory: Inventory) -> Task | None:
+    name = pipeline(operation.pipeline, inventory)
     match operation.decision:
         case Decision.ABANDON | Decision.RETRY:
-            batch_id = _batch(operation.number, there)
+            batch_id = _batch(operation.number, inventory)
             verb = Abandon if operation.decision is Decision.ABANDON else Retry
             return None if batch_id is None else verb(batch_id)
         case Decision.ACCEPT_LOSS:
-            return AcceptLoss(operation.number % there.partitions(), name)
+            return AcceptLoss(operation.number % inventory.partitions(), name)
         case Decision.ACCEPT_ALL:
             return AcceptLoss(pipeline=name)
         case Decision.ADOPT:
@@ -70,6 +71,6 @@ def _decision(operation: Decide, there: There) -> Task | None:
             return Upkeep(name)
 
 
-def _batch(number: int, there: There) -> int | None:
-    batches = there.batches()
+def _batch(number: int, inventory: Inventory) -> int | None:
+    batches = inventory.batches()
     return batches[number % len(batches)] if batches else None

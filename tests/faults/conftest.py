@@ -1,4 +1,4 @@
-"""The servers that all levels share, and how much of each level is to be run."""
+"""Fixtures that all levels share: the servers, and the numbers of schedules to play."""
 
 import json
 from collections.abc import Callable
@@ -16,9 +16,9 @@ __all__ = ["admin", "broker", "ledger", "ledger_template", "ledger_url", "loadin
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What a night adds to a commit."""
+    """Add the options of the fault tests."""
     group = parser.getgroup("faults")
-    group.addoption("--soak", action="store_true", help="run as many schedules as a night has time for")
+    group.addoption("--soak", action="store_true", help="play the large numbers of schedules of a nightly run")
     group.addoption(
         "--first-seed",
         type=seed_of,
@@ -30,18 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=2,
         metavar="N",
-        help="play so many schedules at the same time: two by default",
+        help="number of schedules played at the same time; default: 2",
     )
-    group.addoption("--tally", type=Path, metavar="FILE", help="append what was counted and timed, a line of JSON each")
+    group.addoption("--tally", type=Path, metavar="FILE", help="append counts and durations to FILE, as lines of JSON")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say which schedules are played, also where pytest is asked to be quiet."""
+    """Print the first seed, even with `pytest -q`."""
     _say_first_seed(session.config)
 
 
 def pytest_terminal_summary(config: pytest.Config) -> None:
-    """Say it again where failures are told."""
+    """Print the first seed again, next to the failures."""
     _say_first_seed(config)
 
 
@@ -54,25 +54,26 @@ def _say_first_seed(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def share(request: pytest.FixtureRequest) -> Share:
-    """How much of each level is to be run."""
+    """Return the numbers of schedules for this run: nightly with `--soak`, else those of a commit."""
     return SOAK if request.config.getoption("--soak") else COMMIT
 
 
 @pytest.fixture(scope="session")
 def first_seed(request: pytest.FixtureRequest) -> int:
-    """Where the seeds of each level begin."""
+    """Return the first seed of each level."""
     return request.config.getoption("--first-seed")
 
 
 @pytest.fixture(scope="session")
 def side_by_side(request: pytest.FixtureRequest) -> int:
-    """How many schedules are played at the same time."""
+    """Return the number of schedules that are played at the same time."""
     return request.config.getoption("--side-by-side")
 
 
 @pytest.fixture(scope="session")
 def tally(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Keep what a level has counted or timed: `tally("stack", seed=7, ...)`. Forgotten where nobody has asked for it."""
+    """Return a function that appends the counts or durations of a level to the tally file: `tally("stack", seed=7,
+    ...)`. It does nothing without `--tally`."""
     file: Path | None = request.config.getoption("--tally")
 
     def keep(level: str, **found: Any) -> None:

@@ -1,4 +1,8 @@
-"""Where the seeds of a run begin. Each commit plays schedules that no commit before it has played, so that a year of commits is one long run."""
+"""Determine the first seed of a test run.
+
+Each commit plays schedules that no earlier commit has played, so that a year of commits covers as many schedules as
+one long run.
+"""
 
 import subprocess
 from pathlib import Path
@@ -7,21 +11,21 @@ from tideline.settings import PROJECT
 
 COMMIT = "commit"
 WITHOUT_GIT = 1_000_000
-"""Where there is no commit to ask: an unpacked archive."""
+"""First seed if there is no git commit, as in an unpacked archive."""
 _DIGITS = 7
-"""Of the commit's id: as a number they are short enough for names of topics and tables."""
+"""Hex digits of the commit id that are used. As a number they are short enough for the names of topics and tables."""
 
 
 def first_seed(text: str) -> int:
-    """The number that is given, or that of the commit."""
+    """Return the given number, or the one derived from the current commit."""
     return of_commit(PROJECT) if text == COMMIT else int(text)
 
 
 def of_commit(folder: Path) -> int:
-    """A number that follows from the id of the commit that is checked out."""
-    asked = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+    """Return a number derived from the id of the checked-out commit."""
+    command = ["git", "-C", str(folder), "rev-parse", "HEAD"]
     try:
-        answer = subprocess.run(asked, check=True, capture_output=True, text=True)
+        answer = subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError):
         return WITHOUT_GIT
     return int(answer.stdout[:_DIGITS], 16)

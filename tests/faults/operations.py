@@ -1,7 +1,9 @@
-"""What happens, one thing after the other: what people, runs, Kafka and crashes do. Plain values, drawn before anything runs.
+"""Define the operations of a schedule: what operators, runs, Kafka and crashes do. They are plain values, drawn
+before anything runs.
 
-What an operation is about it names by remainder (process 7 of the three that there are is the second one): any of them may be left out, and the
-others still mean something. That is what makes a schedule that failed small.
+An operation refers to its subject by number, modulo the count of existing ones: process 7 of three is the second one.
+So any operation may be left out, and the others still have a meaning. This makes it possible to shrink a schedule
+that failed.
 """
 
 from dataclasses import dataclass
@@ -14,37 +16,39 @@ class Strike(StrEnum):
     """What a fault does to a process."""
 
     KILL = "kill"
-    """SIGKILL: nothing of it runs any more; its task is tried again."""
+    """SIGKILL: the process ends at once, and its task is tried again."""
     ERROR = "error"
     """A step fails: the ledger refuses a statement, the broker does not answer, Spark gives up."""
     CUT = "cut"
-    """Its connection to the ledger is lost; it notices at the next statement."""
+    """The connection to the ledger is lost. The process notices at its next statement."""
     COMMIT_KEPT = "commit kept"
-    """The connection is lost during a COMMIT that took effect, and the process lives."""
+    """The connection is lost during a COMMIT that took effect; the process lives."""
     COMMIT_LOST = "commit lost"
-    """The same, and the COMMIT never arrived."""
+    """The connection is lost before the COMMIT reached the server; the process lives."""
     FREEZE = "freeze"
-    """It stops, is taken for dead and its task tried again; much later it goes on where it stood."""
+    """The process stops and is presumed dead, and its task is tried again. Much later it continues where it stopped."""
     LOSE = "lose"
-    """It is taken for dead and its task tried again, but it lives and goes on at the same time."""
+    """The process is presumed dead and its task is tried again, but it still runs at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A process goes on, and what strikes it after so many more points: statements, COMMITs, questions to the broker, steps of Spark.
+    """A process continues and is struck after a number of points: statements, COMMITs, questions to the broker, steps
+    of Spark.
 
-    A DAG run counts as one process: where its task ends, its next one goes on. What is left of a task that was taken for dead is another.
+    A DAG run counts as one process: when a task ends, the run continues with the next one. An orphan, which is the
+    process of a task that was presumed dead, counts separately.
     """
 
     strike: Strike
     process: int
     after: int
-    """Of the two that strike a COMMIT: so many more COMMITs."""
+    """Points before the strike. For the two strikes at a COMMIT: COMMITs before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """A process goes on for so many steps: transactions, questions to the broker, steps of Spark."""
+    """A process takes a number of steps: transactions, questions to the broker, steps of Spark."""
 
     process: int
     steps: int
@@ -52,7 +56,7 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """A DAG run goes on until it is at its task: 1 is `write`, 2 is `advance`. It stops where it has to wait."""
+    """A DAG run continues until it reaches a task: 1 is `write`, 2 is `advance`. It stops earlier if it has to wait."""
 
     process: int
     task: int
@@ -60,21 +64,21 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """A process goes on until it is through, or has to wait."""
+    """A process continues until it is finished or has to wait."""
 
     process: int
 
 
 @dataclass(frozen=True, slots=True)
 class Thaw:
-    """A frozen process goes on: from now on it is an orphan that lives."""
+    """A frozen process continues: from now on it is a running orphan."""
 
     frozen: int
 
 
 @dataclass(frozen=True, slots=True)
 class ABatch:
-    """A wish for the ranges of one of the batches that there are."""
+    """A request for the ranges of one existing batch."""
 
     number: int
     replace: bool
@@ -82,32 +86,32 @@ class ABatch:
 
 @dataclass(frozen=True, slots=True)
 class SomeRejects:
-    """A wish for rejects: of one of the batches that there are, or of all."""
+    """A request for the rejects of one existing batch, or for all rejects."""
 
     number: int | None
 
 
-Wish = NewRecords | Window | Ranges | ABatch | SomeRejects
+DrawnRequest = NewRecords | Window | Ranges | ABatch | SomeRejects
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A DAG run begins: its `plan` is a process now."""
+    """A DAG run starts: its task `plan` becomes a process."""
 
-    wish: Wish
+    request: DrawnRequest
     pipeline: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The task that a run is at is started a second time, as it is."""
+    """The current task of a run is started a second time, in parallel and unchanged."""
 
     run: int
 
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """A task of a run is cleared with those behind it: 0 is `plan`, 2 is `advance`."""
+    """A task of a run is cleared together with its downstream tasks: 0 is `plan`, 2 is `advance`."""
 
     run: int
     task: int
@@ -115,22 +119,22 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Reprocess:
-    """A run is started anew under its old id, and may ask for something else: Airflow's backfill does so."""
+    """A run is started again under its old id, possibly with another request, as Airflow's backfill does."""
 
     run: int
-    wish: Wish
+    request: DrawnRequest
 
 
 @dataclass(frozen=True, slots=True)
 class MarkSuccess:
-    """The task that a run is at is marked as success by hand: what it was doing is killed, and the next one starts."""
+    """The current task of a run is marked as success by hand: its process is killed, and the next task starts."""
 
     run: int
 
 
 @dataclass(frozen=True, slots=True)
 class SkipOffsets:
-    """A person skips offsets: a process, as every command is."""
+    """An operator skips offsets. Like every command, this is a process."""
 
     partition: int
     start: int
@@ -138,7 +142,7 @@ class SkipOffsets:
 
 
 class Decision(StrEnum):
-    """What else a person does; `Decide.number` tells which batch, or which partition."""
+    """The other operator commands. `Decide.number` selects the batch or the partition."""
 
     ABANDON = "abandon"
     ACCEPT_LOSS = "accept loss"
@@ -150,7 +154,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """A person gives a command: it is a process now."""
+    """An operator enters a command, which becomes a process."""
 
     decision: Decision
     number: int
@@ -161,7 +165,7 @@ class Decide:
 class Look:
     """A dry run."""
 
-    wish: Wish
+    request: DrawnRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ class Retain:
 
 @dataclass(frozen=True, slots=True)
 class CutLog:
-    """The newest records of a partition are lost: an unclean election, or a restore."""
+    """The newest records of a partition are lost, as in an unclean leader election or a restore."""
 
     partition: int
     count: int
@@ -190,7 +194,8 @@ class CutLog:
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """The newest records of a partition are lost, and before anybody looks there are as many others in their place, and more."""
+    """The newest records of a partition are lost. Before any process looks, as many others are in their place, and
+    `more` after them."""
 
     partition: int
     count: int
@@ -199,7 +204,7 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """The topic has more partitions, each with so many records."""
+    """Partitions are added to the topic, each with `records` records."""
 
     count: int
     records: int
@@ -207,57 +212,60 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class CreateAgain:
-    """The topic is deleted and created again, with so many records in each partition."""
+    """The topic is deleted and created again, with the given number of records in each partition."""
 
     ends: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """The topic is gone, until it is created again."""
+    """The topic is deleted; it stays absent until it is created again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwapCluster:
-    """From now on another cluster answers at the declared address, with a topic of the same name."""
+    """Another cluster answers at the declared address from now on, with a topic of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassTime:
-    """Time passes. Who lives beats its heart meanwhile; who is frozen or dead falls silent."""
+    """Time passes. Living processes send heartbeats meanwhile; frozen and dead ones do not."""
 
     seconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class CrashServer:
-    """Postgres crashes and comes back: all connections are lost, and what was staged in tables that are not logged."""
+    """Postgres crashes and recovers: all connections are lost, and so are the staged rows, which are in unlogged
+    tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeepLedger:
-    """Somebody keeps a copy of the database: ledger and output of this moment."""
+    """A backup of the database is taken: the ledger and the output of this moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreLedger:
-    """The copy takes the place of the database. Airflow knows nothing of it, and neither does Kafka."""
+    """The backup is restored. Airflow and Kafka keep their newer state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correct:
-    """Somebody corrects transform.py: records that it refused will pass."""
+    """The author corrects transform.py: records that it refused now pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowGaps:
-    """Somebody declares `source.gaps: allowed`."""
+    """The author declares `source.gaps: allowed`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heal:
-    """All that schedules break outside of the processes is whole again: the topic is there, logs have grown past what was lost, the transform is
-    corrected, gaps are declared, and batches and runs may be large. Never drawn: it is how each schedule ends."""
+    """All that schedules break outside of the processes is repaired: the topic exists, the logs have grown beyond
+    what was lost, the transform is corrected, gaps are declared, and batches and runs may be large. This is never
+    drawn: it is how each schedule ends.
+    """
 
 
 Operation = (

@@ -1,11 +1,13 @@
-"""Scenes in which something comes between: while a batch is being written its writer is taken for dead, another one comes, or what it reads
-changes. Each leads up to that moment; the rest of a schedule is left to chance.
+"""Race scenes: while a batch is written, its writer is presumed dead, another writer claims the batch, or what the
+writer reads changes.
+
+Each scene leads up to such a moment. The rest of a schedule is drawn at random.
 """
 
 from collections.abc import Callable, Sequence
 from random import Random
 
-from faults import wishes
+from faults import drawn_requests
 from faults.operations import (
     Arrive,
     Clear,
@@ -15,6 +17,7 @@ from faults.operations import (
     CutLog,
     Decide,
     Decision,
+    DrawnRequest,
     Duplicate,
     Fault,
     Finish,
@@ -29,33 +32,32 @@ from faults.operations import (
     Strike,
     Thaw,
     Until,
-    Wish,
 )
 from tideline.domain.requests import NewRecords
 
 Scene = Callable[[Random], Sequence[Operation]]
 _WRITE, _ADVANCE = 1, 2
-"""The tasks."""
+"""Numbers of the tasks `write` and `advance`."""
 _OF_PUBLISH = 4
-"""The COMMIT with which a writer publishes one batch, counted from its beginning."""
+"""Index of the COMMIT that publishes the first batch of a writer, counted from the start of the writer."""
 
 
 def _orphan(random: Random) -> list[Operation]:
-    """A writer is taken for dead and lives: its next try is somewhere in the middle when it publishes."""
+    """A writer that is presumed dead still runs: it publishes while its next try is in the middle of its work."""
     strike = random.choice((Strike.LOSE, Strike.FREEZE))
     thaw = [Thaw(-1)] if strike is Strike.FREEZE else []
     return [*_writing(random), _struck(random, strike), *thaw, Go(-2, random.randint(0, 25)), Finish(-1), Finish(-1)]
 
 
-def _heir(random: Random) -> list[Operation]:
-    """A writer is dead, silent or alive when the next run comes to its batches."""
+def _adopted(random: Random) -> list[Operation]:
+    """A writer is dead, silent or alive when the next run adopts its batches."""
     strike = random.choice((Strike.FREEZE, Strike.LOSE, Strike.KILL))
-    passed = [PassTime(random.choice((10, 61)))] if wishes.flag(random, 0.7) else []
+    passed = [PassTime(random.choice((10, 61)))] if drawn_requests.flag(random, 0.7) else []
     return [*_writing(random), _struck(random, strike), *passed, Start(NewRecords()), Finish(-1), Thaw(-1), Finish(-1)]
 
 
 def _given_up(random: Random) -> list[Operation]:
-    """A writer is silent, and somebody gives its batch up before it comes back."""
+    """A writer is silent, and its batch is abandoned or expired before the writer continues."""
     seconds, decision = random.choice(((10, Decision.ABANDON), (61, Decision.ABANDON), (601, Decision.UPKEEP)))
     return [
         *_writing(random),
@@ -70,12 +72,12 @@ def _given_up(random: Random) -> list[Operation]:
 
 
 def _exhausted(random: Random) -> list[Operation]:
-    """Every try of a write fails, and the next run comes to what is left behind."""
+    """Every try of a write fails, and the next run adopts the batch that was left open."""
     strikes = random.choices((Strike.KILL, Strike.ERROR, Strike.CUT), k=3)
     return [*_writing(random), *(_struck(random, strike) for strike in strikes), Start(NewRecords()), Until(-1, _WRITE)]
 
 
-def _unheard(random: Random) -> list[Operation]:
+def _unknown_commit(random: Random) -> list[Operation]:
     """The answer to one of a writer's COMMITs is lost."""
     strike = random.choice((Strike.COMMIT_KEPT, Strike.COMMIT_LOST))
     number = random.choice((_OF_PUBLISH, _OF_PUBLISH, random.randint(0, 9)))
@@ -83,44 +85,44 @@ def _unheard(random: Random) -> list[Operation]:
 
 
 def _between(random: Random) -> list[Operation]:
-    """Something happens to what a writer reads, or to what it has put aside."""
+    """What a writer reads, or what it has staged, changes in the middle of the write."""
     happening = random.choice((
         [CreateAgain((8, 8))],
         [CreateAgain((8, 8))],
-        [Retain(wishes.number(random), random.randint(1, 8))],
-        [CutLog(wishes.number(random), random.randint(1, 4))],
+        [Retain(drawn_requests.number(random), random.randint(1, 8))],
+        [CutLog(drawn_requests.number(random), random.randint(1, 4))],
         [CrashServer()],
         [CrashServer()],
         [Duplicate(-1), Finish(-1)],
         [Clear(-1, _WRITE)],
         [MarkSuccess(-1)],
-        [SkipOffsets(wishes.number(random), wishes.offset(random), random.randint(1, 8)), Finish(-1)],
+        [SkipOffsets(drawn_requests.number(random), drawn_requests.offset(random), random.randint(1, 8)), Finish(-1)],
         [Decide(random.choice(tuple(Decision)), -1), Finish(-1)],
-        [Arrive(wishes.number(random), 4), Start(NewRecords()), Finish(-1)],
+        [Arrive(drawn_requests.number(random), 4), Start(NewRecords()), Finish(-1)],
     ))  # fmt: skip
     return [*_writing(random), Go(-1, _part_of_a_write(random)), *happening, Finish(-1)]
 
 
 def _replays(random: Random) -> list[Operation]:
-    """What is loaded is loaded again, twice at once."""
-    return [*_loaded(random), *_together(random, wishes.loaded(random), wishes.loaded(random))]
+    """Two replays of loaded records run at the same time."""
+    return [*_loaded(random), *_together(random, drawn_requests.loaded(random), drawn_requests.loaded(random))]
 
 
 def _redriven(random: Random) -> list[Operation]:
-    """Rejects are driven again, and some of their records are read or driven once more meanwhile."""
-    rival = random.choice((wishes.loaded(random), wishes.rejects(random)))
-    correct = [Correct()] if wishes.flag(random, 0.3) else []
-    return [*_loaded(random), *correct, *_together(random, wishes.rejects(random), rival)]
+    """Rejects are re-driven while some of their records are replayed or re-driven by another run."""
+    rival = random.choice((drawn_requests.loaded(random), drawn_requests.rejects(random)))
+    correct = [Correct()] if drawn_requests.flag(random, 0.3) else []
+    return [*_loaded(random), *correct, *_together(random, drawn_requests.rejects(random), rival)]
 
 
 def _stopped(random: Random) -> list[Operation]:
-    """A stream stops, and a person decides."""
+    """A stream stops, and an operator decides."""
     happening = random.choice(
         (
             CreateAgain((9, 5)),
-            Retain(wishes.number(random), 9),
-            Retain(wishes.number(random), 40),
-            CutLog(wishes.number(random), 4),
+            Retain(drawn_requests.number(random), 9),
+            Retain(drawn_requests.number(random), 40),
+            CutLog(drawn_requests.number(random), 4),
         )
     )
     decision = Decision.ADOPT if isinstance(happening, CreateAgain) else Decision.ACCEPT_ALL
@@ -132,27 +134,27 @@ def _stopped(random: Random) -> list[Operation]:
         Finish(-1),
         Decide(decision, 0),
         Finish(-1),
-        Start(random.choice((NewRecords(), wishes.rejects(random)))),
+        Start(random.choice((NewRecords(), drawn_requests.rejects(random)))),
         Finish(-1),
     ]
 
 
 def _planners(random: Random) -> list[Operation]:
-    """Two runs are planned at once."""
+    """Two runs plan at the same time."""
     return [
-        Arrive(wishes.number(random), 5),
-        Start(_wish(random)),
+        Arrive(drawn_requests.number(random), 5),
+        Start(_request(random)),
         Go(-1, random.randint(1, 8)),
-        Start(_wish(random)),
+        Start(_request(random)),
         Go(-1, random.randint(1, 8)),
         Finish(-2),
         Finish(-1),
     ]
 
 
-def _walkers(random: Random) -> list[Operation]:
-    """Several batches are published, and the heads are moved over them twice at once."""
-    place = wishes.number(random)
+def _two_advances(random: Random) -> list[Operation]:
+    """Several batches are published, and two processes advance the heads over them at the same time."""
+    place = drawn_requests.number(random)
     return [
         Arrive(place, 9),
         Arrive(place, 9),
@@ -166,55 +168,61 @@ def _walkers(random: Random) -> list[Operation]:
     ]
 
 
-def _looked(random: Random) -> list[Operation]:
-    """Somebody has a look at what would be planned while it is planned."""
-    who = random.choice((-1, -2))
+def _dry_run(random: Random) -> list[Operation]:
+    """A dry run takes place while a plan is in progress."""
+    first = random.choice((-1, -2))
     return [
-        Arrive(wishes.number(random), 5),
-        Start(_wish(random)),
+        Arrive(drawn_requests.number(random), 5),
+        Start(_request(random)),
         Go(-1, random.randint(1, 20)),
         Look(NewRecords()),
         Go(-1, random.randint(1, 20)),
-        Finish(who),
-        Finish(-3 - who),
+        Finish(first),
+        Finish(-3 - first),
     ]
 
 
 def _decided(random: Random) -> list[Operation]:
-    """People decide about what is loaded, and about what they have decided about before."""
-    place, start = wishes.number(random), random.randint(4, 20)
+    """Operators decide about loaded records, and about what they have decided before."""
+    place, start = drawn_requests.number(random), random.randint(4, 20)
     skips = [SkipOffsets(place, start + shift, 4) for shift in (0, random.randint(0, 3))]
     abandons = [Decide(Decision.ABANDON, -1)]
     decisions = random.choice((skips, abandons))
     return [*_loaded(random), Arrive(place, 6), *(step for decision in decisions for step in (decision, Finish(-1)))]
 
 
-def _wish(random: Random) -> Wish:
-    return random.choice((NewRecords(), NewRecords(), NewRecords(), wishes.loaded(random), wishes.window(random)))
+def _request(random: Random) -> DrawnRequest:
+    return random.choice(
+        (NewRecords(), NewRecords(), NewRecords(), drawn_requests.loaded(random), drawn_requests.window(random))
+    )
 
 
 def _writing(random: Random) -> list[Operation]:
-    """A run that is about to write."""
-    return [Arrive(wishes.number(random), random.randint(1, 9)), Start(_wish(random)), Until(-1, _WRITE)]
+    """A run that is about to begin its task `write`."""
+    return [Arrive(drawn_requests.number(random), random.randint(1, 9)), Start(_request(random)), Until(-1, _WRITE)]
 
 
 def _part_of_a_write(random: Random) -> int:
-    """Steps. The simulation's are transactions, of which a batch takes a dozen; the statements of real processes are four times as many."""
+    """Draw a number of steps that ends within a write.
+
+    Steps of the simulation are transactions, and a batch takes a dozen of them. Real processes count statements,
+    which are four times as many.
+    """
     return random.choice((random.randint(0, 15), random.randint(15, 50)))
 
 
 def _struck(random: Random, strike: Strike) -> Fault:
-    """The newest process, while it writes its first batch."""
+    """Strike the newest process while it writes its first batch."""
     return Fault(strike, -1, random.randint(0, 45))
 
 
 def _loaded(random: Random) -> list[Operation]:
-    """A run that is through."""
-    return [Arrive(wishes.number(random), random.randint(1, 9)), Start(NewRecords()), Finish(-1)]
+    """A run from start to finish."""
+    return [Arrive(drawn_requests.number(random), random.randint(1, 9)), Start(NewRecords()), Finish(-1)]
 
 
-def _together(random: Random, first: Wish, second: Wish) -> list[Operation]:
-    """Two runs, of which the second one is through while the first one writes."""
+def _together(random: Random, first: DrawnRequest, second: DrawnRequest) -> list[Operation]:
+    """Two runs; the second one runs to its end while the first one is writing."""
     return [
         Start(first),
         Until(-1, _WRITE),
@@ -227,17 +235,17 @@ def _together(random: Random, first: Wish, second: Wish) -> list[Operation]:
 
 RACES: tuple[tuple[float, Scene], ...] = (
     (8, _orphan),
-    (6, _heir),
+    (6, _adopted),
     (6, _given_up),
     (4, _exhausted),
-    (8, _unheard),
+    (8, _unknown_commit),
     (10, _between),
     (5, _replays),
     (5, _redriven),
     (7, _stopped),
     (5, _planners),
-    (6, _walkers),
-    (5, _looked),
+    (6, _two_advances),
+    (5, _dry_run),
     (8, _decided),
 )
-"""With how often each is drawn."""
+"""The scenes with their weights."""

@@ -1,6 +1,7 @@
-"""The records that all levels load, and what becomes of each: both are functions of incarnation, partition and offset, so that nobody keeps a copy.
+"""Define the records that all levels load, and the expected outcome of each.
 
-The oracle is written from the records, and never from the code that is checked.
+Both are functions of incarnation, partition and offset, so no copy of the records has to be kept. The expected
+outcomes are derived from the records, never from the code under test.
 """
 
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ from uuid import UUID
 from faults.checker.facts import FILTERED, REJECTED, WRITTEN, Expected, Record
 
 COLUMNS = {"id": "bigint", "name": "string", "copies": "int", "price": "decimal(12,4)"}
-"""What is declared of a value."""
+"""The declared columns of a value."""
 OUTPUT = ("id", "item", "name", "price")
-"""The columns whose values `Expected.rows` has."""
+"""The columns of `Expected.rows`."""
 TARGET = """\
 CREATE SCHEMA IF NOT EXISTS ads;
 CREATE TABLE ads.output (
@@ -31,7 +32,7 @@ CREATE TABLE ads.output (
 );
 """
 REFUSED = "nobody"
-"""The name that a transform refuses until it is corrected."""
+"""The name that the transform refuses until it is corrected."""
 TRANSFORM = """\
 import pyarrow as pa, pyarrow.compute as pc
 
@@ -43,63 +44,65 @@ def records(batch):
     item = pa.array([item for n in copies for item in range(n)], pa.int32())
     return rows.drop_columns(["copies"]).append_column("item", item)
 """
-"""`records` makes as many rows of a record as `copies` says; put whether it `refuses` a name in."""
+"""The text of transform.py. `records` makes `copies` rows of each record. The placeholder `refuses` says whether the
+transform refuses the name."""
 _EPOCH_MS = int(datetime(2026, 1, 2, tzinfo=UTC).timestamp() * 1000)
 _FAR_MS = int(datetime(2099, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _MINUTE_MS = 60_000
 ODD_CLOCKS = 100
-"""From this incarnation on producers give their records odd timestamps."""
+"""From this incarnation on, producers give their records odd timestamps."""
 
 
 Share = tuple[int, int]
-"""Of several pipelines that write one table: the number of this one, and how many they are. Each filters out what is not its own."""
+"""Which records a pipeline keeps if several pipelines write to one table: its own number, and the number of
+pipelines. Each pipeline filters out the records of the others."""
 WHOLE: Share = (0, 1)
 
 
-def is_of(share: Share, offset: int) -> bool:
-    """Whether the pipeline with this share keeps the record at an offset."""
+def is_in_share(share: Share, offset: int) -> bool:
+    """Return whether a pipeline with this share keeps the record at an offset."""
     number, of = share
     return offset % of == number
 
 
 class Fate(StrEnum):
-    """What a record is like."""
+    """The kinds of records."""
 
     GOOD = "good"
     DOUBLE = "double"
-    """Two rows come out of it."""
+    """Gives two rows."""
     FILTERED = "filtered"
-    """No row comes out of it."""
+    """Gives no row."""
     BROKEN = "broken"
     """Cannot be decoded."""
     REFUSED = "refused"
     """Cannot be transformed until the transform is corrected."""
-    DEAR = "dear"
-    """The table does not take it."""
+    TOO_EXPENSIVE = "too expensive"
+    """The target table refuses it: its price violates a check."""
     MARKER = "marker"
-    """No record: the offset was taken by the end of a transaction."""
+    """Not a record: the offset belongs to a transaction marker."""
 
 
 _FATES = (
-    Fate.GOOD, Fate.FILTERED, Fate.GOOD, Fate.DOUBLE, Fate.BROKEN, Fate.GOOD, Fate.REFUSED, Fate.GOOD, Fate.DEAR, Fate.GOOD, Fate.GOOD,
+    Fate.GOOD, Fate.FILTERED, Fate.GOOD, Fate.DOUBLE, Fate.BROKEN, Fate.GOOD, Fate.REFUSED, Fate.GOOD, Fate.TOO_EXPENSIVE, Fate.GOOD, Fate.GOOD,
 )  # fmt: skip
 
 
 def is_transactional(incarnation: int) -> bool:
-    """Whether the producers of this incarnation use transactions: then offsets are missing."""
+    """Return whether the producers of this incarnation use transactions. Then some offsets hold no record."""
     return incarnation % 2 == 0
 
 
 @cache
 def fate(incarnation: int, partition: int, offset: int) -> Fate:
-    """What stands at an offset."""
+    """Return the kind of the record at an offset."""
     if is_transactional(incarnation) and (offset + partition) % 4 == 3:
         return Fate.MARKER
     return _FATES[(incarnation * 5 + partition * 7 + offset * 3 + offset // 11) % len(_FATES)]
 
 
 def timestamp_ms(incarnation: int, partition: int, offset: int) -> int:
-    """When the record says that it was written: offset n in minute n, but where producers have odd clocks."""
+    """Return the timestamp of a record in milliseconds: minute n for offset n, except for producers with odd clocks."""
     if incarnation < ODD_CLOCKS:
         return _EPOCH_MS + offset * _MINUTE_MS
     match (partition * 3 + offset * 5 + incarnation) % 8:
@@ -116,19 +119,19 @@ def timestamp_ms(incarnation: int, partition: int, offset: int) -> int:
 
 
 def record_at(incarnation: int, partition: int, offset: int) -> Record | None:
-    """The record at an offset; None where it is a transaction's marker."""
+    """Return the record at an offset; None for a transaction marker."""
     return None if fate(incarnation, partition, offset) is Fate.MARKER else _record(incarnation, partition, offset)
 
 
 @cache
 def _record(incarnation: int, partition: int, offset: int) -> Record:
-    like = fate(incarnation, partition, offset)
+    kind = fate(incarnation, partition, offset)
     number = _number(incarnation, partition, offset)
-    name = REFUSED if like is Fate.REFUSED else f"name {number}"
-    copies = {Fate.DOUBLE: 2, Fate.FILTERED: 0}.get(like, 1)
-    price = "5000.5" if like is Fate.DEAR else "1.5"
+    name = REFUSED if kind is Fate.REFUSED else f"name {number}"
+    copies = {Fate.DOUBLE: 2, Fate.FILTERED: 0}.get(kind, 1)
+    price = "5000.5" if kind is Fate.TOO_EXPENSIVE else "1.5"
     value = f'{{"id": {number}, "name": "{name}", "copies": {copies}, "price": {price}}}'.encode()
-    if like is Fate.BROKEN:
+    if kind is Fate.BROKEN:
         value = value[:-3]
     return Record(
         offset,
@@ -144,7 +147,7 @@ def _number(incarnation: int, partition: int, offset: int) -> int:
 
 
 def records(incarnation: int, partition: int, start: int, end: int) -> Iterator[Record]:
-    """The records of [start, end), ascending."""
+    """Yield the records of [start, end), in ascending order of offsets."""
     for offset in range(start, end):
         record = record_at(incarnation, partition, offset)
         if record is not None:
@@ -155,22 +158,22 @@ def records(incarnation: int, partition: int, start: int, end: int) -> Iterator[
 def expected(
     incarnation: int, partition: int, offset: int, *, corrected: bool, share: Share = WHOLE, unique: bool = False
 ) -> Expected:
-    """What may have become of the record there.
+    """Return the allowed outcomes of a record, and its rows if it is written.
 
     Args:
-        incarnation: Of the topic.
-        partition: Where the record is.
-        offset: The same.
-        corrected: Whether somebody has corrected the transform, before or after it was loaded.
-        share: Which records are the pipeline's.
-        unique: Whether the table has one row at most for an id.
+        incarnation: The incarnation of the topic.
+        partition: The partition of the record.
+        offset: The offset of the record.
+        corrected: Whether the transform has been corrected, before or after the record was loaded.
+        share: Which records the pipeline keeps.
+        unique: Whether the table allows at most one row for an id.
     """
-    like = fate(incarnation, partition, offset)
-    if like is not Fate.BROKEN and not is_of(share, offset):
+    kind = fate(incarnation, partition, offset)
+    if kind is not Fate.BROKEN and not is_in_share(share, offset):
         return Expected(frozenset({FILTERED}))
-    name = REFUSED if like is Fate.REFUSED else f"name {_number(incarnation, partition, offset)}"
+    name = REFUSED if kind is Fate.REFUSED else f"name {_number(incarnation, partition, offset)}"
     row = (_number(incarnation, partition, offset), 0, name, Decimal("1.5000"))
-    match like:
+    match kind:
         case Fate.GOOD:
             return Expected(frozenset({WRITTEN}), (row,))
         case Fate.DOUBLE if not unique:
@@ -184,5 +187,5 @@ def expected(
 
 
 def incarnation_of(topic_id: UUID) -> int:
-    """The number of an incarnation: its topic id is made of it."""
+    """Return the number of an incarnation, from which its topic id was made."""
     return topic_id.int

@@ -1,29 +1,29 @@
-"""How much of each level is run: on every commit, or by night."""
+"""Define how many schedules of each level are played: for each commit, and by night."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Numbers of schedules, but where another unit is named."""
+    """Numbers of schedules, unless another unit is given."""
 
     simulation: int
     mirrored: int
-    """Of the simulation, those that a real ledger watches."""
+    """Of the simulation: schedules whose statements are also run against a real ledger, to compare."""
     processes: int
     jobs: int
     stack: int
     failpoint_rounds: int
-    """Times that each failpoint meets each of its faults."""
+    """Repetitions of each combination of a failpoint and a fault."""
     faults_of_a_step: int
-    """With which each failpoint is met: others on the next commit."""
+    """Faults tried at each failpoint; the next commit tries others."""
     unknown_commits: int
     bad_records: int
-    """Through Spark into Postgres."""
+    """Loaded with Spark into Postgres."""
     parsed_records: int
-    """Only decoded."""
+    """Decoded only."""
     mutants_of: int
-    """One mutant of so many is tried: others on the next commit."""
+    """One in so many mutants is tried; the next commit tries others."""
 
 
 COMMIT = Share(

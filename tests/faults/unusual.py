@@ -1,13 +1,15 @@
-"""What is unusual, added to a schedule that is drawn: records with odd timestamps, logs that were cut and have grown again.
+"""Add unusual operations to a drawn schedule: records with odd timestamps, logs that were truncated and have grown
+again.
 
-It has a source of chance of its own, so that the other half of all schedules stays as it is when something is added here.
+They are drawn from a random source of their own. So the other half of all schedules stays the same when something is
+added here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from faults import wishes
+from faults import drawn_requests
 from faults.operations import (
     Arrive,
     Decide,
@@ -26,16 +28,17 @@ from faults.records import ODD_CLOCKS
 from tideline.domain.requests import NewRecords
 
 SALT = "unusual 1371"
-"""Seeds that mutants are known to need draw nothing unusual with it."""
+"""Part of the seed of that random source. It is chosen so that the seeds that must find certain mutants draw nothing
+unusual."""
 SHARE = 0.5
-"""Of all schedules."""
+"""The share of all schedules that get something unusual."""
 
 Changes = Callable[[Any], Mapping[str, Any]]
-"""What is another one at the beginning, given that."""
+"""Given a `Beginning`, return the fields to change in it."""
 
 
 def added(random: Random, operations: Sequence[Operation]) -> tuple[Changes, tuple[Operation, ...]]:
-    """One or two unusual things among these operations, or none."""
+    """Add one or two unusual kinds of scenes, or none. Return the change of the beginning, and the operations."""
     changes: list[Changes] = []
     found = list(operations)
     if random.random() < SHARE:
@@ -58,60 +61,68 @@ def _as_it_was(_: Any) -> Mapping[str, Any]:
 
 
 def _odd_clocks(random: Random) -> tuple[Changes, Scenes]:
-    """Producers whose records bear any time, and runs that load until some moment."""
+    """Producers give their records arbitrary timestamps, and runs load up to a given time."""
     hours = [
-        [Arrive(wishes.number(random), random.randint(1, 9)), Start(_an_hour(random)), Finish(-1)] for _ in range(3)
+        [Arrive(drawn_requests.number(random), random.randint(1, 9)), Start(_until_a_moment(random)), Finish(-1)]
+        for _ in range(3)
     ]
     return lambda beginning: {"incarnation": beginning.incarnation + ODD_CLOCKS}, hours
 
 
 def _overwritten(random: Random) -> tuple[Changes, Scenes]:
-    """The newest records are others, all at once."""
-    place = wishes.number(random)
+    """The newest records are lost and replaced by others in one moment."""
+    place = drawn_requests.number(random)
     loaded = [Arrive(place, random.randint(1, 6)), Start(NewRecords()), Finish(-1)]
     lost = Overwrite(place, random.randint(1, 6), random.randint(0, 4))
-    return _as_it_was, [[*(loaded if wishes.flag(random) else []), lost]]
+    return _as_it_was, [[*(loaded if drawn_requests.flag(random) else []), lost]]
 
 
-def _an_hour(random: Random) -> NewRecords:
-    return NewRecords(until=wishes.moment(random))
+def _until_a_moment(random: Random) -> NewRecords:
+    return NewRecords(until=drawn_requests.moment(random))
 
 
 def _shared(random: Random) -> tuple[Changes, Scenes]:
-    """Two pipelines load one topic into one table, half of the records each; what is loaded is loaded again, on both sides."""
+    """Two pipelines load one topic into one table, half of the records each. Both replay what is loaded."""
     new = NewRecords()
     scenes: Scenes = [[Start(new, pipeline=1), Finish(-1)]]
     scenes += [
-        [Start(wish, pipeline), Go(-1, random.randint(1, 60)), Finish(-1)]
+        [Start(request, pipeline), Go(-1, random.randint(1, 60)), Finish(-1)]
         for pipeline in (1, 0, 1)
-        for wish in [random.choice((new, wishes.loaded(random), wishes.loaded(random), wishes.rejects(random)))]
+        for request in [
+            random.choice(
+                (new, drawn_requests.loaded(random), drawn_requests.loaded(random), drawn_requests.rejects(random))
+            )
+        ]
     ]
-    scenes += [[Decide(random.choice(tuple(Decision)), wishes.number(random), 1), Finish(-1)]]
+    scenes += [[Decide(random.choice(tuple(Decision)), drawn_requests.number(random), 1), Finish(-1)]]
     return lambda _: {"shared": True}, scenes
 
 
 def _restored(random: Random) -> tuple[Changes, Scenes]:
-    """The database is what it was before, and runs go on with what they know."""
+    """The database is restored from a backup, and runs continue with batches from before the restore."""
     run = [
-        Arrive(wishes.number(random), random.randint(1, 9)),
-        Start(random.choice((NewRecords(), wishes.loaded(random)))),
+        Arrive(drawn_requests.number(random), random.randint(1, 9)),
+        Start(random.choice((NewRecords(), drawn_requests.loaded(random)))),
     ]
     known = Until(-1, random.choice((1, 1, 2)))
-    begun = [*run, known, Go(-1, random.randint(0, 30))] if wishes.flag(random) else [*run, known]
-    other = [Start(NewRecords()), *([Until(-1, 1)] if wishes.flag(random) else [])]
+    begun = [*run, known, Go(-1, random.randint(0, 30))] if drawn_requests.flag(random) else [*run, known]
+    other = [Start(NewRecords()), *([Until(-1, 1)] if drawn_requests.flag(random) else [])]
     return _as_it_was, [
         [KeepLedger()],
-        [*begun, RestoreLedger(), *(other if wishes.flag(random, 0.7) else []), Finish(-2)],
+        [*begun, RestoreLedger(), *(other if drawn_requests.flag(random, 0.7) else []), Finish(-2)],
     ]
 
 
 def _refused(random: Random) -> tuple[Changes, Scenes]:
-    """The table refuses rows when they are published, and not before; what was refused is tried again."""
+    """The table refuses rows at publish, not earlier; the refused batches are tried again."""
     tried = [
-        Start(random.choice((NewRecords(), wishes.rejects(random), wishes.loaded(random)))),
+        Start(random.choice((NewRecords(), drawn_requests.rejects(random), drawn_requests.loaded(random)))),
         _stopped_or_not(random),
     ]
-    return lambda _: {"unique": True}, [[Arrive(wishes.number(random), random.randint(1, 9)), *tried], [Finish(-1)]]
+    return lambda _: {"unique": True}, [
+        [Arrive(drawn_requests.number(random), random.randint(1, 9)), *tried],
+        [Finish(-1)],
+    ]
 
 
 def _stopped_or_not(random: Random) -> Operation:
@@ -119,12 +130,12 @@ def _stopped_or_not(random: Random) -> Operation:
 
 
 def _woken(random: Random) -> tuple[Changes, Scenes]:
-    """Records wake one run after the other, and each begins before the one before it has come to write."""
-    place = wishes.number(random)
+    """Records start one run after the other, and each begins before the one before it has begun its task `write`."""
+    place = drawn_requests.number(random)
     begun = [
         Start(NewRecords()),
         Until(-1, 1),
-        *([PassTime(random.choice((10, 61)))] if wishes.flag(random, 0.3) else []),
+        *([PassTime(random.choice((10, 61)))] if drawn_requests.flag(random, 0.3) else []),
     ]
     scene = [one for _ in range(random.randint(2, 5)) for one in (Arrive(place, random.randint(1, 4)), *begun)]
     return lambda _: {"delivery": "latest_wins"}, [[*scene, *(Finish(number) for number in range(3))]]

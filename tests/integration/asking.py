@@ -1,4 +1,4 @@
-"""Questions to the ledger that only tests ask."""
+"""Queries of the ledger that only tests need."""
 
 import psycopg2.errors
 import pytest
@@ -7,7 +7,7 @@ from tideline.ledger.connection import Ledger
 
 
 def query(ledger: Ledger, sql: str, *parameters: object) -> list[tuple]:
-    """All rows of one statement, in a transaction of its own."""
+    """Return all rows of one statement, in a transaction of its own."""
     with ledger.connection as connection, connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
@@ -20,7 +20,7 @@ def execute(ledger: Ledger, sql: str, *parameters: object) -> None:
 
 
 def refused(ledger: Ledger, sql: str, *parameters: object) -> str:
-    """Run statements that Postgres must refuse with a law's error, and return its text."""
+    """Run statements that Postgres must refuse with a law's error; return its text."""
     with (
         pytest.raises((psycopg2.errors.IntegrityError, psycopg2.errors.RestrictViolation)) as caught,
         ledger.connection as connection,
@@ -30,12 +30,12 @@ def refused(ledger: Ledger, sql: str, *parameters: object) -> str:
 
 
 def state(ledger: Ledger, batch_id: int) -> tuple[str, int]:
-    """State and fence of a batch."""
+    """Return state and fence of a batch."""
     return query(ledger, "SELECT state::text, fence FROM tideline.batch WHERE batch_id = %s", batch_id)[0]
 
 
 def events(ledger: Ledger, batch_id: int) -> list[tuple]:
-    """(actor, action, from, to) of a batch, in order."""
+    """Return (actor, action, from, to) of a batch, in order."""
     return query(
         ledger,
         "SELECT actor, action, from_state, to_state FROM tideline.event WHERE batch_id = %s ORDER BY event_id",

@@ -1,4 +1,4 @@
-"""Planning against brokers in memory and the real ledger: for logs that no real broker would make at will, and for what needs none."""
+"""Planning against brokers in memory and the real ledger: for logs that a real broker would not make on request, and for tests without a broker."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ class Brokerless:
     """A pipeline over the topic `ads`.
 
     Args:
-        ledger: Whose session plans.
-        ends: How many records each partition has.
+        ledger: The session that plans.
+        ends: The number of records in each partition.
         source: Keys of the declaration's section `source`.
-        limits: Of the declaration.
+        limits: Limits of the declaration.
     """
 
     def __init__(self, ledger: Ledger, *ends: int, source: dict[str, Any] | None = None, **limits: int) -> None:
@@ -28,14 +28,14 @@ class Brokerless:
         self.broker = MemoryBroker(self.cluster, self.pipeline.source)
 
     def ask(self, name: str, request: Request | None = None, *, reason: str | None = None) -> Plan:
-        """What a run of that name is given."""
+        """Return the plan of a run of that name."""
         wanted = request or NewRecords()
         return flow.plan(self.ledger, self.broker, self.pipeline, run(name), wanted, reason=reason)
 
     def plan(self, name: str, request: Request | None = None) -> list[int]:
-        """The same, without notes."""
+        """Return the batches of a run of that name."""
         return self.ask(name, request, reason="a test").batch_ids
 
     def advance(self, name: str) -> None:
-        """The end of that run."""
+        """Advance that run."""
         flow.advance(self.ledger, NAME, run(name))

@@ -1,4 +1,4 @@
-"""The command line as people call it: in a process of its own, with an environment that a test declares."""
+"""The command line as people call it: in a process of its own, with an environment that the test declares."""
 
 import json
 import os
@@ -15,9 +15,10 @@ import psycopg2
 from psycopg2.sql import SQL, Identifier
 
 import ledgers
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
@@ -35,8 +36,8 @@ class Cli:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All variables: of Tideline's only those that the test declares."""
-        # Not what steers Python either: with PYTHONUNBUFFERED, output goes other ways than in most people's shells.
+        """Return all variables; of Tideline's only those that the test declares."""
+        # Variables that control Python are left out as well: with PYTHONUNBUFFERED, output takes another path than in most people's shells.
         foreign = ("TIDELINE_", "PYTHON")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         return {**inherited, "TIDELINE_PIPELINES": str(self.folder), **self.variables}
@@ -56,15 +57,15 @@ class Cli:
         return done
 
     def json(self, *arguments: str, code: int = 0) -> Any:
-        """The document that the command prints with --json."""
+        """Return the document that the command prints with --json."""
         return json.loads(self(*arguments, "--json", code=code).stdout)
 
     def error(self, *arguments: str, code: int) -> dict[str, Any]:
-        """What it says on stderr with --json."""
+        """Return the error document on stderr with --json."""
         return json.loads(self(*arguments, "--json", code=code).stderr.splitlines()[-1])
 
     def declare(self, name: str, topic: str, *, start: str = "earliest", **more: Any) -> Path:
-        """A pipeline of raw bytes in the folder, at the brokers of TIDELINE_KAFKA; `more` are keys of pipeline.yaml. Returns its folder."""
+        """Declare a pipeline of raw bytes at the brokers of TIDELINE_KAFKA; `more` are keys of pipeline.yaml. Return its folder."""
         folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         source = {
@@ -80,7 +81,7 @@ class Cli:
 
 
 def table(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
-    """The first table of a plain answer: cells by heading. Columns stand two spaces apart."""
+    """Parse the first table of a plain answer: cells by heading. Columns are two spaces apart."""
     lines = done.stdout.split("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
@@ -93,7 +94,7 @@ def plan(cli: Cli, ledger: Ledger, run_id: str) -> list[int]:
 
 
 def load(cli: Cli, ledger: Ledger, *, rejected: int = 0) -> int:
-    """Plan what is in the pipeline's topic of one partition, publish it with so many rejects, and advance; the batch."""
+    """Plan the records of the pipeline's topic with one partition, publish them with so many rejects, and advance; return the batch."""
     run_id = f"manual__{uuid4().hex[:8]}"
     (batch_id,) = plan(cli, ledger, run_id)
     attempt = ledgers.claim(ledger, batch_id)
@@ -116,7 +117,7 @@ def stage_rejects(
     value: bytes = b"x",
     headers: bytes | None = None,
 ) -> None:
-    """Rejects as the Spark job stages them."""
+    """Stage rejects as the Spark job does."""
     ledger.run(
         "stage_rejects",
         attempt_id=attempt.attempt_id,
@@ -133,7 +134,7 @@ def stage_rejects(
 
 @contextmanager
 def reader_of(url: str) -> Iterator[str]:
-    """The same database for a user who may look at the ledger, and nothing else; the password is `hush`."""
+    """Yield the same database's URL for a user who may only read the ledger; the password is `hush`."""
     name = f"reader_{uuid4().hex[:8]}"
     admin = psycopg2.connect(url)
     admin.autocommit = True

@@ -1,4 +1,4 @@
-"""The servers that tests share."""
+"""The servers that the tests share."""
 
 from servers import admin, broker, cli, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
 

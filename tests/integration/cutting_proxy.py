@@ -1,4 +1,4 @@
-"""A TCP proxy in front of Postgres that does something at one moment: when a client sends a certain statement, or at once."""
+"""A TCP proxy in front of Postgres that acts once: when a client sends a certain statement, or at once."""
 
 import select
 import socket
@@ -10,14 +10,14 @@ from typing import Self
 from psycopg2.extensions import make_dsn, parse_dsn
 
 Act = Callable[[socket.socket, bytes], bool]
-"""Gets the server's socket and what the client sent; whether the connection lives on."""
+"""Gets the server's socket and the client's data; returns whether the connection stays open."""
 
 
 class CuttingProxy:
-    """Forwards connections until it is told what to wait for; acts once.
+    """Forwards connections until the chosen statement passes, then acts once.
 
     Args:
-        url: libpq URI of the real server; `url` of the proxy is the same with the proxy's address.
+        url: libpq URI of the real server; the proxy's own `url` is the same with the proxy's address.
     """
 
     def __init__(self, url: str) -> None:
@@ -30,12 +30,12 @@ class CuttingProxy:
         self.acted = threading.Event()
 
     def at(self, statement: str, act: Act, *, port: int | None = None) -> None:
-        """Call `act` when the next statement passes that holds this text; of the client at `port`, or of any."""
+        """Call `act` when the next statement with this text passes; from the client at `port`, or from any."""
         self.acted.clear()
         self._armed[port] = statement.encode(), act
 
     def cut(self, port: int) -> None:
-        """End the connection of the client at `port` now; both sides see it closed."""
+        """Close the connection of the client at `port` now; both sides see it closed."""
         with suppress(KeyError, OSError):
             self._clients[port].shutdown(socket.SHUT_RDWR)
 
@@ -61,12 +61,12 @@ class CuttingProxy:
             thread.start()
 
     def _forward(self, client: socket.socket, port: int) -> None:
-        # Either side may go at any moment: to be cut off in the middle of something is what the other is here for.
+        # Either side may close at any moment: the proxy exists to cut connections in the middle of something.
         with suppress(OSError), client, socket.create_connection(self._target) as server:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._exchange(client, server, port)
-        if self._clients.get(port) is client:  # the system may have given the port to the next one by now
+        if self._clients.get(port) is client:  # the system may have given the port to the next client by now
             del self._clients[port]
 
     def _exchange(self, client: socket.socket, server: socket.socket, port: int) -> None:
@@ -88,18 +88,18 @@ class CuttingProxy:
 
 
 def cut_before(server: socket.socket, data: bytes) -> bool:
-    """The server never hears of the statement."""
+    """Close before the statement reaches the server."""
     return False
 
 
 def cut_after(server: socket.socket, data: bytes) -> bool:
-    """The server carries the statement out, and its answer is lost."""
+    """Close after the server has executed the statement, so that its answer is lost."""
     server.sendall(data)
     assert server.recv(1 << 20)
     return False
 
 
 def cut_meanwhile(server: socket.socket, data: bytes) -> bool:
-    """The connection is gone while the server is still busy with the statement."""
+    """Close while the server is still executing the statement."""
     server.sendall(data)
     return False

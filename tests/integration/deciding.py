@@ -1,19 +1,19 @@
-"""To abandon batches and to skip offsets, and what the history says of it."""
+"""Helpers to abandon batches and to skip offsets, and to read the history of that."""
 
 from asking import query
 from planners import decide, declared
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.ledger.connection import Ledger
-from tideline.pipelines import Pipeline
 from topics import produce
 
 WHY = "not needed any more"
 
 
 def filled(broker, topic) -> Pipeline:
-    """Declare a pipeline over ten records in partition 0 and four in partition 1; at most seven are in a batch."""
+    """Declare a pipeline over ten records in partition 0 and four in partition 1; a batch has at most seven."""
     produce(broker, topic, 10)
     produce(broker, topic, 4, partition=1)
     return declared(broker.bootstrap, topic, batch_records=7)
@@ -33,7 +33,7 @@ def abandon(url, batch_id, *, reason=WHY):
 
 
 def story(ledger, since=0):
-    """(actor, action, reason) of what people did, in order."""
+    """Return (actor, action, reason) of people's acts, in order."""
     return query(
         ledger,
         "SELECT actor, action, detail ->> 'reason' FROM tideline.event WHERE event_id > %s AND actor = 'ada'"
@@ -43,7 +43,7 @@ def story(ledger, since=0):
 
 
 def everything(ledger):
-    """All that the ledger says, but for the clock."""
+    """Return the content of all tables of the ledger, except times."""
     names = [row[0] for row in query(ledger, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline'")]
     return {name: sorted(map(str, query(ledger, f"SELECT t.* FROM tideline.{name} t"))) for name in names}
 

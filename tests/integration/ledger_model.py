@@ -1,4 +1,4 @@
-"""A batch as the model of the ledger knows it."""
+"""A batch in the model of the ledger."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ PARTITIONS = 3
 
 @dataclass
 class Batch:
-    """What the model knows of one batch."""
+    """The state of one batch in the model."""
 
     ranges: dict[int, tuple[int, int]]
     """(start, end) by partition."""

@@ -1,4 +1,4 @@
-"""A fresh ledger per test, and the smallest things to put into it."""
+"""A fresh ledger for each test, and the smallest content for it."""
 
 import time
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() 
 
 @contextmanager
 def template(postgres: Postgres) -> Iterator[str]:
-    """A migrated database to copy from: migrating once per session instead of once per test."""
+    """Yield the name of a migrated database to copy: migrating happens once per session instead of once per test."""
     name = f"template_{uuid4().hex[:8]}"
     postgres.ensure_database(name)
     with Ledger(postgres.url(name), actor="test") as ledger:
@@ -38,7 +38,7 @@ def template(postgres: Postgres) -> Iterator[str]:
 
 @contextmanager
 def copy_of(postgres: Postgres, template_name: str) -> Iterator[str]:
-    """The URL of a database of its own, dropped afterwards."""
+    """Yield the URL of a copy, which is dropped afterwards."""
     name = f"test_{uuid4().hex[:8]}"
     admin = psycopg2.connect(postgres.url("postgres"))
     admin.autocommit = True
@@ -52,7 +52,7 @@ def copy_of(postgres: Postgres, template_name: str) -> Iterator[str]:
 
 
 def start_streams(ledger: Ledger, count: int, *, start: int = 0, pipeline: str = PIPELINE) -> list[int]:
-    """`count` streams of one topic, their ids in partition order."""
+    """Start `count` streams of one topic; return their ids in partition order."""
     topic = TopicFacts(cluster_id="c", topic="ads", topic_id=TOPIC_ID, compacted=False, partitions=())
     with ledger.transaction():
         reservations.lock_pipeline(ledger, pipeline)
@@ -73,7 +73,7 @@ def plan(
     kind: BatchKind = BatchKind.LIVE,
     pipeline: str = PIPELINE,
 ) -> int:
-    """A planned batch, live by default, over (start, end) by stream id."""
+    """Plan a batch, live by default, over (start, end) by stream id."""
     batch = {
         stream_id: Reservation(
             offsets=OffsetRange(start, end),
@@ -89,14 +89,14 @@ def plan(
 
 
 def claim(ledger: Ledger, batch_id: int, *, writer: Writer = WRITER, stale_after_seconds: float = 60.0) -> Attempt:
-    """The claim; fails the test if somebody else holds the batch."""
+    """Claim a batch; fail the test if another attempt holds it."""
     claimed = attempts.claim(ledger, batch_id, writer, stale_after_seconds=stale_after_seconds)
     assert isinstance(claimed, Attempt), claimed
     return claimed
 
 
 def stage(ledger: Ledger, attempt: Attempt, *, n_read: int | None = None, n_filtered: int = 0) -> None:
-    """Counts as if every offset of every range had been read (or the first `n_read` of each)."""
+    """Stage counts as if every offset of every range had been read (or the first `n_read` of each)."""
     with ledger.transaction(), ledger.connection.cursor() as cursor:
         for piece in attempt.ranges:
             count = len(piece.offsets) if n_read is None else n_read
@@ -118,9 +118,9 @@ def stage(ledger: Ledger, attempt: Attempt, *, n_read: int | None = None, n_filt
 def publish(
     ledger: Ledger, attempt: Attempt, *, written: dict[int, int] | None = None, log_start: int = 0, cut: int = 0
 ) -> None:
-    """Publish with an output of nothing but its counts; by default every offset of every range was written.
+    """Publish with an output that consists of its counts only; by default every offset of every range was written.
 
-    Afterwards the broker says that the log begins at `log_start` and ends `cut` offsets before the range does.
+    At the publication the broker's log begins at `log_start` and ends `cut` offsets before the range does.
     """
     all_written = {piece.stream_id: len(piece.offsets) for piece in attempt.ranges}
     publishing.publish(
@@ -136,11 +136,11 @@ def publish(
 
 
 def wait_for_a_lock(url: str) -> None:
-    """Until some session of this database waits for another one."""
+    """Wait until some session of this database waits for another one."""
     with Ledger(url, actor="watcher") as watcher:
         deadline = time.monotonic() + 180
         while not watcher.rows_of(SQL(_WAITING), {}):
-            assert time.monotonic() < deadline, "nobody waited for a lock within 20 s"
+            assert time.monotonic() < deadline, "no session waited for a lock within 20 s"
             watcher.connection.rollback()
             time.sleep(0.02)
 
@@ -148,12 +148,12 @@ def wait_for_a_lock(url: str) -> None:
 def published(
     ledger: Ledger, ranges: dict[int, tuple[int, int]], *, run: Run = RUN, kind: BatchKind = BatchKind.LIVE
 ) -> int:
-    """A batch that is planned, claimed, staged and published."""
+    """Plan, claim, stage and publish a batch."""
     return write(ledger, plan(ledger, ranges, run=run, kind=kind))
 
 
 def write(ledger: Ledger, batch_id: int) -> int:
-    """Claim, stage and publish a planned batch; the same batch."""
+    """Claim, stage and publish a planned batch; return its id."""
     attempt = claim(ledger, batch_id)
     stage(ledger, attempt)
     publish(ledger, attempt)

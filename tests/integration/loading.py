@@ -1,4 +1,4 @@
-"""Declare a pipeline in a folder, and run its three verbs as a DAG run would."""
+"""Declare a pipeline in a folder, and run its three verbs as a DAG run does."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import write_batches
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords, Request
 from tideline.errors import TidelineError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
@@ -83,7 +84,7 @@ class Loading:
         self.transform(transform)
 
     def transform(self, text: str) -> None:
-        """Put another transform.py in place; none where `text` is empty."""
+        """Replace transform.py; remove it where `text` is empty."""
         (self.folder / "transform.py").unlink(missing_ok=True)
         if text:
             (self.folder / "transform.py").write_text(dedent(text))
@@ -98,7 +99,7 @@ class Loading:
             yield ledger
 
     def plan(self, run_id: str, request: Request | None = None, *, reason: str | None = None) -> list[int]:
-        """The batches of a run that asks for something, or for new records."""
+        """Plan a run for a request, or for new records; return its batches."""
         run = Run(dag_id="test", run_id=run_id)
         with self.ledger() as ledger:
             return flow.plan(
@@ -116,7 +117,7 @@ class Loading:
             return flow.advance(ledger, self.pipeline.name, Run(dag_id="test", run_id=run_id))
 
     def run(self, request: Request | None = None, *, reason: str | None = None) -> list[int]:
-        """Plan, write and advance; the batches."""
+        """Plan, write and advance; return the batches."""
         run_id = f"manual__{uuid4().hex[:8]}"
         batch_ids = self.plan(run_id, request, reason=reason)
         self.write(run_id, batch_ids)
@@ -124,7 +125,7 @@ class Loading:
         return batch_ids
 
     def rows(self, sql: str, *parameters: object) -> list[tuple]:
-        """What a reader of the warehouse sees."""
+        """Return the rows that a reader of the warehouse sees."""
         connection = psycopg2.connect(self.url)
         try:
             with connection, connection.cursor() as cursor:
@@ -134,21 +135,21 @@ class Loading:
             connection.close()
 
     def output(self) -> dict[tuple[int, int], tuple]:
-        """The table's rows by (partition, offset); fails where a coordinate is there twice."""
+        """Return the table's rows by (partition, offset); fail if a coordinate is there twice."""
         rows = self.rows("SELECT kafka_partition, kafka_offset, id, name, price FROM ads.output")
         found = {(row[0], row[1]): row[2:] for row in rows}
         assert len(found) == len(rows)
         return found
 
     def rejects(self) -> dict[tuple[int, int], tuple]:
-        """(step, reason, value) by (partition, offset)."""
+        """Return (step, reason, value) by (partition, offset)."""
         rows = self.rows(
             "SELECT partition, kafka_offset, step, reason, value FROM tideline.reject JOIN tideline.stream USING (stream_id)"
         )
         return {(row[0], row[1]): (row[2], row[3], None if row[4] is None else bytes(row[4])) for row in rows}
 
     def counts(self) -> dict[str, int]:
-        """Sums over all published ranges."""
+        """Return sums over all published ranges."""
         names = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
         return dict(
             zip(
@@ -159,25 +160,25 @@ class Loading:
         )
 
     def heads(self) -> list[int]:
-        """The next offset of each partition, in order."""
+        """Return the next offset of each partition, in order."""
         return [row[0] for row in self.rows("SELECT next_offset FROM tideline.stream ORDER BY partition")]
 
     def attempts(self) -> list[tuple[str | None, str | None]]:
-        """(outcome, problem) of each attempt, oldest first."""
+        """Return (outcome, problem) of each attempt, oldest first."""
         return self.rows("SELECT outcome, problem FROM tideline.attempt ORDER BY attempt_id")
 
     def states(self) -> list[str]:
-        """The state of each batch, oldest first."""
+        """Return the state of each batch, oldest first."""
         return [row[0] for row in self.rows("SELECT state::text FROM tideline.batch ORDER BY batch_id")]
 
     def staging_tables(self) -> list[str]:
-        """What attempts have put aside and nobody has dropped yet."""
+        """Return the staging tables that still exist."""
         return [row[0] for row in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'")]
 
     def refusal(self, error: type[TidelineError]) -> str:
-        """Plan and write a batch that must fail with `error`; its text.
+        """Plan and write a batch that must fail with `error`; return its text.
 
-        It must have left nothing visible, and the ledger must say the same as the error.
+        Nothing may be visible afterwards, and the ledger must have the same message as the error.
         """
         batch_ids = self.plan("refused")
         with pytest.raises(error) as caught:
@@ -188,7 +189,7 @@ class Loading:
         return str(caught.value)
 
     def published(self) -> int:
-        """How many rows are visible; none where there is no table yet."""
+        """Return how many rows are visible; 0 if there is no table yet."""
         if self.rows("SELECT to_regclass('ads.output')") == [(None,)]:
             return 0
         return self.rows("SELECT count(*)::int FROM ads.output")[0][0]

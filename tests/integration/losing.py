@@ -1,4 +1,4 @@
-"""Streams that stop, logs that are cut, and what a person decides about them."""
+"""Helpers for streams that stop, logs that are truncated, and an operator's decisions about them."""
 
 from confluent_kafka import TopicPartition
 
@@ -31,7 +31,7 @@ def stopped(ledger):
 
 
 def decided(ledger):
-    """(action, topic and partition, reason) of what a person's decisions did, in order."""
+    """Return (action, topic and partition, reason) of the effects of people's decisions, in order."""
     return query(
         ledger,
         "SELECT action, topic || '/' || partition, detail ->> 'reason' FROM tideline.event LEFT JOIN tideline.stream USING (stream_id)"
@@ -40,7 +40,7 @@ def decided(ledger):
 
 
 class Cut:
-    """What is done to a ledger while its logs are cut."""
+    """A ledger and its pipeline, over logs that the test truncates."""
 
     def __init__(self, ledger):
         self.ledger, self.cluster, self.turn = ledger, Cluster(), 0
@@ -52,7 +52,7 @@ class Cut:
         self.broker = MemoryBroker(self.cluster, self.pipeline.source)
 
     def end_at(self, *ends):
-        """The logs, from the first on, are cut or grow until they end there."""
+        """Truncate or extend the logs, from the first on, so that they end there."""
         for log, end in zip(self.logs, ends, strict=False):
             log.cut(end)
             log.append(end - log.end)
@@ -66,6 +66,6 @@ class Cut:
 
 
 def replace_from(log, offset, *, end):
-    """The log loses what stands there, and has grown to `end` before anybody looks."""
+    """Truncate the log at the offset, and let it grow to `end` again before the next run."""
     log.cut(offset)
     log.append(end - log.end)

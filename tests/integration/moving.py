@@ -1,4 +1,4 @@
-"""Holes, replays and backfills over offsets of one stream, as the ledger sees them."""
+"""Holes, replays and backfills over offsets of one stream, in the ledger only."""
 
 from ledgers import PIPELINE, RUN, claim, published, stage, start_streams
 from tideline import flow
@@ -12,7 +12,7 @@ HOLE = "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided
 
 
 def replay(ledger, stream, start, end, kind=BatchKind.REPLAY):
-    """A claimed and staged batch over offsets of one stream."""
+    """Claim and stage a batch over offsets of one stream."""
     wanted = Reservation(
         offsets=OffsetRange(start, end), gaps_allowed=False, facts=PartitionFacts(partition=0, log_start=0, end=end)
     )
@@ -26,7 +26,7 @@ def replay(ledger, stream, start, end, kind=BatchKind.REPLAY):
 
 
 def loaded(ledger, start=0, end=10):
-    """A stream with one advanced batch."""
+    """Start a stream with one advanced batch."""
     (stream,) = start_streams(ledger, 1, start=start)
     batch_id = published(ledger, {stream: (start, end)})
     flow.advance(ledger, PIPELINE, RUN)

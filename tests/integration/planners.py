@@ -1,4 +1,4 @@
-"""Planning as DAG runs do it: a declared pipeline on real topics, and a session of its own for each planner."""
+"""Planning as DAG runs do it: a declared pipeline on real topics, and one session for each planner."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -8,13 +8,13 @@ from typing import Any
 import ledgers
 from asking import query
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import NewRecords, Request
 from tideline.flow import Plan
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import heads, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.pipelines import Pipeline
 
 NAME = "races"
 
@@ -28,7 +28,7 @@ def declared(
     table: str = "ads.output",
     **limits: int,
 ) -> Pipeline:
-    """A pipeline over topics of raw bytes; `limits` are `batch_records` and `run_batches`, `source` holds other keys of that section."""
+    """Declare a pipeline over topics of raw bytes; `limits` are `batch_records` and `run_batches`, `source` has other keys of that section."""
     raw = {
         "description": "A test",
         "source": {
@@ -51,12 +51,12 @@ def run(name: str) -> Run:
 
 
 def plan(url: str, pipeline: Pipeline, name: str, *, until: datetime | None = None) -> list[int]:
-    """Plan new records in a session of its own, as a task does; the batches."""
+    """Plan new records in a session of its own, as a task does; return the batches."""
     return ask(url, pipeline, name, NewRecords(until=until)).batch_ids
 
 
 def ask(url: str, pipeline: Pipeline, name: str, request: Request, *, reason: str | None = None) -> Plan:
-    """Plan what is asked for in a session of its own."""
+    """Plan a request in a session of its own."""
     with Ledger(url, actor=name) as ledger:
         return flow.plan(ledger, Broker(pipeline.source), pipeline, run(name), request, reason=reason)
 
@@ -70,7 +70,7 @@ def finish(ledger: Ledger, batch_ids: list[int]) -> None:
 
 
 def ranges(ledger: Ledger) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """All reserved (start, end) of each topic and partition, ascending."""
+    """Return all reserved (start, end) of each topic and partition, ascending."""
     with ledger.connection as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT topic, partition, lower(offsets), upper(offsets)"
@@ -83,7 +83,7 @@ def ranges(ledger: Ledger) -> dict[tuple[str, int], list[tuple[int, int]]]:
 
 
 def ranges_of(ledger: Ledger, batch_id: int) -> dict[int, tuple[int, int]]:
-    """(start, end) by partition."""
+    """Return (start, end) by partition."""
     with ledger.transaction():
         rows = ledger.rows("list_ranges", batch_id=batch_id)
     return {row["partition"]: (row["start_offset"], row["end_offset"]) for row in rows}
@@ -92,20 +92,20 @@ def ranges_of(ledger: Ledger, batch_id: int) -> dict[int, tuple[int, int]]:
 def decide(
     url: str, pipeline: Pipeline, verb: Callable[..., Any], *asked: object, actor: str = "ada", **named: Any
 ) -> Any:
-    """Call a verb that asks the broker, in a session of its own, as a person does."""
+    """Call a verb that needs the broker, in a session of its own, as an operator does."""
     with Ledger(url, actor=actor) as ledger:
         return verb(ledger, Broker(pipeline.source), pipeline, *asked, **named)
 
 
 def load(ledger: Ledger, batch_ids: list[int]) -> list[int]:
-    """Publish the batches and move the heads; the same batches."""
+    """Publish the batches and move the heads; return the batches."""
     finish(ledger, batch_ids)
     heads.advance_published(ledger, NAME)
     return batch_ids
 
 
 def coverage(ledger: Ledger, partition: int = 0) -> list[tuple[int, int, int | str]]:
-    """(start, end, batch or hole) of one partition, ascending; of all its incarnations."""
+    """Return (start, end, batch or hole) of one partition, ascending; of all its incarnations."""
     return query(
         ledger,
         "SELECT lower(offsets), upper(offsets), coalesce(batch_id::text::jsonb, to_jsonb(hole)) FROM tideline.coverage"
@@ -115,6 +115,6 @@ def coverage(ledger: Ledger, partition: int = 0) -> list[tuple[int, int, int | s
 
 
 def next_offsets(ledger: Ledger) -> dict[int, int]:
-    """The head of each partition that is followed now."""
+    """Return the head of each partition that has a stream now."""
     with ledger.transaction():
         return {s.partition: s.next_offset for s in reservations.streams(ledger, NAME) if not s.retired}

@@ -1,4 +1,4 @@
-"""Several calls at the same moment."""
+"""Concurrent calls."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:
-    """Run all at once, each in a thread of its own; their results in order, or the error of one."""
+    """Run all calls at once, each in a thread of its own; return their results in order, or raise the error of one."""
     start = threading.Barrier(len(calls))
 
     def wait_and(call: Callable[[], Any]) -> Any:
@@ -19,7 +19,7 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 
 
 def beside(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Begin a call in a thread of its own; what is returned waits for its result."""
+    """Begin a call in a thread of its own; return a function that waits for its result."""
     pool = ThreadPoolExecutor(1)
     future = pool.submit(call)
     pool.shutdown(wait=False)

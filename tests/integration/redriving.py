@@ -1,4 +1,4 @@
-"""Records of which some are rejected until the transform is corrected."""
+"""Records some of which are rejected until the transform is corrected."""
 
 import records
 from loading import Loading

@@ -1,11 +1,11 @@
-"""Batches of which some records were rejected."""
+"""Batches with some rejected records."""
 
 from ledgers import claim, plan, publish, stage
 from tideline.domain.states import BatchKind
 
 
 def reject(ledger, attempt, stream, *offsets):
-    """What a task rejects."""
+    """Stage rejects as a task does."""
     with ledger.transaction():
         ledger.run(
             "stage_rejects",
@@ -19,7 +19,7 @@ def reject(ledger, attempt, stream, *offsets):
 
 
 def load(ledger, stream, start, end, *rejected, kind=BatchKind.LIVE):
-    """A batch that is published, with these rejects."""
+    """Publish a batch with these rejects."""
     attempt = claim(ledger, plan(ledger, {stream: (start, end)}, kind=kind))
     stage(ledger, attempt)
     reject(ledger, attempt, stream, *rejected)

@@ -1,4 +1,4 @@
-"""Servers that another process of tests has started: tests that find them start none. Imports nothing of the product."""
+"""Servers that another test process has started: tests that find them start none. Imports nothing of the product."""
 
 import json
 import os
@@ -10,7 +10,7 @@ VARIABLE = "TIDELINE_TESTS_SERVERS"
 
 
 def described(**servers: Any) -> str:
-    """Write down where running servers are: each by what its class takes to be made, without starting it."""
+    """Describe running servers: each by the arguments with which its class is constructed, without starting it."""
     taken = ("directory", "port", "sasl_port")
     return json.dumps(
         {
@@ -22,6 +22,6 @@ def described(**servers: Any) -> str:
 
 
 def found(name: str) -> dict[str, Any] | None:
-    """The arguments of a running server; None where this process starts its own."""
+    """Return the arguments of a running server; None where this process starts its own."""
     servers = json.loads(os.environ.get(VARIABLE, "{}"))
     return servers[name] | {"directory": Path(servers[name]["directory"])} if name in servers else None

@@ -1,4 +1,4 @@
-"""Ranges that are asked for, and what was planned for them."""
+"""Requests for ranges, and what was planned for them."""
 
 from confluent_kafka import TopicPartition
 
@@ -17,7 +17,7 @@ def these(pipeline, *bounds, replace=False):
 
 
 def kinds(ledger, batch_ids):
-    """(kind, ranges) of each batch."""
+    """Return (kind, ranges) of each batch."""
     found = [query(ledger, "SELECT kind::text FROM tideline.batch WHERE batch_id = %s", n)[0][0] for n in batch_ids]
     return [(kind, ranges_of(ledger, n)) for kind, n in zip(found, batch_ids, strict=True)]
 

@@ -1,4 +1,4 @@
-"""A batch can be taken from a driver that hangs and still beats: it is fenced first, and can never publish."""
+"""A batch can be taken from a driver that hangs but still sends heartbeats: it is fenced first, and can never publish."""
 
 import pytest
 
@@ -15,7 +15,7 @@ WHY = "its driver hangs, see #93"
 
 @pytest.fixture
 def hanging(ledger):
-    """An attempt that beats, and could publish."""
+    """Start an attempt that sends heartbeats and could publish."""
     (stream,) = start_streams(ledger, 1)
     attempt = claim(ledger, plan(ledger, {stream: (0, 10)}))
     stage(ledger, attempt)
@@ -67,7 +67,7 @@ def test_who_forced_a_batch_out_and_why_stands_in_the_history(ledger, ledger_url
 
 
 def test_who_forces_a_batch_that_is_just_being_published_waits_and_is_told(ledger, ledger_url, hanging):
-    """The lock of the batch decides: publishing came first."""
+    """The lock of the batch decides: here publishing came first."""
     with ledger.transaction():
         ledger.rows("lock_batch", batch_id=hanging.batch_id)
         forced = beside(lambda: abandon(ledger_url, hanging))
@@ -79,7 +79,7 @@ def test_who_forces_a_batch_that_is_just_being_published_waits_and_is_told(ledge
 
 
 def test_an_attempt_that_publishes_while_it_is_forced_out_waits_and_is_refused(ledger, ledger_url, hanging):
-    """The other way round."""
+    """The opposite order."""
     with Ledger(ledger_url, actor="ada") as ada:
         with ada.transaction():
             ada.rows("lock_batch", batch_id=hanging.batch_id)

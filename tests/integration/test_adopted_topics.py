@@ -1,4 +1,4 @@
-"""Topics that were created again, or are back: what a person who adopts one decides."""
+"""Topics that were created again, or have come back: the decisions of an operator who adopts one."""
 
 from contextlib import suppress
 from uuid import uuid4
@@ -24,7 +24,7 @@ def topic(admin):
 
 @pytest.fixture
 def cut(ledger):
-    """A pipeline over logs in memory: real ones are not cut at will."""
+    """Provide a pipeline over logs in memory: a real broker does not truncate logs on request."""
     return Cut(ledger)
 
 
@@ -78,7 +78,7 @@ def test_open_batches_over_the_old_topic_go_and_the_other_topics_of_them_are_pla
 
 
 def test_a_replay_that_is_open_over_the_old_topic_goes_as_well(broker, admin, topic, ledger, ledger_url):
-    """Nothing could ever read what it wants, and every run would try."""
+    """It requests records that no run could read, and every run would try."""
     pipeline = declared(broker.bootstrap, topic)
     produce(broker, topic, 4)
     load(ledger, plan(ledger_url, pipeline, "first"))
@@ -93,7 +93,7 @@ def test_a_replay_that_is_open_over_the_old_topic_goes_as_well(broker, admin, to
 def test_what_was_published_of_the_old_topic_does_not_hold_the_heads_of_the_others(
     broker, admin, topic, ledger, ledger_url
 ):
-    """Behind a batch that failed stands a published one, over the old topic and over another."""
+    """Behind a failed batch is a published one, over the old topic and over another."""
     other = created(admin, f"other_{uuid4().hex[:8]}")
     pipeline = declared(broker.bootstrap, topic, other, batch_records=8)
     produce(broker, topic, 8)
@@ -143,7 +143,7 @@ def test_nothing_is_decided_on_the_word_of_another_cluster(ledger, cut):
 
 
 def leads_elsewhere_after(cluster, questions):
-    """From then on another cluster answers, which has a topic of the same name."""
+    """After so many questions another cluster answers, which has a topic of the same name."""
     left = iter(range(questions))
 
     def swap(*_):
@@ -173,7 +173,7 @@ def test_an_address_that_leads_elsewhere_between_two_questions_stops_and_adopts_
 
 
 def test_a_batch_of_a_topic_that_was_adopted_since_cannot_be_replayed(ledger, cut):
-    """Its offsets mean other records now."""
+    """Its offsets belong to other records now."""
     [batch_id] = load(ledger, cut.plan())
     cut.cluster.create("ads", 50, 50)
     flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=WHY)
@@ -213,7 +213,7 @@ def adopt_or_not(url, pipeline, topic):
 
 
 class Restored(Cut):
-    """Brokers that were restored from a copy of before the topic was created again."""
+    """Brokers that were restored from a copy made before the topic was created again."""
 
     def __init__(self, ledger):
         super().__init__(ledger)
@@ -245,7 +245,7 @@ def test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_i
             ):
                 restored.plan()
         with pytest.raises(NeedsOperatorError, match="is back"):
-            flow.advance(ledger, NAME, run("none"))  # no run is green over it
+            flow.advance(ledger, NAME, run("none"))  # a run must not succeed over it
     said = [line.split(" of topic id ")[0] + line.split(":")[1] for line in restored.adopt()]
     assert said == ["ads/0 retired at 3", "ads/1 retired at 3", "ads/0 goes on at 20", "ads/1 goes on at 5"]
     assert states(ledger) == [("active", 20), ("active", 5), ("retired", 3), ("retired", 3)]

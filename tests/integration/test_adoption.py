@@ -1,4 +1,4 @@
-"""Which open batches a run for new records takes: those without which a head cannot go on. What people have asked for never holds new records up."""
+"""Which open batches a run for new records adopts: those that a head has to pass. Batches that an operator has requested never delay new records."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def fail(ledger, batch_id):
 
 @pytest.fixture
 def ads(ledger):
-    """Ten offsets are loaded."""
+    """Load ten offsets."""
     ads = Brokerless(ledger, 10)
     load(ledger, ads.plan("first"))
     return ads
@@ -41,7 +41,7 @@ def test_somebodys_replay_holds_no_new_records_up(ledger, ads, tried):
     kept = "failed" if tried else "planned"
     assert given.notes == [
         (
-            f"batch {replay} (replay, {kept}) is left to races replay, which asked for it; if that run has ended: "
+            f"batch {replay} (replay, {kept}) is left to races replay, which requested it; if that run has ended: "
             f"tideline retry {replay} --reason ..., or tideline abandon {replay} --reason ..."
         )
     ]

@@ -1,4 +1,4 @@
-"""Each published batch is announced once as an asset event, whatever becomes of the run that published it and of the tasks that announce."""
+"""Each published batch is announced once as an asset event, whatever happens to the run that published it and to the tasks that announce."""
 
 import random
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Airflow:
         return {attempt for _, attempt in self.events}
 
     def succeed(self, publications: list[Publication]) -> list[int]:
-        """A task ends well: its events are there, and the batches are returned."""
+        """End a task with success: record its events and return the batches."""
         self.events += [(publication.batch_id, publication.attempt) for publication in publications]
         return [publication.batch_id for publication in publications]
 
@@ -51,7 +51,7 @@ def airflow():
 
 @pytest.fixture
 def batch_id(ledger):
-    """A published batch."""
+    """Publish a batch."""
     (stream,) = start_streams(ledger, 1)
     return published(ledger, {stream: (0, 10)})
 
@@ -81,7 +81,7 @@ def test_what_is_announced_says_what_became_of_each_range(ledger, airflow):
 
 
 def test_what_a_run_has_published_is_announced_although_the_run_fails(ledger, airflow):
-    """It publishes two batches and fails on the third: the two are there, and those who wait must hear of them."""
+    """It publishes two batches and fails on the third: the two are visible, so consumers of the asset must be notified."""
     (stream,) = start_streams(ledger, 1)
     done = [published(ledger, {stream: (0, 10)}), published(ledger, {stream: (10, 20)})]
     plan(ledger, {stream: (20, 30)})
@@ -101,7 +101,7 @@ def test_what_healthy_streams_have_published_is_announced_although_another_is_st
 
 
 def test_whoever_comes_next_announces_what_no_task_has(ledger, airflow, batch_id):
-    """Also of a replay, a backfill, a re-drive, and of what has been replaced since."""
+    """This includes replays, backfills, re-drives, and batches that have been replaced since."""
     (stream,) = query(ledger, "SELECT stream_id FROM tideline.stream")[0]
     replay = published(ledger, {stream: (0, 10)}, kind=BatchKind.REPLAY)
     assert query(ledger, "SELECT state::text FROM tideline.batch ORDER BY 1") == [("published",), ("superseded",)]
@@ -111,14 +111,14 @@ def test_whoever_comes_next_announces_what_no_task_has(ledger, airflow, batch_id
 
 def test_nothing_is_announced_twice(ledger, airflow, batch_id):
     airflow.succeed(announce(ledger, airflow))
-    for announcer in (FIRST, SECOND):  # a task that is cleared, and another run
+    for announcer in (FIRST, SECOND):  # a cleared task, and another run
         assert announce(ledger, airflow, announcer) == []
-    airflow.events.clear()  # Airflow forgets old events; what was seen once stays announced
+    airflow.events.clear()  # Airflow deletes old events; a batch whose event was seen once stays announced
     assert announce(ledger, airflow) == []
 
 
 def test_nothing_is_marked_as_announced_before_its_event_was_seen(ledger, airflow, batch_id):
-    """Airflow keeps the events with the success of the task: one that dies before that has announced nothing."""
+    """Airflow stores the events with the success of the task: a task that dies before has announced nothing."""
     assert numbers(announce(ledger, airflow)) == [batch_id]
     assert query(ledger, "SELECT announced_at FROM tideline.outbox") == [(None,)]
     assert numbers(announce(ledger, airflow, SECOND)) == [batch_id], "the first one has died"
@@ -136,7 +136,7 @@ def test_what_a_running_task_may_still_announce_is_left_to_it(ledger, airflow, b
 
 
 def test_a_task_that_ends_while_another_one_asks_is_not_doubled(ledger, airflow, batch_id):
-    """Between the two questions, whether it is running and which events there are, in whichever order they are asked."""
+    """It ends between the two questions, whether it is running and which events there are, in either order of the questions."""
     taken = announce(ledger, airflow)
     airflow.running.add(FIRST)
 
@@ -164,14 +164,14 @@ def test_of_two_tasks_that_ask_at_once_one_takes_a_batch(ledger, airflow, batch_
     class Overtaken(Airflow):
         def announced(self, since: datetime) -> set[UUID]:
             airflow.succeed(announce(ledger, airflow, SECOND))
-            return set()  # looked just before
+            return set()  # it asked just before
 
     assert announce(ledger, Overtaken(), FIRST) == []
     assert airflow.batches() == [batch_id]
 
 
 def test_a_batch_of_a_restored_ledger_is_another_one_than_the_event_is_about(ledger, airflow, batch_id):
-    """Batch ids are given again then, the attempts that publish are new ones."""
+    """Batch ids are reused after a restore, but the attempts that publish are new ones."""
     airflow.events.append((batch_id, UUID(int=5)))
     assert numbers(announce(ledger, airflow)) == [batch_id]
 
@@ -182,7 +182,7 @@ def test_another_pipeline_announces_its_own(ledger, airflow, batch_id):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_tasks_that_die_wait_and_overtake_each_other_announce_each_batch_once(ledger, airflow, seed):
-    """Tasks ask, and then succeed, die, or take their time; a task that was taken for dead may come too late to be accepted."""
+    """Tasks ask, and then succeed, die, or take long; a task that was considered dead may be too late to be accepted."""
     choose = random.Random(seed)
     (stream,) = start_streams(ledger, 1)
     asked: dict[Announcer, list[Publication]] = {}
@@ -193,7 +193,7 @@ def test_tasks_that_die_wait_and_overtake_each_other_announce_each_batch_once(le
                 done.append(published(ledger, {stream: (number, number + 1)}))
             case 1:
                 announcer = Announcer(dag_id="impressions", run_id=f"run {choose.randrange(4)}", task_id="announce")
-                asked[announcer] = announce(ledger, airflow, announcer)  # as a next try of it, where it is running
+                asked[announcer] = announce(ledger, airflow, announcer)  # as its next try, if it is running
                 airflow.running.add(announcer)
             case 2 if airflow.running:
                 announcer = choose.choice(sorted(airflow.running, key=str))
@@ -207,11 +207,11 @@ def test_tasks_that_die_wait_and_overtake_each_other_announce_each_batch_once(le
     assert query(ledger, "SELECT count(*) FROM tideline.outbox WHERE announced_at IS NULL") == [(0,)]
 
 
-# What the database itself keeps -----------------------------------------------------------------------------------------------------
+# Laws of the database ---------------------------------------------------------------------------------------------------------
 
 
 def test_whatever_publishes_a_batch_puts_it_into_the_outbox(ledger):
-    """Also a person at a psql prompt."""
+    """This includes a person at a psql prompt."""
     (stream,) = start_streams(ledger, 1)
     attempt = claim(ledger, plan(ledger, {stream: (0, 10)}))
     with ledger.transaction():

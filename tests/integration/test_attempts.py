@@ -20,13 +20,13 @@ OTHER_RUN = Writer(dag_id="impressions", run_id="manual__2", task_id="write", tr
 
 @pytest.fixture
 def batch_id(ledger):
-    """A planned batch of ten offsets."""
+    """Plan a batch of ten offsets."""
     (stream,) = start_streams(ledger, 1)
     return plan(ledger, {stream: (0, 10)})
 
 
 def silence(ledger, seconds):
-    """Let the last heartbeat of every attempt be so long ago."""
+    """Set the last heartbeat of every attempt back by so many seconds."""
     query(ledger, "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - make_interval(secs => %s)", seconds)
 
 
@@ -188,7 +188,7 @@ def test_a_heart_beats_until_a_newer_attempt_claims_the_batch(ledger, batch_id):
 
 
 def test_a_beat_says_how_many_records_the_tasks_have_read(ledger, batch_id):
-    """What hangs beats as well: the moment of the last progress tells the two apart."""
+    """An attempt that hangs sends heartbeats as well: the time of the last progress shows the difference."""
     progress = "SELECT n_read, progressed_at FROM tideline.attempt"
     attempt = claim(ledger, batch_id)
     attempts.beat(ledger, attempt.attempt)
@@ -198,7 +198,7 @@ def test_a_beat_says_how_many_records_the_tasks_have_read(ledger, batch_id):
     [(n_read, progressed_at)] = query(ledger, progress)
     assert (n_read, progressed_at is None) == (10, False)
     attempts.beat(ledger, attempt.attempt)
-    publish(ledger, attempt)  # which deletes what the number was taken from
+    publish(ledger, attempt)  # publishing deletes the counts from which the number was computed
     attempts.beat(ledger, attempt.attempt)
     assert query(ledger, progress) == [(10, progressed_at)]
 
@@ -214,7 +214,7 @@ def test_a_superseded_attempt_that_fails_changes_nothing(ledger, batch_id):
 
 def test_an_error_fails_the_attempt_and_goes_on_as_it_was(ledger, batch_id):
     with pytest.raises(ZeroDivisionError), attempts.failing(ledger, claim(ledger, batch_id)):
-        raise ZeroDivisionError("of record \0")  # what a bad record holds may stand in an error's text
+        raise ZeroDivisionError("of record \0")  # an error's text may quote a bad record
     assert query(ledger, "SELECT outcome::text, problem FROM tideline.attempt") == [("failed", "of record \\0")]
     assert state(ledger, batch_id) == ("failed", 1)
 

@@ -1,4 +1,4 @@
-"""A backfill loads what nobody has loaded: holes that people left, and what lies before the start of a stream. Nothing else, and no head moves."""
+"""A backfill loads only offsets that were never loaded: holes from decisions, and offsets before the start of a stream. It moves no head."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,19 +9,19 @@ from owning import RENAMING, batches, coverage, names, owners, ranges
 from tideline import flow
 from tideline.domain.requests import NamedRange, OneBatch, Window
 from tideline.errors import RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def hour(number: int) -> Window:
-    """An hour of the day, counted from noon."""
+    """Return an hour of the day, counted from noon."""
     return Window(start=NOON + timedelta(hours=number), end=NOON + timedelta(hours=number + 1))
 
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Thirty records in one partition, ten in each hour from noon on."""
+    """Create thirty records in one partition, ten in each hour from noon on."""
     name = records.create(loading.bootstrap)
     for number in range(3):
         moment = round((NOON + timedelta(hours=number, minutes=1)).timestamp() * 1000)
@@ -32,7 +32,7 @@ def topic(loading) -> str:
 
 @pytest.fixture
 def hole(loading, topic) -> str:
-    """The second hour was skipped, the rest is loaded as the batches 1 and 2."""
+    """Skip the second hour, and load the rest as the batches 1 and 2."""
     loading.declare(topic)
     with loading.ledger() as ledger:
         piece = NamedRange.parse(f"{topic}/0 [10, 20)")

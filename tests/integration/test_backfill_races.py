@@ -1,4 +1,4 @@
-"""Two backfills of one hole at once: the second one waits for the first, and then sees what it has left of the hole."""
+"""Two concurrent backfills of one hole: the second one waits for the first, and then gets what the first has left of the hole."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What the command line shows, to people and to programs, over one ledger and one topic that have seen a few things."""
+"""Output of the command line, for people and for programs, over one ledger and one topic with some history."""
 
 import json
 import os
@@ -16,10 +16,11 @@ import commanding
 import ledgers
 import topics
 from commanding import NAME, TIDELINE, Cli, table
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
@@ -79,7 +80,7 @@ def world(tmp_path_factory, broker, admin, postgres, ledger_template) -> Iterato
 
 
 def write(ledger: Ledger, attempt: Attempt) -> None:
-    """Publish the attempt as if all its records had been good but the first one of partition 0."""
+    """Publish the attempt as if all its records were good except the first one of partition 0."""
     ledgers.stage(ledger, attempt)
     first = next(piece for piece in attempt.ranges if piece.partition == 0)
     with ledger.transaction():
@@ -264,7 +265,7 @@ def test_what_is_wrong_with_the_ledger_is_said_without_its_password(world, postg
     assert "cannot be reached" in done.stderr
     assert "hush" not in done.stderr
     empty = replace(world.cli, variables={"TIDELINE_LEDGER_URL": postgres.url("postgres")})
-    assert "tideline.ledger.migrate" in empty.error("batches", NAME, code=20)["next_step"]
+    assert "tideline migrate" in empty.error("batches", NAME, code=20)["next_step"]
 
 
 def test_a_reader_who_leaves_early_is_no_error(world):
@@ -272,7 +273,7 @@ def test_a_reader_who_leaves_early_is_no_error(world):
     with subprocess.Popen(
         command, env=world.cli.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        process.stdout.close()  # before the first line: whoever starts up is slower than this
+        process.stdout.close()  # before the first line: starting the command takes longer than this
         assert process.stderr.read() == b""
 
 

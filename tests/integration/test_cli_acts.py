@@ -1,4 +1,4 @@
-"""The commands that act: each does what its verb does, says so, and leaves who and why in the history."""
+"""The commands that change something: each does what its verb does, reports it, and leaves actor and reason in the history."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ WHY = "prices were in cents"
 
 
 def reasons(ledger, action: str) -> list[tuple[str, str]]:
-    """(actor, reason) of each event of that action, in order."""
+    """Return (actor, reason) of each event of that action, in order."""
     return query(
         ledger, "SELECT actor, detail ->> 'reason' FROM tideline.event WHERE action = %s ORDER BY event_id", action
     )
@@ -31,7 +31,7 @@ def test_a_replayed_batch_is_replaced_by_a_new_one(cli, ledger, broker, topic):
     new = old + 1
     assert done.stdout.splitlines() == [
         f"batch {new} (replay): {topic}/0 [0, 5)",
-        f"batch {new} is written by the next run of DAG {NAME}, or by one that is triggered with `load`: a batch, `batch_id`: {new}",
+        f"batch {new} is written by a run of DAG {NAME} that is triggered with `load`: a batch, `batch_id`: {new}",
     ]
     batch = cli.json("batch", str(new))
     assert (batch["kind"], batch["state"], batch["reason"], batch["supersedes"]) == ("replay", "planned", WHY, old)
@@ -179,7 +179,7 @@ def test_a_silent_airflow_does_not_hide_that_the_batches_are_reserved(cli, ledge
     }
     silent = replace(cli, variables={**cli.variables, **airflow})
     done = silent("replay", NAME, "--batch", str(old), "--reason", WHY, code=10)
-    assert f"batch {old + 1} is written by the next run" in done.stdout
+    assert f"batch {old + 1} is written by a run of DAG" in done.stdout
     assert "did not answer" in done.stderr
     assert state(ledger, old + 1) == ("planned", 0)
 

@@ -1,4 +1,4 @@
-"""doctor: a sound pipeline is ok, and each thing that can be wrong shows in one line."""
+"""doctor: a sound pipeline is ok, and each possible fault is reported in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,17 +14,18 @@ import commanding
 import ledgers
 import topics
 from commanding import NAME, Cli, table
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
 from tideline.errors import NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.reservations import Run
 
 
 @contextmanager
 def lawless(url: str) -> Iterator[psycopg2.extensions.cursor]:
-    """A superuser's session in which no trigger fires, as during some restores."""
+    """Open a superuser's session in which no trigger fires, as during some restores."""
     connection = psycopg2.connect(url)
     try:
         with connection, connection.cursor() as cursor:
@@ -35,7 +36,7 @@ def lawless(url: str) -> Iterator[psycopg2.extensions.cursor]:
 
 
 def verdicts(cli: Cli, *arguments: str, code: int = 0) -> dict[tuple[str, str], dict]:
-    """The checks by what they are about and their name; of several with one name the worst."""
+    """Return the checks by subject and name; of several with one name the worst."""
     document = cli.json("doctor", *arguments, code=code)
     assert document["ok"] is (code == 0)
     ascending = sorted(document["checks"], key=lambda check: ("ok", "warn", "bad").index(check["verdict"]))
@@ -115,7 +116,7 @@ def test_offsets_that_nobody_accounts_for_are_found(cli, ledger, ledger_url, bro
     checks = verdicts(cli, NAME, code=30)
     assert (checks[NAME, "coverage"]["verdict"], checks[NAME, "coverage"]["found"]) == (
         "bad",
-        f"nobody accounts for {topic}/0 [3, 5)",
+        f"no batch and no hole accounts for {topic}/0 [3, 5)",
     )
     (missing,) = cli.json("coverage", NAME, code=30)["holes"]
     assert (missing["hole"], missing["start_offset"], missing["end_offset"]) == ("missing", 3, 5)
@@ -175,9 +176,9 @@ def test_a_database_that_is_not_fit_for_the_ledger_is_bad(cli, ledger_url, postg
             cursor.execute(SQL("CREATE TABLE {} (id bigint)").format(Identifier(name)))
     checks = verdicts(cli, code=30)
     assert not_ok(checks) == {("ledger", "own database"): "bad", ("ledger", "migrations"): "bad"}
-    assert checks[NAME, "brokers"]["verdict"] == "ok"  # what does not need the ledger is looked at all the same
+    assert checks[NAME, "brokers"]["verdict"] == "ok"  # checks that do not need the ledger are made anyway
     empty = replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": postgres.url("postgres")})
-    assert verdicts(empty, code=30)["ledger", "migrations"]["next_step"] == "run: python -m tideline.ledger.migrate"
+    assert verdicts(empty, code=30)["ledger", "migrations"]["next_step"] == "run: tideline migrate"
     without = replace(cli, variables={"TIDELINE_KAFKA": cli.variables["TIDELINE_KAFKA"]})
     assert not_ok(verdicts(without, code=30)) == {("ledger", "connection"): "bad"}
 

@@ -1,4 +1,4 @@
-"""Rows that a table refuses are found without trying them one by one, and each has the reason that the table itself gives."""
+"""Rows that a table refuses are found without trying each row, and each has the reason that the table itself gives."""
 
 from contextlib import closing
 from decimal import Decimal
@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from psycopg2.extensions import parse_dsn
 
-from spark_jobs import copying
-from spark_jobs.copying import Copier
-from tideline.ledger.sessions import conninfo
+from spark_jobs.sinks import copying
+from spark_jobs.sinks.copying import Copier
+from tideline.ledger.session_settings import conninfo
 
 TABLE = """\
 CREATE UNLOGGED TABLE tideline_staging.aside (
@@ -30,7 +30,7 @@ def law(name):
 
 
 def rows(*changes, count=100):
-    """Good rows, of which the first ones have other values."""
+    """Return good rows, the first of which have other values."""
     good = {"id": 1, "name": "x", "price": Decimal(1), "divisor": 1, 'odd "name %{x}': 1, "later": 1}
     types = [pa.int64(), pa.string(), pa.decimal128(12, 4), pa.int32(), pa.int32(), pa.int32()]
     changed = [good | change for change in changes] + [good] * (count - len(changes))
@@ -39,7 +39,7 @@ def rows(*changes, count=100):
 
 @pytest.fixture
 def table(ledger_url):
-    """Runs a statement beside the copier, and returns its rows."""
+    """Run a statement in another session than the copier's, and return its rows."""
     with closing(psycopg2.connect(ledger_url)) as connection, connection.cursor() as cursor:
         connection.autocommit = True
 
@@ -53,7 +53,7 @@ def table(ledger_url):
 
 @pytest.fixture
 def copies(monkeypatch):
-    """How often rows were handed to the server."""
+    """Count how often rows were sent to the server."""
     seen = []
     ingest = adbc.Cursor.adbc_ingest
 
@@ -77,7 +77,7 @@ def test_all_rows_that_break_a_law_are_found_at_once_and_the_table_says_why(ledg
     assert refused == {n: reasons[n % 4].replace("aside", "output") for n in range(200)}
     assert n_staged == 800
     assert table("SELECT count(*)::int FROM tideline_staging.aside") == [(800,)]
-    assert len(copies) == 2 + len(reasons)  # together, without the laws, and one row for the words of each law
+    assert len(copies) == 2 + len(reasons)  # together, without constraints, one row per message
 
 
 def test_a_row_that_breaks_several_laws_has_the_reason_of_the_one_that_the_table_looks_at_first(ledger_url, table):
@@ -102,7 +102,7 @@ def test_a_fault_that_is_no_law_costs_its_own_row_only(ledger_url, table, fault)
 
 def test_good_rows_behind_bad_ones_are_copied_at_once_again(ledger_url, table, copies):
     copied(ledger_url, rows({"id": None}), rows(), rows())
-    assert copies == [100, 100, 1, 100, 100]  # refused, sifted, one for the words; sifted without a find; not sifted
+    assert copies == [100, 100, 1, 100, 100]  # refused, sifted, one for the message; sifted in vain; unsifted
 
 
 def test_a_law_that_is_null_holds(ledger_url, table):
@@ -131,7 +131,7 @@ def test_a_role_that_may_not_make_temporary_tables_finds_the_same_rows(ledger_ur
 
 
 def test_a_task_has_the_ledgers_settings_on_its_connection(ledger_url):
-    """Without them a link that is half open hangs for two hours, while the driver's heartbeat keeps the claim."""
+    """Without them a half-open link hangs for two hours, while the driver's heartbeats keep the claim."""
     asked = ("lock_timeout", "idle_in_transaction_session_timeout", "client_connection_check_interval", "TimeZone")
     columns = ", ".join(f"current_setting('{name}')" for name in asked)
     with Copier(ledger_url, "aside", "output") as copier, copier._connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""The laws of coverage, tried from a psql prompt: Postgres itself refuses each of these."""
+"""The laws of coverage, tried from a psql prompt: Postgres itself refuses each violation."""
 
 from asking import execute, query, refused
 from ledgers import plan, publish, start_streams
@@ -14,7 +14,7 @@ def test_a_hole_never_grows_over_what_a_batch_has_reserved(ledger):
 
 
 def test_the_rest_of_a_hole_stays_beside_two_backfills_that_fill_it(ledger):
-    """A rest is no new decision: it may lie over what the other one has reserved."""
+    """The rest is not a new decision: it may lie over what the other backfill has reserved."""
     (stream,) = start_streams(ledger, 1)
     execute(ledger, HOLE, stream, "[0, 10)")
     before = query(ledger, "SELECT reason, decided_by, recorded_at FROM tideline.coverage")

@@ -1,4 +1,4 @@
-"""Logs that were cut, those that have grown again since as well: they stop their streams until a person accepts it."""
+"""Truncated logs, including those that have grown again: they stop their streams until an operator accepts it."""
 
 import shutil
 
@@ -18,12 +18,12 @@ from topics import created, exists, produce, until
 
 @pytest.fixture
 def cut(ledger):
-    """A pipeline over logs in memory: real ones are not cut at will."""
+    """Provide a pipeline over logs in memory: a real broker does not truncate logs on request."""
     return Cut(ledger)
 
 
 def accept_cut(ledger, cut, end):
-    """Load what there is, cut the log, and accept it."""
+    """Load all records, truncate the log, and accept it."""
     load(ledger, cut.plan())
     cut.end_at(end)
     with pytest.raises(NeedsOperatorError):
@@ -69,7 +69,7 @@ def test_a_cut_is_noticed_again_once_the_log_has_passed_the_head(ledger, cut):
 
 
 def test_a_cut_behind_the_head_and_before_what_is_published_is_accepted_once(ledger, cut):
-    """Heads that move over what is published do not make the log whole."""
+    """Heads that move over published batches do not repair the log."""
     cut.declare(batch_records=15)
     first, second = cut.plan()
     assert [ranges_of(ledger, n) for n in (first, second)] == [{0: (0, 10), 1: (0, 5)}, {0: (10, 20)}]
@@ -105,15 +105,15 @@ def test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed(ledger,
     load(ledger, cut.plan())
     replace_from(cut.logs[0], offset, end=end)
     cut.logs[1].append(1)
-    assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{1: (5, 6)}]  # the others go on
+    assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{1: (5, 6)}]  # the other streams go on
     [(_, _, found)] = stopped(ledger)
     assert found.startswith(REPLACED.format(offset, 20, offset))
     with pytest.raises(NeedsOperatorError, match=rf"tideline accept-loss {NAME} ads/0"):
         cut.plan()
-    [told] = cut.accept()
-    assert told == (
-        f"ads/0: nothing is missing now; goes on at 20; ads/0 [{offset}, 20) holds other records than it did, and what is loaded of it stays: "
-        f"to load what stands there now, tideline replay {NAME} --range 'ads/0 [{offset}, 20)' --reason ..."
+    [line] = cut.accept()
+    assert line == (
+        f"ads/0: nothing is missing now; goes on at 20; ads/0 [{offset}, 20) holds other records than before, and the rows loaded from it stay: "
+        f"to load its present records, tideline replay {NAME} --range 'ads/0 [{offset}, 20)' --reason ..."
     )
     cut.end_at(end + 1)
     assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{0: (20, end + 1)}]
@@ -146,7 +146,7 @@ def test_an_election_that_lost_nothing_stops_nothing_and_is_looked_into_once(led
 
 
 def test_offsets_without_records_before_the_head_do_not_hide_a_cut(ledger, cut):
-    """Markers of transactions, and what was compacted: the newest record before them tells."""
+    """Transaction markers, and records that compaction has removed: the newest record before them decides."""
     cut.declare()
     for log in cut.logs:
         for _ in range(7):
@@ -165,7 +165,7 @@ def test_offsets_without_records_before_the_head_do_not_hide_a_cut(ledger, cut):
 def test_a_log_whose_cut_was_accepted_may_grow_under_other_leaders(ledger, cut):
     accept_cut(ledger, cut, 12)
     for end in (14, 17, 20, 24):
-        cut.end_at(end)  # elects one each time
+        cut.end_at(end)  # elects a leader each time
         load(ledger, cut.plan())
         assert stopped(ledger) == []
     assert next_offsets(ledger)[0] == 24
@@ -176,7 +176,7 @@ def test_a_log_whose_cut_was_accepted_may_grow_under_other_leaders(ledger, cut):
 
 @pytest.fixture
 def failing_broker(tmp_path):
-    """A broker of the test's own, whose disk may be lost."""
+    """Start a broker for this test, whose disk may be lost."""
     server = RealBroker(tmp_path / "kafka", settings.PROJECT / ".local" / "jars" / "kafka")
     server.start()
     yield server
@@ -184,7 +184,7 @@ def failing_broker(tmp_path):
 
 
 def test_a_broker_that_lost_its_disk_and_was_filled_again_is_noticed(tmp_path, failing_broker, ledger, ledger_url):
-    """A real broker comes back with an empty log for the same topic id, and producers were quicker than the next run."""
+    """A real broker comes back with an empty log for the same topic id, and producers were faster than the next run."""
     topic = created(AdminClient({"bootstrap.servers": failing_broker.bootstrap}), "ads", partitions=2)
     pipeline = declared(failing_broker.bootstrap, topic)
     produce(failing_broker, topic, 10)
@@ -200,6 +200,6 @@ def test_a_broker_that_lost_its_disk_and_was_filled_again_is_noticed(tmp_path, f
     assert ranges_of(ledger, healthy) == {1: (4, 5)}
     [(_, partition, found)] = stopped(ledger)
     assert (partition, found.startswith(REPLACED.format(0, 10, 0))) == (0, True)
-    [told] = accept(ledger_url, pipeline, topic)
-    assert f"tideline replay {NAME} --range '{topic}/0 [0, 10)'" in told
+    [line] = accept(ledger_url, pipeline, topic)
+    assert f"tideline replay {NAME} --range '{topic}/0 [0, 10)'" in line
     assert [ranges_of(ledger, n) for n in load(ledger, plan(ledger_url, pipeline, "third"))] == [{0: (10, 25)}]

@@ -1,4 +1,4 @@
-"""An attempt that takes longer than its pipeline allows is ended: by cancelling its Spark jobs, or with its process."""
+"""An attempt that exceeds its pipeline's time limit is ended: by cancelling its Spark jobs, or with its process."""
 
 import os
 import signal
@@ -11,9 +11,9 @@ import records
 from spark_jobs import deadline
 from tideline import settings
 from tideline.errors import RetryableError
-from tideline.local import surroundings
+from tideline.local import program_environment
 
-# Hangs where a cluster never gives it a session, so that there is nothing to cancel.
+# Hangs as if a cluster never gave it a session, so that there is nothing to cancel.
 HANGING = """\
     import sys, time
     from spark_jobs import deadline, write_batches
@@ -34,7 +34,7 @@ TOO_LONG = "loads batch 1 attempt 1 has taken more than the 2 minutes of limits.
 
 @pytest.fixture
 def declared(loading):
-    """Ten records to load within two minutes."""
+    """Declare ten records to load within two minutes."""
     topic = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, topic, map(records.record, range(10)))
 
@@ -46,7 +46,7 @@ def declared(loading):
 
 
 def in_session(session):
-    """Processes of a session that run."""
+    """Return the running processes of a session."""
     listed = subprocess.run(["ps", "-o", "pid=,stat=", "-s", str(session)], check=False, capture_output=True, text=True)
     return [line for line in listed.stdout.splitlines() if line.split()[1][0] != "Z"]
 
@@ -87,11 +87,11 @@ def test_a_driver_that_hangs_ends_with_its_spark_submit_and_the_attempt_is_recor
     with log.open("wb") as output:
         job = subprocess.Popen(
             [
-                str(surroundings.BIN / "spark-submit"), "--master", "local[1]", str(program), "0.25", "0.5",
+                str(program_environment.BIN / "spark-submit"), "--master", "local[1]", str(program), "0.25", "0.5",
                 f"--pipeline={loading.folder.name}", f"--batches={batch_ids[0]}",
                 "--dag-id=test", "--run-id=one", "--task-id=write", "--try-number=1",
             ],
-            env={**surroundings.clean(tmp_path), **variables},
+            env={**program_environment.clean(tmp_path), **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

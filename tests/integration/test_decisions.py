@@ -1,4 +1,4 @@
-"""What a person may decide about a batch: to abandon it. Each decision says who and why, and leaves every offset accounted for."""
+"""Abandoning batches: each decision records who and why, and leaves every offset accounted for."""
 
 from uuid import uuid4
 
@@ -47,7 +47,7 @@ def test_what_an_abandoned_batch_had_is_planned_again_and_heads_pass_it_and_thos
 
 
 def test_what_was_given_up_and_is_planned_with_newer_records_jams_no_head(ledger, ledger_url, broker, topic):
-    """The late batch stands in front of an older one in one partition, and behind it in the other."""
+    """The late batch is before an older one in one partition, and behind it in the other."""
     pipeline = declared(broker.bootstrap, topic)
     produce(broker, topic, 3)
     [first] = plan(ledger_url, pipeline, "first")
@@ -125,7 +125,7 @@ def test_a_batch_that_was_abandoned_is_not_abandoned_twice(ledger, ledger_url, p
 
 
 def test_open_batches_of_every_kind_can_be_abandoned(ledger, ledger_url, pipeline):
-    """Those that reserve nothing have nothing to give back, and go all the same."""
+    """Batches that reserve nothing have nothing to give back, and are abandoned all the same."""
     load(ledger, plan(ledger_url, pipeline, "first"))
     wanted = Ranges(ranges=(piece(pipeline, 0, 5),), replace=True)
     [replayed] = ask(ledger_url, pipeline, "again", wanted, reason="wrong prices").batch_ids

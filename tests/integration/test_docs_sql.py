@@ -1,4 +1,4 @@
-"""The queries of docs/operating.md answer what their headings ask, on a ledger in which a bit of everything has happened."""
+"""The queries of docs/operating.md answer the questions in their headings, on a ledger with some of everything."""
 
 import re
 
@@ -48,7 +48,7 @@ def story(ledger):
 
 
 def answer(ledger, words):
-    """What the only query with these words in it answers: column name to value, by row."""
+    """Execute the only query with these words in it; return its rows, each by column name."""
     (text,) = [text for text in QUERIES if words in text]
     with ledger.transaction(), ledger.connection.cursor() as cursor:
         cursor.execute(text)
@@ -80,6 +80,6 @@ def test_the_docs_show_a_rejected_record_whatever_its_bytes(story):
 
 def test_the_docs_find_offsets_that_nobody_accounts_for(story):
     assert query(story, MISSING) == []
-    # As after a restore of single tables: no trigger keeps the account whole then.
+    # As after a restore of single tables: without triggers offsets may lose their owner.
     query(story, "SET LOCAL session_replication_role = replica; DELETE FROM tideline.coverage")
     assert [row[:3] for row in query(story, MISSING)] == [(PIPELINE, "ads", 0)]

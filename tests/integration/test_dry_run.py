@@ -1,4 +1,4 @@
-"""A dry run says what a plan would do, and keeps nothing."""
+"""A dry run reports what a plan would do, and stores nothing."""
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -19,12 +19,12 @@ from windows import at, stamped, topic_of, window
 
 @pytest.fixture
 def topic(admin, broker):
-    """Minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
+    """Create minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
     return topic_of(admin, broker, 12, 5)
 
 
 def everything(ledger):
-    """All rows of all tables, but for the counters of ids."""
+    """Return all rows of all tables, except the counters of ids."""
     names = [row[0] for row in query(ledger, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline'")]
     return {name: sorted(map(str, query(ledger, f"SELECT * FROM tideline.{name}"))) for name in names}
 
@@ -41,7 +41,7 @@ def drafts_of(ledger, batch_ids):
 
 @pytest.fixture
 def world(broker, topic, ledger, ledger_url):
-    """Something of everything: loaded, skipped, failed, published and waiting, rejected, abandoned, and new."""
+    """Create some of everything: loaded, skipped, failed, published and waiting, rejected, abandoned, and new."""
     pipeline = declared(broker.bootstrap, topic, batch_records=4, run_batches=2)
     loaded = load(ledger, plan(ledger_url, pipeline, "loaded", until=at(3)))
     decide(ledger_url, pipeline, flow.skip, NamedRange(topic, 0, OffsetRange(3, 5)), reason="poison")
@@ -54,7 +54,7 @@ def world(broker, topic, ledger, ledger_url):
     return pipeline, loaded[0], failed
 
 
-WISHES = {
+REQUESTS = {
     "new records": lambda *_: NewRecords(),
     "new records until": lambda *_: NewRecords(until=at(14)),
     "window": lambda *_: window(0, 16),
@@ -66,17 +66,17 @@ WISHES = {
 }
 
 
-@pytest.mark.parametrize("wish", WISHES)
-def test_a_dry_run_keeps_nothing_and_says_what_a_plan_then_does(ledger, ledger_url, world, wish):
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_dry_run_keeps_nothing_and_says_what_a_plan_then_does(ledger, ledger_url, world, name):
     pipeline, loaded, failed = world
-    request = WISHES[wish](pipeline.source.topics[0], loaded, failed)
+    request = REQUESTS[name](pipeline.source.topics[0], loaded, failed)
     before = everything(ledger)
     drafts, notes = decide(ledger_url, pipeline, flow.dry_run, request)
     assert everything(ledger) == before
     planned = ask(ledger_url, pipeline, "then", request)
     assert drafts == drafts_of(ledger, planned.batch_ids)
     assert [line.split(": batch")[0] for line in notes] == [line.split(": batch")[0] for line in planned.notes]
-    assert drafts or wish == "rejects"
+    assert drafts or name == "rejects"
 
 
 def test_a_dry_run_of_a_pipeline_that_was_never_planned_leaves_no_trace_of_it(broker, topic, ledger, ledger_url):

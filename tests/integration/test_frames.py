@@ -1,4 +1,4 @@
-"""`frame` of transform.py: it sees the whole batch, and the counts add up whatever it does with it."""
+"""`frame` of transform.py: it sees the whole batch, and the counts add up for every transformation."""
 
 import json
 
@@ -10,7 +10,7 @@ from spark_jobs import write_batches
 from test_sink import target
 from tideline.errors import FatalError, RetryableError
 
-IMPORTS = "from pyspark.sql import Window, functions as F\nfrom spark_jobs.dimensions import dimension\n"
+IMPORTS = "from pyspark.sql import Window, functions as F\nfrom tideline.transforms import dimension\n"
 WITH_OFFER = """\
 CREATE SCHEMA IF NOT EXISTS ads;
 CREATE TABLE ads.output (
@@ -29,7 +29,7 @@ CREATE TABLE ads.output (
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Forty records with the ids 0 to 39 in two partitions."""
+    """Create forty records with the ids 0 to 39 in two partitions."""
     name = records.create(loading.bootstrap, partitions=2)
     records.produce(loading.bootstrap, name, map(records.record, range(40)), partitions=2)
     return name
@@ -87,7 +87,7 @@ def test_a_join_with_a_dimension(loading, topic):
     ],
 )
 def test_records_that_a_frame_does_not_read_count_as_filtered(loading, topic, body):
-    """Spark does not even ask Kafka where it knows that nothing can come of it."""
+    """Spark does not even read Kafka if the result is known to be empty."""
     execute(loading, "CREATE SCHEMA shop", "CREATE TABLE shop.offers (id bigint)")
     loading.declare(topic, transform=frame(body), gaps="allowed")
     loading.run()
@@ -95,7 +95,7 @@ def test_records_that_a_frame_does_not_read_count_as_filtered(loading, topic, bo
 
 
 def test_parts_of_a_partition_that_a_frame_does_not_read_are_no_gaps(loading, monkeypatch):
-    """A limit that is reached ends the task of the first part in the middle; those of the other parts read to their ends."""
+    """A limit that is reached ends the task of the first part early; the tasks of the other parts read to their ends."""
     session = write_batches.session
 
     def small_batches(name):
@@ -198,8 +198,8 @@ def test_a_record_of_which_a_frame_gives_two_rows_with_one_key_is_a_reject(loadi
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ("df.drop('kafka')", "must return the column `kafka` as it came"),
-        ("df.withColumn('kafka', df.kafka.offset)", "must return the column `kafka` as it came"),
+        ("df.drop('kafka')", "must return the column `kafka` unchanged"),
+        ("df.withColumn('kafka', df.kafka.offset)", "must return the column `kafka` unchanged"),
         ("df.select('nope', 'kafka')", "`frame` raised AnalysisException: [UNRESOLVED_COLUMN"),
         ("df.nope()", "`frame` raised "),
         ("df.collect()", "must return a DataFrame, found list"),
@@ -229,4 +229,4 @@ def test_columns_that_spark_cannot_tell_apart_are_no_reason_to_try_again(loading
     records.produce(loading.bootstrap, topic, [json.dumps(dict.fromkeys(columns, 1))])
     table = target(", ".join(f'"{name}" int' for name in columns))
     loading.declare(topic, columns=dict.fromkeys(columns, "int"), transform=frame("df"), target=table)
-    assert "Spark cannot make sense of the columns" in loading.refusal(FatalError)
+    assert "Spark cannot resolve the columns" in loading.refusal(FatalError)

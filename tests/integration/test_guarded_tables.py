@@ -1,4 +1,4 @@
-"""The laws of rejects, attempts and events, tried from a psql prompt: Postgres itself refuses each of these."""
+"""The laws of rejects, attempts and events, tried from a psql prompt: Postgres itself refuses each violation."""
 
 import psycopg2.errors
 import pytest
@@ -19,7 +19,7 @@ OLD = "SET LOCAL session_replication_role = replica; UPDATE tideline.event SET a
 
 @pytest.fixture
 def loaded(ledger):
-    """An attempt that has published ten offsets of one stream, two of them as rejects."""
+    """Publish an attempt with ten offsets of one stream, two of them as rejects."""
     (stream,) = start_streams(ledger, 1)
     return load(ledger, stream, 0, 10, *REJECTED)
 
@@ -52,7 +52,7 @@ def test_what_a_replay_or_a_re_drive_is_about_to_load_is_all_that_may_go(ledger,
     redrive = plan(ledger, {stream: (3, 4)}, kind=BatchKind.REDRIVE, gaps_allowed=True)
     with ledger.transaction():
         reservations.take_rejects(ledger, [redrive], of_batch=None, reason_like=None)
-    assert "a reject goes" in refused(ledger, goes, 3), "nobody writes the re-drive yet"
+    assert "a reject goes" in refused(ledger, goes, 3), "no attempt writes the re-drive yet"
     claim(ledger, redrive)
     for offset in REJECTED:
         execute(ledger, goes, offset)

@@ -1,4 +1,4 @@
-"""A link that dies without a word: the peer's machine is gone, or something between forgot the connection. No packet says so."""
+"""A link that dies without a packet: the peer's machine is gone, or a device in between has dropped the connection."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ NAMESPACE = ("unshare", "--user", "--map-root-user", "--net")
 
 @pytest.fixture(scope="module")
 def isolated() -> tuple[str, ...]:
-    """The command that begins a network namespace; on a machine that forbids it the link cannot be cut."""
+    """Return the command that begins a network namespace; skip where the machine forbids it."""
     if shutil.which(NAMESPACE[0]) is None or subprocess.run([*NAMESPACE, "true"], check=False).returncode:
         pytest.skip("this machine lets no ordinary user make a network namespace")
     return NAMESPACE
@@ -27,9 +27,9 @@ def isolated() -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server with a Unix socket, which is reached from any network namespace."""
+    """Start a server with a Unix socket, which is reachable from any network namespace."""
     sockets = tmp_path_factory.mktemp("sockets")
-    sockets.chmod(0o777)  # where root runs the tests, the server is another user
+    sockets.chmod(0o777)  # where root runs the tests, the server runs as another user
     server = Postgres(tmp_path_factory.mktemp("server"), settings={"unix_socket_directories": str(sockets)})
     server.start()
     yield server, sockets / f".s.PGSQL.{server.port}"
@@ -38,7 +38,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def waits(isolated, server):
-    """A wait of each driver, side by side: each takes half a minute."""
+    """Run a wait of each driver, in parallel: each takes half a minute."""
     postgres, socket = server
 
     def ended(driver):
@@ -51,7 +51,7 @@ def waits(isolated, server):
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_wait_on_a_link_that_died_without_a_word_ends(waits, driver):
-    """By itself the kernel finds out after two hours, while the driver's heartbeat keeps the claim."""
+    """By itself the kernel notices after two hours, while the driver's heartbeats keep the claim."""
     assert waits[driver].returncode == 0, waits[driver].stderr
     waited = json.loads(waits[driver].stdout)
     assert waited["error"], f"the answer came, after {waited['seconds']} s"

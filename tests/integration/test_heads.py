@@ -1,4 +1,4 @@
-"""When heads move: over what is accounted for only, each as far as it can, each once."""
+"""Movement of heads: only over what is accounted for, each as far as possible, and each once."""
 
 import random
 import re
@@ -50,7 +50,7 @@ def test_a_batch_is_through_when_all_of_its_heads_have_passed_it_and_each_moves_
 
 
 def test_batches_that_stand_before_each_other_do_not_wait_for_each_other(ledger):
-    """What was given up of one stream was planned again together with what is new in the other."""
+    """Offsets of an abandoned batch of one stream were planned again together with new records of the other."""
     one, two = start_streams(ledger, 2)
     older = published(ledger, {one: (3, 6), two: (0, 3)}, run=run(1))
     newer = published(ledger, {one: (0, 3), two: (3, 6)}, run=run(2))
@@ -183,46 +183,46 @@ def test_advance_names_what_is_in_the_way(ledger):
 
 
 def test_a_walk_that_comes_while_another_one_moves_heads_begins_where_that_one_ends(ledger, ledger_url):
-    """It has seen where the head stood before, and would set it back there: the ledger refuses that, and the run fails for nothing."""
+    """It has read where the head was before, and would set it back: the ledger refuses that, and the run would fail without cause."""
     (stream,) = start_streams(ledger, 1)
     for number in range(3):
         published(ledger, {stream: (number * 10, number * 10 + 10)}, run=run(number))
 
-    def walk():
+    def advance():
         with Ledger(ledger_url, actor="second") as own:
             return heads.advance_published(own, PIPELINE)
 
     with ledger.transaction():
         assert ledger.rows("pass_coverage", pipeline=PIPELINE)
-        second_ends = beside(walk)
+        second_ends = beside(advance)
         wait_for_a_lock(ledger_url)
     assert len(second_ends()) == 3
     assert next_offsets(ledger) == [30]
 
 
 def test_a_walk_waits_for_the_first_head_without_holding_another(ledger, ledger_url):
-    """A plan locks heads in the order of their ids: a walk that held a later one while it waits would lock it out, and be locked out by it."""
+    """A plan locks heads in the order of their ids. An advance that held a later head while it waits would deadlock with it."""
     first, *others = streams = start_streams(ledger, 9)
     published(ledger, {first: (0, 5)})
-    heads.advance_published(ledger, PIPELINE)  # its row lies behind the others now, where a walk would find it last
+    heads.advance_published(ledger, PIPELINE)  # its row is behind the others now, where an advance would find it last
     published(ledger, {first: (5, 10), **dict.fromkeys(others, (0, 10))}, run=run(2))
     lock = "SELECT FROM tideline.stream WHERE stream_id = ANY (%s) ORDER BY stream_id FOR NO KEY UPDATE"
 
-    def walk():
+    def advance():
         with Ledger(ledger_url, actor="second") as own:
             return heads.advance_published(own, PIPELINE)
 
     with ledger.connection as connection, connection.cursor() as cursor:
         cursor.execute(lock, ([first],))
-        walk_ends = beside(walk)
+        advance_ends = beside(advance)
         wait_for_a_lock(ledger_url)
         cursor.execute(lock + " NOWAIT", (streams,))
-    assert len(walk_ends()) == 1
+    assert len(advance_ends()) == 1
     assert next_offsets(ledger) == [10] * 9
 
 
 def test_a_head_moves_over_many_pieces_in_one_step(ledger):
-    """Each step would be a statement under the locks of all heads, and a line in the history."""
+    """Each step would be a statement under the locks of all heads, and an entry in the history."""
     (stream,) = start_streams(ledger, 1)
     for number in range(5):
         published(ledger, {stream: (number * 10, number * 10 + 10)}, run=run(number))

@@ -1,25 +1,25 @@
-"""What doctor asks of a pipeline's rows finds what was changed past the laws, though it reads each row once only."""
+"""The queries with which doctor checks a pipeline find rows that were changed in spite of the laws, although they read each row only once."""
 
 import pytest
 
 from asking import execute, query
 from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
 from tideline.domain.states import BatchKind
-from tideline.ledger import heads, invariants, views
+from tideline.ledger import heads, invariants, queries
 from tideline.ledger.reservations import Run
 
 LAWLESS = "SET session_replication_role = replica; ALTER TABLE tideline.coverage DROP CONSTRAINT IF EXISTS one_owner_in_output"
 
 
 def damage(ledger, statement, *parameters):
-    """Change rows past the laws, as a restore or a superuser can."""
+    """Change rows in spite of the laws, as a restore or a superuser can."""
     execute(ledger, LAWLESS)
     execute(ledger, statement, *parameters)
 
 
 @pytest.fixture
 def loaded(ledger):
-    """Two streams; the first has two batches over [0, 6) and [6, 12), and offset 2 is a reject."""
+    """Load two streams; the first has two batches over [0, 6) and [6, 12), and offset 2 is a reject."""
     one, two = start_streams(ledger, 2)
     first = plan(ledger, {one: (0, 6), two: (0, 3)}, run=RUN)
     attempt = claim(ledger, first)
@@ -44,9 +44,9 @@ def loaded(ledger):
 
 
 def broken(ledger):
-    """What does not hold: offsets that are missing, and the batches whose rejects do not add up."""
-    with views.reading(ledger):
-        missing = {row["stream_id"]: row["missing"] for row in views.coverage(ledger, PIPELINE) if row["missing"]}
+    """Return the violations: missing offsets, and the batches whose rejects do not add up."""
+    with queries.reading(ledger):
+        missing = {row["stream_id"]: row["missing"] for row in queries.coverage(ledger, PIPELINE) if row["missing"]}
         miscounted = [row["batch_id"] for row in invariants.reject_miscounts(ledger, PIPELINE)]
         assert [row["batch_id"] for row in invariants.reject_miscounts(ledger, None)] == miscounted
     return missing, miscounted
@@ -59,8 +59,8 @@ def test_nothing_is_wrong_with_what_was_loaded_replayed_in_part_and_filled_befor
     published(ledger, {stream: (12, 15)}, kind=BatchKind.REPLAY)
     published(ledger, {stream: (4, 10)}, kind=BatchKind.BACKFILL)
     assert broken(ledger) == ({}, [])
-    with views.reading(ledger):
-        [row] = views.coverage(ledger, PIPELINE)
+    with queries.reading(ledger):
+        [row] = queries.coverage(ledger, PIPELINE)
     assert (row["before_start"], row["n_loaded"]) == ([[4, 10]], 16)
 
 
@@ -86,7 +86,7 @@ def test_a_reject_that_is_gone_or_too_many_is_found(loaded):
 
 
 def test_a_reject_in_offsets_that_its_batch_does_not_own_is_found(loaded):
-    """The number is right, and yet nobody would find it by its batch's ranges."""
+    """The number is right, but a query by its batch's ranges would not find it."""
     ledger, _, first, _ = loaded
     damage(ledger, "UPDATE tideline.reject SET kafka_offset = 8")
     assert broken(ledger)[1] == [first]

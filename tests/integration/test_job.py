@@ -1,4 +1,4 @@
-"""What the Spark job says on its way out: its last line tells what to do, and its exit code what kind of trouble it was."""
+"""The end of the Spark job's output: its last line says what to do, and its exit code is the class of the error."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tideline.ledger.reservations import Run
 
 @pytest.fixture
 def job(loading, monkeypatch, capsys):
-    """Runs main() on batches of a declared pipeline; exit code and what was printed."""
+    """Run main() on batches of a declared pipeline; return exit code and output."""
     monkeypatch.setenv("TIDELINE_PIPELINES", str(loading.folder.parent))
 
     def run(batch_ids, run_id="one"):
@@ -34,7 +34,7 @@ def job(loading, monkeypatch, capsys):
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Ten records in one partition."""
+    """Create ten records in one partition."""
     name = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, name, map(records.record, range(10)))
     return name
@@ -48,7 +48,7 @@ def test_success_says_ranges_and_counts_and_passes_over_what_is_done(loading, to
     assert f"loads batch 1 attempt 1: {topic}/0 [0, 4)\n" in said
     assert f"  {topic}/0 [8, 10): read 2, written 2, rejected 0, filtered 0, gap 0\n" in said
     assert said.endswith("loads batch 3 attempt 1: published; read 2, written 2, rejected 0\n")
-    assert job(batch_ids) == (0, "".join(f"loads batch {n} is published: passed over\n" for n in batch_ids))
+    assert job(batch_ids) == (0, "".join(f"loads batch {n} is published: skipped\n" for n in batch_ids))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_success_says_ranges_and_counts_and_passes_over_what_is_done(loading, to
             "import os\ndef records(b): return os._exit(1) if b.num_rows else b",
             (
                 10,
-                "tideline: RetryableError: loads batch 1 attempt 1: Spark could not do it: SparkException: Job aborted",
+                "tideline: RetryableError: loads batch 1 attempt 1: Spark failed: SparkException: Job aborted",
             ),
         ),
         (
@@ -83,7 +83,7 @@ def test_an_error_is_one_short_message_with_the_next_step(loading, topic, job, t
 
 @pytest.fixture
 def poisoned(loading) -> list[int]:
-    """Four batches of a hundred records; all of the second one are bad, and all of the third."""
+    """Plan four batches of a hundred records; all of the second one are bad, and all of the third."""
     name = records.create(loading.bootstrap)
     values = [b"{bad" if 100 <= n < 300 else records.record(n) for n in range(400)]
     records.produce(loading.bootstrap, name, values)
@@ -105,7 +105,7 @@ def test_several_batches_that_need_a_person_are_listed_at_the_end(loading, poiso
     code, said = job(poisoned)
     assert code == 30
     last = said[said.rindex("tideline: NeedsOperatorError: ") :].splitlines()
-    assert last[0] == "tideline: NeedsOperatorError: loads: 2 of 4 batches are not written, the others are:"
+    assert last[0] == "tideline: NeedsOperatorError: loads: 2 of 4 batches failed (the others are written):"
     assert [line.split(":")[0] for line in last[1:3]] == ["    loads batch 2 attempt 1", "    loads batch 3 attempt 1"]
     assert last[3].startswith("  Next: correct columns or transform.py")
     assert loading.states() == ["published", "failed", "failed", "published"]

@@ -1,4 +1,4 @@
-"""The laws of getting through to a broker, and of saying why not."""
+"""Access to a broker: connecting, permissions, and the error messages."""
 
 import gc
 import subprocess
@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 from tideline import settings
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
-from tideline.kafka import Broker
-from tideline.kafka_settings import spark_settings
+from tideline.kafka.broker import Broker
+from tideline.kafka.settings import spark_settings
 from tideline.local.broker import java
 from topics import ends, produce, source, until
 
@@ -70,7 +70,7 @@ def test_a_password_of_quotes_and_backslashes_opens_the_door_for_both_clients(
 
 
 def java_client(broker, topic, kafka_settings, folder):
-    """What the Java client's own tool says about a topic, connected with the settings that Spark would get."""
+    """Return what the Java client's own tool prints about a topic, with the settings that Spark would get."""
     file = folder / "client.properties"
     pairs = ((name.removeprefix("kafka."), value.replace("\\", "\\\\")) for name, value in kafka_settings.items())
     file.write_text("".join(f"{name}={value}\n" for name, value in pairs))
@@ -99,7 +99,7 @@ def test_brokers_that_do_not_answer_are_named_within_15_seconds():
 
 
 def test_a_broker_that_is_let_go_takes_its_threads_with_it(broker, topic):
-    """Airflow's triggerer makes one every ten seconds, for weeks."""
+    """Airflow's triggerer creates one every ten seconds, for weeks."""
     Broker(source(broker.bootstrap, topic)).topic_facts()
     threads = psutil.Process().num_threads()
     gc.disable()
@@ -144,7 +144,7 @@ def test_a_group_that_the_user_may_not_read_is_named(broker, admin, topic, sasl)
 
 @pytest.fixture
 def deny(broker, admin, topic):
-    """Takes one permission on `topic` from the SASL user; it takes a moment until that holds."""
+    """Deny the SASL user one permission on `topic`; wait until that takes effect."""
     kind = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{broker.sasl_username}", "*")
 
     def add(operation):
@@ -174,7 +174,7 @@ def test_a_topic_of_a_pattern_that_may_no_longer_be_described_is_fatal_and_not_m
 
 
 def refusal(question):
-    """What a FatalError says, or nothing."""
+    """Return the text of a FatalError, or None."""
     try:
         question()
     except FatalError as error:

@@ -1,4 +1,4 @@
-"""A pipeline that wants the latest records: what it leaves out is recorded, and nothing that is gone stops it."""
+"""A pipeline that wants the latest records: what it leaves out is recorded, and deleted records do not stop it."""
 
 from itertools import pairwise
 
@@ -34,14 +34,14 @@ def holes(ledger, partition=0):
 
 
 def grow_old(ledger, seconds=GRACE_SECONDS + 1):
-    """So long ago, all that is planned now was planned."""
+    """Set the planning times of all current plans back by so many seconds."""
     with ledger.transaction(), ledger.connection.cursor() as cursor:
-        cursor.execute("SET LOCAL session_replication_role = replica")  # what was planned never changes
+        cursor.execute("SET LOCAL session_replication_role = replica")  # a trigger forbids changes of what was planned
         cursor.execute("UPDATE tideline.batch SET planned_at = planned_at - make_interval(secs => %s)", [seconds])
 
 
 def assert_tiled(ledger, ends):
-    """Every offset has one owner, a batch or the policy, and the heads have passed them all."""
+    """Check that every offset has one owner, a batch or the policy, and that the heads have passed them all."""
     assert next_offsets(ledger) == ends
     for partition, end in ends.items():
         edges = [(0, 0), *((a, b) for a, b, _ in coverage(ledger, partition)), (end, end)]
@@ -79,7 +79,7 @@ def test_a_run_that_finds_nothing_but_lost_records_has_moved_the_heads_over_them
 
 
 def test_each_run_takes_the_newest_that_fit_and_records_the_rest(admin, broker, ledger, ledger_url):
-    """A short partition stays whole, a long one gives way."""
+    """A short partition is loaded completely, a long one is shortened."""
     topic = topic_of(admin, broker, 20, 3)
     pipeline = latest(broker, topic, batch_records=5, run_batches=2)
     batch_ids = plan(ledger_url, pipeline, "first")
@@ -138,18 +138,18 @@ def test_what_somebody_is_writing_is_left_to_its_end(admin, broker, ledger, ledg
 
 @pytest.fixture
 def woken(ledger):
-    """A pipeline whose runs plan again while the one before has not begun to write."""
+    """Create a pipeline whose runs plan again while the one before has not begun to write."""
     return Brokerless(ledger, 4, source={"delivery": "latest_wins"}, batch_records=4, run_batches=1)
 
 
 def claimed(ledger, batch_id, name):
-    """By the task `write` of that run."""
+    """Claim by the task `write` of that run."""
     writer = Writer(dag_id=NAME, run_id=name, task_id="write", try_number=1)
     return attempts.claim(ledger, batch_id, writer, stale_after_seconds=60)
 
 
 def test_runs_that_plan_before_the_last_one_has_begun_take_nothing_from_it(ledger, woken):
-    """Each is planned between the plan and the write of the one before, as wake-ups do it: all of them load what they were given."""
+    """Each run is planned between plan and write of the one before, as record triggers do it: each of them loads what it was given."""
     given = {"run 0": woken.plan("run 0")}
     for turn in range(1, 6):
         woken.logs[0].append(2)

@@ -1,4 +1,4 @@
-"""The laws of the ledger, tried from a psql prompt: Postgres itself refuses each of these, whatever the code does."""
+"""The laws of the ledger, tried from a psql prompt: Postgres itself refuses each violation, whatever the code does."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The ledger against a model of it: whatever is done in whatever order, both tell the same story."""
+"""Compares the ledger with a model of it: after any sequence of operations both have the same state and history."""
 
 from itertools import count, pairwise
 from uuid import UUID
@@ -36,7 +36,7 @@ any_partition = st.integers(0, PARTITIONS - 1)
 any_run = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 any_patience = st.sampled_from([NEVER_STALE, ALWAYS_STALE])
 any_number = st.integers(0, 99)
-"""Which of the things there are, by remainder."""
+"""A choice among the existing things, by remainder."""
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -58,7 +58,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.heads = [0] * PARTITIONS
         self.output: set[tuple[int, int]] = set()
 
-    # What happens --------------------------------------------------------------------------------------------------
+    # Rules ---------------------------------------------------------------------------------------------------------
 
     @initialize()
     def begin(self):
@@ -90,7 +90,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.runs[name] = given
 
     def model_plan(self, new):
-        """New batches continue each stream where the others end, keep the limits, and leave nothing without need."""
+        """New batches continue each stream where the others end, keep the limits, and leave out nothing that would fit."""
         assert len(new) <= RUN_BATCHES
         for batch_id in new:
             with self.ledger.transaction():
@@ -108,7 +108,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(number=any_number)
     def write(self, number):
-        """From claim to publish, with nothing in between."""
+        """Go from claim to publish without a step in between."""
         if left := [batch_id for batch_id, batch in self.batches.items() if batch.is_open]:
             self.claim(left[number % len(left)], "a", ALWAYS_STALE)
             self.stage(-1)
@@ -195,7 +195,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.attempts)
     @rule(number=any_number)
     def crash(self, number):
-        """The attempt is never heard of again."""
+        """The attempt sends no heartbeat any more."""
         self.attempts.pop(number % len(self.attempts))
 
     @rule()
@@ -214,7 +214,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 through.append(batch_id)
         return through
 
-    # What is always true -------------------------------------------------------------------------------------------
+    # Invariants ----------------------------------------------------------------------------------------------------
 
     @invariant()
     def batches_and_their_history_are_those_of_the_model(self):

@@ -1,4 +1,4 @@
-"""The local stack starts, keeps its data, and leaves nothing behind, however its owner ends."""
+"""The local stack starts, keeps its data, and leaves nothing behind, however its owner process ends."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def eventually(condition, seconds=180):
 
 
 def kill_owner(program, folder):
-    """Run `program` until it says that it is up, kill it with -9 and return the identities of its parts."""
+    """Run `program` until it reports that it is up, kill it with -9 and return the identities of its parts."""
     with subprocess.Popen([sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout.readline() == "up\n"
         parts = list(recorded(folder).values())
@@ -142,7 +142,7 @@ def test_a_process_that_has_the_pid_by_now_is_not_ended():
 
 
 def test_parts_that_are_killed_are_started_again_with_their_data(tmp_path, capsys):
-    """Also Postgres, whose sessions may outlive it for a moment, in which no other server can have its memory."""
+    """This includes Postgres, whose sessions may outlive it for a moment; during that time no other server can use its shared memory."""
     with Stack(tmp_path) as stack:
         assert stack.ended() == []
         stack.postgres.ensure_database("kept")

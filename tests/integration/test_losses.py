@@ -1,4 +1,4 @@
-"""What retention has deleted unread: which offsets a person accepts as lost, and which not."""
+"""Unread records that retention has deleted: which offsets an operator accepts as lost, and which not."""
 
 from uuid import uuid4
 
@@ -39,7 +39,7 @@ def test_exactly_the_unread_offsets_that_are_gone_are_recorded_as_lost(broker, a
 
 
 def test_offsets_that_an_open_batch_had_reserved_are_lost_as_well(broker, admin, topic, ledger, ledger_url):
-    """Those of it that are there, and those of the other partitions, are planned again."""
+    """The batch's offsets that still exist, and those of other partitions, are planned again."""
     pipeline = declared(broker.bootstrap, topic)
     produce(broker, topic, 10)
     produce(broker, topic, 5, partition=1)
@@ -58,7 +58,7 @@ def test_offsets_that_an_open_batch_had_reserved_are_lost_as_well(broker, admin,
 
 
 def test_what_was_published_before_it_was_deleted_is_not_lost(broker, admin, topic, ledger, ledger_url):
-    """The head does not stand behind it yet, because a batch before it has failed."""
+    """The head is not behind it yet, because a batch before it has failed."""
     pipeline = declared(broker.bootstrap, topic, batch_records=3)
     produce(broker, topic, 9)
     first, second, third = plan(ledger_url, pipeline, "first")
@@ -92,7 +92,7 @@ def test_a_writer_that_was_taken_for_dead_does_not_stop_again_what_goes_on(broke
 
 
 def test_a_stream_that_stopped_can_be_skipped_instead(broker, admin, topic, ledger, ledger_url):
-    """More than what is gone, if a person wants that; then nothing is missing any more."""
+    """An operator may skip more than what is gone; then nothing is missing any more."""
     pipeline = declared(broker.bootstrap, topic)
     plan(ledger_url, pipeline, "begin")
     produce(broker, topic, 10)

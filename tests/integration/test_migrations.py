@@ -1,4 +1,4 @@
-"""Migrations: each file once, in order, all or nothing, and never on a ledger that they do not know; and no work on a ledger of another release."""
+"""Migrations: each file once, in order, all or nothing, never on an unknown ledger; and no work on a ledger of another release."""
 
 import os
 import shutil
@@ -14,17 +14,17 @@ import ledgers
 from asking import query
 from racing import beside, together
 from tideline.errors import FatalError, RetryableError
-from tideline.ledger import snapshot
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations, require_current
+from tideline.local import schema_snapshot
 
 NAMES = [name for name, _ in migrations().values()]
 
 
 @pytest.fixture
 def empty_url(postgres):
-    """A database without a ledger."""
+    """Create a database without a ledger."""
     with ledgers.copy_of(postgres, "template1") as url:
         yield url
 
@@ -36,8 +36,8 @@ def empty(empty_url):
 
 
 def test_the_snapshot_for_readers_is_what_the_migrations_make(ledger_url):
-    written = snapshot.PATH.read_text(encoding="utf-8")
-    assert snapshot.snapshot(ledger_url) == written, "run `python -m tideline.ledger.snapshot`"
+    written = schema_snapshot.PATH.read_text(encoding="utf-8")
+    assert schema_snapshot.snapshot(ledger_url) == written, "run `python -m tideline.local.schema_snapshot`"
 
 
 def test_migrating_twice_does_nothing(empty):
@@ -69,7 +69,7 @@ def test_a_newer_ledger_is_refused(ledger):
 
 
 def test_a_migration_that_fails_in_the_middle_leaves_nothing(empty):
-    """A schema that is there already stands in the way of the third file."""
+    """A schema that already exists makes the third file fail."""
     query(empty, "CREATE SCHEMA tideline_staging")
     with pytest.raises(FatalError, match=f'{NAMES[2]} failed: schema "tideline_staging" already exists'):
         migrate(empty)
@@ -149,7 +149,7 @@ VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('tidelin
 
 @pytest.fixture
 def release(tmp_path):
-    """Makes a next release: the files of this one, and others after them. Their names, and all of them."""
+    """Return a function that makes a next release: the files of this one and further files. It returns the further names, and all names."""
     shutil.copytree(files("tideline.ledger").joinpath("sql/migrations"), tmp_path, dirs_exist_ok=True)
 
     def release(*texts):

@@ -1,4 +1,4 @@
-"""The laws of backfill, replay, re-drive and decisions, tried from a psql prompt: Postgres itself refuses each of these."""
+"""The laws of backfill, replay, re-drive and decisions, tried from a psql prompt: Postgres itself refuses each violation."""
 
 import pytest
 
@@ -14,7 +14,7 @@ RANGE = (
 
 
 def begun(ledger, kind, pipeline=PIPELINE):
-    """A batch of one kind without ranges."""
+    """Insert a batch of one kind without ranges."""
     return query(
         ledger,
         "INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq)"
@@ -75,7 +75,7 @@ def test_a_backfill_takes_nothing_that_an_open_batch_has_reserved(ledger):
 
 
 def test_a_replay_takes_only_what_batches_have_loaded(ledger):
-    """What it published of other offsets would lie in the way of every plan."""
+    """A replay that also published other offsets would obstruct every later plan."""
     stream, _ = loaded(ledger)
     execute(ledger, HOLE, stream, "[10, 12)")
     batch_id = begun(ledger, "replay")
@@ -85,7 +85,7 @@ def test_a_replay_takes_only_what_batches_have_loaded(ledger):
 
 
 def test_offsets_of_a_replay_are_freed_by_nobody_and_reserved_by_nobody(ledger):
-    """Giving one up changes nothing but its state."""
+    """Abandoning a replay changes only its state."""
     stream, _ = loaded(ledger)
     batch_id = begun(ledger, "replay")
     execute(ledger, RANGE, batch_id, stream, "[0, 10)", False)
@@ -100,7 +100,7 @@ def test_offsets_of_a_replay_are_freed_by_nobody_and_reserved_by_nobody(ledger):
 
 @pytest.fixture
 def rejecting(ledger):
-    """A published batch of ten records of which three were rejected."""
+    """Publish a batch of ten records three of which were rejected."""
     (stream,) = start_streams(ledger, 1)
     stage(ledger, attempt := claim(ledger, plan(ledger, {stream: (0, 10)})))
     with ledger.transaction():

@@ -1,4 +1,4 @@
-"""Moves at the same moment: whatever comes first, no offset gets two owners and none is left without one that nobody decided about."""
+"""Concurrent moves: in any order, no offset gets two owners, and none is left without an owner or a decision."""
 
 import re
 from itertools import pairwise
@@ -29,7 +29,7 @@ def topic(admin, broker):
 
 
 def patient(call):
-    """As Airflow does: what may succeed later is tried again. What was tried first, and the answer."""
+    """Retry retryable errors as Airflow does; return the problems of the failed tries, and the answer."""
     tried = []
     while True:
         try:
@@ -44,7 +44,7 @@ def assert_each_offset_has_one_owner(ledger):
     for partition in range(PARTITIONS):
         edges = [(0, 0), *((a, b) for a, b, _ in coverage(ledger, partition)), (RECORDS, RECORDS)]
         assert all(left[1] == right[0] for left, right in pairwise(edges))
-    # What was planned and not given up has been loaded, and by itself.
+    # Everything that was planned and not abandoned has been loaded by its own batch.
     assert query(
         ledger, "SELECT DISTINCT state::text FROM tideline.batch WHERE state NOT IN ('abandoned', 'superseded')"
     ) == [("advanced",)]
@@ -121,7 +121,7 @@ def writer():
 
 
 def test_a_replay_and_an_advance_at_once_do_not_wait_for_ever(ledger, ledger_url, broker, topic):
-    """The replay holds the batches that it replaces while the walk wants the published ones, and the other way round."""
+    """The replay locks the batches that it replaces while the advance needs the published ones, and vice versa."""
     pipeline = declared(broker.bootstrap, topic, batch_records=9)
     load(ledger, plan(ledger_url, pipeline, "all"))
     for turn in range(4):
@@ -163,13 +163,13 @@ def test_two_replays_of_the_same_offsets_take_turns_and_the_later_one_owns_them(
         edges = [(0, 0), *((a, b) for a, b, _ in coverage(ledger, partition)), (RECORDS, RECORDS)]
         assert all(left[1] == right[0] for left, right in pairwise(edges))
     owned = {owner for p in range(PARTITIONS) for *_, owner in coverage(ledger, p)}
-    assert first in owned, "it keeps what nobody replaced"
+    assert first in owned, "it keeps what was not replaced"
     states = dict(query(ledger, "SELECT batch_id, state::text FROM tideline.batch"))
     assert {n for n, found in states.items() if found == "superseded"} == set(states) - owned
 
 
 def test_a_replay_that_waits_for_another_one_does_not_take_its_rows_for_the_old_ones(ledger, ledger_url, broker, topic):
-    """Its look at the owners is older than the other's commit."""
+    """Its snapshot of the owners is older than the other replay's commit."""
     pipeline = declared(broker.bootstrap, topic)
     [first] = load(ledger, plan(ledger_url, pipeline, "all"))
     one, other = (

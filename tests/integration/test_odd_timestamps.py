@@ -1,4 +1,4 @@
-"""No record's timestamp stops a partition: not one of 2099, not one of 1970, not any order of the others."""
+"""No record's timestamp stops a partition: not one of 2099, not one of 1970, and no order of the others."""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -13,14 +13,14 @@ from brokerless import Brokerless
 from planners import coverage, declared, finish, load, next_offsets, ranges_of, run
 from tideline import flow
 from tideline.domain.requests import NewRecords, Window
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from windows import at
 
 HOUR = timedelta(hours=1)
 YEAR_1970 = datetime(1970, 1, 2, tzinfo=UTC)
 YEAR_2099 = datetime(2099, 1, 1, tzinfo=UTC)
 ODD = [0, 1, 2, YEAR_2099, 3, 5, 4, YEAR_1970, 6, 7, YEAR_2099, YEAR_2099, 8, 9]
-"""When the records of the real topic were written: minutes and years, by offset."""
+"""The times of the real topic's records, by offset: minutes and years."""
 
 
 def moment(when):
@@ -36,7 +36,7 @@ def stamp(broker, topic, *times):
 
 @pytest.fixture
 def odd(admin, broker):
-    """A topic that takes any timestamp and keeps it."""
+    """Create a topic that accepts any timestamp and keeps it."""
     settings = {"message.timestamp.after.max.ms": str(2**62), "retention.ms": "-1"}
     name = topics.created(admin, f"odd_{uuid4().hex[:8]}", **settings)
     stamp(broker, name, *ODD)
@@ -58,23 +58,23 @@ def planned(ledger, batch_ids):
 
 def test_a_scheduled_run_goes_on_to_the_last_stable_offset_and_names_the_record(ledger, pipeline, odd, broker, caplog):
     first = load(ledger, asked(ledger, pipeline, "first", NewRecords(until=at(2))))
-    assert planned(ledger, first) == [(0, 2)]  # what is found for 00:02 is the record of 00:02: nothing odd about it
+    assert planned(ledger, first) == [(0, 2)]  # the record found for 00:02 is the one of 00:02: it is not unusual
     with caplog.at_level(logging.WARNING):
         second = load(ledger, asked(ledger, pipeline, "second", NewRecords(until=at(5))))
     assert planned(ledger, second) == [(2, 14)]
     assert (
-        f"{odd}/0: the record at offset 3 carries 2099-01-01T00:00:00.000+00:00, which has not come yet" in caplog.text
+        f"{odd}/0: the record at offset 3 carries 2099-01-01T00:00:00.000+00:00, which is in the future" in caplog.text
     )
     caplog.clear()
     stamp(broker, odd, 10, 11)
     with caplog.at_level(logging.WARNING):
         third = load(ledger, asked(ledger, pipeline, "third", NewRecords(until=at(11))))
     assert (planned(ledger, third), next_offsets(ledger)) == ([(14, 16)], {0: 16})
-    assert "has not come yet" not in caplog.text  # it is loaded
+    assert "which is in the future" not in caplog.text  # it is loaded
 
 
 def test_windows_side_by_side_share_nothing_and_leave_nothing_out(ledger, pipeline):
-    """Each is told from the records that are not ahead of the clock, and those that are belong to the ones before or behind them."""
+    """Window edges are found by records that are not ahead of the clock. Records ahead of it belong to the records before or behind them."""
     load(ledger, asked(ledger, pipeline, "all", NewRecords()))
     edges = [at(0), at(2), at(3), at(6), at(8), at(10)]
     windows = [Window(start=a, end=b, replace=True) for a, b in pairwise(edges)]
@@ -133,7 +133,7 @@ class Hourly(Brokerless):
 
 
 def arrive(log, hour):
-    """Three records in each hour, in no order, and now and then one that is out of its time by years."""
+    """Append three records in each hour, unordered, and sometimes one whose timestamp is wrong by years."""
     odd = {3: YEAR_2099, 4: YEAR_1970, 11: YEAR_2099, 17: datetime(9999, 12, 31, tzinfo=UTC)}
     for minute in (40, 5, 20):
         log.append(at=at(60 * hour + minute))
@@ -169,7 +169,7 @@ def test_a_day_that_is_backfilled_hour_by_hour_is_loaded_once(ledger):
 
 
 def test_a_window_of_a_past_hour_ends_behind_a_record_that_is_ahead(ledger):
-    """And not at the end of the log: to replace an hour must not replace the rest of the day."""
+    """It must not end at the end of the log: replacing an hour must not replace the rest of the day."""
     day = Hourly(ledger, 0)
     for hour in range(24):
         arrive(day.logs[0], hour)

@@ -1,4 +1,4 @@
-"""Who has a table: the ledger knows which pipeline writes which, so that two of them write one only by consent of both."""
+"""Claims of tables: the ledger knows which pipeline writes which table, so two pipelines share a table only if both declare it."""
 
 from contextlib import contextmanager
 
@@ -23,7 +23,7 @@ TABLE = "ads.output"
 
 @contextmanager
 def claiming(ledger, pipeline: str, *, table: str = TABLE, shared: bool = False):
-    """A transaction in which a pipeline has claimed a table."""
+    """Open a transaction in which a pipeline has claimed a table."""
     with ledger.transaction():
         reservations.lock_pipeline(ledger, pipeline)
         output_tables.claim(ledger, pipeline, table, shared=shared)
@@ -85,9 +85,9 @@ def test_a_pipeline_that_declares_another_table_leaves_the_first_one_free(ledger
     claim(ledger, "one", table="ads.other")
     claim(ledger, "two")
     assert tables(ledger) == {"one": ("ads.other", False), "two": (TABLE, False)}
-    told = query(ledger, "SELECT pipeline, detail FROM tideline.event WHERE action = 'claim table' ORDER BY event_id")
+    claims = query(ledger, "SELECT pipeline, detail FROM tideline.event WHERE action = 'claim table' ORDER BY event_id")
     claimed = [("one", TABLE), ("one", "ads.other"), ("two", TABLE)]
-    assert told == [(name, {"table": table, "shared": False}) for name, table in claimed]
+    assert claims == [(name, {"table": table, "shared": False}) for name, table in claimed]
 
 
 def test_plan_refuses_a_table_of_another_pipeline_and_names_both(broker, topic, ledger, ledger_url):
@@ -136,7 +136,7 @@ def test_the_command_frees_a_table_and_doctor_names_who_has_it(cli, ledger):
 
 
 def test_a_replay_deletes_by_the_index_of_the_key_however_much_the_table_holds(ledger):
-    """Over a ledger and a table with statistics: neither is read from end to end."""
+    """The ledger and the table have statistics: neither is read from end to end."""
     (stream,) = start_streams(ledger, 1)
     batch_id = plan(ledger, {stream: (500, 520)})
     with ledger.connection as connection, connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""A table that is partitioned by time: loaded, replayed into other partitions, and rid of an old one."""
+"""A table partitioned by time: it is loaded, replayed into other partitions, and an old partition is detached."""
 
 import pytest
 
@@ -37,7 +37,7 @@ TEN_A_DAY = ON_DAY.format(day="1 + n // 10")
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Thirty records in one partition, ten of each of three days, loaded as the batches 1, 2 and 3."""
+    """Load thirty records in one partition, ten of each of three days, as the batches 1, 2 and 3."""
     name = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, name, map(records.record, range(30)))
     loading.declare(name, target=BY_DAY, transform=TEN_A_DAY, batch_records=10)
@@ -46,7 +46,7 @@ def topic(loading) -> str:
 
 
 def days(loading) -> dict[int, int]:
-    """By offset, the day of each row; fails where an offset is there twice."""
+    """Return by offset the day of each row; fail if an offset is there twice."""
     rows = loading.rows("SELECT kafka_offset, day FROM ads.output")
     found = {offset: day.day for offset, day in rows}
     assert len(found) == len(rows)
@@ -62,7 +62,7 @@ def test_a_table_partitioned_by_day_is_loaded_replayed_and_rid_of_an_old_day(loa
     execute_in(loading, "ALTER TABLE ads.output DETACH PARTITION ads.output_1")
     loading.transform(ON_DAY.format(day="2"))
     assert loading.run(ranges(f"{topic}/0 [5, 15)", replace=True)) == [5]
-    # What was detached is the owner's: a replay of its offsets writes them anew, into the partitions that there are.
+    # A detached partition belongs to its owner: a replay of its offsets writes them again, into the remaining partitions.
     assert days(loading) == {n: 2 if n < 15 else 3 for n in range(5, 30)}
     assert loading.rows("SELECT count(*)::int FROM ads.output_1") == [(10,)]
     assert coverage(loading) == [(0, 5, 1), (5, 15, 5), (15, 20, 4), (20, 30, 3)]

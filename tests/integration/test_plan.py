@@ -1,4 +1,4 @@
-"""What one planner promises, on a real broker and a real ledger."""
+"""Properties of a single planner, on a real broker and a real ledger."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
@@ -13,7 +13,7 @@ from planners import NAME, declared, finish, plan, ranges, ranges_of, run
 from tideline import flow
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.errors import NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import reservations
 from topics import created, produce, until
 

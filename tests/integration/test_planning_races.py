@@ -1,4 +1,4 @@
-"""Planning on a real broker and a real ledger: what is new is reserved once, however many ask at once."""
+"""Planning on a real broker and a real ledger: new offsets are reserved once, whatever the number of concurrent planners."""
 
 import threading
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from racing import together
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.errors import RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import publishing, reservations
 from tideline.ledger.connection import Ledger
 from topics import created, produce
@@ -30,7 +30,7 @@ def topic(admin):
 
 @contextmanager
 def producing(bootstrap, topic):
-    """Records keep coming in all partitions until the end of the block."""
+    """Produce records to all partitions until the end of the block."""
     stop = threading.Event()
 
     def work():
@@ -68,7 +68,7 @@ def test_planners_at_once_never_overlap_and_leave_no_hole(broker, admin, ledger,
 
 
 def test_no_stream_stops_because_planners_heard_of_different_ends(broker, admin, ledger, ledger_url):
-    """A planner with an older answer of the broker must not take the newer end of another for a log that was cut."""
+    """A planner with an older answer of the broker must not take another planner's newer end for a truncated log."""
     topic = created(admin, f"races_{uuid4().hex[:8]}", partitions=PARTITIONS)
     pipeline = declared(broker.bootstrap, topic)
     with producing(broker.bootstrap, topic):
@@ -88,7 +88,7 @@ def test_a_run_that_is_asked_twice_at_once_gets_the_same_batches(broker, topic, 
 
 
 def impatient(url):
-    """A session that waits for no lock."""
+    """Open a session that waits for no lock."""
     ledger = Ledger(url, actor="impatient")
     with ledger.connection as connection:
         connection.cursor().execute("SET lock_timeout = '1s'")
@@ -96,7 +96,7 @@ def impatient(url):
 
 
 def test_a_plan_does_not_wait_for_a_publish(broker, topic, ledger, ledger_url):
-    """To publish a large batch takes minutes; a plan gives the very batch to the next run meanwhile."""
+    """Publishing a large batch takes minutes; meanwhile a plan gives the same batch to the next run."""
     pipeline = declared(broker.bootstrap, topic)
     produce(broker, topic, 3)
     [batch_id] = plan(ledger_url, pipeline, "first")

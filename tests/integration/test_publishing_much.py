@@ -1,5 +1,6 @@
-"""What a publish reads grows with what was staged, and not with its square, however little the planner knows: nobody has counted rows that were
-written a moment ago.
+"""The reads of a publish grow in proportion to the staged rows and not with their square, although the planner has no statistics:
+
+rows that were written a moment ago have not been analyzed.
 """
 
 import pytest
@@ -13,14 +14,14 @@ from spark_jobs.sinks.postgres_types import Column
 RECORDS = 20_000
 TASK = 7
 A_FEW = 10
-"""Times that a publish may look through staging."""
+"""How many times a publish may scan staging."""
 COLUMNS = (Column(name="id", type_name="bigint", precision=None, scale=None, required=False),)
 TARGET = Target(schema="ads", table="output", columns=COLUMNS, item=None)
 
 
 @pytest.fixture
 def attempt(ledger):
-    """One that has staged rows, of which every fourth is a reject as well. The tables were analyzed when the attempt before it had done the same."""
+    """Stage rows, every fourth of which is a reject as well. The tables were analyzed when the attempt before it had done the same."""
     streams = start_streams(ledger, 50)
     batch_id = plan(ledger, dict.fromkeys(streams, (0, RECORDS // len(streams))))
     execute(
@@ -56,7 +57,7 @@ def execute(ledger, text):
 
 
 def read(ledger, table):
-    """Rows of a table that this transaction has read from one end to the other, or found by an index."""
+    """Count the rows of a table that this transaction has read sequentially or through an index."""
     [row] = ledger.rows_of(
         SQL(
             "SELECT (seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint AS n FROM pg_stat_xact_all_tables WHERE relname = %(table)s"
@@ -76,7 +77,7 @@ def test_publishing_looks_through_staging_a_few_times_and_not_once_for_each_reje
 
 
 def test_a_statement_whose_client_is_gone_does_not_keep_its_locks(ledger):
-    """Postgres would find out at its end, and the next try could not even claim the batch until then."""
+    """Without the check Postgres would notice only at its end, and until then the next try could not even claim the batch."""
     with ledger.transaction():
         assert ledger.rows_of(SQL("SHOW client_connection_check_interval"), {})[0][0] == "5s"
 

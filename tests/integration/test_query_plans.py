@@ -1,6 +1,6 @@
-"""No query of the ledger reads a table from end to end that grows with the history: each finds what it needs by an index.
+"""No query of the ledger scans a whole table that grows with the history: each uses an index.
 
-The plans are Postgres's own, for a ledger with a long history. Who adds a query adds what it is asked with.
+The plans are Postgres's own, for a ledger with a long history. Add the parameters of a new query to `BOUND`.
 """
 
 import re
@@ -43,19 +43,17 @@ READS_EVERYTHING = {
     "view_reject_miscounts",
     "view_reject_reasons",
 }
-"""For a person who asks about the whole; each says so in its file."""
+"""Queries for a person who asks about everything; each file says so."""
 QUERIES = "include/tideline/ledger/sql/queries"
-FILES = sorted(
-    path for folder in (QUERIES, "spark_jobs", "spark_jobs/sinks") for path in (PROJECT / folder).glob("*.sql")
-)
+FILES = sorted(path for folder in (QUERIES, "spark_jobs") for path in (PROJECT / folder).rglob("*.sql"))
 SHORT = {"batch_given_up", "batch_of_kind", "batch_open", "batch_range_replaying", "coverage_hole", "outbox_waiting"}
-"""Indexes of the few rows among many."""
+"""Indexes that contain few rows of large tables."""
 PLANNED = re.compile(r"(WITH|SELECT|INSERT|UPDATE|DELETE)\b")
 
 
 @pytest.fixture(scope="module")
 def large(postgres, ledger_template) -> Iterator[Ledger]:
-    """A long history, and at its end a batch in each state and one of each kind."""
+    """Create a long history, and at its end a batch in each state and one of each kind."""
     with ledgers.copy_of(postgres, ledger_template) as url, Ledger(url, actor="test") as ledger:
         large_ledger.fill(ledger, PIPELINE, batches=10_000, partitions=18, topic_id=str(UUID(int=7)))
         _go_on(ledger)
@@ -103,7 +101,7 @@ def _go_on(ledger: Ledger) -> None:
             {"attempt": attempt.attempt_id},
         )
     with ledger.connection as connection:
-        # To read a table costs as much as that of a history of half a million batches, which would take minutes to make.
+        # Make a table scan as expensive as with a history of half a million batches, which would take minutes to create.
         connection.cursor().execute("ANALYZE; SET seq_page_cost = 50")
 
 
@@ -190,13 +188,13 @@ BOUND = {
     "values": [b""],
     "written": Json([]),
 }
-"""What a query is asked with, by the name of the parameter."""
+"""Parameters of the queries, by name."""
 OTHERWISE: dict[str, list[dict]] = {
     "list_rejects_to_redrive": [{"of_batch": None}, {}],
     "view_batches": [{}, *({"state": state} for state in BatchState), *({"kind": kind} for kind in BatchKind)],
     "view_rejects": [{"batch_id": None}, {}],
 }
-"""Where that is another thing for one query, or where it is asked in several ways."""
+"""Parameters that differ for one query, or several sets of them."""
 FILLED = {
     "columns": Identifier("value"),
     "condition": SQL("true"),
@@ -239,12 +237,12 @@ def test_a_scan_of_a_whole_table_is_noticed(large):
 
 
 def _text(path: Path) -> str:
-    """A file's statements, without comments and without blocks of PL/pgSQL, which have no plan: those read what a trial has put aside."""
+    """Read a file's statements, without comments and without blocks of PL/pgSQL, which have no plan: those read trial tables only."""
     return re.sub(r"DO \$\$.*?\$\$", "", re.sub(r"--.*", "", path.read_text(encoding="utf-8")), flags=re.DOTALL)
 
 
 def _queries(path: Path) -> Iterator[Composable]:
-    """The statements of a file that have a plan."""
+    """Return the statements of a file that have a plan."""
     for part in _text(path).split(";"):
         if PLANNED.match(part.strip()):
             fields = {name for _, name, *_ in Formatter().parse(part) if name} if "{" in part else set()
@@ -262,9 +260,9 @@ def _plan(ledger: Ledger, query: Composable, bound: dict) -> dict:
 
 
 def _read_whole(node: dict, *, limited: bool = False) -> set[str]:
-    """The tables that grow and that a plan reads from end to end: by themselves, or by an index without a condition.
+    """Return the growing tables that a plan scans completely: sequentially, or by an index without a condition.
 
-    An index that holds a few rows only, or one that is left after the first few, is what it should be.
+    An index with a few rows only is permitted, and so is one that is left after the first few rows.
     """
     limited = limited or node["Node Type"] == "Limit"
     name = node.get("Relation Name", "")

@@ -1,4 +1,4 @@
-"""A long partition is read by several Spark tasks at once, and short ones share a task; what they load is what a task for each would load."""
+"""Several Spark tasks read a long partition, and short ones share a task; the result is the same as with one task for each."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 import records
 from spark_jobs import write_batches
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from topics import ends, source, until
 
 FRAME = """
@@ -17,7 +17,7 @@ FRAME = """
 
 @pytest.fixture
 def tasks(monkeypatch) -> list[dict[int, int]]:
-    """How many rows each Spark task has staged, batch by batch."""
+    """Collect how many rows each Spark task has staged, batch by batch."""
     seen = []
     ran = write_batches._run
 
@@ -50,7 +50,10 @@ def test_a_long_partition_is_read_by_several_tasks_and_every_record_once(loading
 
 
 def test_short_partitions_share_tasks_and_each_has_its_own_counts(loading, tasks):
-    """Of none to three records, one of them all gaps, one with rejects in both steps; the table's rejects count for their partition, too."""
+    """Partitions of none to three records, one of them all gaps, one with rejects in both steps.
+
+    The table's rejects count for their partition, too.
+    """
     topic = records.create(loading.bootstrap, partitions=8)
     bad = {(1, 1): b"{bad", (2, 0): b'{"id": 1, "price": 5000}', (4, 0): None, (6, 1): b'{"name": "no id"}'}
     sent = {}
@@ -83,7 +86,7 @@ def test_short_partitions_share_tasks_and_each_has_its_own_counts(loading, tasks
 
 
 def test_a_task_of_several_partitions_that_dies_and_runs_again_counts_once(loading, tasks, tmp_path):
-    """It has staged rows and rejects of the first ones when it dies; the second run meets what the first one left."""
+    """It has staged rows and rejects of the first partitions when it dies; the second run finds what the first one left."""
     topic = records.create(loading.bootstrap, partitions=12)
     sent = records.produce(
         loading.bootstrap,
@@ -139,7 +142,7 @@ def test_a_part_in_which_nothing_may_be_read_is_a_gap(loading, tasks):
         producer.produce(topic, records.record(number))
     assert producer.flush(20) == 0
     producer.abort_transaction(20)
-    until(lambda: ends(Broker(source(loading.bootstrap, topic))) == [150])  # the marker comes a moment later
+    until(lambda: ends(Broker(source(loading.bootstrap, topic))) == [150])  # the marker is written a moment later
     after = records.produce(loading.bootstrap, topic, map(records.record, range(50, 100)))
     loading.declare(topic, limits={"split_records": 25}, gaps="allowed")
     loading.run()

@@ -1,4 +1,4 @@
-"""A re-drive decodes rejects once more, from the bytes that were kept: what can be written now moves into the output, once."""
+"""A re-drive decodes rejects again, from the bytes that were kept: those that can be written now move into the output, once."""
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -6,11 +6,12 @@ from confluent_kafka import Producer, TopicPartition
 import records
 from owning import batches, counts_of, coverage, everything, names, owners, ranges
 from redriving import ALL, faulty, loaded_with_rejects
-from spark_jobs import stored, write_batches
+from spark_jobs import write_batches
+from spark_jobs.readers import kept_rejects
 from tideline import flow
 from tideline.domain.requests import Rejects
 from tideline.errors import FatalError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from topics import exists, recreate, until
 
 
@@ -107,7 +108,7 @@ ORIGIN = {
 
 @pytest.mark.parametrize("shape", ORIGIN)
 def test_a_re_drive_gives_what_a_load_out_of_kafka_gives(loading, shape):
-    """Key, value, headers and timestamp to the byte, with both kinds of transform: the replay that follows changes nothing."""
+    """Key, value, headers and timestamp are equal to the byte, with both kinds of transform: the replay that follows changes nothing."""
     topic = records.create(loading.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
     headers = [("any", bytes(range(256))), ("any", b"again"), ("empty", b""), ("null", None), ('qu"ote\n\u00fc', b"x")]
     producer = Producer({"bootstrap.servers": loading.bootstrap})
@@ -144,7 +145,7 @@ def test_a_re_drive_gives_what_a_load_out_of_kafka_gives(loading, shape):
 
 @pytest.mark.parametrize("body", ["df.filter('false')", "df.limit(1)", "df.limit(0)"])
 def test_rejects_that_a_frame_does_not_read_count_as_filtered(loading, topic, body, monkeypatch):
-    monkeypatch.setattr(stored, "SLICE_RECORDS", 1)
+    monkeypatch.setattr(kept_rejects, "SLICE_RECORDS", 1)
     loading.transform(f"def frame(df): return {body}")
     loading.run(ALL)
     left = loading.published() - 25
@@ -170,7 +171,7 @@ def test_many_rejects_are_read_by_many_tasks_and_each_once(loading, monkeypatch,
         return tasks[-1]
 
     monkeypatch.setattr(write_batches, "_run", run)
-    monkeypatch.setattr(stored, limit, value)
+    monkeypatch.setattr(kept_rejects, limit, value)
     loading.declare(topic, columns={"id": "bigint", "name": "string"})
     loading.run(ALL)
     assert (loading.rejects(), len(tasks[0])) == ({}, n_tasks)
@@ -178,7 +179,7 @@ def test_many_rejects_are_read_by_many_tasks_and_each_once(loading, monkeypatch,
 
 
 def test_rejects_of_a_topic_and_of_the_one_before_it_go_back_to_their_own(loading, topic, admin):
-    """Both are partition 0 of one name; only the stream tells which record is meant."""
+    """Both are partition 0 of the same name; only the stream identifies the record."""
     recreate(admin, topic)
     records.produce(loading.bootstrap, topic, [records.record(n) for n in range(100, 130)])
     with loading.ledger() as ledger:

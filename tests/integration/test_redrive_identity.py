@@ -1,11 +1,11 @@
-"""A re-drive settles the rejects that it has read, each by its identity: how many there are proves nothing."""
+"""A re-drive settles the rejects that it has read, each by its identity: equal numbers prove nothing."""
 
 import pytest
 
 from asking import query
 from ledgers import PIPELINE, claim, plan, start_streams
 from rejecting import load, reject
-from spark_jobs import stored
+from spark_jobs.readers import kept_rejects
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
@@ -17,7 +17,7 @@ REJECTED = (3, 5, 7)
 
 @pytest.fixture
 def stream(ledger) -> int:
-    """Ten offsets are loaded, three of them were rejected."""
+    """Load ten offsets, three of which were rejected."""
     [stream] = start_streams(ledger, 1)
     load(ledger, stream, 0, 10, *REJECTED)
     return stream
@@ -25,7 +25,7 @@ def stream(ledger) -> int:
 
 @pytest.fixture
 def redrive(ledger, stream):
-    """An attempt at driving all three again."""
+    """Start an attempt to re-drive all three."""
     batch_id = plan(ledger, {stream: (3, 8)}, kind=BatchKind.REDRIVE, gaps_allowed=True)
     with ledger.transaction():
         reservations.take_rejects(ledger, [batch_id], of_batch=None, reason_like=None)
@@ -33,8 +33,8 @@ def redrive(ledger, stream):
 
 
 def read(ledger, attempt, stream, start, end):
-    """What a task finds in a slice, and counts."""
-    found = [row["kafka_offset"] for row in stored.read_slice(ledger, attempt, stream, start, end)]
+    """Read and count a slice as a task does."""
+    found = [row["kafka_offset"] for row in kept_rejects.read_slice(ledger, attempt, stream, start, end)]
     if found:
         with ledger.transaction():
             ledger.run(
@@ -62,7 +62,7 @@ def settle(ledger, attempt, stream, *written):
 
 
 def rejects(ledger):
-    """Offset -> the attempt that has rejected it last."""
+    """Return offset -> the attempt that has rejected it last."""
     return dict(query(ledger, "SELECT kafka_offset, attempt_id FROM tideline.reject ORDER BY 1"))
 
 
@@ -79,7 +79,7 @@ def test_what_was_read_is_settled_and_what_was_rejected_again_is_another_reject(
 def test_a_reject_that_was_left_out_is_not_settled_though_one_that_was_read_is_gone_and_the_numbers_agree(
     ledger, stream, redrive
 ):
-    """Seeds 6002409 and 8017117 of the simulation: the offset 7 was deleted, and no task had ever decoded it."""
+    """Seeds 6002409 and 8017117 of the simulation: offset 7 was deleted although no task had decoded it."""
     assert read(ledger, redrive, stream, 3, 6) == [3, 5]
     load(ledger, stream, 3, 4, kind=BatchKind.REPLAY)
     with pytest.raises(RetryableError, match=r"2 were read, 1 of these are gone .*, 1 others are there"):
@@ -115,7 +115,7 @@ def test_settling_names_each_reject_even_where_no_comparison_stands_before_it(le
 
 
 def test_what_was_read_and_not_decoded_to_its_end_is_not_settled(ledger, stream, redrive):
-    stored.read_slice(ledger, redrive, stream, 3, 8)
+    kept_rejects.read_slice(ledger, redrive, stream, 3, 8)
     with pytest.raises(RetryableError, match="of 1 partitions not all were decoded"):
         settle(ledger, redrive, stream)
     assert rejects(ledger).keys() == set(REJECTED)
@@ -130,7 +130,7 @@ def test_a_task_that_runs_twice_counts_once(ledger, stream, redrive):
 
 @pytest.mark.parametrize("rejected_again", [(), (3,)])
 def test_a_task_that_runs_twice_and_finds_others_the_second_time_fails(ledger, stream, redrive, rejected_again):
-    """The first one's rows may be those that are staged."""
+    """The staged rows may be those of the first run."""
     read(ledger, redrive, stream, 3, 8)
     load(ledger, stream, 3, 4, *rejected_again, kind=BatchKind.REPLAY)
     with pytest.raises(RetryableError, match="were read twice, and were others the second time"):

@@ -1,4 +1,4 @@
-"""Rejects are shared out to re-drives within the ledger: a client that fetched them would need room for all of them."""
+"""Rejects are distributed to re-drives within the database: a client that fetched them would need memory for all of them."""
 
 from asking import query
 from ledgers import PIPELINE, RUN, claim, plan, publish, stage, start_streams
@@ -10,7 +10,7 @@ from tideline.ledger.reservations import Reservation
 
 
 def rejected(ledger, streams, n):
-    """A batch of which the first `n` records of each stream were rejected, every other one for another reason."""
+    """Create a batch of which the first `n` records of each stream were rejected, alternately for two reasons."""
     attempt = claim(ledger, plan(ledger, dict.fromkeys(streams, (0, 2 * n))))
     stage(ledger, attempt)
     places = [(stream, offset) for stream in streams for offset in range(n)]
@@ -34,7 +34,7 @@ def parts(ledger, *, reason_like=None, size=250):
 
 
 def redrive(ledger, found, *, reason_like=None):
-    """Plan what was found, a batch for each part."""
+    """Plan the parts that were found, one batch for each."""
     batches = {}
     for incarnation, part, stream, start, end in found:
         facts = PartitionFacts(partition=0, log_start=start, end=end)

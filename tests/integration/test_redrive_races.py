@@ -1,4 +1,4 @@
-"""Re-drives beside each other, beside replays, and cut off: each record is in the output or in the rejects, once."""
+"""Re-drives concurrent with each other and with replays, and interrupted ones: each record is in the output or in the rejects, once."""
 
 import threading
 
@@ -22,7 +22,7 @@ def topic(loading) -> str:
 
 @pytest.fixture
 def at_once(topic, monkeypatch):
-    """Two writers wait for each other before they publish, once."""
+    """Make two writers wait for each other before they publish, once."""
     barrier, publish = threading.Barrier(2), write_batches.flow.publish
     waiting = threading.Semaphore(2)
 
@@ -44,7 +44,7 @@ def test_two_who_ask_for_the_same_rejects_at_once_get_each_of_them_once(loading,
 
 
 def test_two_re_drives_at_once_never_double_a_record(loading, topic, at_once):
-    """Were both to hold the same reject, only one of them could write it."""
+    """If both held the same reject, only one of them could write it."""
     loading.transform("")
     (one,) = loading.plan("one", Rejects(reason_like="two"))
     (other,) = loading.plan("other", Rejects(reason_like="one"))
@@ -101,7 +101,7 @@ def test_a_re_drive_that_is_cut_off_before_its_commit_leaves_all_as_it_was(loadi
 
 @pytest.fixture
 def meanwhile(monkeypatch):
-    """Does something once, between the staging of a batch and its publishing."""
+    """Do something once, between the staging of a batch and its publication."""
     publish = write_batches.flow.publish
 
     def arrange(act):
@@ -117,7 +117,7 @@ def meanwhile(monkeypatch):
 
 @pytest.mark.parametrize("left_out", [[], ["n3", "n5"]])
 def test_a_re_drive_that_a_replay_overtakes_is_tried_again_with_what_is_left(loading, topic, meanwhile, left_out):
-    """Whether the replay's records would be rows of the re-drive, or records that it has filtered."""
+    """In both cases: the replay's records would be rows of the re-drive, or records that it has filtered."""
     loading.transform(faulty(left_out=left_out))
     batch_ids = loading.plan("redrive", ALL)
 

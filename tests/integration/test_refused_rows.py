@@ -1,4 +1,4 @@
-"""What only the table itself can refuse costs its record only: keys, foreign keys, triggers, generated columns, indexes and partitions."""
+"""A row that only the table can refuse affects only its record: keys, foreign keys, triggers, generated columns, indexes and partitions."""
 
 import json
 
@@ -54,12 +54,12 @@ def execute(loading, text):
 
 
 def reasons(loading):
-    """By offset, of rejects of the table."""
+    """Return the reasons of the table's rejects, by offset."""
     assert {step for step, _, _ in loading.rejects().values()} <= {"store"}
     return {offset: reason for (_, offset), (_, reason, _) in loading.rejects().items()}
 
 
-# Of the records with the ids 0 to 5 and the names n0 to n3, n1 and n3: the table, the refused ones, and their reason.
+# For the records with the ids 0 to 5 and the names n0 to n3, n1 and n3: the table, the refused ones, and their reason.
 NAMES = ["n0", "n1", "n2", "n3", "n1", "n3"]
 REFUSING = {
     "a further UNIQUE": (
@@ -155,7 +155,7 @@ def test_a_row_that_only_the_table_can_refuse_costs_its_record_only(loading, why
 
 
 def test_two_of_a_thousand_records_that_break_a_unique_key_are_rejects_and_the_next_run_loads(loading):
-    """The first one by partition and offset is taken, of the batch as of what was there."""
+    """The first one by partition and offset is kept, within the batch and compared with existing rows."""
     text = target(after="ALTER TABLE ads.output ADD UNIQUE (id)")
     values = [given(500 if n in {700, 900} else n, "x") for n in range(1000)]
     topic = declare(loading, values, text, partitions=2)
@@ -189,7 +189,7 @@ def test_a_record_that_gives_one_item_twice_is_a_reject_with_all_of_its_rows(loa
 
 
 def test_what_a_refused_record_would_have_taken_is_left_to_the_next_one(loading):
-    """Its first row holds a name that is free, its second one a name that is not: as it is wholly a reject, the first name stays free."""
+    """Its first row has a name that is free, its second one a name that is taken. The whole record is rejected, so the first name stays free."""
     text = """\
         import pyarrow as pa
 
@@ -227,7 +227,7 @@ FRAME = """\
 
 @pytest.mark.parametrize("transform", ["", FRAME])
 def test_a_replay_a_backfill_and_a_re_drive_reject_what_the_table_refuses(loading, transform):
-    """Each keeps what it was given of Kafka, to the byte."""
+    """Each keeps what Kafka had, to the byte."""
     execute(loading, "CREATE TABLE known (id bigint PRIMARY KEY); INSERT INTO known SELECT generate_series(0, 9)")
     text = target(after="ALTER TABLE ads.output ADD FOREIGN KEY (id) REFERENCES known NOT VALID")
     values = [given(n, f"n{n}") for n in range(10)]
@@ -272,7 +272,7 @@ def test_what_no_row_is_to_blame_for_fails_its_batch_only_and_leaves_nothing_whe
 
 
 def test_a_replay_of_rows_that_other_tables_refer_to_at_commit_replaces_them_or_fails_as_a_whole(loading):
-    """Rows that come back keep their readers; one that is refused would leave a reader without its row."""
+    """Replaced rows may stay referenced; a refused row would leave a reference without its target."""
     unique = "ALTER TABLE ads.output ADD UNIQUE (id)"
     declare(loading, [given(n, "x") for n in range(4)], target(after=unique), fail_above=1)
     [batch] = loading.run()

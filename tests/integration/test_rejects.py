@@ -10,17 +10,17 @@ from confluent_kafka import KafkaException, Producer
 import ledgers
 import records
 from asking import query
-from spark_jobs.recording import Recorder
-from spark_jobs.transforms import KAFKA
+from spark_jobs.records.staged_counts import Recorder
+from spark_jobs.records.transforms import KAFKA
 from tideline.errors import NeedsOperatorError
 
 ANY_BYTES = bytes(range(256))
 KEPT = {"retention.ms": "-1"}
-"""For topics with old records: the broker would delete them before they are read."""
+"""Settings of topics with old records: otherwise the broker would delete them before they are read."""
 
 
 def send(loading, topic, **record):
-    """One record, acknowledged."""
+    """Send one record and wait for the acknowledgement."""
     errors = []
     producer = Producer({"bootstrap.servers": loading.bootstrap, "message.max.bytes": 20_000_000})
     producer.produce(topic, on_delivery=lambda error, _: errors.append(error), **record)
@@ -30,7 +30,7 @@ def send(loading, topic, **record):
 
 
 def stored(loading):
-    """Key, value, headers and timestamp of the rejects, in order."""
+    """Return key, value, headers and timestamp of the rejects, in order."""
     rows = loading.rows(
         "SELECT key, value, headers, kafka_timestamp_ms FROM tideline.reject ORDER BY stream_id, kafka_offset"
     )
@@ -56,7 +56,7 @@ def test_key_value_and_headers_of_a_reject_are_kept_to_the_byte(loading):
 
 @pytest.mark.parametrize("timestamp", [1, 253_402_300_800_000, 9_000_000_000_000_000])
 def test_any_moment_is_a_timestamp(loading, timestamp):
-    """The first moment that this client can send, one after the year 9999, and the last thousand centuries that Spark can tell."""
+    """The first time that this client can send, one after the year 9999, and the last thousand centuries that Spark can represent."""
     topic = records.create(loading.bootstrap, **KEPT, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
     send(loading, topic, value=records.record(1), timestamp=timestamp)
     send(loading, topic, value=b"{bad", timestamp=timestamp)
@@ -70,7 +70,7 @@ def test_any_moment_is_a_timestamp(loading, timestamp):
     "timestamp", [-2_208_988_800_001, -14_825_808_000_000, -62_135_596_800_001, -9_000_000_000_000_000]
 )
 def test_a_moment_that_spark_would_change_is_none(loading, timestamp):
-    """It reads them by the calendar of Caesar: the 29th of February 1500 and the day behind it become one."""
+    """Spark uses the Julian calendar there: the 29th of February 1500 and the day after it become the same day."""
     topic = records.create(loading.bootstrap, **KEPT)
     send(loading, topic, value=b"{bad", timestamp=timestamp)
     send(loading, topic, value=b"{bad", timestamp=-2_208_988_800_000)
@@ -80,7 +80,7 @@ def test_a_moment_that_spark_would_change_is_none(loading, timestamp):
 
 
 def test_a_timestamp_that_spark_cannot_hold_is_named(loading):
-    """Microseconds where milliseconds belong: brokers refuse them unless a topic is told otherwise."""
+    """Microseconds in place of milliseconds: brokers refuse them unless the topic is configured otherwise."""
     topic = records.create(loading.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
     send(loading, topic, value=records.record(1), timestamp=2**62)
     loading.declare(topic)
@@ -103,7 +103,7 @@ def test_a_value_of_ten_megabytes_is_loaded_or_rejected_whole(loading):
 
 @pytest.mark.parametrize("part", ["key", "value", "headers"])
 def test_what_is_large_is_stored_at_once_whichever_part_of_a_record_it_is(ledger, ledger_url, part):
-    """Held back until a thousand of them are there, they are a statement that Postgres cannot take."""
+    """Collected until there are a thousand, such rejects would make a statement that Postgres cannot execute."""
     attempt = ledgers.claim(ledger, ledgers.plan(ledger, {ledgers.start_streams(ledger, 1)[0]: (0, 100)}))
     (piece,) = attempt.ranges
     large = 3_000_000

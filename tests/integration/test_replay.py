@@ -1,4 +1,4 @@
-"""A replay loads offsets again and takes the place of what is there: exactly that, in one moment, however often and by however many at once."""
+"""A replay loads offsets again and replaces exactly their rows, in one transaction, however often and however many run concurrently."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ PUBLISH = "SET state = 'published'"
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Thirty records in one partition, loaded as the batches 1, 2 and 3, ten offsets each."""
+    """Load thirty records in one partition as the batches 1, 2 and 3, ten offsets each."""
     name = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, name, map(records.record, range(30)))
     loading.declare(name, batch_records=10)
@@ -32,7 +32,7 @@ def topic(loading) -> str:
 
 
 def renamed(*offsets):
-    """The names that `RENAMING` gives."""
+    """Return the names that `RENAMING` gives."""
     return {offset: f"new n{offset}" for offset in offsets}
 
 
@@ -137,7 +137,7 @@ def proxy(ledger_url):
 
 
 def write_through(proxy, loading, batch_id, try_number=1):
-    """Write with a driver whose session with the ledger goes through the proxy."""
+    """Write with a driver whose ledger session uses the proxy."""
     writer = Writer(dag_id="test", run_id="replay", task_id="write", try_number=try_number)
     with Ledger(proxy.url, actor="through the proxy") as ledger:
         write_batches.write(ledger, loading.pipeline, batch_id, writer)
@@ -166,7 +166,7 @@ def test_a_replay_that_is_cut_off_before_its_commit_leaves_the_old_rows(loading,
 
 
 def test_readers_never_see_a_range_that_is_being_replaced_empty(loading, topic, proxy):
-    """One looks all the time, another one at the very moment between the delete and the insert."""
+    """One reader reads all the time, another one exactly between the delete and the insert."""
     loading.transform(
         "import pyarrow.compute as pc\ndef records(batch): return batch.filter(pc.not_equal(batch['id'], 11))"
     )
@@ -196,7 +196,7 @@ def test_readers_never_see_a_range_that_is_being_replaced_empty(loading, topic, 
 
 @pytest.fixture
 def at_once(topic, monkeypatch):
-    """Two writers wait for each other before they publish."""
+    """Make two writers wait for each other before they publish."""
     barrier, publish = threading.Barrier(2), write_batches.flow.publish
 
     def meet(*arguments, **options):
@@ -231,7 +231,7 @@ def test_a_replay_and_a_live_load_side_by_side(loading, topic, at_once):
     loading.transform(RENAMING)
     replay = loading.plan("replay", ranges(f"{topic}/0 [25, 30)", replace=True))
     live = loading.plan("live")
-    # The live run has both: who asks for new records finishes what others have begun.
+    # The live run has both: a run for new records finishes the open batches of others.
     together(
         lambda: loading.write("replay", replay), lambda: loading.write("live", [n for n in live if n not in replay])
     )

@@ -16,7 +16,7 @@ FACTS = PartitionFacts(partition=0, log_start=0, end=10)
 
 
 class Replay:
-    """One that publishes in a session of its own, and stands still when it has made room for its output."""
+    """A replay that publishes in a session of its own, and pauses when it has deleted the replaced rows."""
 
     def __init__(self, ledger, url, stream):
         self.attempt = claim(ledger, plan(ledger, {stream: (0, 10)}, kind=BatchKind.REPLAY))
@@ -25,7 +25,7 @@ class Replay:
         self._url, self._stream = url, stream
 
     def begin(self):
-        """Calls what is returned: wait for its end."""
+        """Begin to publish; return a function that waits for the end."""
         return beside(self._publish)
 
     def _publish(self):
@@ -41,7 +41,10 @@ class Replay:
 
 
 def test_a_replay_that_has_waited_for_another_one_holds_it_against_the_next(ledger, ledger_url):
-    """Who waits for a lock finds other owners than those that it has waited for: unless it locks these too, the next replay does not wait for it."""
+    """After waiting for a lock a replay finds other owners than those that it has waited for.
+
+    It must lock these too, or the next replay does not wait for it.
+    """
     [stream] = start_streams(ledger, 1)
     loaded = published(ledger, {stream: (0, 10)})
     flow.advance(ledger, PIPELINE, RUN)

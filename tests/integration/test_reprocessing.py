@@ -1,4 +1,4 @@
-"""Airflow reprocesses a past run under its old id: what such a run is given then."""
+"""Airflow reprocesses a past run under its old id: which batches such a run gets."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +9,7 @@ from planners import NAME, ask, declared, finish, plan, ranges_of
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Window
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import heads
 from topics import produce
 
@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def pipeline(broker, topic):
-    """Two hours with three records each."""
+    """Create two hours with three records each."""
     for hour in range(2):
         produce(broker, topic, 3, timestamp=int((T0 + hour * HOUR).timestamp() * 1000))
     return declared(broker.bootstrap, topic)

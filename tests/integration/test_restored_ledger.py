@@ -1,4 +1,4 @@
-"""A ledger that was restored to an earlier moment, from a real dump, while Airflow keeps its runs: nothing is written for another run or pipeline."""
+"""A ledger restored to an earlier state from a real dump, while Airflow keeps its runs: nothing is written for another run or pipeline."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ OTHER = Run(dag_id="impressions", run_id="manual__other")
 
 @pytest.fixture
 def dump(ledger, ledger_url, tmp_path):
-    """A ledger with one batch that is through; what is returned restores it, whatever has happened since."""
+    """Provide a ledger with one finished batch; return a function that restores it, whatever has happened since."""
     (stream,) = start_streams(ledger, 1)
     published(ledger, {stream: (0, 10)})
     flow.advance(ledger, PIPELINE, RUN)
@@ -42,7 +42,7 @@ def test_tasks_of_a_run_that_the_restored_ledger_does_not_know_are_refused(ledge
         NeedsOperatorError, match=f"expected batches {forgotten} among those of the run scheduled__later"
     ):
         flow.check_given(ledger, PIPELINE, LATER, [forgotten])
-    assert flow.advance(ledger, PIPELINE, LATER) == []  # by itself it has nothing to miss
+    assert flow.advance(ledger, PIPELINE, LATER) == []  # advance alone finds nothing missing
 
 
 def test_a_number_that_was_given_again_is_not_the_batch_that_a_run_was_given(ledger, dump):
@@ -63,7 +63,7 @@ def test_a_number_that_was_given_again_is_not_the_batch_that_a_run_was_given(led
 
 
 def test_a_job_under_which_the_ledger_is_restored_is_refused_its_next_batch(ledger, dump):
-    """It has asked for all of its batches when it began, and the number of the next one is another run's by now, or nobody's yet."""
+    """It has requested all of its batches at its start. After the restore the id of the next one belongs to another run, or to none yet."""
     stream, restore = dump
     written, next_one = (plan(ledger, {stream: offsets}, run=LATER) for offsets in ((10, 20), (20, 30)))
     writer = replace(WRITER, dag_id=LATER.dag_id, run_id=LATER.run_id)
@@ -87,7 +87,7 @@ def test_a_run_that_returned_no_batches_is_not_through(ledger):
 
 @pytest.mark.parametrize("planned_again", [False, True])
 def test_an_attempt_of_before_publishes_nothing(ledger, dump, planned_again):
-    """Its driver lives while the ledger is restored; the number of its batch may be another one's by now."""
+    """Its driver runs on while the ledger is restored; its batch id may belong to another batch now."""
     stream, restore = dump
     orphan = claim(ledger, plan(ledger, {stream: (10, 20)}, run=LATER))
     restore()

@@ -1,4 +1,4 @@
-"""A ledger that was restored without its tables: docs/restoring.md says what is refused and what to delete, and it is so."""
+"""A ledger restored without its output tables: docs/restoring.md says what is refused and what to delete, and these tests follow it."""
 
 import re
 from dataclasses import replace
@@ -25,7 +25,7 @@ def unknown(loading):
 
 @pytest.fixture
 def restored(loading, tmp_path):
-    """Two partitions; 100 records are loaded before the dump and 40 after it, of one partition only, and then the ledger alone is restored."""
+    """Load 100 records of two partitions before the dump and 40 of one partition after it, then restore the ledger only."""
     topic = records.create(loading.bootstrap, partitions=2)
     loading.declare(topic)
     records.produce(loading.bootstrap, topic, map(records.record, range(50)), first_partition=0)
@@ -57,7 +57,7 @@ def test_rows_that_the_restored_ledger_does_not_know_are_named_refused_and_delet
 
 
 def test_rows_of_another_pipeline_in_a_shared_table_are_known(loading, tmp_path):
-    """One is ahead of the other, in the same partition of the same topic."""
+    """One pipeline is ahead of the other, in the same partition of the same topic."""
     topic = records.create(loading.bootstrap)
     ahead = replace(loading, folder=tmp_path / "ahead")
     for number, one in enumerate((loading, ahead)):

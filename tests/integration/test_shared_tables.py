@@ -1,4 +1,4 @@
-"""Two pipelines and one table: only by consent of both, and then what one of them loads again never touches rows of the other."""
+"""Two pipelines share a table only if both declare it, and a replay of one never changes rows of the other."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tideline.ledger import output_tables, reservations
 
 
 def half(remainder: int) -> str:
-    """A transform that keeps every second id."""
+    """Return a transform that keeps every second id."""
     return f"""
         import pyarrow as pa, pyarrow.compute as pc
         def records(batch): return batch.filter(pc.equal(pc.bit_wise_and(batch["id"], 1), {remainder}))
@@ -22,7 +22,7 @@ def half(remainder: int) -> str:
 
 @pytest.fixture
 def pair(loading, tmp_path) -> tuple[Loading, Loading]:
-    """Two pipelines that load even and odd ids of one topic of 1,000 records into one table; it is loaded."""
+    """Load even and odd ids of one topic of 1,000 records into one table, with two pipelines."""
     topic = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, topic, map(records.record, range(1000)))
     other = replace(loading, folder=tmp_path / "others")
@@ -48,7 +48,7 @@ def test_what_one_pipeline_loads_again_never_touches_rows_of_another(pair):
     (first,) = loads.rows("SELECT batch_id FROM tideline.batch WHERE pipeline = 'loads'")[0]
     loads.run(OneBatch(batch_id=first, replace=True))
     assert rows_by_pipeline(loads) == {"loads": 500, "others": 500}
-    # Once more over a part, where a replay and the first batch own the rows, with a transform that now gives nothing.
+    # Replay again over a part whose rows belong to a replay and to the first batch, with a transform that now returns nothing.
     loads.transform("def records(batch): return batch.slice(0, 0)")
     topic = loads.pipeline.source.topics[0]
     loads.run(ranges(f"{topic}/0 [100, 300)", replace=True))

@@ -1,4 +1,4 @@
-"""One consumer that reads many short ranges gives what Spark's reader gives, or leaves a range to it."""
+"""One consumer that reads many short ranges gives the same as Spark's reader, or leaves a range to it."""
 
 import json
 
@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 import records
 from pieces import piece
 from records import produce
-from spark_jobs import reading, short_ranges
+from spark_jobs.readers import kafka, short_ranges
 from tideline.domain.offsets import OffsetRange
-from tideline.kafka_settings import spark_settings
+from tideline.kafka.settings import spark_settings
 from tideline.ledger.attempts import Range
 from topics import source
 
@@ -23,7 +23,7 @@ def ranges_of(topic: str, ends: dict[int, int], *, start: int = 0) -> list[Range
 
 @pytest.fixture
 def together(spark, broker):
-    """Reads groups of ranges with one consumer."""
+    """Read groups of ranges with one consumer."""
 
     def read(topic, *groups, **options):
         return short_ranges.read(spark, spark_settings(source(broker.bootstrap, topic)), groups, **options)
@@ -33,18 +33,18 @@ def together(spark, broker):
 
 @pytest.fixture
 def apart(spark, broker):
-    """Reads ranges with Spark's reader: all columns of all records, in order."""
+    """Read ranges with Spark's reader: all columns of all records, in order."""
 
     def read(topic, ranges):
-        options = reading.reader_options(spark_settings(source(broker.bootstrap, topic)), ranges, split_records=1000)
-        return in_order(reading.load(spark, options))
+        options = kafka.reader_options(spark_settings(source(broker.bootstrap, topic)), ranges, split_records=1000)
+        return in_order(kafka.load(spark, options))
 
     return read
 
 
 def rows(found):
-    """What one consumer has read."""
-    return in_order(*map(reading.columns, found.records))
+    """Return what one consumer has read."""
+    return in_order(*map(kafka.columns, found.records))
 
 
 def in_order(*frames):
@@ -79,7 +79,7 @@ def test_each_record_is_what_sparks_reader_makes_of_it(broker, together, apart):
 
 
 def test_records_before_and_behind_a_range_are_not_in_it(broker, together, apart):
-    """Behind: a fetch does not stop at the end of a range, and other records come while a batch is read."""
+    """Behind a range: a fetch does not stop at its end, and other records arrive while a batch is read."""
     topic = records.create(broker.bootstrap, partitions=3)
     produce(broker.bootstrap, topic, map(records.record, range(3000)), partitions=3)
     ranges = ranges_of(topic, {0: 4, 1: 999, 2: 4}, start=2)
@@ -94,7 +94,7 @@ def test_what_does_not_fit_into_the_drivers_memory_is_left_whole(broker, togethe
     produce(broker.bootstrap, topic, (b"x" * 200_000 for _ in range(80)), partitions=8)
     ranges = ranges_of(topic, dict.fromkeys(range(8), 10))
     found = together(topic, ranges[:4], ranges[4:], max_bytes=1_000_000)
-    assert set(found.left) >= set(ranges[4:])  # the first group alone is eight times as much
+    assert set(found.left) >= set(ranges[4:])  # the first group alone is eight times as large
     finished = [piece for piece in ranges if piece not in found.left]
     assert rows(found) == (apart(topic, finished) if finished else [])
 
@@ -126,15 +126,15 @@ def test_brokers_that_do_not_answer_leave_every_range(spark, monkeypatch, capfd)
 
 
 def test_a_batch_of_many_short_ranges_is_loaded_with_exact_counts(loading, monkeypatch, capfd):
-    """Beside two ranges that are long, with rejects of each step, and records that a transform filters."""
+    """In addition there are two long ranges, rejects of each step, and records that a transform filters."""
     apart = []
-    load = reading.load
+    load = kafka.load
 
     def spy(spark, options):
         apart.append(set(json.loads(options["assign"])[topic]))
         return load(spark, options)
 
-    monkeypatch.setattr(reading, "load", spy)
+    monkeypatch.setattr(kafka, "load", spy)
     topic = records.create(loading.bootstrap, partitions=PARTITIONS + 2)
     bad = {7: b"{bad", 8: b'{"id": 1, "price": 5000}'}
     sent = produce(

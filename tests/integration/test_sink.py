@@ -1,4 +1,4 @@
-"""The target table: made once from target.sql, and compared with what the transform produces before anything is read."""
+"""The target table: created once from target.sql, and compared with the transform's output before anything is read."""
 
 import json
 
@@ -21,7 +21,7 @@ KEY = "PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)"
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Ten records in one partition."""
+    """Create ten records in one partition."""
     name = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, name, map(records.record, range(10)))
     return name
@@ -46,7 +46,7 @@ def test_a_table_that_is_there_is_used_as_it_is(loading, topic):
 
 
 def test_two_first_batches_create_the_tables_and_their_schema_once(loading, topic, tmp_path):
-    """Two pipelines, two tables, one new schema, twice each; target.sql takes its time, so that all of them meet."""
+    """Two pipelines, two tables, one new schema, twice each; target.sql is slow, so that all of them overlap."""
     slow = TARGET + "SELECT pg_sleep(1);"
     other = Loading(folder=tmp_path / "others", bootstrap=loading.bootstrap, url=loading.url, spark=loading.spark)
     loading.declare(topic, batch_records=5, target=slow)

@@ -1,4 +1,4 @@
-"""Every supported column type keeps its values, and a value that does not fit is a reject that says why."""
+"""Every supported column type keeps its values, and a value that does not fit is a reject with a reason."""
 
 import json
 import re
@@ -59,13 +59,13 @@ def in_json(value):
 
 
 def shown(kind, value):
-    """As psycopg2 shows what JSON text became."""
+    """Convert JSON text to the value that psycopg2 returns."""
     made = {"json": json.loads, "jsonb": json.loads, "uuid": uuid.UUID}
     return made.get(kind, lambda same: same)(value)
 
 
 def test_every_type_keeps_its_values_and_nulls(loading):
-    """All of them in one table, one column each."""
+    """One table with a column for each type."""
     topic = records.create(loading.bootstrap)
     rows = [[case[2][n] for case in FITTING] for n in (0, 1)] + [[None] * len(FITTING)]
     records.produce(
@@ -149,7 +149,7 @@ def test_a_value_that_does_not_fit_is_a_reject(loading, declared, column, value,
 
 
 def test_text_with_nul_is_a_reject_of_the_table(loading):
-    """JSON refuses it when it is decoded; a transform may still make one."""
+    """JSON decoding rejects it; a transform may still produce one."""
     topic = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, topic, [b"good", b"a\0b", b"good"])
     text = """\
@@ -165,12 +165,12 @@ def test_text_with_nul_is_a_reject_of_the_table(loading):
 
 
 def text_of(size, number):
-    """Text that cannot be made smaller."""
+    """Return text that compression cannot make smaller."""
     return shake_128(str(number).encode()).hexdigest(size)[:size]
 
 
 def held_by_a_twin(loading, values):
-    """The numbers of the values that a table with the same indexes takes, one by one."""
+    """Return the numbers of the values that a table with the same indexes accepts, one by one."""
     connection = psycopg2.connect(loading.url)
     connection.autocommit = True
     held = []

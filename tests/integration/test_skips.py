@@ -1,4 +1,4 @@
-"""Offsets that a person skips: heads pass them on record, and a backfill may fill them later."""
+"""Offsets that an operator skips: heads pass them with a record of it, and a backfill may fill them later."""
 
 from uuid import uuid4
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_skipped_is_refused_with_all_that_is_wrong_and_changes_no
 
 
 def test_a_batch_that_is_published_while_its_skip_waits_stays_and_the_skip_is_refused(ledger, ledger_url, pipeline):
-    """The decision must not pass for one that was carried out."""
+    """A refused decision must not look like one that was carried out."""
     first, _ = plan(ledger_url, pipeline, "first")
     ledgers.stage(ledger, attempt := ledgers.claim(ledger, first))
     fall_silent(ledger)

@@ -1,4 +1,4 @@
-"""What becomes of a batch when the topic is not a plain row of records: holes, transactions, and offsets that are gone."""
+"""Batches over topics that are not a plain sequence of records: holes, transactions, and deleted offsets."""
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -8,13 +8,13 @@ from owning import coverage
 from spark_jobs import write_batches
 from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from topics import ends, grown, recreate, source, until
 
 
 @pytest.fixture
 def topic(loading) -> str:
-    """Fifty records in one partition, declared; each test plans before it does harm."""
+    """Declare fifty records in one partition; each test plans before it changes the topic."""
     name = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, name, map(records.record, range(50)))
     loading.declare(name)
@@ -22,7 +22,7 @@ def topic(loading) -> str:
 
 
 def abort(loading, topic, values=(b"aborted",)):
-    """A transaction of which readers see nothing: `values` and a marker in the log, which comes a moment after the client's answer."""
+    """Abort a transaction: readers see nothing. The log gets `values` and a marker, which is written a moment after the client's answer."""
     asked = Broker(source(loading.bootstrap, topic))
     before = ends(asked)[0]
     producer = records.transactional(loading.bootstrap, f"{topic}-aborted")
@@ -34,7 +34,7 @@ def abort(loading, topic, values=(b"aborted",)):
 
 
 def meanwhile(monkeypatch, act):
-    """Do something once, behind the check of a batch's source and before its read."""
+    """Do something once, after the check of a batch's source and before its read."""
     prepare = write_batches.postgres.prepare
 
     def first(*arguments):
@@ -93,7 +93,7 @@ def test_the_holes_of_a_compacted_topic_are_counted_as_gaps(loading):
     total = 0
 
     def compacted() -> bool:
-        """The cleaner leaves the active segment alone, and only a new record ends that one."""
+        """Produce to end the active segment, which the cleaner leaves alone; return whether compaction is done."""
         nonlocal total
         total += len(records.produce(loading.bootstrap, topic, [records.record(total)] * 3, keys=[b"k"] * 3))
         return len(records.consume(loading.bootstrap, topic, total)) < total - 3
@@ -102,7 +102,7 @@ def test_the_holes_of_a_compacted_topic_are_counted_as_gaps(loading):
     before = records.consume(loading.bootstrap, topic, total)
     loading.declare(topic)
     loading.run()
-    # The cleaner goes on: a record may have gone before the load has read it, or afterwards.
+    # The cleaner continues: a record may have been removed before the load has read it, or afterwards.
     after = records.consume(loading.bootstrap, topic, total)
     loaded = set(loading.output())
     assert after <= loaded <= before
@@ -138,7 +138,7 @@ def test_offsets_that_retention_took_before_the_read_are_named(loading, topic, a
 
 
 def test_offsets_that_vanish_during_the_read_are_named(loading, topic, admin, monkeypatch):
-    """Between the check and the read: what Spark raises then is a stack trace about something else."""
+    """This is between check and read, where Spark raises a stack trace about something else."""
     batch_ids = loading.plan("late")
     place = TopicPartition(topic, 0, 20)
     meanwhile(monkeypatch, lambda: admin.delete_records([place])[place].result(180))
@@ -173,7 +173,7 @@ def test_offsets_that_go_stop_their_stream_only_until_somebody_accepts_their_los
 
     with loading.ledger() as ledger:
         said = flow.accept_loss(
-            ledger, Broker(loading.pipeline.source), loading.pipeline, topic, 0, reason="nobody misses them"
+            ledger, Broker(loading.pipeline.source), loading.pipeline, topic, 0, reason="they are not needed"
         )
     assert said == [f"{topic}/0: [0, 8) recorded as lost; goes on at 8"]
     (rest,) = loading.run()
@@ -194,7 +194,7 @@ def test_a_topic_that_was_created_again_is_not_read(loading, topic, admin, count
 
 
 def test_a_topic_that_is_created_again_during_the_read_is_not_published(loading, topic, admin, monkeypatch):
-    """With more records than before, Spark reads them without a word."""
+    """The new topic has more records than before, so Spark reads them without an error."""
     batch_ids = loading.plan("late")
 
     def again():

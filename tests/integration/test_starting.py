@@ -1,4 +1,4 @@
-"""Where a stream begins that was never seen, and which topics a pipeline's pattern brings in."""
+"""Where a new stream begins, and which topics a pipeline's pattern selects."""
 
 from uuid import uuid4
 
@@ -8,7 +8,7 @@ from planners import NAME, declared, load, plan, ranges
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.errors import FatalError, NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from topics import created, exists, grown, produce, recreate, until
 
 
@@ -36,7 +36,7 @@ def test_a_topic_that_fits_later_begins_at_its_first_offset_though_the_others_be
 
 
 def test_the_first_topic_that_ever_fits_begins_at_its_first_offset_as_well(broker, admin, ledger, ledger_url, prefix):
-    """The pipeline was there before the topic: its records are not from before the pipeline's time."""
+    """The pipeline existed before the topic, so the topic's records are not older than the pipeline."""
     pipeline = following(broker, prefix)
     assert plan(ledger_url, pipeline, "nothing fits") == []
     topic = created(admin, f"{prefix}_first")

@@ -1,4 +1,4 @@
-"""Streams that have stopped, beside those that go on."""
+"""Stopped streams, next to active ones."""
 
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ def topic(admin):
 
 @pytest.fixture
 def cut(ledger):
-    """A pipeline over logs in memory: real ones are not cut at will."""
+    """Provide a pipeline over logs in memory: a real broker does not truncate logs on request."""
     return Cut(ledger)
 
 

@@ -1,4 +1,4 @@
-"""What would only fail when the batch is published is found before anything is read."""
+"""Problems of a table that would otherwise appear at publication are found before anything is read."""
 
 import psycopg2
 import pyarrow as pa
@@ -45,8 +45,9 @@ def test_an_identity_column_that_takes_a_value_may_be_produced(ledger):
 
 def test_a_timestamp_without_a_zone_is_refused_for_timestamptz(ledger):
     created(ledger, "at timestamptz, on_day date")
-    assert "at timestamp with time zone: cannot hold Arrow type timestamp[us]: without a zone it names no moment" in (
-        problems(ledger, ("at", pa.timestamp("us")), ("on_day", pa.date32()))
+    assert (
+        "at timestamp with time zone: cannot hold Arrow type timestamp[us]: without a zone it is not a point in time"
+        in (problems(ledger, ("at", pa.timestamp("us")), ("on_day", pa.date32())))
     )
     postgres.prepare(ledger, PIPELINE, pa.schema([("at", pa.timestamp("us", tz="Europe/Madrid"))]))
 
@@ -75,7 +76,7 @@ def test_an_index_that_does_not_hold_the_key_of_all_rows_is_no_key(ledger, no_ke
 def test_row_level_security_that_applies_to_the_writer_is_named_before_anything_is_read(ledger):
     created(ledger, "id bigint")
     execute(ledger, "ALTER TABLE ads.output ENABLE ROW LEVEL SECURITY")
-    postgres.prepare(ledger, PIPELINE, pa.schema([("id", pa.int64())]))  # not to who owns the table
+    postgres.prepare(ledger, PIPELINE, pa.schema([("id", pa.int64())]))  # it does not apply to the table's owner
     connection = ledger.connection
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE stranger; GRANT ALL ON SCHEMA ads TO stranger; GRANT ALL ON ads.output TO stranger")

@@ -1,4 +1,4 @@
-"""While a batch is written its attempt shows that it lives, and gives up when a newer one has claimed the batch."""
+"""While a batch is written its attempt sends heartbeats, and stops when a newer attempt has claimed the batch."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from tideline.errors import SupersededError
 from tideline.ledger.attempts import Attempt, Writer
 from topics import until
 
-# Every batch waits until the test lets it go.
+# Every batch waits until the test releases it.
 SLOW = """\
     import pathlib, time
 
@@ -27,14 +27,14 @@ NEWER = Writer(dag_id="test", run_id="slow", task_id="write", try_number=2)
 
 @pytest.fixture
 def quick(monkeypatch):
-    """A heartbeat ten times as quick as in production."""
+    """Send heartbeats ten times as often as in production."""
     monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.2)
     monkeypatch.setattr(heartbeat, "_WATCH_SECONDS", 0.1)
 
 
 @pytest.fixture
-def hearts(monkeypatch):
-    """The ledger sessions that heartbeats have opened, in order."""
+def sessions(monkeypatch):
+    """Collect the ledger sessions that heartbeats have opened, in order."""
     opened = []
     connect = heartbeat.Ledger
 
@@ -48,13 +48,13 @@ def hearts(monkeypatch):
 
 @pytest.fixture
 def deaf(monkeypatch):
-    """No heartbeat, so that an attempt learns of a newer one only when it publishes."""
+    """Switch heartbeats off, so that an attempt notices a newer one only when it publishes."""
     monkeypatch.setattr(heartbeat, "_WATCH_SECONDS", 1000)
 
 
 @pytest.fixture
 def slow(loading, tmp_path):
-    """A batch that is being written, and the file that lets it go on."""
+    """Start writing a batch; provide the file that releases it."""
     topic = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, topic, map(records.record, range(10)))
     go = tmp_path / "go"
@@ -90,7 +90,7 @@ def test_a_newer_claim_ends_the_older_attempt_early_and_for_good(loading, quick,
         newer = flow.claim(ledger, batch_id, NEWER)
     assert isinstance(newer, Attempt)
     with pytest.raises(SupersededError, match="nothing: a newer attempt has the batch"):
-        writing.result(180)  # though nobody has let it go on
+        writing.result(180)  # although the test has not released it
     refused = loading.rows("SELECT batch_id, detail ->> 'fence' FROM tideline.event WHERE action = 'refuse'")
     assert refused == [(batch_id, "1")]
     assert [outcome for outcome, _ in loading.attempts()] == ["superseded", None]
@@ -102,7 +102,7 @@ def test_a_newer_claim_ends_the_older_attempt_early_and_for_good(loading, quick,
 
 
 def test_rows_that_an_older_attempt_staged_are_not_published_by_a_newer_one(loading, deaf, slow):
-    """The older one does not notice, stages everything, and comes to publish after the newer one has claimed."""
+    """The older one does not notice, stages everything, and publishes after the newer one has claimed."""
     batch_id, writing, go = slow
     with loading.ledger() as ledger:
         flow.claim(ledger, batch_id, NEWER)
@@ -115,14 +115,14 @@ def test_rows_that_an_older_attempt_staged_are_not_published_by_a_newer_one(load
     assert loading.published() == 4
 
 
-def cut_off(loading, heart):
+def cut_off(loading, session):
     """End the session of a heartbeat on the server."""
-    loading.rows("SELECT pg_terminate_backend(%s, 5000)", heart.connection.info.backend_pid)
+    loading.rows("SELECT pg_terminate_backend(%s, 5000)", session.connection.info.backend_pid)
 
 
-def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, quick, hearts, slow, monkeypatch):
+def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, quick, sessions, slow, monkeypatch):
     _, writing, go = slow
-    until(lambda: hearts)  # it has begun to beat
+    until(lambda: sessions)  # it has sent its first heartbeat
     seen = threading.Event()
     failing = heartbeat.Ledger
 
@@ -131,21 +131,21 @@ def test_a_ledger_that_does_not_answer_the_heart_takes_nothing_away(loading, qui
         return failing("postgresql://127.0.0.1:1/none", **options)
 
     monkeypatch.setattr(heartbeat, "Ledger", unreachable)
-    cut_off(loading, hearts[0])
+    cut_off(loading, sessions[0])
     assert seen.wait(180)
     go.touch()
     writing.result(120)
     assert loading.published() == 10
 
 
-def test_a_heart_keeps_its_connection_and_opens_another_only_when_it_is_lost(loading, quick, hearts, slow):
+def test_a_heart_keeps_its_connection_and_opens_another_only_when_it_is_lost(loading, quick, sessions, slow):
     _, writing, go = slow
     for _ in range(3):
         seen = heartbeat_of(loading)
         until(lambda seen=seen: heartbeat_of(loading) > seen)
-    assert len(hearts) == 1
-    cut_off(loading, hearts[0])
-    until(lambda: len(hearts) == 2)
+    assert len(sessions) == 1
+    cut_off(loading, sessions[0])
+    until(lambda: len(sessions) == 2)
     seen = heartbeat_of(loading)
     until(lambda: heartbeat_of(loading) > seen)
     go.touch()

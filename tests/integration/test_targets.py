@@ -1,4 +1,4 @@
-"""What a run gets that asks for certain offsets: a window, ranges, a batch, rejects. What is missing of them once, and nothing twice."""
+"""Runs for certain offsets: a window, ranges, a batch, rejects. Each loads what is missing once, and nothing twice."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from windows import stamped, topic_of, window
 
 @pytest.fixture(scope="module")
 def records(admin, broker):
-    """A topic that nothing is done to: minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
+    """Create a read-only topic: minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
     return topic_of(admin, broker, 12, 5)
 
 
@@ -76,7 +76,7 @@ def test_ranges_of_a_stopped_stream_are_refused_and_those_of_the_others_are_not(
     load(ledger, ask(ledger_url, pipeline, "healthy", these(pipeline, (0, 6, 1))).batch_ids)
     again = ask(ledger_url, pipeline, "healthy again", these(pipeline, (0, 6, 1)))
     assert again.batch_ids == []
-    assert "loaded by batch" in again.notes[0], "not an error about a stream that nobody asked for"
+    assert "loaded by batch" in again.notes[0], "not an error about a stream outside the request"
 
 
 def test_what_is_loaded_and_gone_from_kafka_is_only_told(admin, broker, ledger, ledger_url):
@@ -165,7 +165,7 @@ def test_a_batch_that_kafka_no_longer_holds_is_refused_with_what_is_there(admin,
 
 @pytest.fixture
 def rejected(ledger, ledger_url, pipeline):
-    """Offsets 0 and 1 of both partitions, of the first of two batches."""
+    """Reject offsets 0 and 1 of both partitions, of the first of two batches."""
     first, second = plan(ledger_url, pipeline, "first")
     attempt = ledgers.claim(ledger, first)
     ledgers.stage(ledger, attempt)
@@ -198,7 +198,7 @@ def test_rejects_are_taken_by_batch_by_reason_or_all_and_once(ledger, ledger_url
     assert ask(ledger_url, pipeline, "numbers", Rejects(reason_like="not a number")).batch_ids == numbers
     assert taken(ask(ledger_url, pipeline, "the rest", Rejects(batch_id=rejected)).batch_ids) == 2
     left = ask(ledger_url, pipeline, "nothing left", Rejects())
-    assert (left.batch_ids, left.notes) == ([], ["no rejects fit what was asked for"])
+    assert (left.batch_ids, left.notes) == ([], ["no rejects match the request"])
     with Ledger(ledger_url, actor="ada") as own:
         flow.abandon(own, numbers[0], reason="not yet")
     assert taken(ask(ledger_url, pipeline, "all", Rejects()).batch_ids) == 2
@@ -215,12 +215,12 @@ def test_rejects_of_another_pipeline_are_not_taken(ledger, ledger_url, broker, r
 
 def test_a_run_that_is_asked_twice_gets_the_same_whatever_it_asks_for(ledger, ledger_url, pipeline):
     load(ledger, plan(ledger_url, pipeline, "begin"))
-    wishes = {
+    requests = {
         "window": window(2, 9, replace=True),
         "ranges": these(pipeline, (0, 2), replace=True),
         "batch": OneBatch(batch_id=1, replace=True),
     }
-    for name, wanted in wishes.items():
+    for name, wanted in requests.items():
         first = ask(ledger_url, pipeline, name, wanted).batch_ids
         assert first
         assert ask(ledger_url, pipeline, name, wanted).batch_ids == first

@@ -1,4 +1,4 @@
-"""`records` of transform.py: what it drops, makes several of, and cannot take; and what happens when it is wrong altogether."""
+"""`records` of transform.py: records that it drops, multiplies or cannot process, and transforms that are wrong altogether."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import records
-from spark_jobs import transforms
+from spark_jobs.records import transforms
 from tideline.errors import FatalError
 
 EXPLODED = """\
@@ -192,7 +192,7 @@ def test_columns_that_differ_from_those_of_an_empty_table_cost_the_record(loadin
 
 
 def test_types_that_only_look_different_are_cast(loading):
-    """Inferred types depend on the values: of no rows they are null, of whole numbers 64 bits wide."""
+    """Inferred types depend on the values: without rows they are null, for whole numbers 64 bits wide."""
     topic, sent = produced(loading)
     text = """\
         import pyarrow as pa
@@ -210,7 +210,7 @@ def test_types_that_only_look_different_are_cast(loading):
     ("text", "problem"),
     [
         ("def records(batch): return batch.slice(0, 1)[7]", "raised on a table without rows"),
-        ("def records(batch): return batch.drop_columns('kafka')", "with the column `kafka` as it came"),
+        ("def records(batch): return batch.drop_columns('kafka')", "with the column `kafka` unchanged"),
         ("def records(batch): return batch.to_pandas()", "found DataFrame"),
         ("def records(batch): return None", "found NoneType"),
         ("def record(batch): return batch", "expected a function `records` or `frame`, found neither"),

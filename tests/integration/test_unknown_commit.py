@@ -1,4 +1,4 @@
-"""A connection that is lost at the worst moment: publish says what really happened, and another attempt can go on."""
+"""A connection lost at the worst moment: publish reports what really happened, and another attempt can continue."""
 
 import pytest
 from psycopg2.extensions import make_dsn
@@ -10,7 +10,7 @@ from tideline.errors import FatalError, RetryableError
 from tideline.ledger import publishing
 from tideline.ledger.connection import Ledger
 
-# What each statement of a publish looks like, in order.
+# The beginning of each statement of a publish, in order.
 STEPS = [
     "FOR NO KEY UPDATE",
     "INSERT INTO tideline.reject",
@@ -31,14 +31,14 @@ def proxy(ledger_url):
 
 @pytest.fixture
 def cut_off(proxy):
-    """A session that goes through the proxy."""
+    """Open a session through the proxy."""
     with Ledger(proxy.url, actor="cut off") as session:
         yield session
 
 
 @pytest.fixture
 def attempt(ledger):
-    """An attempt at ten offsets that has staged all of them."""
+    """Stage all of an attempt with ten offsets."""
     (stream,) = start_streams(ledger, 1)
     attempt = claim(ledger, plan(ledger, {stream: (0, 10)}))
     stage(ledger, attempt)
@@ -46,7 +46,7 @@ def attempt(ledger):
 
 
 def visible(ledger, batch_id):
-    """State and fence, how often the batch was published, and how many ranges it owns in the output."""
+    """Return state and fence, how often the batch was published, and how many ranges it owns in the output."""
     published = [action for _, action, *_ in events(ledger, batch_id)].count("publish")
     return *state(ledger, batch_id), published, query(ledger, "SELECT count(*) FROM tideline.coverage")[0][0]
 
@@ -75,7 +75,7 @@ def test_a_commit_that_never_arrived_is_not_taken_for_one(ledger, cut_off, proxy
 
 
 def test_a_commit_that_is_still_under_way_is_waited_for(ledger, cut_off, proxy, attempt):
-    """The server works on after its client has gone: a look-up that does not wait would see what was before."""
+    """The server continues after its client is gone: a query that does not wait would see the state before."""
     query(
         ledger,
         """CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END';
@@ -116,7 +116,7 @@ def test_a_session_that_is_ended_at_any_step_publishes_nothing(ledger, cut_off, 
 
 
 def test_the_steps_of_a_publish_are_all_tried(ledger, cut_off, proxy, attempt):
-    """Were a step to get another wording, the test above would never end a session there."""
+    """If the wording of a step changed, the test above would never end a session there."""
     seen = []
 
     def see(step):

@@ -1,4 +1,4 @@
-"""Upkeep clears away what the dead leave behind, and nothing that anybody still needs."""
+"""Upkeep removes what dead attempts leave behind, and nothing that is still needed."""
 
 import pytest
 
@@ -115,7 +115,7 @@ def test_young_events_stay(ledger, pipeline):
 
 
 def backdate(ledger):
-    """Let all events be of last year; only a test may: the trigger refuses every change."""
+    """Set all events to last year. Only a test can: the trigger refuses every change."""
     query(ledger, "ALTER TABLE tideline.event DISABLE TRIGGER event_is_append_only")
     query(ledger, "UPDATE tideline.event SET at = at - interval '400 days'")
     query(ledger, "ALTER TABLE tideline.event ENABLE TRIGGER event_is_append_only")

@@ -1,4 +1,7 @@
-"""What wakes a pipeline, on a real broker: a trigger, once when it starts and when its topics have grown; and a run that leaves records behind."""
+"""Starting runs by records, on a real broker.
+
+A trigger fires once at its start and when its topics have grown; and a run may leave records behind.
+"""
 
 import asyncio
 import json
@@ -9,9 +12,10 @@ import pytest
 from airflow.triggers.base import BaseEventTrigger
 
 import planners
-from tideline import airflow_trigger, flow
-from tideline.airflow_trigger import NewRecordsTrigger
-from tideline.kafka import Broker
+from tideline import flow
+from tideline.airflow import trigger
+from tideline.airflow.trigger import NewRecordsTrigger
+from tideline.kafka.broker import Broker
 from topics import created, grown, produce, recreate, transaction
 
 NAME = "woken"
@@ -19,9 +23,9 @@ NAME = "woken"
 
 @pytest.fixture
 def declare(tmp_path, monkeypatch, broker):
-    """Declare the pipeline, once more with other topics if called again."""
+    """Declare the pipeline; a second call changes its topics."""
     monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
-    monkeypatch.setattr(airflow_trigger, "LOOK_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(trigger, "LOOK_EVERY_SECONDS", 0.05)
 
     def write(*topics, servers=broker.bootstrap):
         source = {"bootstrap_servers": servers, "topics": topics, "value": {"format": "bytes"}}
@@ -36,14 +40,14 @@ def declare(tmp_path, monkeypatch, broker):
 
 
 class Watching:
-    """A trigger that runs, as the triggerer runs it."""
+    """A trigger that runs as the triggerer runs it."""
 
     def __init__(self, events):
         self._events = events
         self._next = None
 
     async def fired(self, *, within=30):
-        """Whether an event comes in time."""
+        """Return whether an event is fired in time."""
         self._next = self._next or asyncio.ensure_future(anext(self._events))
         done, _ = await asyncio.wait([self._next], timeout=within)
         if not done:
@@ -61,14 +65,14 @@ class Watching:
 @asynccontextmanager
 async def watching():
     classpath, kwargs = NewRecordsTrigger(pipeline=NAME).serialize()
-    assert classpath == "tideline.airflow_trigger.NewRecordsTrigger"
+    assert classpath == "tideline.airflow.trigger.NewRecordsTrigger"
     watch = Watching(NewRecordsTrigger(**kwargs).run())
     yield watch
     await watch.end()
 
 
 def test_it_fires_once_when_it_starts_and_then_when_records_come(broker, topic, declare):
-    """What came while nobody looked counts as well; an event that got lost with the triggerer is made up for."""
+    """Records that arrived while the trigger was not running count as well; an event that was lost with the triggerer is repeated."""
     declare(topic)
     produce(broker, topic, 3)
 
@@ -111,7 +115,7 @@ def test_records_of_an_open_transaction_wake_nobody_until_it_ends(broker, topic,
 
 
 def test_a_topic_that_was_created_again_wakes_as_well(broker, admin, topic, declare):
-    """The run that it starts stops the streams and says so."""
+    """The run that it starts stops the streams and reports it."""
     declare(topic)
 
     async def look():
@@ -145,7 +149,7 @@ def test_two_triggers_of_a_pipeline_are_one_to_airflow_and_those_of_two_are_two(
 
 
 def test_a_run_that_may_not_plan_all_there_is_is_behind_and_the_next_one_is_not(ledger, ledger_url, broker, topic):
-    """No record comes that would wake a pipeline for what the first run has left."""
+    """No record arrives that would start a run for what the first run has left."""
     pipeline = planners.declared(broker.bootstrap, topic, batch_records=10, run_batches=1)
     produce(broker, topic, 15)
     behind = []
@@ -166,6 +170,6 @@ def test_a_partition_that_nobody_has_read_yet_is_behind_when_it_has_records(ledg
 
 
 def test_a_broker_that_does_not_answer_counts_as_one_that_has_more(ledger, topic):
-    """A run too many is skipped; one too few leaves records unread until others come."""
+    """A superfluous run is skipped; a missing run leaves records unread until others arrive."""
     pipeline = planners.declared("127.0.0.1:1", topic)
     assert flow.is_behind(ledger, Broker(pipeline.source), planners.NAME)

@@ -1,4 +1,4 @@
-"""Windows of time as targets: what is loaded, replaced and left to others, in whatever order they are asked for."""
+"""Windows of time as targets: what is loaded, replaced and left to others, in any order of the windows."""
 
 import random
 from itertools import pairwise
@@ -16,7 +16,7 @@ from windows import at, stamped, topic_of, window
 
 @pytest.fixture(scope="module")
 def records(admin, broker):
-    """A topic that nothing is done to: minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
+    """Create a read-only topic: minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
     return topic_of(admin, broker, 12, 5)
 
 
@@ -27,7 +27,7 @@ def pipeline(broker, records):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_windows_in_any_order_and_written_in_any_order_load_each_offset_once(ledger, ledger_url, pipeline, seed):
-    """Some overlap, some runs fail and their batches wait for others."""
+    """Some windows overlap; some runs fail and their batches wait for others."""
     chance = random.Random(seed)
     asked = [window(0, 3), window(3, 7), window(2, 4), window(6, 9), window(7, 20), window(0, 20)]
     chance.shuffle(asked)
@@ -60,7 +60,7 @@ def write(ledger, batch_id):
 
 
 def test_a_window_that_ends_behind_the_head_loads_all_from_the_head_to_its_end(ledger, ledger_url, pipeline):
-    """In as many batches as that takes: no other run loads the rest of it."""
+    """It takes as many batches as needed, because no other run loads the rest."""
     batch_ids = ask(ledger_url, pipeline, "late", window(9, 11)).batch_ids
     assert {kind for kind, _ in kinds(ledger, batch_ids)} == {"live"}
     load(ledger, batch_ids)
@@ -69,7 +69,7 @@ def test_a_window_that_ends_behind_the_head_loads_all_from_the_head_to_its_end(l
 
 
 def test_a_window_takes_what_an_earlier_run_left_open_between_the_head_and_its_end(ledger, ledger_url, pipeline):
-    """It would have nothing else to do, and seem to be through."""
+    """Otherwise it would have nothing to do, and would look finished."""
     left = ask(ledger_url, pipeline, "failed", window(0, 12)).batch_ids
     assert ask(ledger_url, pipeline, "early", window(0, 3)).batch_ids == left
     load(ledger, left)

@@ -1,4 +1,4 @@
-"""Spark may run a task twice. What the loser has staged stays behind, and everything counts once."""
+"""Spark may run a task twice. Rows staged by the losing run are not published, and everything counts once."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from spark_jobs import write_batches
 from spark_jobs.sinks import postgres_output
 from tideline.errors import RetryableError
 
-# Raises in the first task that comes to its last batch of 1000 records, after the COPYs of the batches before.
+# Raises in the first task that reaches its last batch of 1000 records, after the COPYs of the batches before.
 DIES_ONCE = """\
     import os
 
@@ -25,7 +25,7 @@ DEATHS = ["os._exit(3)", "raise KeyboardInterrupt", "raise SystemExit(0)"]
 
 @pytest.fixture
 def staged(loading, monkeypatch):
-    """How many rows stood in staging when the winners were picked. There are several COPYs in each task, though there are few records."""
+    """Count the rows in staging when the winners were chosen. Each task makes several COPYs, although there are few records."""
     found = []
     session, inserted = write_batches.session, postgres_output.insert_output
 
@@ -77,7 +77,7 @@ def test_a_task_that_dies_every_time_fails_the_attempt_in_one_line(loading):
 
 
 def test_a_staging_table_that_a_crash_has_emptied_is_not_published(loading, monkeypatch):
-    """It is not logged: after a crash of the server it is there, and empty."""
+    """The table is unlogged: after a crash of the server it exists, and is empty."""
     topic = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, topic, map(records.record, range(10)))
     loading.declare(topic)

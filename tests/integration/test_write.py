@@ -1,4 +1,4 @@
-"""The three verbs on a real broker, a real Spark and a real Postgres: what is in the topic is in the output or in the rejects, once."""
+"""The three verbs on a real broker, a real Spark and a real Postgres: each record is in the output or in the rejects, once."""
 
 import json
 from decimal import Decimal

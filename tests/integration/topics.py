@@ -1,4 +1,4 @@
-"""Topics on a real broker: made, filled and asked about."""
+"""Topics on a real broker: create, fill and query them."""
 
 import time
 from uuid import uuid4
@@ -21,7 +21,7 @@ def created(admin, name, partitions=1, **config):
 
 
 def exists(admin, name):
-    """Whether every partition answers: for a moment after its creation a topic has no leaders."""
+    """Return whether every partition answers: for a moment after its creation a topic has no leaders."""
     try:
         described = admin.describe_topics(TopicCollection([name]))[name].result()
         asked = {TopicPartition(name, p.id): OffsetSpec.earliest() for p in described.partitions}
@@ -45,7 +45,7 @@ def produce(broker, topic, count=1, partition=0, **record):
 
 
 def transaction(broker, topic, partitions, count=1):
-    """A producer with `count` records in each of `partitions` in a transaction that is still open."""
+    """Return a producer with `count` records in each of `partitions` in a transaction that is still open."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": uuid4().hex})
     producer.init_transactions(20)
     producer.begin_transaction()
@@ -57,7 +57,7 @@ def transaction(broker, topic, partitions, count=1):
 
 
 def grown(admin, topic, partitions):
-    """More partitions for a topic that is there, all of which answer."""
+    """Add partitions to an existing topic, and wait until all of them answer."""
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
 
     def described():

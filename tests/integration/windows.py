@@ -17,12 +17,12 @@ def at(minutes):
 
 
 def window(start, end, *, replace=False):
-    """From minute `start` until before minute `end`."""
+    """Return a window from minute `start` until before minute `end`."""
     return Window(start=at(start), end=at(end), replace=replace)
 
 
 def topic_of(admin, broker, *counts):
-    """A topic with so many records in each partition: offset n was written in minute n. It keeps them, though they are old."""
+    """Create a topic with so many records in each partition: offset n was written in minute n. It keeps them, although they are old."""
     name = created(admin, f"windows_{uuid4().hex[:8]}", partitions=len(counts), **{"retention.ms": "-1"})
     for partition, count in enumerate(counts):
         stamped(broker, name, range(count), partition=partition)
@@ -30,7 +30,7 @@ def topic_of(admin, broker, *counts):
 
 
 def stamped(broker, topic, minutes, *, partition=0):
-    """One record for each of the minutes."""
+    """Send one record for each of the minutes."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for minute in minutes:
         producer.produce(topic, b"x", partition=partition, timestamp=int(at(minute).timestamp() * 1000))

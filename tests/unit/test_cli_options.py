@@ -1,4 +1,4 @@
-"""The command line before it asks anybody anything: what it refuses, what its help says, and how quickly it is there."""
+"""The command line before it connects anywhere: what it refuses, its help, and its start-up time."""
 
 import re
 import shlex
@@ -31,16 +31,19 @@ WRONG = {
     "no dry run": (["plan", NAME], "--dry-run"),
     "new records and a batch": (
         ["plan", NAME, "--dry-run", "--until", "2026-11-21T14:00Z", "--batch", "1"],
-        "one wish",
+        "not both",
     ),
-    "new records again": (["plan", NAME, "--dry-run", "--replace"], "one wish"),
+    "new records again": (["plan", NAME, "--dry-run", "--replace"], "not both"),
     "half a window": (["plan", NAME, "--dry-run", "--from", "2026-11-21T14:00Z"], "needs both --from and --to"),
     "no zone": (["plan", NAME, "--dry-run", "--until", "2026-11-21T14:00"], "2026-11-21T14:00:00Z for UTC"),
     "no moment": (["plan", NAME, "--dry-run", "--until", "noon"], "expected a moment"),
     "no state": (["batches", NAME, "--state", "done"], "advanced"),
     "no limit": (["batches", NAME, "--limit", "0"], "greater than or equal to 1"),
-    "no wish": (["replay", NAME, "--reason", WHY], "found none of them"),
-    "two wishes": (["replay", NAME, "--batch", "1", "--range", "ads/0 [0, 1)", "--reason", WHY], "--batch and --range"),
+    "no target": (["replay", NAME, "--reason", WHY], "found none of them"),
+    "two targets": (
+        ["replay", NAME, "--batch", "1", "--range", "ads/0 [0, 1)", "--reason", WHY],
+        "--batch and --range",
+    ),
     "an empty range": (["replay", NAME, "--range", "ads/0 [2, 2)", "--reason", WHY], "must not be empty"),
     "overlapping ranges": (
         ["replay", NAME, "--range", "ads/0 [0, 2)", "--range", "ads/0 [1, 3)", "--reason", WHY],
@@ -73,12 +76,12 @@ def test_no_act_without_a_reason(act):
 
 
 def test_every_command_that_takes_a_reason_as_an_act_is_tested_above():
-    taking = {name for name in COMMANDS if "Why. It will stand in the history." in shown(name)}
+    taking = {name for name in COMMANDS if "The reason, stored in the history." in shown(name)}
     assert taking == ACTS.keys()
 
 
 def shown(command: str) -> str:
-    """The help of a command."""
+    """Return the help of a command."""
     done = CliRunner().invoke(app, [command, "--help"], terminal_width=200)
     assert done.exit_code == 0
     return done.stdout
@@ -123,7 +126,7 @@ def test_the_page_explains_every_command_and_every_exit_code():
 
 
 def test_the_page_shows_commands_as_they_are():
-    """Each line that begins with a prompt is a command that the command line would take."""
+    """Each line that begins with a prompt is a command that the command line accepts."""
     page = (PROJECT / "docs" / "cli.md").read_text(encoding="utf-8")
     lines = re.findall(r"^ +\$ tideline (.*)$", page, re.MULTILINE)
     assert {shlex.split(line)[0] for line in lines} == COMMANDS.keys()

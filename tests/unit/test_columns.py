@@ -1,4 +1,4 @@
-"""The names of column types: what parses, and what an error says."""
+"""The names of column types: what parses, and the error messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Container files: nothing here starts a container, so at least every name and file in them is there."""
+"""Container files. No test starts a container, so these check that every name and file in them exists."""
 
 import re
 from pathlib import Path

@@ -1,12 +1,11 @@
-"""What an editor knows of pipeline.yaml is what the declaration says."""
+"""The schema that editors use for pipeline.yaml agrees with the declaration."""
 
 import re
 
 import pytest
 from jsonschema import Draft7Validator
 
-from tideline import pipelines
-from tideline.declaration import schema
+from tideline.declaration import pipelines, schema
 from tideline.settings import PROJECT
 
 VALIDATOR = Draft7Validator(schema.schema())
@@ -22,7 +21,7 @@ sink: {table: ads.impressions}
 
 
 def complaints(path):
-    """What an editor marks, each with its place."""
+    """Return the places that an editor would mark."""
     return {f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(pipelines._parse(path))}
 
 

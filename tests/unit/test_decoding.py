@@ -1,4 +1,4 @@
-"""What strict decoding keeps, what it rejects and why."""
+"""What strict decoding keeps, what it rejects, and the reasons."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -9,7 +9,7 @@ from judging import decode, reason
 
 
 def value(text, kind):
-    """The value of column `v` in `{"v": <text>}`, decoded as `kind`."""
+    """Return the value of column `v` in `{"v": <text>}`, decoded as `kind`."""
     decoded = decode([b'{"v": %s}' % text.encode()], v=kind)
     assert decoded.rejected == {}
     return decoded.table["v"][0].as_py()

@@ -1,4 +1,4 @@
-"""Records are decoded many at once, and each as if it were alone. Text and bytes are decoded, too."""
+"""Many records are decoded at once, with the same result as each alone. Text and bytes are decoded, too."""
 
 import time
 
@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from judging import decode, reason
-from spark_jobs import json_suspects
-from spark_jobs.arrow_types import arrow_type
-from spark_jobs.decoding import BLOCK_BYTES, NARROW, _blocks, decoder
-from spark_jobs.reasons import MAX_REASON
+from spark_jobs.records import json_prefilter
+from spark_jobs.records.arrow_types import arrow_type
+from spark_jobs.records.decoding import BLOCK_BYTES, NARROW, _blocks, decoder
+from spark_jobs.records.reject_reasons import MAX_REASON
 from tideline.domain.columns import parse_type
 
 
@@ -149,15 +149,15 @@ def test_an_impossible_decoder_is_refused_when_it_is_made(value_format, columns,
 
 
 def test_bad_records_among_many_do_not_send_the_good_ones_through_the_judge(monkeypatch):
-    """One in a hundred of a wrong type once made a load take twice as long."""
+    """One record in a hundred with a wrong type once doubled the time of a load."""
     judged = []
-    exact = json_suspects.type_fault
+    exact = json_prefilter.type_fault
 
     def counting(columns, **options):
         fault = exact(columns, **options)
         return lambda raw: judged.append(raw) or fault(raw)
 
-    monkeypatch.setattr(json_suspects, "type_fault", counting)
+    monkeypatch.setattr(json_prefilter, "type_fault", counting)
     decode = decoder("json", {"a": parse_type("bigint"), "t": parse_type("timestamp")})
     good, bad = b'{"a": 1, "t": "2026-01-01T00:00:00Z"}', b'{"a": "x"}'
     values = pa.array([bad if n % 100 == 0 else good for n in range(5000)], pa.binary())

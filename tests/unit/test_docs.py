@@ -1,4 +1,4 @@
-"""What README and docs say about the project is so."""
+"""Checks statements of README and docs about the project."""
 
 import ast
 import importlib.util
@@ -12,9 +12,8 @@ import typer
 from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
-from tideline import pipelines
 from tideline.cli import entry as cli
-from tideline.declaration import Declaration, Section
+from tideline.declaration import Declaration, Section, pipelines
 from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.settings import PROJECT
 
@@ -24,7 +23,7 @@ EXAMPLE = PROJECT / "include" / "pipelines" / "impressions"
 PLACES = ("include", "spark_jobs", "dags", "tests")
 CODE = [p for place in PLACES for p in (PROJECT / place).rglob("*") if p.suffix in {".py", ".sql", ".yaml"}]
 OTHER = [PROJECT / name for name in ("Makefile", "pyproject.toml", "docker-compose.yaml", "requirements.in")]
-# What other projects named, and nothing here repeats.
+# Names of other projects that appear nowhere else here.
 FOREIGN = {"execution_timeout", "from_json", "spark_default"}
 
 
@@ -41,7 +40,7 @@ def without_blocks(page: Path) -> str:
 
 
 def quoted(page: Path) -> set[str]:
-    """What stands in backticks outside of code blocks."""
+    """Return the texts in backticks outside of code blocks."""
     return {" ".join(found.split()) for found in re.findall(r"`([^`]+)`", without_blocks(page))}
 
 
@@ -50,13 +49,13 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", text(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def cells(page: Path) -> Iterator[list[str]]:
-    """The rows of a page's tables."""
+    """Yield the rows of a page's tables."""
     for line in text(page).splitlines():
         if line.startswith("| "):
             yield [cell.strip() for cell in line.strip("|").split("|")]
@@ -113,7 +112,7 @@ def test_states_and_ways_are_those_of_the_code():
 
 
 def declared_keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Each key with its default."""
+    """Yield each key with its default."""
     for name, info in section.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
             yield from declared_keys(info.annotation, f"{prefix}{name}.")
@@ -155,7 +154,7 @@ def test_ci_runs_the_tests_as_the_readme_does():
 
 RUNBOOK = PROJECT / "docs" / "runbook.md"
 REFUSALS = {"FatalError", "NeedsOperatorError", "StepError"}
-# The tests' errors are nobody's, and the local stack says what to do in its own words.
+# Errors raised in tests need no entry, and the local stack's messages themselves say what to do.
 UNLISTED = (PROJECT / "tests", PROJECT / "include" / "tideline" / "local")
 
 
@@ -165,7 +164,7 @@ def listed() -> dict[Path, ast.Module]:
 
 
 def errors_made() -> Iterator[tuple[str, ast.Call]]:
-    """Every call that makes an error of ours, with where it stands."""
+    """Yield every call that makes a TidelineError, with its place."""
     for path, tree in listed().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and "next_step" in keywords(node) and name_of(node).endswith("Error"):
@@ -181,27 +180,27 @@ def keywords(call: ast.Call) -> dict[str | None, ast.expr]:
 
 
 def words(node: ast.AST) -> str:
-    """All text that stands in a piece of code; what is put in between when it runs is left out."""
+    """Return all literal text in a piece of code, without the values that are formatted into it."""
     found = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
     return "\0".join(" ".join(string.split()) for string in found)
 
 
 def entries_of(call: ast.Call) -> list[str]:
-    """What a call says for `entry`: one slug, or the two of which it takes one."""
+    """Return the `entry` of a call: one slug, or the two from which it chooses."""
     value = keywords(call).get("entry")
     choices = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
     return [choice.value for choice in choices if isinstance(choice, ast.Constant)]
 
 
 def runbook() -> dict[str, str]:
-    """The text of each entry by its anchor. Other parts of the page quote no message."""
+    """Return the text of each entry by its anchor. Other parts of the page quote no message."""
     parts = re.split(r"^##+ (.+)$", text(RUNBOOK), flags=re.MULTILINE)[1:]
     sections = zip(parts[::2], parts[1::2], strict=True)
     return {heading.lower().replace(" ", "-"): body for heading, body in sections if "**Says:**" in body}
 
 
 def said(entry: str) -> list[str]:
-    """The words by which a message is known as this entry's."""
+    """Return the texts by which a message is assigned to this entry."""
     quotes = re.search(r"\*\*Says:\*\*(.*?)\n\n", entry, re.DOTALL)
     return [" ".join(quote.split()) for quote in re.findall(r"`([^`]+)`", quotes[1] if quotes else "")]
 
@@ -233,7 +232,7 @@ def test_an_entry_says_what_it_means_where_to_look_and_what_to_do():
 
 
 def commands(page: str) -> Iterator[tuple[str, set[str]]]:
-    """Each use of the command line in a page: command and options."""
+    """Yield each use of the command line in a page: command and options."""
     for line in re.findall(r"(?:`|^ {4,})tideline ([a-z][^`\n]*)", page, re.MULTILINE):
         yield line.split()[0], {word for word in line.split() if word.startswith("--")}
 

@@ -1,4 +1,4 @@
-"""Each commit plays other schedules than the one before it."""
+"""Each commit plays other schedules than the commit before it."""
 
 import subprocess
 

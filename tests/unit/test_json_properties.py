@@ -1,4 +1,4 @@
-"""JSON decoding against an oracle that judges each record alone, in plain Python, over records broken in every way."""
+"""JSON decoding compared with an oracle that judges each record alone, in plain Python, over records broken in every way."""
 
 import json
 import re
@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.decoding import decoder
-from spark_jobs.json_suspects import suspect_fault
-from spark_jobs.json_values import syntax_fault, type_fault
+from spark_jobs.records.decoding import decoder
+from spark_jobs.records.json_prefilter import suspect_fault
+from spark_jobs.records.json_validation import syntax_fault, type_fault
 from tideline.domain.columns import parse_type
 
 COLUMNS = {
@@ -30,11 +30,11 @@ glance, judge = suspect_fault(TYPES), type_fault(TYPES)
 
 
 class RefusedError(Exception):
-    """The oracle's word for a reject."""
+    """Raised by the oracle for a reject."""
 
 
 def oracle(raw):
-    """What `raw` decodes to by the declared columns, or None where it must be rejected."""
+    """Return what `raw` decodes to with the declared columns, or None where it must be rejected."""
     try:
         if not isinstance(orjson.loads(raw), dict):
             return None
@@ -45,7 +45,7 @@ def oracle(raw):
 
 
 class Pairs(list):
-    """A JSON object with its keys as they came, so that a key given twice is seen."""
+    """A JSON object with its keys in the original order, so that a duplicate key is detected."""
 
 
 def refuse_unless(fits):
@@ -89,7 +89,7 @@ def decimal(value):
 
 def single(value):
     refuse_unless(type(value) in (int, Decimal))
-    nearest = pa.scalar(str(value)).cast(pa.float32()).as_py()  # from the text: by way of a double it rounds twice
+    nearest = pa.scalar(str(value)).cast(pa.float32()).as_py()  # from text: a double rounds twice
     refuse_unless(abs(nearest) != float("inf"))
     return nearest
 
@@ -173,7 +173,7 @@ def broken(draw):
 records = st.lists(whole | broken() | st.sampled_from(PIECES).map(str.encode) | st.binary(max_size=8), max_size=12)
 
 
-# Each fits its column, if only just, and must not fall when a neighbour makes the batch fail.
+# Each of these just fits its column, and must still fit when a neighbour makes the batch fail.
 NEAR_THE_LIMITS = [
     b'{"f":3.4028235677973366e38}',
     b'{"p":1105.00000000}',

@@ -1,4 +1,4 @@
-"""The laws of connecting: planner and reader get the same, and secrets arrive as they are."""
+"""Connection settings: planner and reader get the same ones, and secrets arrive unchanged."""
 
 import base64
 
@@ -8,8 +8,8 @@ from confluent_kafka.admin import TopicDescription
 
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
-from tideline.kafka import Broker, led_partitions, topic_uuid
-from tideline.kafka_settings import client_settings, spark_settings
+from tideline.kafka.broker import Broker, led_partitions, topic_uuid
+from tideline.kafka.settings import client_settings, spark_settings
 
 PASSWORD = 'a"b\\c'
 

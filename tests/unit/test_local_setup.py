@@ -1,4 +1,4 @@
-"""Set-up checks the machine first, says what to do about it, and does no step twice."""
+"""Set-up first checks the machine, says how to correct what is missing, and does no step twice."""
 
 import ast
 import shutil
@@ -16,7 +16,7 @@ _SOURCE = Path(setup.__file__)
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout that holds nothing but the set-up script."""
+    """Create a checkout that holds only the set-up script."""
     script = tmp_path / "include" / "tideline" / "local" / "setup.py"
     script.parent.mkdir(parents=True)
     shutil.copy(_SOURCE, script)
@@ -24,7 +24,7 @@ def checkout(tmp_path):
 
 
 def run_setup(checkout, *, before="", path="/nonexistent", **variables):
-    """Run the script as make does, after the statements `before`, and return what it wrote to stderr."""
+    """Run the script as make does, after the statements `before`; return what it wrote to stderr."""
     script = checkout / "include" / "tideline" / "local" / "setup.py"
     program = f"import runpy, shutil, sys\n{before}\nrunpy.run_path({str(script)!r}, run_name='__main__')"
     environment = {"PATH": path, **variables}
@@ -87,7 +87,7 @@ def test_a_full_disk_stops_set_up_before_the_first_download(checkout, tmp_path):
 
 @pytest.fixture
 def steps(tmp_path, monkeypatch):
-    """Run a step in a folder of its own; what ran is listed."""
+    """Run a step in a folder of its own; the fixture lists what ran."""
     monkeypatch.setattr(setup, "LOCAL", tmp_path)
     return []
 
@@ -106,7 +106,7 @@ def test_a_step_that_was_killed_is_done_again(steps):
     setup.step("Jars", "a", lambda _log: steps.append("done"))
     with pytest.raises(KeyboardInterrupt):
         setup.step("Jars", "b", killed)
-    setup.step("Jars", "a", lambda _log: steps.append("again"))  # what key a made may be half overwritten by now
+    setup.step("Jars", "a", lambda _log: steps.append("again"))  # the files of key a may be half overwritten by now
     assert steps == ["done", "killed", "again"]
 
 

@@ -1,4 +1,4 @@
-"""Offset ranges are exact: whatever they say, a set of offsets would say the same."""
+"""Offset ranges are exact: every operation gives the same result as one on a set of offsets."""
 
 from itertools import pairwise
 
@@ -22,7 +22,7 @@ def offsets(*pieces: OffsetRange) -> set[int]:
 def test_subtracting_is_exact_set_arithmetic(whole, taken):
     rest = list(subtract(whole, taken))
     assert offsets(*rest) == offsets(whole) - offsets(*taken)
-    # As few ranges as possible, in order: between two of them there is always something taken.
+    # As few ranges as possible, in order: between two of them some offset is taken.
     assert all(left.end < right.start for left, right in pairwise(rest))
 
 
@@ -31,7 +31,7 @@ def test_subtracting_is_exact_set_arithmetic(whole, taken):
 def test_a_union_is_the_same_offsets_in_as_few_ranges_as_possible(pieces):
     merged = union(pieces)
     assert offsets(*merged) == offsets(*pieces)
-    # In order, and between two of them there is always an offset that none has.
+    # In order, and between two of them there is always an offset that is in neither.
     assert all(left.end < right.start for left, right in pairwise(merged))
 
 
@@ -42,7 +42,7 @@ def test_a_union_takes_away_what_its_ranges_take_away(whole, pieces):
 
 
 def test_a_range_within_another_one_adds_nothing_to_a_union():
-    """A shorter range that ends earlier must not cut the longer one before it."""
+    """A shorter range that ends earlier must not truncate the longer one before it."""
     assert union([OffsetRange(5, 6), OffsetRange(0, 10), OffsetRange(10, 12)]) == [OffsetRange(0, 12)]
 
 

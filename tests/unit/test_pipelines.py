@@ -1,4 +1,4 @@
-"""The laws of declarations: what is read, and how mistakes are told."""
+"""Declarations: what is read, and how mistakes are reported."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tideline import pipelines
+from tideline.declaration import pipelines
 from tideline.errors import FatalError
 
 SMALLEST = """\
@@ -33,7 +33,7 @@ sink:
 
 @pytest.fixture
 def declare(tmp_path, monkeypatch):
-    """Writes one pipeline's folder, with `old` replaced by `new` in the smallest declaration."""
+    """Write one pipeline's folder, with `old` replaced by `new` in the smallest declaration."""
     monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
 
     def write(old="", new="", name="impressions"):
@@ -108,7 +108,7 @@ def test_a_start_timestamp_keeps_its_zone(declare, text):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ("", "limits: {batch_records: many}\n", '11: limits.batch_records: expected an integer above 0, found "many"'),
         ("", "limits:\n  batch_records: 0\n", "12: limits.batch_records: expected an integer above 0, found 0"),
@@ -150,9 +150,9 @@ def test_a_start_timestamp_keeps_its_zone(declare, text):
         ("string", "strnig", "8: source.value.columns.impression_id: "),
     ],
 )  # fmt: skip
-def test_a_mistake_names_line_key_expected_and_found(declare, old, new, told):
+def test_a_mistake_names_line_key_expected_and_found(declare, old, new, expected):
     [text] = mistakes(declare(old, new))
-    assert told in text
+    assert expected in text
 
 
 def test_all_mistakes_of_a_file_are_told_at_once_in_order_of_line(declare):
@@ -205,7 +205,7 @@ def test_a_literal_password_is_refused_without_being_shown(declare, password):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ("SASL_SSL", "SSL", "expected only what protocol SSL uses, found sasl_mechanism, sasl_password, sasl_username"),
         ("    protocol: SASL_SSL\n", "", "expected only what protocol PLAINTEXT uses"),
@@ -214,9 +214,9 @@ def test_a_literal_password_is_refused_without_being_shown(declare, password):
         ("SASL_SSL", "SASL_SLL", "source.security.protocol: expected one of PLAINTEXT, SSL,"),
     ],
 )
-def test_security_settings_that_do_not_fit_each_other_are_a_mistake(declare, old, new, told):
+def test_security_settings_that_do_not_fit_each_other_are_a_mistake(declare, old, new, expected):
     [text] = mistakes(declare("sink:\n", SASL.replace(old, new)))
-    assert told in text
+    assert expected in text
 
 
 def test_the_environment_is_not_needed_to_read_a_declaration_but_to_connect(declare, monkeypatch):
@@ -275,5 +275,5 @@ def test_yaml_anchors_may_be_used(declare):
 
 def test_parsing_dags_loads_no_drivers():
     heavy = {"pyarrow", "confluent_kafka", "psycopg2", "pyspark", "pandas", "airflow"}
-    code = f"import sys, tideline.pipelines; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, tideline.declaration.pipelines; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

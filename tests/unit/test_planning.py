@@ -1,4 +1,4 @@
-"""The laws of cutting what is new into batches, on any streams and limits."""
+"""Cutting new offsets into batches, checked for any streams and limits."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ PLENTY = 10_000
 
 @st.composite
 def free_ranges(draw):
-    """Streams with ascending ranges and something taken between them, as a ledger with open batches leaves them."""
+    """Draw streams with ascending ranges and taken offsets between them, as a ledger with open batches leaves them."""
     cuts = st.sets(st.integers(0, 60), min_size=2, max_size=8).map(sorted)
     return {
         stream: [OffsetRange(a, b) for a, b in zip(edges[::2], edges[1::2], strict=False)]
@@ -28,7 +28,7 @@ enough = st.builds(Limits, batch_records=st.integers(1, 40), run_batches=st.just
 
 
 def planned(batches):
-    """How often each (stream, offset) is in a batch."""
+    """Count how often each (stream, offset) is in a batch."""
     return Counter((s, offset) for batch in batches for s, r in batch.items() for offset in range(r.start, r.end))
 
 
@@ -71,7 +71,7 @@ def test_limits_are_kept_and_used(free, limits):
     for batch in batches:
         size = sum(map(len, batch.values()))
         assert 0 < size <= limits.batch_records
-        # A batch smaller than it may be took the first range of every stream whole.
+        # A batch smaller than permitted has taken the first range of every stream completely.
         next_ranges = {s: OffsetRange(min(o for t, o in left if t == s), 61) for s, _ in left}
         left -= set(planned([batch]))
         if size < limits.batch_records:
@@ -83,7 +83,7 @@ def test_limits_are_kept_and_used(free, limits):
 @always
 @given(free=free_ranges(), batch_records=st.integers(1, 40))
 def test_a_long_stream_does_not_starve_the_others(free, batch_records):
-    """Each of n streams gets a whole n-th of a batch, or all that it has."""
+    """Each of n streams gets at least the n-th part of a batch, or all that it has."""
     streams = [stream for stream, pieces in free.items() if pieces]
     for batch in cut(free, Limits(batch_records=batch_records, run_batches=1)):
         for stream in streams:
@@ -94,7 +94,7 @@ def test_a_long_stream_does_not_starve_the_others(free, batch_records):
 @always
 @given(free=free_ranges(), batch_records=st.integers(1, 3))
 def test_streams_that_a_small_batch_passed_over_come_first_in_the_next(free, batch_records):
-    """With fewer records in a batch than there are streams every stream is in one of the first batches all the same."""
+    """If a batch has fewer records than there are streams, every stream is still in one of the first batches."""
     streams = [stream for stream, pieces in free.items() if pieces]
     rounds = -(-len(streams) // batch_records)
     batches = cut(free, Limits(batch_records=batch_records, run_batches=PLENTY))
@@ -148,7 +148,7 @@ def test_the_newest_do_not_depend_on_the_order_of_streams(free, count):
 
 
 @pytest.mark.parametrize(
-    ("batch_records", "batch_bytes", "average_bytes", "told"),
+    ("batch_records", "batch_bytes", "average_bytes", "expected"),
     [
         (1000, None, 500, 1000),
         (1000, 100_000, 500, 200),
@@ -160,5 +160,5 @@ def test_the_newest_do_not_depend_on_the_order_of_streams(free, count):
         (1000, 500, 0.25, 500),
     ],
 )
-def test_a_batch_keeps_to_its_bytes_by_what_records_took_before(batch_records, batch_bytes, average_bytes, told):
-    assert records_for(batch_records, batch_bytes, average_bytes) == told
+def test_a_batch_keeps_to_its_bytes_by_what_records_took_before(batch_records, batch_bytes, average_bytes, expected):
+    assert records_for(batch_records, batch_bytes, average_bytes) == expected

@@ -1,10 +1,10 @@
-"""The form of the DAG `replay`: it takes one thing, and always replaces."""
+"""The form of the DAG `replay`: it takes one target, and always replaces."""
 
 import pytest
 
 from forms import END, FIRST, HOUR, START, mistakes
+from tideline.airflow.trigger_form import REPLAY_FIELDS, Triggered, replay
 from tideline.domain.requests import OneBatch, Ranges, Window
-from tideline.trigger_form import REPLAY_FIELDS, Triggered, replay
 
 
 def replaying(**given):

@@ -1,4 +1,4 @@
-"""What may be asked for: a wish that cannot be meant is refused where it is written down, with what to write instead."""
+"""Requests: an impossible one is refused when it is made, with an example of a correct one."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -57,7 +57,7 @@ def test_what_is_no_range_is_refused_with_an_example(text):
 
 @pytest.mark.parametrize("bounds", ["[5, 5)", "[6, 5)", "[0, 9223372036854775808)", f"[0, {'9' * 30})"])
 def test_a_range_that_kafka_cannot_have_is_refused_and_quoted(bounds):
-    """No offset of Kafka, and none of the ledger's columns, is longer than 64 bits."""
+    """No offset in Kafka and none of the ledger's columns is longer than 64 bits."""
     with pytest.raises(ValueError, match="offset range") as caught:
         NamedRange.parse(f"ads/3 {bounds}")
     assert f"`ads/3 {bounds}`" in str(caught.value)
@@ -91,7 +91,7 @@ def test_a_window_says_which_moments_it_means(edge):
 @pytest.mark.parametrize("edge", ["until", "since"])
 def test_new_records_end_and_begin_at_moments_with_a_zone(edge):
     with pytest.raises(ValueError, match=f"`{edge}` has no zone"):
-        NewRecords(**{edge: datetime(2026, 1, 2)})  # noqa: DTZ001 - the very mistake
+        NewRecords(**{edge: datetime(2026, 1, 2)})  # noqa: DTZ001 - this is the mistake under test
 
 
 def test_no_ranges_are_refused():

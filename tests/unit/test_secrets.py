@@ -1,4 +1,4 @@
-"""No part of a secret stands in anything that is said, whatever characters it has and wherever it was put by mistake."""
+"""No part of a secret is in any output, whatever characters it has and wherever it was put by mistake."""
 
 import os
 import traceback
@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.heartbeat import Heartbeat
-from spark_jobs.staging import Place
-from spark_jobs.stored import Stored
-from tideline import pipelines
+from spark_jobs.readers.kept_rejects import Stored
+from spark_jobs.sinks.staging import Place
 from tideline import settings as surroundings
-from tideline.cli.starting import airflow
+from tideline.cli.dag_runs import airflow
+from tideline.declaration import pipelines
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, TidelineError
-from tideline.kafka_connection import Connection
-from tideline.kafka_settings import client_settings, spark_settings
+from tideline.kafka.connection import Connection
+from tideline.kafka.settings import client_settings, spark_settings
 from tideline.ledger.address import fault
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
-from tideline.withholding import PART, WITHHELD, without
+from tideline.redaction import PART, WITHHELD, without
 
 # Each part of it has letters that no message has in this order.
 SECRETS = st.lists(st.sampled_from("QXZJV7"), min_size=3, max_size=6).flatmap(
@@ -40,13 +40,13 @@ def parts(secret: str) -> set[str]:
 
 
 def shown(secret: str, text: str) -> list[str]:
-    """The parts of a secret that stand in a text."""
+    """Return the parts of a secret that are in a text."""
     return sorted(part for part in parts(secret) if part in text)
 
 
 @contextmanager
 def silent_about(secret: str, *, fails: bool = True) -> Iterator[None]:
-    """Within it an error of ours is raised, and neither it nor its traceback with all causes shows a part of the secret."""
+    """Expect a TidelineError, and check that neither it nor its traceback with all causes shows a part of the secret."""
     try:
         yield
     except TidelineError as error:
@@ -69,7 +69,7 @@ def test_a_ledgers_address_is_never_quoted(secret):
         secret,
     ):
         if fault(address) is None and not address.startswith("postgresql://user"):
-            continue  # it is no secret where it stands: a user or a database
+            continue  # at this place it is not a secret: a user or a database
         with silent_about(secret):
             Ledger(address, actor="test")
 
@@ -83,13 +83,13 @@ def test_a_ledgers_address_is_never_quoted(secret):
         ("postgresql://me:12/34@db:5432/w", "an @ or a / too many"),
         ("postgresql://me:pw@x?sslmode=y@db/w", "an @ or a / too many"),
         ("postgresql://me:pw@db:5432/w/x", "a / too many"),
-        ("postgresql://me:pw@db:54e2/w", "its host, or the port behind it, is none"),
-        ("postgresql://me:pw@db:70000/w", "its port is no number from 1 to 65535"),
+        ("postgresql://me:pw@db:54e2/w", "its host or port is not valid"),
+        ("postgresql://me:pw@db:70000/w", "its port is not a number from 1 to 65535"),
         ("postgresql://me:pw@db/w?sslmod=require", "its options after ? are not those of libpq"),
         ("postgresql://me:pw@db/w\n", "a line break"),
         ("mysql://me:pw@db/w", "does not begin with postgresql://"),
-        ("secret", "no libpq URI"),
-        ("host=db password=s3cr et", "no libpq URI"),
+        ("secret", "not a libpq URI"),
+        ("host=db password=s3cr et", "not a libpq URI"),
     ],
 )
 def test_an_address_that_is_wrong_is_told_what_is_wrong(address, said):

@@ -1,4 +1,4 @@
-"""Values that a Postgres column cannot hold are refused before COPY, which would bend them in silence."""
+"""Values that a Postgres column cannot hold are refused before COPY, which would change them silently."""
 
 import pyarrow as pa
 import pytest

@@ -1,10 +1,10 @@
-"""What the state machine of a batch promises, read from its table alone."""
+"""Properties of a batch's state machine, checked on its table of transitions."""
 
 from tideline.domain.states import TRANSITIONS, BatchState
 
 
 def after(*states):
-    """All states that can follow, however late."""
+    """Return all states that are reachable from these."""
     found = set()
     while new := {b for a, b in TRANSITIONS if a in {*states, *found}} - found:
         found |= new
@@ -20,7 +20,7 @@ def test_nothing_becomes_planned_again():
 
 
 def test_what_is_published_is_never_written_or_given_up():
-    """A published batch is visible: its rows can be replaced by a replay, and by nothing else."""
+    """A published batch is visible: only a replay can replace its rows."""
     assert after(BatchState.PUBLISHED) == {BatchState.ADVANCED, BatchState.SUPERSEDED}
 
 
@@ -33,7 +33,7 @@ def test_only_what_is_published_advances():
 
 
 def test_a_batch_under_an_attempt_cannot_be_abandoned():
-    """The attempt could publish at any moment; it has to fail or be taken over first."""
+    """The attempt could publish at any moment: first it must fail or be taken over."""
     assert {a for a, b in TRANSITIONS if b is BatchState.ABANDONED} == {BatchState.PLANNED, BatchState.FAILED}
 
 

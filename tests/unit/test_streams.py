@@ -1,4 +1,4 @@
-"""The laws of comparing the ledger's streams with what the broker says."""
+"""The comparison of the ledger's streams with the broker's answers."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -27,7 +27,7 @@ STREAM = Stream(
 
 
 def topic(*partitions, name="ads", topic_id=OLD):
-    """A topic whose partitions are (log start, end)."""
+    """Return a topic whose partitions are (log start, end)."""
     return TopicFacts(
         cluster_id="c",
         topic=name,
@@ -105,7 +105,7 @@ def test_only_a_partition_that_no_stream_stands_for_is_unseen(streams, topics):
 
 
 def inconsistent(stream, *topics):
-    """What is wrong with one active stream; nothing else is found."""
+    """Return the problem of one active stream; no other stream may have one."""
     found = compare([stream], topics)
     assert (found.ready, found.stopped, found.unseen) == ((), (), ())
     [(same, problem)] = found.inconsistent
@@ -124,7 +124,7 @@ def test_unread_offsets_that_retention_deleted_are_named():
 
 
 def test_only_what_no_batch_has_reserved_is_lost():
-    """A planned batch fails by itself when it reads; what is told here is what nobody would read."""
+    """A planned batch fails by itself when it reads. Reported here is what no batch would read."""
     assert "[12, 25)" in inconsistent(replace(STREAM, reserved=(OffsetRange(10, 12),)), topic((25, 50)))
 
 

@@ -1,4 +1,4 @@
-"""The runner of all suites: one that fails or dies keeps no other from running, and the end of the output names what failed."""
+"""The runner of all suites: a suite that fails or dies does not stop the others, and the end of the output names the failed tests."""
 
 import os
 import signal
@@ -36,8 +36,8 @@ suites.Runner().run([[suites.Suite("slow", ("test_slow.py",), nice=3)]])
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch, capsys):
-    """Run lanes of (name, text of a test file) and return exit code and output."""
+def run_lanes(tmp_path, monkeypatch, capsys):
+    """Run lanes of (name, text of a test file); return exit code and output."""
 
     def run(*lanes: list[tuple[str, str]]) -> tuple[int, str]:
         monkeypatch.setattr(suites, "LOGS", tmp_path)
@@ -52,8 +52,8 @@ def told(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_a_suite_that_fails_or_dies_keeps_no_other_from_running_and_is_named_at_the_end(told):
-    code, said = told([("dead", DEAD), ("good", GOOD)], [("bad", BAD)])
+def test_a_suite_that_fails_or_dies_keeps_no_other_from_running_and_is_named_at_the_end(run_lanes):
+    code, said = run_lanes([("dead", DEAD), ("good", GOOD)], [("bad", BAD)])
     end = said.partition("Failed, in all suites:")[2]
     assert code == 1
     assert "good         1 passed, 0 failed" in said
@@ -62,8 +62,8 @@ def test_a_suite_that_fails_or_dies_keeps_no_other_from_running_and_is_named_at_
     assert "2 passed, 2 failed, 0 skipped" in end
 
 
-def test_a_suite_without_a_single_test_has_failed(told):
-    code, said = told([("empty", "")])
+def test_a_suite_without_a_single_test_has_failed(run_lanes):
+    code, said = run_lanes([("empty", "")])
     assert code == 1
     assert "empty\n      ended with exit code 5" in said
 
@@ -78,7 +78,7 @@ def test_a_command_that_fails_shows_the_end_of_its_output(tmp_path, monkeypatch,
 
 @pytest.fixture
 def in_background(tmp_path):
-    """A run with one slow suite, as a shell starts it in the background: with Ctrl-C ignored."""
+    """Start a run with one slow suite, as a shell starts it in the background: with Ctrl-C ignored."""
     (tmp_path / "test_slow.py").write_text(SLOW)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:

@@ -1,4 +1,4 @@
-"""Where a time lies in a log, from a few looks at it."""
+"""Finding the offset of a time in a log with few samples."""
 
 from datetime import UTC, datetime, timedelta
 

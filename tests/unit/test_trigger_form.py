@@ -1,19 +1,19 @@
-"""The laws of the trigger form: what each choice becomes, and that every mistake in it is named at once."""
+"""The trigger form: the request of each choice, and that all mistakes are named at once."""
 
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from forms import END, FIRST, HOUR, SECOND, START, mistakes
+from tideline.airflow.trigger_form import INGEST_FIELDS, Load, Triggered, ingest
 from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Window
 from tideline.errors import FatalError
-from tideline.trigger_form import INGEST_FIELDS, Load, Triggered, ingest
 
 EMPTY = {**dict.fromkeys(INGEST_FIELDS), "load": "new records", "replace": False, "ranges": []}
 
 
 def by_hand(run_type="manual", interval=None, **given):
-    """A run with the fields of `given`; the others as the form shows them. Airflow's UI sends all of them as conf."""
+    """Return a run with the fields of `given`, and the form's defaults for the others. Airflow's UI sends all of them as conf."""
     return Triggered(run_type=run_type, params=EMPTY | given, conf_keys=(EMPTY | given).keys(), interval=interval)
 
 
@@ -25,7 +25,7 @@ def refused(**given):
     return mistakes(ingest, by_hand(**given))
 
 
-# What each choice becomes ------------------------------------------------------------------------------------------------------
+# The request of each choice ------------------------------------------------------------------------------------------------------
 
 
 def test_a_form_that_was_left_as_it_is_asks_for_new_records():
@@ -92,7 +92,7 @@ def test_a_reason_may_stand_with_anything():
 
 @pytest.mark.parametrize("run_type", ["manual", "asset_triggered", "operator_triggered", "asset_materialization"])
 def test_only_scheduled_and_backfill_runs_go_by_an_interval(run_type):
-    """Airflow's form gives a run by hand the last complete hour, which nobody chose."""
+    """For a manual run Airflow's form gives the last complete hour, which no person chose."""
     assert asked(run_type=run_type, interval=HOUR) == NewRecords()
 
 
@@ -117,7 +117,7 @@ def test_airflows_form_for_backfills_may_send_the_fields_that_were_left_empty():
     assert asked(run_type="backfill", interval=HOUR) == Window(start=START, end=END)
 
 
-# What is refused ---------------------------------------------------------------------------------------------------------------
+# Refusals ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_key_that_no_field_has_is_named_with_those_there_are():
@@ -247,7 +247,7 @@ def test_all_bad_lines_are_named_at_once():
 def test_a_run_of_an_interval_takes_no_target_from_a_form(run_type, field):
     value = {"ranges": [str(FIRST)], "batch_id": 7, "load": "a batch"}.get(field, END.isoformat())
     [mistake] = refused(run_type=run_type, interval=HOUR, **{field: value})
-    assert mistake == f"`{field}` is for runs that are triggered by hand: a {run_type} run goes by its data interval"
+    assert mistake == f"`{field}` is for runs that are triggered by hand: a {run_type} run uses its data interval"
 
 
 def test_a_backfill_that_replaces_says_why():

@@ -1,4 +1,4 @@
-"""Processes that Spark starts import PySpark from its files, which Python keeps compiled, and everything else from where they did."""
+"""Processes that Spark starts import PySpark from its unpacked files, which Python keeps compiled, and everything else from the usual places."""
 
 import os
 import subprocess

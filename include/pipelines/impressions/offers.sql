@@ -1,4 +1,4 @@
--- The dimension that impressions are enriched from. In production somebody else keeps it; here are 400 offers to begin with.
+-- The dimension table that impressions are joined with. In production another system maintains it. The demo begins with 400 offers.
 CREATE SCHEMA IF NOT EXISTS ads;
 
 CREATE TABLE IF NOT EXISTS ads.offers (

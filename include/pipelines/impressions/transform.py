@@ -1,4 +1,4 @@
-"""Impressions: robots are left out, prices become money, and each row learns the advertiser and category of its offer."""
+"""Transform of ad impressions: drops robots, converts prices, and adds the advertiser and category of each row's offer."""
 
 from decimal import Decimal
 
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.dimensions import dimension
+from tideline.transforms import dimension
 
 MICRO = pa.scalar(Decimal("0.000001"), pa.decimal128(7, 6))
 

@@ -1,10 +1,10 @@
-"""The command line `tideline`: what people see of the ledger, and the decisions that only people take.
+"""The command line `tideline`: it shows the state of the ledger, and carries out the decisions of operators.
 
-In the order of a call: `entry` runs the command; `seeing`, `acting` and `checking` say what may be asked; `reaching` opens
-the ledger and asks the brokers; `overview`, `history` and `accounts` find what is to be said; `output` says it. Acts
-call `tideline.flow` and nothing else.
+The modules in the order in which a call uses them: `entry` runs the command; `commands` declares names and options; `pages` collects the
+output; `session` opens the ledger and queries the brokers for it; `output` prints it. Commands that change something do so only by calling verbs
+of `tideline.flow`.
 
-Commands import what they need when they run: `--help` must not wait for the clients of Kafka and Postgres.
+Commands import their dependencies when they run, so that `--help` does not wait for the clients of Kafka and Postgres to load.
 """
 
 from tideline.cli.entry import main

@@ -1,34 +1,60 @@
-"""Runs the command that the command line names, and turns what went wrong into one message and an exit code."""
+"""Runs the command given on the command line, and turns an expected error into one message and an exit code."""
 
 import os
 import sys
 
+from tideline import settings
 from tideline.cli.app import app
 from tideline.cli.output import report
 from tideline.errors import TidelineError
 
-# Importing these declares their commands, in the order in which --help lists them.
+# Importing these modules declares their commands, in the order in which --help lists them.
 # isort: off
-import tideline.cli.seeing
-import tideline.cli.checking
-import tideline.cli.acting  # noqa: F401
+import tideline.cli.commands.inspect
+import tideline.cli.commands.doctor
+import tideline.cli.commands.operate
+import tideline.cli.commands.migrate  # noqa: F401
 # isort: on
 
 
 def main() -> None:
-    """Never a traceback for what can be expected."""
+    """Run the command. Report expected errors without a traceback."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # not every encoding has every letter
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # the encoding may lack a character
     try:
+        _use_local_stack()
         app()
     except TidelineError as error:
         sys.exit(report(error, as_json="--json" in sys.argv))
     finally:
-        _finish()
+        _flush_stdout()
 
 
-def _finish() -> None:
-    """A reader who leaves early, as `head` does, is no error: Python would complain when it flushes what nobody reads at its end."""
+def _use_local_stack() -> None:
+    """Take the variables of the running local stack of this checkout, if no variable of Tideline is set, and say so on stderr.
+
+    One variable that is set means another deployment: the rest is never filled in from the local stack.
+    """
+    if any(name.startswith("TIDELINE_") for name in os.environ) or not {"-h", "--help", "--version"}.isdisjoint(
+        sys.argv
+    ):
+        return
+    run = settings.PROJECT / ".local" / "run"
+    if not (run / "stack.json").exists():  # do not import the local stack where it was never used
+        return
+    from tideline.local.supervisor import State
+
+    state = State.read(run)
+    if state is not None and state.ready:
+        os.environ |= state.environment
+        print(f"tideline: no TIDELINE_ variable is set; using the local stack in {run.parent}", file=sys.stderr)
+
+
+def _flush_stdout() -> None:
+    """Flush stdout, and ignore that its reader has closed the pipe, as `head` does.
+
+    Otherwise Python would print an error when it flushes the rest at exit.
+    """
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,38 +1,39 @@
-"""How much time is left until retention deletes records that nobody has read.
+"""Computes the retention headroom: the time left until retention deletes the oldest unread record.
 
-By asking for offsets at a few moments and not for records: the answer is a bound, and costs three questions a topic.
-What `retention.bytes` deletes is not in it.
+It looks up offsets by timestamp and reads no records. So the result is a lower bound, and costs three lookups per topic.
+It does not consider deletion by `retention.bytes`.
 """
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from tideline.cli.reaching import Answer
+from tideline.cli.session import Answer
 from tideline.errors import TidelineError
-from tideline.flow.edges import Timeline
-from tideline.ledger.views import Row
+from tideline.flow.timeline import Timeline
+from tideline.ledger.queries import Row
 
 _QUARTERS = (1, 2, 3)
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def left(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
-    """By stream id, how many quarters of the retention are left at least: 3 is healthy, 0 may be the last hour, -1 is too late.
+    """Return, by stream id, how many quarters of the retention time are left at least.
 
-    Streams without unread records, or of topics that keep theirs for ever, have no entry.
+    3 is healthy. 0 means less than a quarter, possibly minutes. -1 means that unread records are already deleted.
+    Streams without unread records, and streams of topics that keep records forever, have no entry.
     """
     unread = [row for row in streams if row["state"] != "retired" and _is_unread(row, answer)]
     found: dict[int, int] = {}
     for topic in answer.topics:
         heads = {row["partition"]: row for row in unread if row["topic_id"] == topic.topic_id}
         if heads and topic.retention_ms:
-            passed = _passed(answer, topic.topic, heads, timedelta(milliseconds=topic.retention_ms))
+            passed = _elapsed_quarters(answer, topic.topic, heads, timedelta(milliseconds=topic.retention_ms))
             found |= {heads[partition]["stream_id"]: 3 - quarters for partition, quarters in passed.items()}
-    return found | {row["stream_id"]: -1 for row in unread if _is_gone(row, answer)}
+    return found | {row["stream_id"]: -1 for row in unread if _is_deleted(row, answer)}
 
 
 def worded(quarters: int, retention_ms: int) -> str:
-    """As it stands in a table: `> 75% of 7 d`."""
+    """Format headroom for a table, such as `> 75% of 7 d`."""
     if quarters < 0:
         return "gone"
     bound = f"> {quarters * 25}%" if quarters else "< 25%"
@@ -40,7 +41,7 @@ def worded(quarters: int, retention_ms: int) -> str:
 
 
 def duration(seconds: int) -> str:
-    """In the largest unit that divides it."""
+    """Format seconds in the largest unit that divides them, such as `7 d`."""
     size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
     return f"{seconds // size} {unit}"
 
@@ -50,13 +51,13 @@ def _is_unread(row: Row, answer: Answer) -> bool:
     return facts is not None and facts.end > row["next_offset"]
 
 
-def _is_gone(row: Row, answer: Answer) -> bool:
+def _is_deleted(row: Row, answer: Answer) -> bool:
     facts = answer.facts(row["topic_id"], row["partition"])
     return facts is not None and facts.log_start > row["next_offset"]
 
 
-def _passed(answer: Answer, topic: str, heads: Mapping[int, Row], retention: timedelta) -> dict[int, int]:
-    """By partition, how many quarters of the retention its oldest unread record has lived through."""
+def _elapsed_quarters(answer: Answer, topic: str, heads: Mapping[int, Row], retention: timedelta) -> dict[int, int]:
+    """Return, by partition, for how many quarters of the retention time its oldest unread record has existed."""
     now = datetime.now(UTC)
     passed = dict.fromkeys(heads, 0)
     unread = {partition: row["next_offset"] for partition, row in heads.items()}
@@ -67,7 +68,7 @@ def _passed(answer: Answer, topic: str, heads: Mapping[int, Row], retention: tim
                 if answer.broker
                 else set()
             )
-        except TidelineError:  # it answered a moment ago; what is not known is left out
+        except TidelineError:  # the broker answered before, and does not any more: leave unknown headroom out
             return {}
         passed |= dict.fromkeys(aged, quarter)
     return passed

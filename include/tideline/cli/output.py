@@ -1,7 +1,7 @@
-"""What a command says: tables for people on stdout, one JSON document for programs, errors on stderr.
+"""Prints the output of a command: tables or one JSON document on stdout, errors on stderr.
 
-Owns how things look and nothing of what they say: the other rooms hand it a `Page`. Text that comes out of records or
-out of other people's errors is shown without control characters: a reject must not be able to write to a terminal.
+This module decides only the format; the content is a `Page` from the caller. Text from records or from errors of other software is
+shown with its control characters escaped, because the bytes of a reject must not control a terminal.
 """
 
 import json
@@ -40,7 +40,7 @@ _STYLES = {
     "missing": "bold red",
     "broken declaration": "red",
 }
-_LONG = {
+_WRAPPED_COLUMNS = {
     "detail",
     "found",
     "key",
@@ -55,41 +55,41 @@ _LONG = {
     "who",
     "why",
 }
-"""Columns that a narrow terminal may break into lines. The others stay whole: half a number is a wrong number."""
-_NARROWEST = 12
-"""Characters of a long column in a narrow terminal."""
-_WIDE = 1_000_000
-"""No terminal, no edge to wrap at: each row stays one line for whoever reads it with other programs."""
+"""Columns that may wrap in a narrow terminal. Other columns never wrap: part of a number could be read as another number."""
+_MIN_WRAPPED_WIDTH = 12
+"""The least width of such a column, in characters."""
+_UNLIMITED_WIDTH = 1_000_000
+"""The width, in characters, if stdout is not a terminal. Each row stays one line, so that other programs can parse it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table. A heading that begins with `>` stands right."""
+    """A table. A column whose heading begins with `>` is aligned right."""
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Cell]]
     title: str | None = None
     empty: str = "none"
-    """What to say in place of a table without rows."""
+    """The text to print instead of a table without rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """All that one command has found."""
+    """The result of one command."""
 
     document: Mapping[str, Any]
-    """For programs: keys in snake_case, numbers as numbers, moments with a zone."""
+    """The JSON document: keys in snake_case, numbers as numbers, timestamps with a zone."""
     parts: Sequence[Grid | str] = ()
-    """For people."""
+    """The tables and texts that are printed without --json."""
     problem: TidelineError | None = None
-    """What kept the page from being whole; it goes to stderr, and its exit code becomes the command's."""
+    """The error that left the page incomplete. It is printed to stderr, and its exit code is used for the command."""
     exit_code: int = field(default=0)
 
 
 def show(page: Page, *, as_json: bool) -> int:
-    """Print a page; returns the exit code of the command."""
+    """Print a page and return the exit code of the command."""
     if as_json:
-        print(json.dumps(page.document, indent=2, default=_plain))
+        print(json.dumps(page.document, indent=2, default=_json_value))
     else:
         _print(page.parts)
     problem_code = report(page.problem, as_json=as_json) if page.problem else 0
@@ -97,7 +97,7 @@ def show(page: Page, *, as_json: bool) -> int:
 
 
 def report(error: TidelineError, *, as_json: bool) -> int:
-    """Say an error on stderr; returns its exit code."""
+    """Print an error to stderr and return its exit code."""
     if as_json:
         text = json.dumps({"error": error.problem, "next_step": error.next_step, "entry": error.entry})
     else:
@@ -107,17 +107,17 @@ def report(error: TidelineError, *, as_json: bool) -> int:
 
 
 def safe(text: str) -> str:
-    r"""`text` with everything that a terminal would obey, or not show, as escapes such as `\x1b`."""
+    r"""Return `text` with control and other unprintable characters as escapes such as `\x1b`."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def instant(moment: datetime) -> str:
-    """In UTC, to the second, without a space: `2026-11-21T14:00:00Z`."""
+    """Format a timestamp in UTC, to the second, without a space: `2026-11-21T14:00:00Z`."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _plain(value: object) -> str:
-    """What JSON has no form for."""
+def _json_value(value: object) -> str:
+    """Convert a value that JSON has no type for. Raise TypeError for an unknown type."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, UUID):
@@ -130,7 +130,7 @@ def _print(parts: Sequence[Grid | str]) -> None:
     from rich.text import Text
 
     terminal = sys.stdout.isatty()
-    console = Console(highlight=False, width=None if terminal else _WIDE)
+    console = Console(highlight=False, width=None if terminal else _UNLIMITED_WIDTH)
     with console.capture() as captured:
         for number, part in enumerate(parts):
             if number:
@@ -141,14 +141,14 @@ def _print(parts: Sequence[Grid | str]) -> None:
                 table = _table(part, terminal=terminal)
                 wanted = console.width
                 console.width = max(
-                    wanted, console.measure(table, options=console.options.update(max_width=_WIDE)).minimum
+                    wanted, console.measure(table, options=console.options.update(max_width=_UNLIMITED_WIDTH)).minimum
                 )
                 console.print(table)
                 console.width = wanted
             else:
                 text = part if isinstance(part, str) else f"{part.title}: {part.empty}" if part.title else part.empty
                 console.print(Text("\n".join(map(safe, text.split("\n")))))
-    # Cells are filled up to their column's width: the last of a line would end in spaces.
+    # Rich pads each cell to the width of its column. Strip the spaces after the last cell of a line.
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
@@ -170,9 +170,9 @@ def _table(grid: Grid, *, terminal: bool) -> "Table":
         table.add_column(
             name,
             justify="right" if name != heading else "left",
-            no_wrap=name not in _LONG,
+            no_wrap=name not in _WRAPPED_COLUMNS,
             overflow="fold",
-            min_width=min(longest, _NARROWEST) if name in _LONG else longest,
+            min_width=min(longest, _MIN_WRAPPED_WIDTH) if name in _WRAPPED_COLUMNS else longest,
         )
     for row in rows:
         table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))

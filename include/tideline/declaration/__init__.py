@@ -1,7 +1,7 @@
-"""The shape of one `pipeline.yaml`, as frozen values: which keys there are, their defaults, what each must be.
+"""The model of one `pipeline.yaml`, as frozen values: its keys, their defaults and their types.
 
-Never opens a file and never reads the environment, except where `Source.connection` is asked to. `tideline.pipelines`
-makes these values and words the mistakes.
+Opens no file. Reads the environment only in `Source.connection` and `Source.secrets`. `tideline.declaration.pipelines`
+creates these values and writes the messages about mistakes.
 """
 
 from pathlib import Path
@@ -15,12 +15,12 @@ from tideline.declaration.source import Source
 
 __all__ = ["Declaration", "Limits", "Pipeline", "Rejects", "Section", "Sink", "Source", "Upkeep"]
 
-_CRON_FIELDS = 5  # minute, hour, day, month, weekday: croniter takes seconds and years as well, Airflow does not
+_CRON_FIELDS = 5  # minute, hour, day, month, weekday: croniter accepts seconds and years as well, Airflow does not
 
 
 def _cron(value: str) -> str:
     try:
-        croniter(value).get_next()  # also refuses what never comes, such as the 31st of February
+        croniter(value).get_next()  # also refuses a time that never occurs, such as the 31st of February
         fits = len(value.split()) == _CRON_FIELDS
     except CroniterError:
         fits = False
@@ -30,47 +30,47 @@ def _cron(value: str) -> str:
 
 
 class Sink(Section):
-    """Where the rows go."""
+    """The table that the rows are written to."""
 
     table: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}\.[a-z_][a-z0-9_]{0,62}$")] = Field(
-        title="The output table", description="schema.table in lower case"
+        title="The target table", description="schema.table in lower case"
     )
     item: Name | None = Field(
         default=None,
-        title="The column that tells the rows of one record apart, where a record becomes several",
+        title="The column that distinguishes the rows of one record, where a record can become several rows",
         description="a column name in lower case",
     )
     shared: bool = Field(
         default=False,
-        title="Whether other pipelines, which say so as well, write this table too",
+        title="Whether other pipelines write this table too; each of them must set this key",
         description="true or false",
     )
 
 
 class Limits(Section):
-    """How much one batch and one run may hold."""
+    """The limits of one batch and of one run."""
 
     batch_records: AboveZero = Field(
-        default=1_000_000, title="Most offsets in one batch", description="an integer above 0"
+        default=1_000_000, title="Maximum number of offsets in one batch", description="an integer above 0"
     )
     run_batches: AboveZero = Field(
-        default=20, title="Most batches that one run plans anew", description="an integer above 0"
+        default=20, title="Maximum number of new batches that one run plans", description="an integer above 0"
     )
     batch_bytes: AboveZero | None = Field(
         default=None,
-        title="Bytes of keys and values that one batch aims at, by the average of what was loaded before",
+        title="Target size of a batch in bytes of keys and values, estimated from the average of earlier batches",
         description="an integer above 0",
     )
-    # A task costs as much CPU as some 15,000 JSON records, measured: in parts of this size that is 6 %, of 100,000 15 %.
+    # Measured: a task costs as much CPU as some 15,000 JSON records. That is 6 % for parts of this size, and 15 % for parts of 100,000.
     split_records: AboveZero = Field(
         default=250_000,
-        title="Most offsets of one partition that one Spark task reads",
+        title="Maximum number of offsets of one partition that one Spark task reads",
         description="an integer above 0",
     )
-    # A driver that hangs beats for ever: without an end it would hold its offsets until a person comes.
+    # A driver that hangs may still send heartbeats. Without this limit it would hold its offsets until an operator intervenes.
     timeout_minutes: AboveZero = Field(
         default=240,
-        title="Most minutes that one attempt at a batch takes, from its claim to its publish",
+        title="Maximum duration in minutes of one attempt at a batch, from its claim to its publish",
         description="an integer above 0",
     )
 
@@ -80,36 +80,38 @@ class Rejects(Section):
 
     fail_above: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        title="The share of a batch's records above which it fails; counted once 100 of them are rejected",
+        title="A batch fails when the rejected share of its records is above this number and at least 100 records are rejected",
         description="a number from 0 to 1",
     )
 
 
 class Upkeep(Section):
-    """What of the history is kept."""
+    """How long the history is kept."""
 
     events_days: AboveZero | None = Field(
         default=None,
-        title="Events of finished batches are deleted when they are older; null keeps them for ever",
+        title="The age in days above which events of finished batches are deleted; null keeps them for ever",
         description="an integer above 0, or null",
     )
 
 
 class Declaration(Section):
-    """All that `pipeline.yaml` says."""
+    """The contents of `pipeline.yaml`."""
 
     description: Text = Field(title="Shown in Airflow", description="text")
     schedule: Annotated[str, AfterValidator(_cron)] | None = Field(
         default="0 * * * *",
-        title="When a run starts",
-        description="a cron expression of five fields (UTC), or null for only by hand",
+        title="When runs start",
+        description="a cron expression of five fields (UTC), or null to start runs only by hand",
     )
-    retries: ZeroOrAbove = Field(default=2, title="Of each task", description="an integer, 0 or above")
+    retries: ZeroOrAbove = Field(
+        default=2, title="How often a failed task is tried again", description="an integer, 0 or above"
+    )
     retry_delay_seconds: ZeroOrAbove = Field(
-        default=60, title="Between two tries of a task", description="an integer, 0 or above"
+        default=60, title="Seconds between two tries of a task", description="an integer, 0 or above"
     )
     wake_on_records: bool = Field(
-        default=False, title="Whether a run starts as well when new records arrive", description="true or false"
+        default=False, title="Whether new records start a run too, besides the schedule", description="true or false"
     )
     source: Source
     sink: Sink

@@ -1,4 +1,4 @@
-"""What all sections of a declaration share: strictness, values from the environment, and the small types of their keys."""
+"""The base class of all sections of a declaration, values from the environment, and the simple types of keys."""
 
 from typing import Annotated
 
@@ -8,20 +8,20 @@ ENV = "{env: NAME} with NAME in capitals"
 
 
 class Section(BaseModel):
-    """A mapping in which unknown keys and values of another type are mistakes.
+    """A mapping in which unknown keys and values of a wrong type are mistakes.
 
-    A key's `title` says what it is for, and an editor shows it. Its `description` is what a mistake says after
-    "expected".
+    A key's `title` is its purpose, which editors show. Its `description` is the expected value: messages about mistakes
+    have it after "expected".
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class FromEnvironment(Section):
-    """`{env: NAME}`: a value that is looked up when it is needed, so that declarations can be read without it."""
+    """`{env: NAME}`: a value from the environment. It is looked up only when it is used, so a declaration can be read without it."""
 
     env: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")] = Field(
-        title="The variable that holds the value", description="a name in capitals"
+        title="The environment variable that holds the value", description="a name in capitals"
     )
 
 

@@ -11,45 +11,47 @@ _PEM = f"the path of a PEM file or {ENV}"
 
 
 def uses(protocol: str, key: str) -> bool:
-    """Whether `protocol` has a use for `key`: SASL_SSL for all, SASL_PLAINTEXT for sasl_ keys, SSL for ssl_ keys."""
+    """Return whether `protocol` uses `key`: SASL_SSL uses all keys, SASL_PLAINTEXT sasl_ keys, and SSL ssl_ keys."""
     return key.partition("_")[0].upper() in protocol.split("_")
 
 
 class Security(Section):
-    """How to connect to the brokers. What the protocol does not use may not be set."""
+    """How to connect to the brokers. Keys that the protocol does not use must not be set."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | FromEnvironment = Field(
         default="PLAINTEXT",
-        title="How the connection is encrypted and who may log in",
+        title="Encryption and authentication of the connection",
         description=f"one of {', '.join(PROTOCOLS)}, or {ENV}",
     )
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
         default=None,
-        title="How to log in; the three sasl_ keys go together",
+        title="The SASL mechanism; the three sasl_ keys must be set together",
         description="one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
     )
     sasl_username: Text | FromEnvironment | None = Field(
-        default=None, title="Who logs in", description=f"text or {ENV}"
+        default=None, title="The user name", description=f"text or {ENV}"
     )
     sasl_password: FromEnvironment | None = Field(
-        default=None, title="A password in the file itself is refused", description=ENV
+        default=None, title="The password of the user; a password in this file is refused", description=ENV
     )
     ssl_ca_location: Text | FromEnvironment | None = Field(
-        default=None, title="The authorities to trust", description=_PEM
+        default=None, title="The certificate authorities to trust", description=_PEM
     )
     ssl_certificate_location: Text | FromEnvironment | None = Field(
-        default=None, title="The client's certificate; together with its key", description=_PEM
+        default=None, title="The client's certificate; it must be set together with its key", description=_PEM
     )
     ssl_key_location: Text | FromEnvironment | None = Field(
         default=None, title="The key of the client's certificate, PKCS#8", description=_PEM
     )
     ssl_key_password: FromEnvironment | None = Field(
-        default=None, title="Where the key is encrypted; a password in the file itself is refused", description=ENV
+        default=None,
+        title="The password of the key, if the key is encrypted; a password in this file is refused",
+        description=ENV,
     )
 
     @model_validator(mode="after")
     def _fits_the_protocol(self) -> Self:
-        """A password that no protocol uses, or a protocol without its password, shows up as a timeout otherwise."""
+        """Refuse keys that the protocol does not use, and sasl_ keys or a certificate that are incomplete: the client would only report a timeout."""
         declared = {key for key in type(self).model_fields if getattr(self, key) is not None}
         protocol = self.protocol if isinstance(self.protocol, str) else None
         if protocol:

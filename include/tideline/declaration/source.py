@@ -28,7 +28,7 @@ _PATTERN = "a Python regular expression from ^ to $, such as ^ads_.*$"
 
 
 def _instant(value: object) -> object:
-    """YAML's own timestamps lose their zone, so they arrive here as text."""
+    """Parse an ISO timestamp. It is text here because a timestamp that YAML parses loses its zone."""
     try:
         return datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
@@ -58,20 +58,20 @@ def _column_type(name: str) -> str:
 
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Topics = Annotated[tuple[Topic, ...], Field(strict=False, min_length=1), AfterValidator(_different)]
-# Without its ends a pattern would take in more topics than its author sees in it.
+# Anchors are required, so that no pattern fits more topics than its author expects.
 TopicPattern = Annotated[str, Field(pattern=r"^\^.*\$$"), AfterValidator(_regular)]
 ColumnType = Annotated[str, AfterValidator(_column_type)]
 
 
 class Value(Section):
-    """How the bytes of a record's value become columns."""
+    """How the bytes of a record's value are decoded into columns."""
 
     format: Literal["json", "text", "bytes"] = Field(
-        title="What the bytes of a value are", description="one of json, text, bytes"
+        title="The format of a value's bytes", description="one of json, text, bytes"
     )
     columns: Mapping[Text, ColumnType] = Field(
         default={},
-        title="The fields of a JSON object, in which others are ignored",
+        title="The fields of a JSON object that become columns; other fields are ignored",
         description="column names with Spark SQL types",
     )
 
@@ -87,33 +87,33 @@ class Value(Section):
 class Source(Section):
     """Which records are read, and how they are decoded."""
 
-    # An editor says at once what `_one_of_both` says when the file is read.
+    # With this an editor reports at once what `_one_of_both` refuses when the file is read.
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["topics"]}, {"required": ["topic_pattern"]}]})
 
     bootstrap_servers: Text | FromEnvironment = Field(
-        title="Where the brokers are", description=f"host:port[,host:port...] or {ENV}"
+        title="The addresses of the brokers", description=f"host:port[,host:port...] or {ENV}"
     )
     topics: Topics | None = Field(
         default=None,
-        title="What to read; or give topic_pattern",
+        title="The topics to read; declare either this key or topic_pattern",
         description="Kafka topic names, a list of at least one",
     )
     topic_pattern: TopicPattern | None = Field(
-        default=None, title="Read every topic with such a name, also those that are created later", description=_PATTERN
+        default=None, title="Read every topic whose name fits, also topics that are created later", description=_PATTERN
     )
     start: Annotated[Literal["earliest", "latest"] | AwareDatetime, BeforeValidator(_instant)] = Field(
         default="earliest",
-        title="Where a stream begins that was never seen",
+        title="The start of a stream that the ledger does not know yet",
         description="earliest, latest or an ISO timestamp with a zone",
     )
     delivery: Literal["exactly_once", "latest_wins"] = Field(
         default="exactly_once",
-        title="Whether every record is loaded once, or each run jumps to the newest and records what it skipped",
+        title="Whether every record is loaded once, or each run jumps to the newest records and stores which offsets it skipped",
         description="exactly_once or latest_wins",
     )
     gaps: Literal["refused", "allowed"] = Field(
         default="refused",
-        title="Whether offsets may be missing in a topic that is not compacted, as transaction markers are",
+        title="Whether a topic that is not compacted may have gaps, such as transaction markers",
         description="refused or allowed",
     )
     security: Security = Security()
@@ -133,16 +133,16 @@ class Source(Section):
         return self
 
     def names(self, topic: str) -> bool:
-        """Whether this is one of the topics to read. No pattern means what Kafka keeps for itself: those begin with `__`."""
+        """Return whether `topic` is one of the topics to read. A pattern never fits Kafka's internal topics, which begin with `__`."""
         if self.topic_pattern is None:
             return topic in (self.topics or ())
         return not topic.startswith("__") and re.fullmatch(self.topic_pattern, topic) is not None
 
     def connection(self) -> dict[str, str]:
-        """`bootstrap_servers` and the keys of `security` that its protocol uses, looked up; unset ones are left out.
+        """Return `bootstrap_servers` and the keys of `security` that its protocol uses, with values from the environment; unset keys are left out.
 
         Raises:
-            FatalError: A variable is not set, or holds an unknown protocol or no addresses.
+            FatalError: A variable is not set, or an unknown protocol or an invalid address was found.
         """
         protocol = self._looked_up("security.protocol", self.security.protocol)
         if protocol not in PROTOCOLS:
@@ -153,9 +153,7 @@ class Source(Section):
                 entry="environment",
             )
         servers = self._looked_up("bootstrap_servers", self.bootstrap_servers)
-        if not _SERVERS.fullmatch(
-            servers
-        ):  # they are named in errors: nothing else may pass for them, such as a password
+        if not _SERVERS.fullmatch(servers):  # errors quote them, so a password in their place must not pass
             raise FatalError(
                 f"pipeline {self._pipeline}, key source.bootstrap_servers: expected host:port[,host:port...], found something else",
                 next_step="correct the key, or the environment variable that it names; what it holds is not shown",
@@ -172,7 +170,7 @@ class Source(Section):
         return values
 
     def secrets(self) -> list[str]:
-        """The values of `security` that no message may show: all that stand in variables, and all that hold the text of a file.
+        """Return the values of `security` that no message may show: those from variables, and those that are the text of a file instead of its path.
 
         Raises:
             FatalError: A variable is not set.

@@ -1,1 +1,1 @@
-"""What is true of offsets, batches and streams whatever broker, database or scheduler. Standard library only."""
+"""Rules of offsets, batches and streams that depend on no broker, database or scheduler. Standard library only."""

@@ -1,6 +1,6 @@
 """The column types that a pipeline declares, parsed from their Spark SQL names.
 
-Standard library only. Says what a type is, never how a value of it is decoded: `spark_jobs.decoding` does that.
+Standard library only. It defines the types; `spark_jobs.records.decoding` decodes their values.
 """
 
 import re
@@ -68,10 +68,10 @@ ColumnType = SimpleType | DecimalType | ArrayType | StructType
 
 
 def parse_type(text: str) -> ColumnType:
-    """The column type that `text` names, such as `decimal(12,4)` or `array<struct<id: bigint>>`. Case does not matter.
+    """Return the column type that `text` names, such as `decimal(12,4)` or `array<struct<id: bigint>>`. Case does not matter.
 
     Raises:
-        ValueError: `text` is not the name of a type; says which part is wrong.
+        ValueError: `text` is not the name of a type. The message says which part is wrong.
     """
     tokens = _Tokens(text)
     kind = _type(tokens)
@@ -81,7 +81,7 @@ def parse_type(text: str) -> ColumnType:
 
 
 class _Tokens:
-    """The words and signs of one type name, taken from the left."""
+    """The tokens of one type name, read from the left."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -106,8 +106,8 @@ class _Tokens:
 
 
 def _type(tokens: _Tokens) -> ColumnType:
-    word = tokens.next()
-    match word.lower():
+    token = tokens.next()
+    match token.lower():
         case name if name in SIMPLE:
             return SimpleType(name)
         case "decimal":
@@ -120,11 +120,11 @@ def _type(tokens: _Tokens) -> ColumnType:
         case "struct":
             return _struct(tokens)
         case _:
-            raise ValueError(f"unknown type {word!r}; known: {', '.join(KNOWN)}")
+            raise ValueError(f"unknown type {token!r}; known: {', '.join(KNOWN)}")
 
 
 def _decimal(tokens: _Tokens) -> DecimalType:
-    # Spark reads a bare `decimal` as decimal(10,0) and would drop the cents: both numbers have to be written down.
+    # Spark reads a bare `decimal` as decimal(10,0) and would drop the digits after the point. So both numbers are required.
     tokens.take("(")
     precision = tokens.number()
     tokens.take(",")

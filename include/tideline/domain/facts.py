@@ -1,4 +1,4 @@
-"""What a broker says about itself at one moment, as values. `tideline.kafka` asks; planning and publishing compare."""
+"""What a broker says of its topics at one moment, as values. `tideline.kafka.broker` reads them; planning and publishing compare them."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -9,35 +9,35 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """One partition at one moment, asked at the isolation level at which it will be read."""
+    """One partition at one moment, queried at the isolation level at which its records are read."""
 
     partition: int
     log_start: int
     """The oldest offset that the broker still holds."""
     end: int
-    """The next offset that may be read: the last stable offset, so never past an open transaction."""
+    """The end of what may be read: the last stable offset, so never past an open transaction."""
     leader_epoch: int | None = None
-    """Of the newest leader; rises with each election, and no log loses records without one. None where the broker does not say."""
+    """The epoch of the newest leader. It rises with each election, and no log loses records without one. None if the broker does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundOffset:
-    """What a broker finds for a time: the first record as late as that, or the end."""
+    """What a broker finds for a time: the first record at or after it, or the end."""
 
     offset: int
     timestamp: int | None = None
-    """The record's own, in milliseconds since 1970; None at the end, where there is no such record."""
+    """The timestamp of that record, in milliseconds since 1970. None if there is no such record and `offset` is the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFacts:
-    """One record, without what it holds."""
+    """One record, without its content."""
 
     offset: int
     timestamp: int
     """Milliseconds since 1970."""
     leader_epoch: int | None
-    """Of the leader that took it."""
+    """The epoch of the leader that accepted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +47,15 @@ class TopicFacts:
     cluster_id: str
     topic: str
     topic_id: UUID
-    """Changes when a topic is deleted and created again under its name; the name does not."""
+    """Identifies the incarnation: it changes when a topic is deleted and created again under the same name."""
     compacted: bool
-    """Whether `cleanup.policy` holds `compact`: then offsets may be missing for good reason."""
+    """Whether `cleanup.policy` contains `compact`: offsets without a record are normal then."""
     retention_ms: int | None = None
-    """After this long a record may be deleted; None where time deletes nothing, or where the user may not know. What
-    `retention.bytes` deletes is not in it."""
+    """The age at which a record may be deleted. None if age deletes nothing, or if the user may not read the setting. `retention.bytes`
+    may delete records earlier."""
     partitions: tuple[PartitionFacts, ...]
     """In ascending order of partition number."""
 
     def partition(self, number: int) -> PartitionFacts:
-        """The facts of one of its partitions."""
+        """Return the facts of one of its partitions."""
         return next(facts for facts in self.partitions if facts.partition == number)

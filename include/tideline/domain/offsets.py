@@ -1,20 +1,20 @@
-"""Half-open ranges of Kafka offsets and their arithmetic. Standard library only; knows no brokers and no ledgers."""
+"""Half-open ranges of Kafka offsets and their arithmetic. Standard library only; it knows no broker and no ledger."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 LAST = 2**63 - 1
-"""No offset is as high: Kafka counts in 64 bits, and so do the ledger's columns."""
+"""Every offset is lower: Kafka and the ledger's columns use signed 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
     """Offsets `start <= offset < end` of one stream; `end` is the next offset to read.
 
-    Never empty, never unbounded: what Kafka calls "earliest", "latest" or -1 cannot be written down here.
+    Never empty and never unbounded: Kafka's "earliest", "latest" and -1 cannot be represented.
 
     Raises:
-        ValueError: `start` is negative, `end` is not above `start`, or no offset can be as high.
+        ValueError: `start` is negative, `end` is not above `start`, or `end` is above `LAST`.
     """
 
     start: int
@@ -38,18 +38,18 @@ class OffsetRange:
         return self.start <= offset < self.end
 
     def overlaps(self, other: "OffsetRange") -> bool:
-        """Whether the two share at least one offset."""
+        """Return whether the two share at least one offset."""
         return self.start < other.end and other.start < self.end
 
     def first(self, count: int) -> "OffsetRange":
-        """The first `count` offsets, or all of them where there are fewer."""
+        """Return the first `count` offsets, or all of them if there are fewer."""
         return OffsetRange(self.start, min(self.end, self.start + count))
 
 
 def subtract(whole: OffsetRange, taken: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
-    """What of `whole` no range of `taken` covers, in ascending order, as few ranges as possible.
+    """Yield the parts of `whole` that no range of `taken` covers, in ascending order, as few ranges as possible.
 
-    `taken` may overlap, lie outside of `whole`, and come in any order.
+    The ranges of `taken` may overlap, may lie outside of `whole`, and may have any order.
     """
     start = whole.start
     for piece in sorted(taken):
@@ -63,7 +63,7 @@ def subtract(whole: OffsetRange, taken: Iterable[OffsetRange]) -> Iterator[Offse
 
 
 def union(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """The same offsets in ascending order, as few ranges as possible."""
+    """Return the same offsets in ascending order, as few ranges as possible."""
     merged: list[OffsetRange] = []
     for piece in sorted(ranges):
         if merged and piece.start <= merged[-1].end:

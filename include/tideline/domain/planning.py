@@ -1,4 +1,4 @@
-"""Cut what is new into batches. Pure: the same input gives the same batches."""
+"""Cut free offsets into batches. Pure functions: the same input gives the same batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ class Limits:
     """How much one batch and one run may take."""
 
     batch_records: int
-    """Most offsets in one batch, above 0. Where nothing is compacted an offset is a record."""
+    """The maximum of offsets in one batch, above 0. Without compaction an offset is a record."""
     run_batches: int
-    """Most batches planned by one run, above 0; what is left waits for the next run."""
+    """The maximum of batches planned by one run, above 0. The rest waits for the next run."""
 
 
 def cut(free: Mapping[int, Sequence[OffsetRange]], limits: Limits) -> list[dict[int, OffsetRange]]:
-    """Batches over the free ranges of each stream (by stream id), at most one range per stream and batch.
+    """Cut the free ranges of each stream (by stream id) into batches, with at most one range per stream and batch.
 
     Every offset of `free` is in at most one batch, and in exactly one unless `run_batches` was reached. Within a stream
-    the batches ascend. A batch that cannot hold everything takes the same share from every stream, so that one long
+    the batches ascend. If a batch cannot hold everything, it takes the same share from every stream, so that one long
     stream does not starve the others.
     """
     rest = {stream_id: list(ranges) for stream_id, ranges in sorted(free.items()) if ranges}
     batches: list[dict[int, OffsetRange]] = []
     while rest and len(batches) < limits.run_batches:
-        # With fewer records in a batch than there are streams they take turns: by size the longest never had one.
+        # If a batch has fewer records than there are streams, they take turns. If size decided, the longest would never have a turn.
         turn = list(rest)[: limits.batch_records]
         sizes = {stream_id: len(rest[stream_id][0]) for stream_id in turn}
         batch = {}
@@ -41,12 +41,12 @@ def cut(free: Mapping[int, Sequence[OffsetRange]], limits: Limits) -> list[dict[
 
 
 def records_for(batch_records: int, batch_bytes: int | None, average_bytes: float | None) -> int:
-    """How many offsets a batch may take so that it also keeps to `batch_bytes`, as far as the past tells: at least one.
+    """Return how many offsets a batch may take to stay within both limits: at least one. Bytes are estimated from past records.
 
     Args:
         batch_records: The declared limit.
-        batch_bytes: The declared target, above 0, or None where there is none.
-        average_bytes: Of the records loaded before, or None where there were none: then 1 KiB is assumed.
+        batch_bytes: The declared target, above 0, or None if there is none.
+        average_bytes: The average size of the records loaded before, or None if there were none: then 1 KiB is assumed.
     """
     if batch_bytes is None:
         return batch_records
@@ -56,9 +56,9 @@ def records_for(batch_records: int, batch_bytes: int | None, average_bytes: floa
 
 
 def newest(free: Mapping[int, Sequence[OffsetRange]], count: int) -> dict[int, list[OffsetRange]]:
-    """Of the free ranges of each stream the last ones, `count` offsets in all; streams that get none are left out.
+    """Return the last free ranges of each stream, `count` offsets in all. Leave out streams that get none.
 
-    Short streams stay whole, the others get an equal share: one that grows fast does not push the others out.
+    Short streams stay whole and the others get an equal share, so that a fast-growing stream does not push the others out.
     """
     sizes = {stream_id: sum(map(len, ranges)) for stream_id, ranges in free.items()}
     shares = _shares({stream_id: size for stream_id, size in sizes.items() if size}, count)
@@ -66,7 +66,7 @@ def newest(free: Mapping[int, Sequence[OffsetRange]], count: int) -> dict[int, l
 
 
 def _last(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
-    """The last `count` offsets of ascending ranges."""
+    """Return the last `count` offsets of ascending ranges."""
     found: list[OffsetRange] = []
     for piece in reversed(ranges):
         if count > 0:
@@ -76,7 +76,7 @@ def _last(ranges: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
 
 
 def _take(rest: dict[int, list[OffsetRange]], stream_id: int, taken: OffsetRange) -> None:
-    """Remove `taken` from the stream's first range, and put the stream behind those that still wait for their turn."""
+    """Remove `taken` from the stream's first range, and move the stream to the end of the queue."""
     whole, *others = rest.pop(stream_id)
     left = [OffsetRange(taken.end, whole.end)] if taken.end < whole.end else []
     if left + others:
@@ -84,7 +84,7 @@ def _take(rest: dict[int, list[OffsetRange]], stream_id: int, taken: OffsetRange
 
 
 def _shares(sizes: Mapping[int, int], limit: int) -> dict[int, int]:
-    """How much of each size fits into `limit`: small ones whole, the others equally. Some get nothing where `limit` is below their number."""
+    """Return how much of each size fits into `limit`: small ones whole, the others equally. Some get 0 if `limit` is below their number."""
     shares: dict[int, int] = {}
     budget = limit
     by_size = sorted(sizes.items(), key=lambda item: (item[1], item[0]))

@@ -1,4 +1,4 @@
-"""What a run or a person asks to be loaded, as values. Checked here, so that forms, commands and conf say the same about a wrong one."""
+"""Requests of runs and operators to load data, as values. Checked here, so that forms, commands and conf report the same errors."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _NAMED = re.compile(r"\s*([A-Za-z0-9._-]+)\s*/\s*(\d+)\s*\[\s*(\d+)\s*,\s*(\d+)\
 
 @dataclass(frozen=True, slots=True, order=True)
 class NamedRange:
-    """Offsets of one partition, by the names that people use. Written `topic/partition [start, end)`, as every message writes it."""
+    """Offsets of one partition, by topic and partition number. Every message writes it as `topic/partition [start, end)`."""
 
     topic: str
     partition: int
@@ -24,10 +24,10 @@ class NamedRange:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The range that `text` names, such as `ads/3 [100, 200)`.
+        """Return the range that `text` names, such as `ads/3 [100, 200)`.
 
         Raises:
-            ValueError: It does not; says how to write it.
+            ValueError: `text` names no range. The message says how to write one.
         """
         found = _NAMED.fullmatch(text)
         if not found:
@@ -42,12 +42,12 @@ class NamedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecords:
-    """Everything behind the heads: what open batches hold first, then what is new."""
+    """Everything after the heads: first the ranges of open batches, then new records."""
 
     until: datetime | None = None
-    """Records from this moment on are left for later; None takes all that may be read now."""
+    """Records from this time on are left for a later run. None takes everything up to the last stable offset."""
     since: datetime | None = None
-    """Where the run's interval begins. Only a pipeline that wants the latest records looks at it."""
+    """Where the run's interval begins. Only pipelines with `latest_wins` use it."""
 
     def __post_init__(self) -> None:
         for name, moment in (("until", self.until), ("since", self.since)):
@@ -56,10 +56,10 @@ class NewRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Records whose timestamp is in `[start, end)`: what of them is not loaded and, with `replace`, what is.
+    """Records whose timestamp is in `[start, end)`: those that are not loaded and, with `replace`, also those that are.
 
     Raises:
-        ValueError: A moment has no zone, or `start` is not before `end`.
+        ValueError: A time has no zone, or `start` is not before `end`.
     """
 
     start: datetime
@@ -75,7 +75,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
-    """Explicit offsets: what of them is not loaded and, with `replace`, what is.
+    """Explicit offsets: those that are not loaded and, with `replace`, also those that are.
 
     Raises:
         ValueError: There are none, or two of them overlap.
@@ -95,7 +95,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneBatch:
-    """The ranges of a batch: an open one as it stands, a loaded one again if `replace` says so."""
+    """The ranges of a batch: an open batch is written with its ranges, a loaded one is loaded again with `replace`."""
 
     batch_id: int
     replace: bool = False
@@ -103,7 +103,7 @@ class OneBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejects:
-    """Rejected records once more, from the bytes that were kept: of one batch, of reasons that contain a text, or all."""
+    """Rejects to decode again from the bytes that were kept: those of one batch, those whose reason contains a text, or all."""
 
     batch_id: int | None = None
     reason_like: str | None = None

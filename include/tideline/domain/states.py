@@ -1,38 +1,38 @@
-"""The states of a batch and the ways between them. The ledger's triggers enforce the same table (tested)."""
+"""The states of a batch and the transitions between them. The ledger's triggers enforce the same table (tested)."""
 
 from enum import StrEnum
 
 
 class BatchState(StrEnum):
-    """Where a batch stands."""
+    """The state of a batch."""
 
     PLANNED = "planned"
-    """Its ranges are reserved; nobody has tried to write it."""
+    """Its ranges are reserved; no attempt has claimed it."""
     WRITING = "writing"
     """An attempt has claimed it. Also the state in which a killed attempt leaves it."""
     FAILED = "failed"
     """Its newest attempt ended with an error; the next one writes the same ranges."""
     PUBLISHED = "published"
-    """Its output, rejects, counts and coverage are visible: they became so in one transaction."""
+    """Its output, rejects, counts and coverage are visible. They became visible in one transaction."""
     ADVANCED = "advanced"
     """The heads of its streams have passed it. Final, unless a replay supersedes it."""
     ABANDONED = "abandoned"
-    """A person gave up on it before it was published; its offsets are free to be planned again."""
+    """An operator or a plan gave it up before it was published; its offsets are free to be planned again."""
     SUPERSEDED = "superseded"
     """A replay owns all of its offsets now."""
 
 
 class BatchKind(StrEnum):
-    """What a batch is for."""
+    """The purpose of a batch."""
 
     LIVE = "live"
     """Continues at the heads."""
     BACKFILL = "backfill"
-    """Loads offsets that nobody has loaded, away from the heads: holes, or what lies before a stream's start."""
+    """Loads offsets that no batch has loaded, away from the heads: holes, or offsets before a stream's start."""
     REPLAY = "replay"
-    """Loads offsets again and replaces what is there."""
+    """Loads offsets again and replaces their rows."""
     REDRIVE = "redrive"
-    """Decodes rejects once more, from the bytes that were kept."""
+    """Decodes rejects again, from the bytes that were kept."""
 
 
 TRANSITIONS: frozenset[tuple[BatchState, BatchState]] = frozenset(
@@ -49,4 +49,4 @@ TRANSITIONS: frozenset[tuple[BatchState, BatchState]] = frozenset(
         (BatchState.ADVANCED, BatchState.SUPERSEDED),
     }
 )
-"""Every change of state that may happen. `writing -> writing` is a takeover by a newer attempt."""
+"""All allowed transitions. `writing -> writing` is a takeover by a newer attempt."""

@@ -1,4 +1,4 @@
-"""Compare what the ledger knows of a stream with what the broker says now. Pure: decides nothing but what is wrong."""
+"""Compare what the ledger knows of a stream with what the broker says now. Pure functions, which find problems and change nothing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,41 +18,41 @@ class Stream:
     topic_id: UUID
     partition: int
     start_offset: int
-    """Where it began; what lies before was never planned, unless by a backfill."""
+    """Where the pipeline began to read it. Offsets before it are planned only by backfills."""
     next_offset: int
-    """The head: everything from its start to here is accounted for."""
+    """The head: every offset from the start to here is accounted for."""
     reserved: tuple[OffsetRange, ...]
-    """What batches have reserved or people have skipped at or after the head; whoever plans must leave it alone."""
+    """Ranges at or after the head that batches have reserved or operators have skipped. A plan must leave them alone."""
     stopped_because: str | None
     accepted_end: int | None = None
-    """Where the log ended when a person accepted that it had been cut; until it has passed its frontier again it may end this low."""
+    """The log end when an operator accepted that the log was truncated. The log may end this low until it has passed its frontier again."""
     leader_epoch: int | None = None
-    """Of the leader at the last look, when the log reached at least to `known_end`. None where no broker has told yet."""
+    """The leader epoch at the last check, when the log reached at least to `known_end`. None if no broker has reported one yet."""
     retired: bool = False
-    """Its topic or partition is gone, and a person has said so."""
+    """Its topic or partition is gone, and an operator has confirmed it."""
 
     @property
     def label(self) -> str:
-        """`topic/partition`, as it stands in messages."""
+        """Return `topic/partition`, as messages write it."""
         return f"{self.topic}/{self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A pipeline's streams against its topics, each in at most one list."""
+    """The result of comparing a pipeline's streams with its topics. Each stream is in at most one list."""
 
     ready: tuple[tuple[Stream, TopicFacts, PartitionFacts], ...]
-    """May be planned."""
+    """Streams that may be planned, with the facts of their topics and partitions."""
     inconsistent: tuple[tuple[Stream, str], ...]
-    """Were active until now and must stop, each with what was expected and what was found."""
+    """Active streams that must stop, and retired streams whose topic is back; each with its problem."""
     stopped: tuple[Stream, ...]
-    """Were stopped before."""
+    """Streams that were stopped before."""
     unseen: tuple[tuple[TopicFacts, PartitionFacts], ...]
-    """Partitions that the ledger does not know: streams that begin now."""
+    """Partitions that the ledger does not know: new streams begin for them."""
 
 
 RETURNED = "the topic that was retired is back"
-"""What is wrong with a stream whose topic a person has given up, and which stands at the declared name again: after a restore of the brokers."""
+"""The problem of a retired stream whose topic incarnation exists again under the declared name, as after a restore of the brokers."""
 
 
 def compare(
@@ -61,16 +61,16 @@ def compare(
     gone: Iterable[str] = (),
     replaced: Mapping[int, OffsetRange] | None = None,
 ) -> Comparison:
-    """Sort a pipeline's streams by whether they may go on, and find the partitions that are new.
+    """Sort a pipeline's streams by whether they may continue, and find the partitions that are new.
 
-    A topic that was created again under its name is not new: its old streams stop, and a person decides about them. Streams of a topic that the
-    declaration no longer names rest where they are.
+    A topic that was created again under the same name is not new: its old streams stop, and an operator decides about them. Streams of a topic that
+    the declaration no longer names are in none of the lists.
 
     Args:
-        streams: All that the ledger knows of the pipeline.
+        streams: All streams of the pipeline that the ledger knows.
         topics: The declared topics that exist.
-        gone: The declared topics that do not.
-        replaced: By stream id, offsets that hold other records than they did, though the log reaches behind them.
+        gone: The declared topics that do not exist.
+        replaced: By stream id, offsets that hold other records than before, although the log reaches past them.
     """
     by_name: dict[str, TopicFacts | None] = {**dict.fromkeys(gone), **{topic.topic: topic for topic in topics}}
     known = list(streams)
@@ -101,7 +101,7 @@ def compare(
 
 
 def identity_problem(topic: TopicFacts | None, *, cluster_id: str, topic_id: UUID, partition: int) -> str | None:
-    """Why the broker's topic is not the one that the ledger follows, or None."""
+    """Return why the broker's topic is not the one that the ledger follows, or None if it is."""
     if topic is None:
         return "the topic is gone"
     if topic.cluster_id != cluster_id:
@@ -114,13 +114,13 @@ def identity_problem(topic: TopicFacts | None, *, cluster_id: str, topic_id: UUI
 
 
 def is_other(stream: Stream, topic: TopicFacts) -> bool:
-    """Whether a topic of the same name is not the one, or no longer has the partition, that the stream follows."""
+    """Return whether a topic of the same name is not the stream's topic incarnation, or no longer has the stream's partition."""
     found = identity_problem(topic, cluster_id=stream.cluster_id, topic_id=stream.topic_id, partition=stream.partition)
     return found is not None
 
 
 def range_problem(offsets: OffsetRange, facts: PartitionFacts) -> str | None:
-    """Why a range cannot be read as a whole from the right topic, or None."""
+    """Return why a range cannot be read completely from the right topic, or None if it can."""
     if facts.log_start > offsets.start:
         gone = offsets.first(facts.log_start - offsets.start)
         return f"offsets {gone} are gone unread: retention has deleted everything before {facts.log_start}"
@@ -130,24 +130,24 @@ def range_problem(offsets: OffsetRange, facts: PartitionFacts) -> str | None:
 
 
 def lost(stream: Stream, facts: PartitionFacts) -> list[OffsetRange]:
-    """The offsets that retention has deleted before anybody read or reserved them."""
+    """Return the offsets that retention has deleted before they were read or reserved."""
     if facts.log_start <= stream.next_offset:
         return []
     return list(subtract(OffsetRange(stream.next_offset, facts.log_start), stream.reserved))
 
 
 def frontier(stream: Stream) -> int:
-    """The first offset that nobody has planned, read or skipped."""
+    """Return the offset after all offsets that were planned, read or skipped."""
     return max([stream.next_offset, *(piece.end for piece in stream.reserved)])
 
 
 def known_end(stream: Stream) -> int:
-    """Where the log reached to at the last look, as far as it matters: to the frontier or, after an accepted cut, to where it ended."""
+    """Return how far the log must reach: to the frontier or, after an accepted truncation, to where it ended then, if that is lower."""
     return frontier(stream) if stream.accepted_end is None else min(frontier(stream), stream.accepted_end)
 
 
 def replaced_problem(offsets: OffsetRange) -> str:
-    """What is wrong with a log that was cut and has grown again."""
+    """Return the problem of a log that was truncated and has grown again."""
     return (
         f"offsets {offsets} may hold other records than those that were planned or read: the log was cut at {offsets.start} "
         "under another leader, and has grown past it again"

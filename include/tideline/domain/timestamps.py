@@ -1,6 +1,6 @@
-"""Timestamps of records: which of them can be right, and where in a log a time lies. Pure: knows no brokers.
+"""Timestamps of records: which of them can be right, and where in a log a time begins. Pure functions, which know no broker.
 
-Producers write them, so they may say anything: 1970, 2099, microseconds in place of milliseconds, and in any order.
+Producers write the timestamps, so any value is possible: 1970, 2099, microseconds in place of milliseconds, and in any order.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,24 +9,24 @@ from datetime import UTC, datetime, timedelta
 from tideline.domain.facts import RecordFacts
 
 TOLERANCE = timedelta(minutes=1)
-"""A record may be this much newer than the clock that looks at it: clocks differ a little, and that needs no warning."""
+"""How far a timestamp may be ahead of this clock and still count as right: clocks differ a little, and that needs no warning."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def milliseconds(when: datetime) -> int:
-    """Since 1970, the first whole one that is not before `when`; Kafka knows none before 1970."""
+    """Return `when` in milliseconds since 1970, rounded up. Times before 1970 give 0, because Kafka has no timestamps before 1970."""
     return max(0, -((_EPOCH - when) // _MILLISECOND))
 
 
 def is_ahead(timestamp: int, now: datetime) -> bool:
-    """Whether a record carries a time that has not come yet: it says nothing about where in the log that time lies."""
+    """Return whether a timestamp is in the future. Its record does not show where in the log that time begins."""
     return timestamp > milliseconds(now + TOLERANCE)
 
 
 def written(timestamp: int) -> str:
-    """As people read it; a date where the calendar goes that far."""
+    """Return the timestamp as text: in ISO format, or in milliseconds if it is too large for a `datetime`."""
     try:
         return (_EPOCH + timestamp * _MILLISECOND).isoformat(timespec="milliseconds")
     except OverflowError:
@@ -34,7 +34,7 @@ def written(timestamp: int) -> str:
 
 
 def is_late(records: Iterable[RecordFacts], when: datetime, now: datetime) -> bool | None:
-    """Whether the first of the records that is not ahead of the clock is as late as `when`; None where all of them are ahead, or there are none."""
+    """Return whether the first record that is not ahead of the clock is at or after `when`, or None if there is no such record."""
     for record in records:
         if not is_ahead(record.timestamp, now):
             return record.timestamp >= milliseconds(when)
@@ -42,15 +42,15 @@ def is_late(records: Iterable[RecordFacts], when: datetime, now: datetime) -> bo
 
 
 def first_late(late: Callable[[int], bool], start: int, end: int) -> int:
-    """The first offset of `[start, end)` from which on records are late, or `end`.
+    """Return the first offset in `[start, end)` from which on records are late, or `end`.
 
-    Looks at few of them, in steps that grow and then halve: where their order is disturbed it is one of several such offsets. For a later time it
-    never gives a lower offset, so that windows side by side share nothing and leave nothing out.
+    Reads few records, in steps that double and then halve. If timestamps are not in order, the result is one of several such offsets. A later time
+    never gives a lower offset, so adjacent windows neither overlap nor leave offsets out.
 
     Args:
-        late: Whether the record at an offset, or the next one behind it, is late.
-        start: Where to begin.
-        end: Where the log ends.
+        late: Returns whether the record at an offset, or the next record after it, is late.
+        start: The first offset to search.
+        end: The log end.
     """
     if start >= end or late(start):
         return min(start, end)

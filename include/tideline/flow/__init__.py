@@ -1,16 +1,17 @@
 """The verbs of Tideline. DAGs, the Spark job and the command line call these and nothing else.
 
-Each verb is safe to call again at any time, after any crash, by any number of processes at once: the ledger decides, in one transaction per verb.
+Each verb can be called again at any time, after any crash, and by any number of processes at once. The ledger decides the outcome, in one
+transaction per verb.
 """
 
 from tideline.flow.adopting import adopt_topic
 from tideline.flow.advancing import advance, check_given, is_behind, show_heads
 from tideline.flow.announcing import announce
-from tideline.flow.deciding import abandon, accept_loss, free_table, skip
-from tideline.flow.keeping import upkeep
+from tideline.flow.cleaning import upkeep
+from tideline.flow.describing import describe
+from tideline.flow.operator_decisions import abandon, accept_loss, free_table, skip
 from tideline.flow.planning import Draft, Plan, dry_run, plan
 from tideline.flow.retrying import retry
-from tideline.flow.telling import describe
 from tideline.flow.writing import check_source, claim, publish
 
 __all__ = [

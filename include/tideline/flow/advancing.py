@@ -1,10 +1,10 @@
-"""advance: move the heads over what is published. is_behind: whether there is more. show_heads: let the tools of Kafka see them."""
+"""advance, is_behind, show_heads: move the heads over published batches, check for more records, and show the heads to lag tools."""
 
 import logging
 from collections.abc import Iterable, Sequence
 
 from tideline.errors import NeedsOperatorError, TidelineError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import heads
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
@@ -13,21 +13,24 @@ log = logging.getLogger(__name__)
 
 
 def advance(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
-    """Move the heads over published batches, then make sure that every batch of `run` is finished; returns what moved now.
+    """Move the heads over published batches, then make sure that every batch of `run` is finished.
 
-    It reads the ledger and not Airflow: a `write` task that was marked success by hand has published nothing.
+    The check reads the ledger and not Airflow: a `write` task that was marked success by hand has published nothing.
+
+    Returns:
+        The batches completed by this call, oldest first.
 
     Raises:
-        NeedsOperatorError: A batch of this run is not published, or streams of the pipeline are stopped.
+        NeedsOperatorError: A batch of this run is not finished, or streams of the pipeline are stopped.
         RetryableError: The ledger did not answer.
     """
     advanced = heads.advance_published(ledger, pipeline)
     blocked = heads.in_the_way(ledger, pipeline, run)
     if blocked:
         raise NeedsOperatorError(
-            f"{pipeline}: the run is not through:\n    " + "\n    ".join(blocked),
+            f"{pipeline}: the run is not finished:\n    " + "\n    ".join(blocked),
             next_step="clear the task `write` of this run with its downstream tasks, or let the next run finish it",
-            entry="run-not-through",
+            entry="run-not-finished",
         )
     waiting = heads.stopped_streams(ledger, pipeline)
     if waiting:
@@ -36,13 +39,13 @@ def advance(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
 
 
 def check_given(ledger: Ledger, pipeline: str, run: Run, batch_ids: Sequence[int]) -> None:
-    """Make sure that the ledger has given these batches, which Airflow remembers of the run's `plan`, to this run of this pipeline.
+    """Make sure that the ledger has given these batches to this run of this pipeline. Airflow stores their ids as the result of `plan`.
 
     Airflow and the ledger are two databases. A ledger that was restored to an earlier moment no longer knows a run's batches, or has given their
-    numbers to others since: the first task that asks must notice, and not find nothing to do.
+    ids to other runs since. The first task that uses the ids must fail then. Otherwise it would find nothing to do and succeed.
 
     Raises:
-        NeedsOperatorError: It has not, or there are none.
+        NeedsOperatorError: The ledger has not given one of these batches to the run, or `batch_ids` is empty.
     """
     with ledger.transaction():
         rows = ledger.rows("list_given_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id)
@@ -58,9 +61,10 @@ def check_given(ledger: Ledger, pipeline: str, run: Run, batch_ids: Sequence[int
 
 
 def is_behind(ledger: Ledger, broker: Broker, pipeline: str) -> bool:
-    """Whether records wait behind the heads: a run plans only so many batches, and of those who are woken by records nobody comes for the rest.
+    """Return whether Kafka has unread records after the heads.
 
-    A broker that does not answer counts as one that has more: to look once too often costs a run that is skipped.
+    Runs are capped, and a pipeline that is triggered by records has no later run for the rest unless one is requested. A broker that does not
+    answer counts as one that has more records: an unnecessary run costs little, because its tasks are skipped.
     """
     with ledger.transaction():
         heads_now = {
@@ -81,7 +85,7 @@ def is_behind(ledger: Ledger, broker: Broker, pipeline: str) -> bool:
 def show_heads(ledger: Ledger, broker: Broker, pipeline: str) -> None:
     """Commit the heads to the consumer group `tideline.<pipeline>`, so that lag tools see them. Nothing reads them back.
 
-    Best effort: whatever goes wrong is a warning, because the load is finished.
+    Best effort: an error is only logged as a warning, because the load is finished.
     """
     try:
         with ledger.transaction():
@@ -95,7 +99,7 @@ def show_heads(ledger: Ledger, broker: Broker, pipeline: str) -> None:
 
 
 def resolving(pipeline: str, label: str, problem: str) -> str:
-    """The command with which a person decides about a stream that has stopped."""
+    """Return the command with which an operator resolves a stopped stream."""
     topic = label.rpartition("/")[0]
     if "offsets" in problem.partition(" ")[0] or problem.startswith("the log ends"):
         return f"tideline accept-loss {pipeline} {label} --reason ..."
@@ -103,13 +107,13 @@ def resolving(pipeline: str, label: str, problem: str) -> str:
 
 
 def stopped(pipeline: str, streams: Iterable[tuple[str, int, str]]) -> NeedsOperatorError:
-    """The error that names a pipeline's stopped streams: label, head and problem of each."""
+    """Return the error that lists a pipeline's stopped streams: label, head and problem of each."""
     listed = list(streams)
     lines = [f"{label} at offset {head}: {problem}" for label, head, problem in listed]
     commands = sorted({resolving(pipeline, label, problem) for label, _, problem in listed})
     return NeedsOperatorError(
         f"{pipeline}: streams are stopped, the others go on:\n    " + "\n    ".join(lines),
-        next_step="find out why, then decide what becomes of their offsets; nothing is reset or skipped by itself:\n    "
+        next_step="find out why, then decide what happens to their offsets; nothing is reset or skipped automatically:\n    "
         + "\n    ".join(commands),
         entry="stream-stopped",
     )

@@ -1,7 +1,7 @@
-"""announce: choose which published batches a task announces as asset events, so that each is announced once, whatever happened to its run.
+"""announce: choose the published batches that a task announces as asset events. Each batch is announced once, however its run ended.
 
-Airflow keeps the events of a task together with its success, in one transaction of its own; the ledger cannot be part of that. So a batch leaves the
-outbox only when its event was seen. One that was taken by a task that has ended without its event is taken again.
+Airflow commits the events of a task together with its success, in one transaction of its own database. The ledger cannot take part in that
+transaction. So a batch leaves the outbox only when its event was seen. If a task took a batch and ended without its event, another task takes it.
 """
 
 from collections.abc import Set as AbstractSet
@@ -15,19 +15,19 @@ from tideline.ledger.publications import Announcer, Publication
 
 
 class AssetEvents(Protocol):
-    """What Airflow knows of the events of one pipeline's asset."""
+    """What Airflow knows about the events of one pipeline's asset."""
 
     def may_succeed(self, announcer: Announcer) -> bool:
-        """Whether that task may still succeed with the events that it has taken: it is running."""
+        """Return whether that task is running: it may still succeed and commit the events of the batches that it has taken."""
 
     def announced(self, since: datetime) -> AbstractSet[UUID]:
-        """The attempts whose batches have an event; at least of those that were published at `since` or later."""
+        """Return the attempts whose batches have an event, at least of the batches that were published at `since` or later."""
 
 
 def announce(ledger: Ledger, pipeline: str, announcer: Announcer, events: AssetEvents) -> list[Publication]:
-    """Take what this task is to announce, in the order in which it was published; nothing that another task may still announce.
+    """Take the batches that this task must announce, in order of publication. Leave those that another running task may still announce.
 
-    The task must announce all of it and then succeed. Where it does not, the next task that asks takes the same batches.
+    The task must announce all of them and then succeed. If it does not, the next task that calls this takes the same batches.
 
     Raises:
         RetryableError: The ledger did not answer.
@@ -35,7 +35,8 @@ def announce(ledger: Ledger, pipeline: str, announcer: Announcer, events: AssetE
     waiting = publications.waiting(ledger, pipeline)
     if not waiting:
         return []
-    # Asked before the events are: a task that has ended by now has all of its events there. The other way round it could succeed in between.
+    # Check for running tasks before reading the events: a task that has ended by now has committed all of its events. In the other order a task
+    # could succeed in between, and its batches would be announced twice.
     others = {batch.announcer for batch in waiting} - {None, announcer}
     running = {other for other in others if other is not None and events.may_succeed(other)}
     announced = events.announced(min(batch.published_at for batch in waiting))

@@ -1,49 +1,49 @@
-"""What a plan may reserve behind the heads: streams compared with the broker, new ones begun, and what is free cut into batches.
+"""Find what a plan may reserve after the heads: compare streams with the broker, begin new ones, and cut free offsets into batches.
 
-Called within the plan's transaction and under the pipeline's lock: facts from before the lock could be older than what another planner has
-reserved since, and then a healthy log would seem to have been cut.
+Called within the plan's transaction and under the pipeline's lock. Broker facts from before the lock could be older than what another planner has
+reserved since: a healthy log would then seem to be truncated.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import Limits, cut, newest, records_for
 from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other
 from tideline.errors import NeedsOperatorError
-from tideline.flow import cuts
-from tideline.flow.edges import Timeline
-from tideline.kafka import Broker
+from tideline.flow import truncation
+from tideline.flow.timeline import Timeline
+from tideline.kafka.broker import Broker
 from tideline.ledger import decisions, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation
-from tideline.pipelines import Pipeline
 
 LATEST_WINS = "latest wins"
-"""Why a policy gives batches up and leaves holes, as the history says it."""
+"""The reason in the history when the policy abandons batches or leaves holes."""
 _POLICY = "policy latest_wins"
 
 Ends = Mapping[tuple[str, int], int]
-"""By topic and partition, the offset before which it may be planned."""
+"""By topic and partition, the offset before which offsets may be planned."""
 Free = Mapping[int, list[OffsetRange]]
-"""By stream id, what nobody has."""
+"""By stream id, ranges that neither a batch nor a hole has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """A pipeline's streams and topics at one moment; what is inconsistent has been stopped, and what is new has begun."""
+    """A pipeline's streams and topics at one moment. Inconsistent streams have been stopped, and new streams have begun."""
 
     now: datetime
-    """The moment, by the clock of the ledger's database."""
+    """The time of the survey, by the clock of the ledger's database."""
     topics: tuple[TopicFacts, ...]
     comparison: Comparison
     ready: Mapping[int, tuple[Stream, TopicFacts, PartitionFacts]]
-    """By stream id: what may be read."""
+    """By stream id, the streams that may be planned."""
 
     def reservation(self, pipeline: Pipeline, stream_id: int, offsets: OffsetRange) -> Reservation:
-        """What the ledger needs to know of a range of a ready stream."""
+        """Return what the ledger stores of a range of a ready stream."""
         _, topic, facts = self.ready[stream_id]
         return Reservation(
             offsets=offsets, gaps_allowed=topic.compacted or pipeline.source.gaps == "allowed", facts=facts
@@ -51,11 +51,11 @@ class Survey:
 
 
 def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline, now: datetime) -> Survey:
-    """Stop what is inconsistent and begin what is new. `now` is the ledger's: one clock for all, wherever a plan runs.
+    """Stop inconsistent streams and begin new ones. `now` is the ledger's time: all plans use one clock, wherever they run.
 
     Raises:
         RetryableError: The broker did not answer.
-        FatalError: The declaration does not fit the cluster: a topic has never been there, a login is refused.
+        FatalError: The declaration does not fit the cluster: a topic does not exist and was never followed, or a login is refused.
         NeedsOperatorError: Another cluster answers.
     """
     known = reservations.streams(ledger, pipeline.name)
@@ -67,13 +67,13 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline, now: datetime) ->
         if topic not in followed:
             raise error
     if pipeline.source.delivery == "latest_wins":
-        known = _let_go(ledger, pipeline.name, known, topics)
+        known = _record_losses(ledger, pipeline.name, known, topics)
     for stream in known:
         if stream.stopped_because is not None and not stream.retired and not pipeline.source.names(stream.topic):
-            # It rests, and must not fail every run of the others; named again, it is compared again.
+            # Its topic is no longer declared: it must not fail the runs of the others. Declared again, it is compared again.
             decisions.resume(ledger, stream, accepted_end=None)
-    replaced = cuts.replaced(broker, known, topics)
-    if replaced:  # another cluster may have shown its records
+    replaced = truncation.replaced(broker, known, topics)
+    if replaced:  # the records may be those of another cluster
         check_cluster(broker, pipeline.name, {stream.cluster_id for stream in known if not stream.retired}, topics)
     comparison = compare(known, topics, missing, replaced)
     _stop(ledger, comparison)
@@ -98,22 +98,22 @@ def _stop(ledger: Ledger, comparison: Comparison) -> None:
             reservations.stop_stream(ledger, stream.stream_id, problem)
 
 
-def _let_go(ledger: Ledger, pipeline: str, known: list[Stream], topics: Iterable[TopicFacts]) -> list[Stream]:
-    """Leave holes over what retention deleted unread, in the name of a policy that would have skipped it; the streams as they are then."""
-    passed = _passed(known, topics)
-    if not passed:
+def _record_losses(ledger: Ledger, pipeline: str, known: list[Stream], topics: Iterable[TopicFacts]) -> list[Stream]:
+    """Leave `lost` holes over what retention deleted unread: `latest_wins` would have skipped it. Return the streams as they are then."""
+    deleted = _deleted_unread(known, topics)
+    if not deleted:
         return known
-    if decisions.abandon_deleted(ledger, pipeline, passed.values(), LATEST_WINS):
+    if decisions.abandon_deleted(ledger, pipeline, deleted.values(), LATEST_WINS):
         known = reservations.streams(ledger, pipeline)
-        passed = _passed(known, topics)
-    for stream, offsets in passed.values():
+        deleted = _deleted_unread(known, topics)
+    for stream, offsets in deleted.values():
         for piece in subtract(offsets, stream.reserved):
             decisions.leave_hole(ledger, stream, piece, "lost", reason=LATEST_WINS, decided_by=_POLICY)
     return reservations.streams(ledger, pipeline)
 
 
-def _passed(known: Iterable[Stream], topics: Iterable[TopicFacts]) -> dict[int, tuple[Stream, OffsetRange]]:
-    """By stream id, what of an active stream retention has deleted behind its head."""
+def _deleted_unread(known: Iterable[Stream], topics: Iterable[TopicFacts]) -> dict[int, tuple[Stream, OffsetRange]]:
+    """Return, by stream id, the active streams with offsets after their heads that retention has deleted, and these offsets."""
     by_name = {topic.topic: topic for topic in topics}
     found = {}
     for stream in known:
@@ -127,19 +127,19 @@ def _passed(known: Iterable[Stream], topics: Iterable[TopicFacts]) -> dict[int, 
 
 
 def check_cluster(broker: Broker, pipeline: str, expected: set[str], topics: Iterable[TopicFacts]) -> None:
-    """Offsets mean nothing in another cluster: nothing may be planned from it, stopped because of it, adopted or published.
+    """Refuse another cluster, where offsets mean other records: nothing may be planned, stopped, adopted or published because of it.
 
-    The topics are looked at as well, and before the cluster is asked: the address may lead to another one from any moment on.
+    Compares the cluster ids of `topics`, which were read before, and then queries the id again: the address may lead to another cluster at any time.
 
     Raises:
-        NeedsOperatorError: Another cluster answers than the ones whose offsets the ledger keeps.
+        NeedsOperatorError: A cluster answers that is not among the `expected` ones, whose offsets the ledger stores.
     """
     if not expected:
         return
-    strange = {*(topic.cluster_id for topic in topics), broker.cluster_id()} - expected
-    if strange:
+    unexpected = {*(topic.cluster_id for topic in topics), broker.cluster_id()} - expected
+    if unexpected:
         raise NeedsOperatorError(
-            f"{pipeline}: expected cluster {', '.join(sorted(expected))} at the declared address, found cluster {', '.join(sorted(strange))}",
+            f"{pipeline}: expected cluster {', '.join(sorted(expected))} at the declared address, found cluster {', '.join(sorted(unexpected))}",
             next_step="point source.bootstrap_servers at the cluster whose offsets these are; nothing was changed",
             entry="another-cluster",
         )
@@ -148,14 +148,14 @@ def check_cluster(broker: Broker, pipeline: str, expected: set[str], topics: Ite
 def _start_streams(
     ledger: Ledger, timeline: Timeline, pipeline: Pipeline, comparison: Comparison, known: Iterable[Stream]
 ) -> list[tuple[Stream, TopicFacts, PartitionFacts]]:
-    """New partitions: at the declared start, or at their first offset where the topic, or a pattern's set of topics, has grown."""
+    """Begin the unseen partitions: at the declared start, or at their first offset if the topic or the pattern's set of topics has grown."""
     source = pipeline.source
     seen = {stream.topic for stream in known}
-    # A pattern may have fitted nothing before: what appears then appears later all the same.
-    late = source.topic_pattern is not None and reservations.was_planned_before(ledger, pipeline.name)
+    # A pattern may have matched no topic in earlier plans. Topics that it matches now are new all the same.
+    grown_pattern = source.topic_pattern is not None and reservations.was_planned_before(ledger, pipeline.name)
     started = []
     for topic, facts in comparison.unseen:
-        grown = late or topic.topic in seen
+        grown = grown_pattern or topic.topic in seen
         start = facts.log_start
         if not grown and source.start == "latest":
             start = facts.end
@@ -167,7 +167,7 @@ def _start_streams(
 
 
 def ends_at(broker: Broker, found: Survey, when: datetime) -> dict[tuple[str, int], int]:
-    """Where a run that takes the records before `when` ends in each ready partition."""
+    """Return where a run that takes the records before `when` ends, for each ready partition."""
     ends: dict[tuple[str, int], int] = {}
     for topic, streams in _by_topic(found).items():
         heads = {facts.partition: stream.next_offset for stream, facts in streams}
@@ -179,7 +179,7 @@ def ends_at(broker: Broker, found: Survey, when: datetime) -> dict[tuple[str, in
 def edges_at(
     broker: Broker, found: Survey, when: datetime, *, behind_heads: bool = False
 ) -> dict[tuple[str, int], int]:
-    """Where `when` begins in each ready partition; with `behind_heads` what lies before the heads does not matter."""
+    """Return where `when` begins, for each ready partition. With `behind_heads`, positions before the heads need not be exact."""
     begins: dict[tuple[str, int], int] = {}
     for topic, streams in _by_topic(found).items():
         floors = {facts.partition: stream.next_offset if behind_heads else 0 for stream, facts in streams}
@@ -196,7 +196,7 @@ def _by_topic(found: Survey) -> dict[str, list[tuple[Stream, PartitionFacts]]]:
 
 
 def free_behind_heads(found: Survey, ends: Ends | None) -> dict[int, list[OffsetRange]]:
-    """What lies between each head and its end and is not taken; None for `ends` means all that may be read now."""
+    """Return the free ranges between each head and its end. If `ends` is None, they end at the last stable offsets."""
     free = {}
     for stream_id, (stream, topic, facts) in found.ready.items():
         end = facts.end if ends is None else ends[topic.topic, facts.partition]
@@ -208,7 +208,7 @@ def free_behind_heads(found: Survey, ends: Ends | None) -> dict[int, list[Offset
 def batches(
     ledger: Ledger, pipeline: Pipeline, found: Survey, free: Free, *, run_batches: int | None = None
 ) -> list[dict[int, Reservation]]:
-    """Free ranges as batches within the pipeline's limits; `run_batches` None where all of them are wanted."""
+    """Cut free ranges into batches within the pipeline's limits. If `run_batches` is None, the batches cover all of the ranges."""
     total = sum(len(piece) for ranges in free.values() for piece in ranges)
     limits = Limits(batch_records=_batch_records(ledger, pipeline), run_batches=run_batches or max(1, total))
     return [
@@ -225,7 +225,7 @@ def _batch_records(ledger: Ledger, pipeline: Pipeline) -> int:
 def skip_to_latest(
     ledger: Ledger, pipeline: Pipeline, found: Survey, free: Free, starts: Ends
 ) -> dict[int, list[OffsetRange]]:
-    """Of the free ranges, the newest that fit into one run and none before `starts`; what is older becomes a hole in the policy's name."""
+    """Return the newest free ranges that fit into one run, none before `starts`. Leave holes over older ones, decided by the policy."""
     recent: dict[int, list[OffsetRange]] = {}
     for stream_id, ranges in free.items():
         _, topic, facts = found.ready[stream_id]

@@ -1,4 +1,4 @@
-"""retry: a person wants an open batch to be written now, and not by the next run."""
+"""retry: record that an operator wants an open batch to be written now, and not by the next run."""
 
 from tideline.domain.states import BatchState
 from tideline.errors import FatalError
@@ -9,16 +9,16 @@ _OPEN = {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
 
 
 def retry(ledger: Ledger, batch_id: int, *, reason: str) -> str:
-    """Record that a person wants a batch to be written, and return its pipeline, whose DAG can do it: a run that loads `a batch`.
+    """Record that an operator wants a batch to be written, and return its pipeline: a run of its DAG that loads `a batch` can write it.
 
-    Changes nothing but the history: whoever claims the batch next writes the ranges that it has.
+    Nothing but the history changes. The next attempt that claims the batch writes the ranges that the batch has.
 
     Raises:
         FatalError: There is no such batch, it is not open, or the reason is blank.
     """
     if not reason.strip():
         raise FatalError(
-            "a retry needs a reason, found none: it will stand in the history",
+            "a retry needs a reason, found none: it is stored in the history",
             next_step="say why: --reason '...'",
             entry="no-reason",
         )

@@ -1,10 +1,11 @@
-"""What a plan may reserve for a wish: a window of time, explicit ranges, a batch, rejects. Called within the plan's transaction."""
+"""Find what a plan may reserve for a request: a window of time, explicit ranges, a batch, rejects. Called within the plan's transaction."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange, subtract, union
 from tideline.domain.requests import OneBatch, Ranges, Rejects
@@ -15,26 +16,25 @@ from tideline.ledger import attempts, decisions
 from tideline.ledger.connection import Ledger
 from tideline.ledger.decisions import Owner
 from tideline.ledger.reservations import Reservation
-from tideline.pipelines import Pipeline
 
 Wanted = Sequence[tuple[int, OffsetRange]]
-"""Stream ids with ranges."""
+"""Offset ranges, each with its stream id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What was wanted, by what must be done with it."""
+    """The requested offsets, by what must be done with them."""
 
     missing: dict[int, list[OffsetRange]] = field(default_factory=dict)
-    """Nobody has loaded it: for a backfill."""
+    """By stream id, ranges that no batch has: for a backfill."""
     loaded: dict[int, list[OffsetRange]] = field(default_factory=dict)
-    """A batch has: for a replay."""
+    """By stream id, ranges that a batch has loaded: for a replay."""
     notes: list[str] = field(default_factory=list)
-    """Why some of it is left alone."""
+    """Why some of the offsets are left alone."""
 
 
 def share(ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool, given: Collection[int] = ()) -> Shares:
-    """Sort wanted ranges of ready streams by who has them now. What the run is `given` anyway needs no note."""
+    """Sort wanted ranges of ready streams by their present owners. Batches in `given`, which the run has anyway, need no note."""
     shares = Shares()
     owned: dict[int, list[Owner]] = {}
     for owner in decisions.owners(ledger, wanted):
@@ -58,7 +58,7 @@ def share(ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool, given
 
 
 def _why_not(owner: Owner) -> str | None:
-    """Why an owner's offsets cannot be replaced."""
+    """Return why an owner's offsets cannot be replaced, or None if they can."""
     if owner.is_open:
         return f"batch {owner.batch_id} is {owner.state} and will load it"
     if owner.kind is BatchKind.LIVE and owner.state is BatchState.PUBLISHED:
@@ -67,10 +67,10 @@ def _why_not(owner: Owner) -> str | None:
 
 
 def named(found: Survey, request: Ranges) -> list[tuple[int, OffsetRange]]:
-    """Explicit ranges with the streams that they mean.
+    """Return explicit ranges with the ids of their streams.
 
     Raises:
-        FatalError: Ranges name partitions that cannot be read; all of them are named.
+        FatalError: Some ranges name partitions that cannot be read. The message lists all of these ranges.
     """
     streams = {(stream.topic, stream.partition): stream.stream_id for stream, _, _ in found.ready.values()}
     stopped = {stream.label: problem for stream, problem in found.comparison.inconsistent}
@@ -92,10 +92,10 @@ def named(found: Survey, request: Ranges) -> list[tuple[int, OffsetRange]]:
 
 
 def check_held(found: Survey, shares: Shares) -> None:
-    """Make sure that Kafka holds what is to be read. What is loaded and stays may be gone.
+    """Make sure that Kafka holds the offsets that must be read. Offsets that are loaded and not replaced may be gone.
 
     Raises:
-        FatalError: It does not; says what is still there.
+        FatalError: Kafka does not hold some of them. The message says what it still holds.
     """
     problems = []
     for stream_id, piece in sorted(
@@ -114,17 +114,17 @@ def check_held(found: Survey, shares: Shares) -> None:
 def _refuse(problems: Sequence[str]) -> None:
     if problems:
         raise FatalError(
-            "what was asked for cannot be read:\n    " + "\n    ".join(problems),
-            next_step="ask for ranges that are still there; nothing was planned",
+            "the requested offsets cannot be read:\n    " + "\n    ".join(problems),
+            next_step="request ranges that Kafka still holds; nothing was planned",
             entry="offsets-not-in-kafka",
         )
 
 
 def is_open(ledger: Ledger, pipeline: Pipeline, request: OneBatch) -> bool:
-    """Whether somebody still has to write the batch: then it is joined as it stands.
+    """Return whether the batch is open. The run then joins it with its ranges.
 
     Raises:
-        FatalError: It is not one of the pipeline's, or was a re-drive that is finished.
+        FatalError: The batch is not one of the pipeline's, or it is a re-drive that is not open any more.
     """
     batch = ledger.row("find_batch", batch_id=request.batch_id)
     if batch is None or batch["pipeline"] != pipeline.name:
@@ -146,10 +146,10 @@ def is_open(ledger: Ledger, pipeline: Pipeline, request: OneBatch) -> bool:
 
 
 def of_batch(ledger: Ledger, found: Survey, request: OneBatch) -> list[tuple[int, OffsetRange]]:
-    """The ranges of a batch that is not open any more.
+    """Return the ranges of a batch that is not open any more.
 
     Raises:
-        FatalError: A stream of it cannot be read any more.
+        FatalError: One of its streams cannot be read any more.
     """
     problems = []
     wanted = []
@@ -165,9 +165,9 @@ def of_batch(ledger: Ledger, found: Survey, request: OneBatch) -> list[tuple[int
 
 
 def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[dict[int, Reservation]]:
-    """The rejects to decode once more, as batches: from the first to the last of each stream, most of which are gaps. Kafka is not asked.
+    """Return the rejects to decode again, as batches. A range spans the first to the last reject of a stream; most of its offsets are gaps.
 
-    No batch holds two incarnations of a topic: whoever writes it knows a record by topic and partition only.
+    Kafka is not read. No batch holds two incarnations of a topic, because the writer identifies a record by topic and partition only.
     """
     rows = ledger.rows(
         "list_rejects_to_redrive",

@@ -1,27 +1,27 @@
-"""claim, check_source, publish: the Spark job calls these around its reading and staging."""
+"""claim, check_source, publish: the verbs that the Spark job calls before and after it reads and stages a batch."""
 
 import logging
 import time
 from collections.abc import Mapping
 
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import identity_problem, range_problem
 from tideline.errors import NeedsOperatorError
 from tideline.flow.advancing import resolving
 from tideline.flow.candidates import check_cluster
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, publishing, reservations
 from tideline.ledger.attempts import Attempt, Held, Range, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.decisions import STALE_AFTER_SECONDS
 from tideline.ledger.publishing import Counts, InsertOutput
-from tideline.pipelines import Pipeline
 
 log = logging.getLogger(__name__)
 
 REJECTS_THAT_COUNT = 100
-"""Fewer rejects than this never fail a batch, whatever share of it they are: a bad record must not stop a quiet topic."""
+"""Fewer rejects than this never fail a batch, whatever their share of it: one bad record must not stop a topic with few records."""
 
 
 def claim(
@@ -33,32 +33,34 @@ def claim(
     stale_after_seconds: float = STALE_AFTER_SECONDS,
     poll_seconds: float = 2.0,
 ) -> Attempt | BatchState:
-    """Claim a batch, waiting while another run's attempt is alive; a state instead when there is nothing left to write.
+    """Claim a batch, and wait while another run's attempt is alive. Return the batch's state instead if there is nothing left to write.
 
-    Claiming is always safe, since only the newest attempt can publish; the wait only saves work.
+    A claim is always safe, because only the newest attempt can publish. The wait only saves work.
     """
-    told = False
+    logged = False
     while isinstance(
         claimed := attempts.claim(ledger, batch_id, writer, pipeline=pipeline, stale_after_seconds=stale_after_seconds),
         Held,
     ):
-        if not told:
+        if not logged:
             log.info(
-                "batch %s is being written by %s; waiting for it to end or to fall silent", batch_id, claimed.holder
+                "batch %s is being written by %s; waiting until it ends or its heartbeat is too old",
+                batch_id,
+                claimed.holder,
             )
-            told = True
+            logged = True
         time.sleep(poll_seconds)
     return claimed
 
 
 def check_source(ledger: Ledger, broker: Broker, attempt: Attempt) -> None:
-    """Make sure that every range of the attempt can be read from its first offset to its last: before the read, and after one that failed.
+    """Make sure that every range of the attempt can be read from its first offset to its last. Called before a read, and after one that failed.
 
-    Spark does not notice a topic that was created again, waits half a minute for offsets that will never come, and does not say which are gone.
-    Streams that are found inconsistent stop here, so that the next plan goes on with the others. A re-drive does not read Kafka.
+    Spark does not notice a topic that was created again. It waits half a minute for offsets that will never exist, and does not say which are gone.
+    Streams that are found inconsistent stop here, so that the next plan continues with the others. A re-drive does not read Kafka and is not checked.
 
     Raises:
-        NeedsOperatorError: Offsets are gone, or the topic is another one by now; names each range.
+        NeedsOperatorError: Offsets are gone, or the topic was created again. The message names each range.
         RetryableError: The broker did not answer.
     """
     if attempt.kind is not BatchKind.REDRIVE:
@@ -89,7 +91,7 @@ def _unreadable(ledger: Ledger, attempt: Attempt, problems: Mapping[Range, str])
     if attempt.kind is BatchKind.LIVE:
         with ledger.transaction():
             batch = ledger.rows("find_batch", batch_id=attempt.batch_id)[0]
-            # One that was taken for dead and comes back must not stop again what a person has let go on since.
+            # An attempt that was taken over and still runs must not stop streams again that an operator has resumed since.
             if (batch["state"], batch["attempt"]) == (BatchState.WRITING, attempt.attempt):
                 for piece, problem in problems.items():
                     reservations.stop_stream(ledger, piece.stream_id, problem)
@@ -102,7 +104,7 @@ def _unreadable(ledger: Ledger, attempt: Attempt, problems: Mapping[Range, str])
             )
         )
     else:
-        step = f"give it up: tideline abandon {attempt.batch_id} --reason ...; then ask for what Kafka still holds"
+        step = f"give it up: tideline abandon {attempt.batch_id} --reason ...; then request what Kafka still holds"
     return NeedsOperatorError(
         f"{attempt} cannot be read as it was planned:\n    "
         + "\n    ".join(f"{piece}: {problem}" for piece, problem in problems.items()),
@@ -120,12 +122,12 @@ def publish(
     *,
     filtered_by_difference: bool,
 ) -> list[Counts]:
-    """Ask the broker again, then make a staged attempt visible in one transaction.
+    """Check the topics at the broker again, then make a staged attempt visible in one transaction.
 
     Raises:
         SupersededError: A newer attempt holds the batch. Nothing was changed.
         NeedsOperatorError: The topic was created again since the plan, offsets are missing, or too many records were rejected.
-        RetryableError: Broker or ledger did not answer, and the batch is not published.
+        RetryableError: The broker or the ledger did not answer, and the batch is not published.
     """
     if attempt.kind is BatchKind.REDRIVE:
         facts = {
@@ -136,7 +138,7 @@ def publish(
         }
     else:
         _check_rejects(ledger, pipeline, attempt)
-        # A topic created again since the plan may have given other records. Retention may pass what was read whole.
+        # A topic that was created again since the plan may have returned other records. Retention may delete what was read completely.
         facts = _check(ledger, broker, attempt, whole=False)
     return publishing.publish(
         ledger, attempt, insert_output, facts=facts, filtered_by_difference=filtered_by_difference
@@ -144,7 +146,7 @@ def publish(
 
 
 def _check_rejects(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> None:
-    """A wrong declaration or transform rejects nearly everything; to advance over that would look like success."""
+    """Refuse too many rejects: a wrong declaration or transform rejects nearly everything, and to advance over that would look like success."""
     with ledger.transaction():
         found = ledger.rows("count_rejects", attempt_id=attempt.attempt_id)[0]
     rejected, read = found["n_rejected"], found["n_read"]

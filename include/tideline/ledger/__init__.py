@@ -1,1 +1,4 @@
-"""The ledger in Postgres: who owns which offsets. One SQL file a verb; no other package touches these tables."""
+"""The ledger in Postgres: which batch or hole owns which offsets.
+
+Each operation is one SQL file. No other package accesses these tables.
+"""

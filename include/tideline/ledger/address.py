@@ -1,7 +1,8 @@
-"""What is wrong with the ledger's address, in words of our own: libpq quotes what it cannot read, and that may be a part of the password.
+"""Check the address of the ledger without quoting it: libpq quotes what it cannot parse, and that may be a part of the password.
 
-Never connects. A URI with a password that is not escaped may also be read without complaint, as another host or another database; then the
-password would stand in whatever is said about these. So each part must look like what it is.
+Never connects. libpq may also accept a URI whose password is not escaped, and take a part of the password for the host
+or the database. Later messages about that host or database would then show the password. So each part must look like
+what it should be.
 """
 
 import re
@@ -18,7 +19,10 @@ _ESCAPED = "in user, password and database write %25 for %, %40 for @ and %2F fo
 
 
 def fault(address: str) -> str | None:
-    """What is wrong with a libpq URI, or with a list of keywords and values; None where nothing is. Never quotes it."""
+    """Return what is wrong with a libpq URI, or with a list of keywords and values; None if it is valid.
+
+    Never quotes the address.
+    """
     try:
         address.encode("utf-8")
     except UnicodeEncodeError:
@@ -26,32 +30,32 @@ def fault(address: str) -> str | None:
     if re.search(r"[\x00-\x1f\x7f]", address):
         return "it holds a line break or another control character"
     scheme = _SCHEME.match(address)
-    if scheme and (found := _of_uri(address[scheme.end() :])):
+    if scheme and (found := _uri_fault(address[scheme.end() :])):
         return f"{found}; {_ESCAPED}"
     if not scheme and "://" in address.partition("=")[0]:
         return "it does not begin with postgresql://"
     try:
         parsed = parse_dsn(address)
     except (psycopg2.Error, ValueError, UnicodeError):
-        return "its options after ? are not those of libpq" if scheme else "it is no libpq URI: postgresql://..."
-    return _of_port(str(parsed.get("port") or ""))
+        return "its options after ? are not those of libpq" if scheme else "it is not a libpq URI: postgresql://..."
+    return _port_fault(str(parsed.get("port") or ""))
 
 
-def _of_uri(rest: str) -> str | None:
+def _uri_fault(rest: str) -> str | None:
     if _PERCENT.search(rest):
         return "it holds a % that is not followed by two hexadecimal digits"
     # As libpq reads it: user and password end at the first @, unless there is a / before it.
     login, _, behind = rest.rpartition("@")
     if "@" in login or "/" in login:
         return "it holds an @ or a / too many"
-    hosts, path = re.fullmatch(r"([^/?]*)([^?]*).*", behind, re.DOTALL).groups()  # type: ignore[union-attr]  # it fits everything
+    hosts, path = re.fullmatch(r"([^/?]*)([^?]*).*", behind, re.DOTALL).groups()  # type: ignore[union-attr]  # it matches any text
     if path.count("/") > 1:
         return "it holds a / too many"
-    return None if _HOSTS.fullmatch(hosts) else "its host, or the port behind it, is none"
+    return None if _HOSTS.fullmatch(hosts) else "its host or port is not valid"
 
 
-def _of_port(ports: str) -> str | None:
+def _port_fault(ports: str) -> str | None:
     for port in filter(None, ports.split(",")):
         if not (port.isascii() and port.isdigit() and 0 < int(port) <= _LAST_PORT):
-            return "its port is no number from 1 to 65535"
+            return "its port is not a number from 1 to 65535"
     return None

@@ -12,12 +12,12 @@ from tideline.errors import FatalError, NeedsOperatorError, SupersededError, Tid
 from tideline.ledger.connection import Ledger, here, json
 
 SHOWN_RANGES = 20
-"""Of a batch, in the log of its task."""
+"""How many ranges of a batch the log of its task shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Which try of which task writes; the same task's next try may take over at once."""
+    """The try of a task that writes. The next try of the same task may take over at once."""
 
     dag_id: str
     run_id: str
@@ -27,7 +27,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """One range of a batch with all that reading and checking it needs."""
+    """One range of a batch, with all that is needed to read and to check it."""
 
     stream_id: int
     cluster_id: str
@@ -43,7 +43,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A claim on a batch: the right to stage, and to publish for as long as no newer attempt claims it."""
+    """A claim on a batch: the right to stage, and to publish as long as no newer attempt has claimed the batch."""
 
     pipeline: str
     batch_id: int
@@ -57,14 +57,14 @@ class Attempt:
         return f"{self.pipeline} batch {self.batch_id} attempt {self.fence}"
 
     def describe_ranges(self) -> str:
-        """Name the ranges, or the first of them where there are too many for a line that a person reads."""
+        """List the ranges; if they are too many for a log line, list the first ones and how many more there are."""
         more = len(self.ranges) - SHOWN_RANGES
         return ", ".join(map(str, self.ranges[:SHOWN_RANGES])) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Another run's attempt is alive and writes the batch: to wait saves its work, to claim would be safe all the same."""
+    """A living attempt of another task writes the batch. To wait saves its work; to claim the batch would also be safe."""
 
     holder: str
     silent_seconds: float
@@ -73,14 +73,15 @@ class Held:
 def claim(
     ledger: Ledger, batch_id: int, writer: Writer, *, pipeline: str | None = None, stale_after_seconds: float
 ) -> Attempt | Held | BatchState:
-    """Claim a batch for a new attempt, or say who holds it, or in which state it is that needs no writing.
+    """Claim a batch for a new attempt.
 
-    An attempt of the same task (an earlier try, or the run before the task was cleared) is taken over at once; one of another task when its
-    heartbeat is older than `stale_after_seconds` by the database's clock.
+    If that is not possible, return who holds the batch, or its state if nothing is left to write. An attempt of the
+    same task (an earlier try, or the run before the task was cleared) is taken over at once. An attempt of another task
+    is taken over when its heartbeat is older than `stale_after_seconds`, by the database's clock.
 
     Raises:
         FatalError: There is no such batch.
-        NeedsOperatorError: The writer's run of `pipeline`, where that is given, was not given this batch.
+        NeedsOperatorError: `pipeline` is given, and the writer's run of that pipeline was not given this batch.
     """
     with ledger.transaction():
         batch = ledger.row("lock_batch", batch_id=batch_id)
@@ -103,7 +104,10 @@ def claim(
 
 
 def _check_given(ledger: Ledger, pipeline: str, batch_id: int, writer: Writer) -> None:
-    """Make sure, under the batch's lock, that this run was given it: a ledger that was restored a moment ago may have given its number to another."""
+    """Refuse a batch that this run was not given. Called under the batch's lock.
+
+    A ledger that was restored to an earlier moment uses batch ids again, so the id may be that of another run's batch.
+    """
     given = {"pipeline": pipeline, "dag_id": writer.dag_id, "run_id": writer.run_id, "batch_id": batch_id}
     if not ledger.rows("find_given_batch", **given):
         raise NeedsOperatorError(
@@ -121,7 +125,10 @@ def _may_take_over(batch: Any, writer: Writer, stale_after_seconds: float) -> bo
 
 
 def take_over(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
-    """Start a new attempt at a batch that `lock_batch` has locked, one fence above the last: from here on no older one can publish."""
+    """Start a new attempt, one fence above the last, at a batch that `lock_batch` has locked.
+
+    From now on no older attempt can publish.
+    """
     batch_id = batch["batch_id"]
     if batch["attempt"] is not None:
         ledger.run(
@@ -151,7 +158,7 @@ def take_over(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
 
 
 def ranges(ledger: Ledger, batch_id: int) -> Iterator[Range]:
-    """The ranges of a batch, in stream order."""
+    """Yield the ranges of a batch, in stream order."""
     for row in ledger.rows("list_ranges", batch_id=batch_id):
         yield Range(
             stream_id=row["stream_id"],
@@ -165,14 +172,17 @@ def ranges(ledger: Ledger, batch_id: int) -> Iterator[Range]:
 
 
 def beat(ledger: Ledger, attempt: UUID) -> bool:
-    """Say that `attempt` is alive; False once a newer attempt has claimed its batch."""
+    """Record a heartbeat of `attempt`. Return False once a newer attempt has claimed its batch."""
     with ledger.transaction():
         return bool(ledger.rows("beat", attempt=attempt))
 
 
 def fail(ledger: Ledger, attempt: Attempt, problem: str) -> None:
-    """Give the batch back with its ranges, for the next attempt; nothing to do where a newer attempt holds it already."""
-    # An error may quote a record, and a text column holds neither NUL nor half a surrogate pair.
+    """Fail the attempt and release its batch, with its ranges, for the next one.
+
+    A batch that a newer attempt holds stays as it is.
+    """
+    # An error may quote a record, and a text column can hold neither NUL nor an unpaired surrogate.
     text = problem.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()[:2000]
     with ledger.transaction():
         ledger.rows("fail_batch", batch_id=attempt.batch_id, attempt=attempt.attempt)
@@ -180,7 +190,7 @@ def fail(ledger: Ledger, attempt: Attempt, problem: str) -> None:
 
 
 def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
-    """Record that a superseded attempt was kept from publishing, and return the error that says so."""
+    """Record that a superseded attempt was refused, and return the error to raise."""
     with ledger.transaction():
         ledger.run(
             "record_event",
@@ -199,9 +209,10 @@ def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
 
 @contextmanager
 def failing(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
-    """Turn any error inside into a failed attempt, so that the ledger does not show a dead attempt as writing.
+    """Fail the attempt on any error inside the block, so that the ledger does not show a dead attempt as writing.
 
-    The error goes on as it was, whether or not the ledger could be told.
+    The same error is raised again, even if the failure could not be recorded; then it has a note about that. A
+    SupersededError is not recorded, because the attempt does not hold its batch any more.
     """
     try:
         yield
@@ -209,8 +220,8 @@ def failing(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
         raise
     except Exception as error:
         try:
-            ledger.reconnect()  # the error may be that the connection is gone, and a client is the last to notice
+            ledger.reconnect()  # the connection may be lost, and the client does not always notice
             fail(ledger, attempt, str(error))
-        except TidelineError as untold:
-            error.add_note(f"The attempt still shows as writing: {untold.problem}")
+        except TidelineError as unrecorded:
+            error.add_note(f"The attempt still shows as writing: {unrecorded.problem}")
         raise

@@ -1,7 +1,8 @@
-"""One connection to the ledger: named SQL files in, rows out. Called by the other modules of this package and by the Postgres sink.
+"""Run named SQL files in a session with the ledger, and return rows.
 
-A lost connection, a lock that did not come, or a server that is down is a `RetryableError`; a law of the ledger that refused a statement
-stays what Postgres raised, because its text names the law.
+Called by the other modules of this package and by the Postgres sink. A lost connection, a lock timeout, or a server
+that is down becomes a `RetryableError`. If a law of the ledger refuses a statement, the error of psycopg2 is raised
+unchanged, because its text names the law.
 """
 
 import os
@@ -19,7 +20,7 @@ from psycopg2.sql import SQL, Composable
 
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.address import fault
-from tideline.ledger.sessions import conninfo
+from tideline.ledger.session_settings import conninfo
 
 register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
 
@@ -29,7 +30,7 @@ class Ledger:
 
     Args:
         url: libpq URI of the ledger's database.
-        actor: Who acts, as it will stand in `tideline.event`.
+        actor: Who acts, as stored in `tideline.event`.
     """
 
     def __init__(self, url: str, *, actor: str) -> None:
@@ -46,17 +47,17 @@ class Ledger:
             )
         try:
             connection = psycopg2.connect(conninfo(self._url), cursor_factory=DictCursor)
-            # As a parameter: the name of a DAG run may hold anything, and `options` has its own quoting.
+            # Set by a parameter: the name of a DAG run may hold any character, and `options` has its own quoting.
             with connection, connection.cursor() as cursor:
                 _execute(cursor, statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
-        # Where the connection is lost in between, its rollback finds it closed, and that is the error that comes out.
+        # InterfaceError: the connection was lost after it was opened, and its rollback found it closed.
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise unreachable(error) from error
         return connection
 
     @property
     def actor(self) -> str:
-        """Who acts, as it stands in events."""
+        """Return who acts, as stored in events."""
         return self._actor
 
     def reconnect(self) -> None:
@@ -65,7 +66,7 @@ class Ledger:
         self.connection = self._connect()
 
     def close(self) -> None:
-        """End the session; what was not committed is rolled back by the server."""
+        """End the session. The server rolls back what was not committed."""
         self.connection.close()
 
     def __enter__(self) -> Self:
@@ -79,8 +80,9 @@ class Ledger:
         """Commit at the end, roll back on any error.
 
         Raises:
-            RetryableError: The connection was lost, a lock did not come in time, or the server gave up on the transaction.
-            CommitUnknownError: The connection was lost while the COMMIT was under way.
+            RetryableError: The connection was lost, a lock was not granted in time, or the server aborted the
+                transaction.
+            CommitUnknownError: The connection was lost during COMMIT.
         """
         try:
             yield self
@@ -111,10 +113,11 @@ class Ledger:
 
     @contextmanager
     def without_nested_loops(self) -> Iterator[None]:
-        """Within a transaction: for joins of what was staged a moment ago.
+        """Disable nested loop joins inside the block, within a transaction. For joins of rows that were just staged.
 
-        Nobody has counted those rows yet. Where the planner expects one, it reads the other table anew for each of them: half a million staged rows
-        and some thousand rejects then take hours, under the lock of their batch.
+        The planner has no statistics of those rows yet. If it expects one row, it chooses a nested loop, which reads
+        the other table again for each row. Half a million staged rows and some thousand rejects then take hours, under
+        the lock of their batch.
         """
         self.run("forbid_nested_loops")
         yield
@@ -134,7 +137,7 @@ class Ledger:
         return self.run_sql(SQL(statement("tideline.ledger", f"sql/queries/{verb}.sql")), parameters)
 
     def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list[DictRow]:
-        """Run a composed statement, as a sink does whose table has a declared name, and return its rows."""
+        """Run a composed statement and return its rows. A sink composes statements because the name of its table is declared."""
         with self.connection.cursor() as cursor:
             _execute(cursor, query, parameters)
             return cast(list[DictRow], cursor.fetchall())  # by the cursor factory
@@ -147,40 +150,43 @@ class Ledger:
 
 
 class CommitUnknownError(RetryableError):
-    """Nobody can tell from here whether the COMMIT took effect; the attempt's uuid in the ledger can."""
+    """It is unknown whether the COMMIT took effect. The attempt's uuid in the ledger shows it."""
 
 
 @cache
 def statement(package: str, path: str) -> str:
-    """The text of an SQL file that ships with `package`."""
+    """Return the text of an SQL file that ships with `package`."""
     return files(package).joinpath(path).read_text(encoding="utf-8")
 
 
 def json(value: Mapping[str, Any] | list[Mapping[str, Any]]) -> Json:
-    """`value` as a parameter for a jsonb column."""
+    """Wrap `value` as a parameter for a jsonb column."""
     return Json(value)
 
 
 def here() -> dict[str, Any]:
-    """This process as the columns `host` and `pid` of an attempt."""
+    """Return this process as the columns `host` and `pid` of an attempt."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
 
 
 def _execute(cursor: psycopg2.extensions.cursor, query: str | Composable, parameters: Mapping[str, Any]) -> None:
     try:
         cursor.execute(query, parameters)
-    except ValueError as error:  # of psycopg2, before anything is sent
+    except ValueError as error:  # raised by psycopg2 before anything is sent
         if not isinstance(error, UnicodeEncodeError) and "NUL" not in str(error):
             raise
         raise FatalError(
             f"the ledger cannot keep a text that holds U+0000 or bytes that are no UTF-8: {error}",
-            next_step="say it in other characters; nothing was changed",
+            next_step="write it with other characters; nothing was changed",
             entry="text-cannot-be-kept",
         ) from error
 
 
 def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
-    """A connection that could not be opened, as an error that says what to do. libpq never puts the password in its text."""
+    """Translate the error of a connection that could not be opened into one with a next step.
+
+    libpq never puts the password in its text.
+    """
     text = _first_line(error)
     if "authentication failed" in text or "does not exist" in text:
         return FatalError(
@@ -196,9 +202,9 @@ def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
 
 
 def _translated(error: psycopg2.Error) -> Exception:
-    """The same error, classed by what to do about it."""
+    """Translate an error that can be retried, or that means missing tables; return any other error unchanged."""
     # A dropped connection has no SQLSTATE; class 08, 57P0x (shutdown, crash recovery), 25P03 (idle too long), 40xxx (deadlock,
-    # serialization), 55P03 (lock timeout) and 53xxx (out of connections, disk full) pass by themselves.
+    # serialization), 55P03 (lock timeout) and 53xxx (out of connections, disk full) are temporary.
     code = error.pgcode or ""
     if (
         isinstance(error, psycopg2.InterfaceError)
@@ -213,7 +219,7 @@ def _translated(error: psycopg2.Error) -> Exception:
     if code in {"3F000", "42P01"} and "tideline." in str(error):
         return FatalError(
             f"the ledger's tables are missing: {_first_line(error)}",
-            next_step="create them with: python -m tideline.ledger.migrate",
+            next_step="create them with: tideline migrate",
             entry="ledger-not-migrated",
         )
     return error

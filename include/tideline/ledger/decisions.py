@@ -1,7 +1,7 @@
-"""What people decide: abandon a batch, leave a hole, resume or retire a stream. Called by `flow`, under the pipeline's lock.
+"""Carry out decisions: abandon a batch, leave a hole, resume or retire a stream. Called by `flow`, under the pipeline's lock.
 
-The law: each decision says who and why, and stands in the history. No batch that could still publish is abandoned, and no hole lies over offsets
-that a batch has reserved; the ledger's triggers see to both.
+The law: each decision is stored in the history with its actor and reason. No batch that could still publish is
+abandoned, and no hole lies over offsets that a batch has reserved. The ledger's triggers enforce both.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,18 @@ from tideline.ledger.attempts import Writer, take_over
 from tideline.ledger.connection import Ledger
 
 STALE_AFTER_SECONDS = 60.0
-"""An attempt that has been silent for this long is taken for dead by whoever wants its batch. It can never publish after that."""
+"""Another session may take the batch of an attempt without a heartbeat for this long. The attempt can never publish after that."""
 
 GRACE_SECONDS = 600.0
-"""So long a planned batch is left to the run that it was planned for: it waits for its turn, or for a cluster to start its driver."""
+"""How long a planned batch is left to the run that it was planned for.
+
+The run may wait for its turn, or for a cluster to start its driver.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who has a piece of a stream's offsets: a batch that has loaded or reserved it, or a hole."""
+    """What holds a piece of a stream's offsets: a batch that has loaded or reserved it, or a hole."""
 
     stream_id: int
     offsets: OffsetRange
@@ -37,17 +40,17 @@ class Owner:
 
     @property
     def is_open(self) -> bool:
-        """Whether a batch has reserved it and has not loaded it yet."""
+        """Return whether a batch has reserved the piece and has not loaded it yet."""
         return self.state in {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
 
 
 def set_reason(ledger: Ledger, reason: str) -> None:
-    """Why: for every event that the rest of this transaction causes."""
+    """Set the reason of every event that the rest of this transaction causes."""
     ledger.rows("set_reason", reason=reason)
 
 
 def owners(ledger: Ledger, wanted: Iterable[tuple[int, OffsetRange]]) -> list[Owner]:
-    """Who has what of the wanted offsets (each with its stream id), in order; nobody has the rest."""
+    """Return what holds the wanted offsets (each range with its stream id), in order. Offsets that nothing holds are left out."""
     pieces = list(wanted)
     rows = ledger.rows(
         "list_owners",
@@ -68,12 +71,13 @@ def owners(ledger: Ledger, wanted: Iterable[tuple[int, OffsetRange]]) -> list[Ow
 
 
 def abandon(ledger: Ledger, batch_id: int, *, force: bool = False) -> None:
-    """Give a batch up: its offsets are free again, and no attempt at it can publish any more.
+    """Give up a batch: its offsets are free again, and no attempt at it can publish any more.
 
-    With `force` also one that a living attempt writes. It is fenced first, as by a newer attempt, so that its heartbeat ends it as well.
+    With `force`, this includes a batch that a living attempt writes. That attempt is fenced first, as by a newer
+    attempt, so that its next heartbeat ends it.
 
     Raises:
-        FatalError: It is published, or it is being written and `force` was not said.
+        FatalError: The batch does not exist, or it is published, or it is being written and `force` is false.
     """
     batch = ledger.row("lock_batch", batch_id=batch_id)
     if batch is None:
@@ -89,7 +93,7 @@ def abandon(ledger: Ledger, batch_id: int, *, force: bool = False) -> None:
                 f"batch {batch_id} is being written by {batch['task_id']} try {batch['try_number']} of {batch['dag_id']} "
                 f"{batch['run_id']} (pid {batch['pid']} on {batch['host']}, last sign {batch['silent_seconds']:.0f} s ago)",
                 next_step=f"wait until it has published, or stop that task and wait until it has been silent for {STALE_AFTER_SECONDS:.0f} s;\n"
-                f"    where it hangs, take the batch from it: tideline abandon {batch_id} --force --reason ...",
+                f"    if it hangs, take the batch from it: tideline abandon {batch_id} --force --reason ...",
                 entry="batch-is-being-written",
             )
         else:
@@ -105,7 +109,10 @@ def abandon(ledger: Ledger, batch_id: int, *, force: bool = False) -> None:
 
 
 def _fence(ledger: Ledger, batch: DictRow) -> None:
-    """Let a newer attempt, which writes nothing, take the batch from the one that does. Its end stands in the history with who decided so."""
+    """Take the batch from its living attempt, by a newer attempt that writes nothing.
+
+    The history records its end and who decided it.
+    """
     writer = Writer(dag_id="tideline", run_id=ledger.actor, task_id="abandon --force", try_number=1)
     newer = take_over(ledger, batch, writer)
     _give_up(ledger, newer.batch_id, newer.attempt, f"abandoned by force by {ledger.actor}")
@@ -117,12 +124,12 @@ def _give_up(ledger: Ledger, batch_id: int, attempt: UUID, problem: str) -> None
 
 
 def open_on(ledger: Ledger, stream: Stream, offsets: OffsetRange, kinds: Iterable[BatchKind]) -> list[int]:
-    """Open batches of these kinds over some of the offsets, oldest first."""
+    """Return the open batches of these kinds that hold some of the offsets, oldest first."""
     return _open_on(ledger, [(stream.stream_id, offsets)], kinds)
 
 
 def open_ahead(ledger: Ledger, streams: Iterable[Stream]) -> list[int]:
-    """Open batches that have reserved offsets behind the heads: until they are published no head gets past them."""
+    """Return the open batches that have reserved offsets at or after the heads. No head can pass them until they are published."""
     wanted = [(stream.stream_id, OffsetRange(stream.next_offset, LAST)) for stream in streams]
     return _open_on(ledger, wanted, (BatchKind.LIVE, BatchKind.BACKFILL))
 
@@ -142,7 +149,10 @@ def _open_on(ledger: Ledger, wanted: Iterable[tuple[int, OffsetRange]], kinds: I
 def leave_hole(
     ledger: Ledger, stream: Stream, offsets: OffsetRange, hole: str, *, reason: str, decided_by: str | None = None
 ) -> None:
-    """Record that offsets are accounted for although nobody loads them: `skipped`, or `lost`. By the session's actor unless said otherwise."""
+    """Record offsets as a hole, `skipped` or `lost`: they are accounted for without being loaded.
+
+    `decided_by` is the session's actor if it is not given.
+    """
     ledger.run(
         "record_hole",
         stream_id=stream.stream_id,
@@ -155,32 +165,36 @@ def leave_hole(
 
 
 def resume(ledger: Ledger, stream: Stream, *, accepted_end: int | None, leader_epoch: int | None = None) -> None:
-    """Let a stopped stream go on; while its log has not passed what was planned or read it may end at `accepted_end`.
+    """Resume a stopped stream. Until its log has passed what was planned or read, the log may end at `accepted_end`.
 
-    `leader_epoch` is that of the log as it was accepted; None leaves the one of the last look.
+    `leader_epoch` is that of the log as it was accepted; None keeps the one of the last check.
     """
     ledger.run("resume_stream", stream_id=stream.stream_id, accepted_end=accepted_end, leader_epoch=leader_epoch)
 
 
 def bring_back(ledger: Ledger, stream: Stream, because: str) -> None:
-    """Stop a retired stream whose topic is there again, with its head where it was, until a person decides."""
+    """Stop a retired stream whose topic exists again, until an operator decides. Its head does not move."""
     ledger.run("bring_back_stream", stream_id=stream.stream_id, because=because)
 
 
 def forget_cut(ledger: Ledger, stream: Stream) -> None:
-    """The log is whole again: a person who accepted its end has not accepted the next cut."""
+    """Clear the accepted end of a log that is whole again.
+
+    An operator who accepted that end has not accepted the next truncation.
+    """
     ledger.run("forget_cut", stream_id=stream.stream_id)
 
 
 def retire(ledger: Ledger, stream: Stream) -> None:
-    """End a stream for good; its history stays."""
+    """Retire a stream for good. Its history stays."""
     ledger.run("retire_stream", stream_id=stream.stream_id)
 
 
 def abandon_unreadable(ledger: Ledger, pipeline: str) -> list[int]:
-    """Abandon open batches that hold a stopped stream, so that the offsets of the others can be planned again; returns them.
+    """Abandon open live batches that hold a stopped stream, and return their ids.
 
-    Without this a batch over all partitions fails for ever because of one of them.
+    The offsets of the other streams can be planned again. Without this, a batch over all partitions fails for ever
+    because of one of them.
     """
     rows = ledger.rows("list_batches_of_stopped", pipeline=pipeline)
     reason = "a stream of it has stopped; the others are planned again"
@@ -188,10 +202,10 @@ def abandon_unreadable(ledger: Ledger, pipeline: str) -> list[int]:
 
 
 def abandon_unclaimed(ledger: Ledger, pipeline: str, reason: str) -> list[int]:
-    """Abandon the open live batches of a pipeline that no run will get to; returns them.
+    """Abandon the open live batches of a pipeline that no run is going to write, and return their ids.
 
-    One that was planned a moment ago is left to its run: whoever plans again and again, as often as records arrive, would take from each run what it
-    has not begun to write yet, and none would ever load anything.
+    A batch that was planned a moment ago is left to its run. Otherwise a pipeline that plans each time records arrive
+    would take from each run what the run has not begun to write yet, and no run would ever load anything.
     """
     rows = ledger.rows(
         "list_unclaimed", pipeline=pipeline, grace_seconds=GRACE_SECONDS, stale_seconds=STALE_AFTER_SECONDS
@@ -202,15 +216,16 @@ def abandon_unclaimed(ledger: Ledger, pipeline: str, reason: str) -> list[int]:
 def abandon_deleted(
     ledger: Ledger, pipeline: str, gone: Iterable[tuple[Stream, OffsetRange]], reason: str
 ) -> list[int]:
-    """Abandon the open live batches that hold offsets which are gone: no run can read them; returns them."""
+    """Abandon the open live batches that hold offsets deleted from Kafka, and return their ids. No run can read these batches."""
     batch_ids = {n for stream, offsets in gone for n in open_on(ledger, stream, offsets, [BatchKind.LIVE])}
     return _abandon_unwritten(ledger, pipeline, sorted(batch_ids), reason) if batch_ids else []
 
 
 def _abandon_unwritten(ledger: Ledger, pipeline: str, batch_ids: Iterable[int], reason: str) -> list[int]:
-    """Abandon batches, except those that somebody is writing: they will publish or fail by themselves.
+    """Abandon batches, and return their ids.
 
-    Those are not even locked: a large batch is being published for minutes, and no plan waits for that.
+    Batches that a living attempt writes are left alone: they will publish or fail by themselves. Those are not even
+    locked: to publish a large batch takes minutes, and no plan waits for that.
     """
     rows = ledger.rows("list_being_written", pipeline=pipeline, stale_seconds=STALE_AFTER_SECONDS)
     written = {row["batch_id"] for row in rows}
@@ -221,7 +236,7 @@ def _abandon_unwritten(ledger: Ledger, pipeline: str, batch_ids: Iterable[int], 
             continue
         try:
             abandon(ledger, batch_id)
-        except FatalError:  # somebody was quicker
+        except FatalError:  # another session has claimed or published it meanwhile
             continue
         abandoned.append(batch_id)
     set_reason(ledger, "")

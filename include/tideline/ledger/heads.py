@@ -1,23 +1,28 @@
-"""Heads: where each stream is read next. Only `advance` moves them, only forward, only over what is accounted for."""
+"""Move the heads: the next offset to read of each stream.
+
+Only `advance` moves them, only forward, only over what is accounted for.
+"""
 
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
 
 def advance_published(ledger: Ledger, pipeline: str) -> list[int]:
-    """Move the heads over what is published and over holes, as far as they go, and return the batches that are finished by that, oldest first.
+    """Move the heads over what is published and over holes, as far as possible.
 
-    A live batch stays published until all of its heads have passed it. Two walks at once take turns.
+    Return the batches completed by this call, oldest first. A live batch stays published until all of its heads have
+    passed it. Two concurrent calls take turns.
     """
     with ledger.transaction():
         return walk(ledger, pipeline)
 
 
 def walk(ledger: Ledger, pipeline: str) -> list[int]:
-    """The same, within a transaction that has more to do.
+    """Do what `advance_published` does, within the transaction of the caller.
 
-    Each head moves by itself. If those of a batch waited for each other, two batches could wait for each other for ever: one planned late, for
-    offsets that somebody gave up in one stream and for new ones in another, and one planned before it.
+    Each head moves independently. If the heads of a batch waited for each other, two batches could wait for each other
+    for ever: a batch that was planned late, for abandoned offsets of one stream and for new offsets of another, and a
+    batch that was planned before it.
     """
     waiting = [row["batch_id"] for row in ledger.rows("list_published_batches", pipeline=pipeline)]
     ledger.rows("pass_coverage", pipeline=pipeline)
@@ -25,7 +30,7 @@ def walk(ledger: Ledger, pipeline: str) -> list[int]:
 
 
 def in_the_way(ledger: Ledger, pipeline: str, run: Run) -> list[str]:
-    """One line for each batch of `run` that is not advanced, with its state and who tried last."""
+    """Return one line for each unfinished batch of `run`: its state, and the task that last tried to write it."""
     with ledger.transaction():
         rows = ledger.rows("list_in_the_way", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id)
     return [
@@ -41,7 +46,7 @@ def in_the_way(ledger: Ledger, pipeline: str, run: Run) -> list[str]:
 
 
 def stopped_streams(ledger: Ledger, pipeline: str) -> list[tuple[str, int, str]]:
-    """Each stream of the pipeline that waits for a person: label, head, and what was found."""
+    """Return each stopped stream of the pipeline, which waits for an operator: label, head, and what was found."""
     with ledger.transaction():
         rows = ledger.rows("list_stopped_streams", pipeline=pipeline)
     return [(f"{row['topic']}/{row['partition']}", row["next_offset"], row["stopped_because"]) for row in rows]

@@ -1,7 +1,7 @@
-"""What should hold of the ledger and its database whatever happens, as questions that a person may ask again. Called by `tideline doctor`.
+"""Check what must always hold for the ledger and its database. Called by `tideline doctor`. Read-only.
 
-The laws are kept by constraints and triggers; these look at the rows themselves, as they would have to after a restore, or after somebody with
-the right to do so has switched a trigger off. Only looks.
+Constraints and triggers keep the laws. These checks look at the rows themselves, which is needed after a restore, or
+after a privileged user has disabled a trigger.
 """
 
 import psycopg2.errors
@@ -9,39 +9,41 @@ from psycopg2.sql import SQL, Identifier
 
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.queries import Row
 from tideline.ledger.versions import checksum, migrations
-from tideline.ledger.views import Row
 
 
 def server(ledger: Ledger) -> Row:
-    """The database that the ledger's URL leads to, whether or not there is a ledger in it."""
+    """Return facts about the database at the ledger's URL, whether or not it holds a ledger."""
     return dict(ledger.rows("view_server")[0])
 
 
 def pending_migrations(ledger: Ledger) -> list[str]:
-    """Names of the migrations that are missing, or that were applied with another text."""
+    """Return the names of the migrations that are missing, or that were applied with another text."""
     applied = {row["number"]: row["checksum"] for row in ledger.rows("list_migrations")}
     return [name for number, (name, text) in migrations().items() if applied.get(number) != checksum(text)]
 
 
 def privileges(ledger: Ledger) -> Row:
-    """`can_stage`, and `closed_tables` of the ledger that its user cannot read or write."""
+    """Return `can_stage`, and `closed_tables`: the tables of the ledger that its user cannot read or write."""
     return dict(ledger.rows("view_privileges")[0])
 
 
 def output_privileges(ledger: Ledger, table: str) -> Row:
-    """`exists` and `can_write` of an output table, given as schema.table."""
+    """Return `exists` and `can_write` of an output table, given as schema.table."""
     schema, name = table.split(".")
     return dict(ledger.rows("view_output_privileges", schema=schema, table=name)[0])
 
 
 def table_writers(ledger: Ledger, table: str) -> list[Row]:
-    """The pipelines that have claimed an output table, given as schema.table, and whether each of them shares it."""
+    """Return the pipelines that have claimed an output table, given as schema.table, and whether each of them shares it."""
     return [dict(row) for row in ledger.rows("view_table_writers", table=table)]
 
 
 def unknown_rows(ledger: Ledger, pipeline: str, table: str) -> list[Row]:
-    """Streams at or above whose head an output table, given as schema.table, holds a row that no batch of the ledger has written.
+    """Return the streams for which an output table holds a row, at or above the head, that no batch of the ledger has written.
+
+    The table is given as schema.table.
 
     Raises:
         FatalError: The table lacks the columns of a record's coordinates.
@@ -59,25 +61,25 @@ def unknown_rows(ledger: Ledger, pipeline: str, table: str) -> list[Row]:
 
 
 def miscounts(ledger: Ledger, pipeline: str | None) -> list[Row]:
-    """Published ranges whose counts do not add up."""
+    """Return the published ranges whose counts do not add up."""
     return [dict(row) for row in ledger.rows("view_miscounts", pipeline=pipeline)]
 
 
 def reject_miscounts(ledger: Ledger, pipeline: str | None) -> list[Row]:
-    """Ranges that count other rejects than are kept."""
+    """Return the ranges whose count of rejects differs from the rejects that are kept."""
     return [dict(row) for row in ledger.rows("view_reject_miscounts", pipeline=pipeline)]
 
 
 def orphan_staging(ledger: Ledger) -> list[Row]:
-    """Staging tables that nobody writes to any more, with their size."""
+    """Return the staging tables of attempts that no longer write, with their sizes."""
     return [dict(row) for row in ledger.rows("view_orphan_staging")]
 
 
 def orphan_rows(ledger: Ledger) -> Row:
-    """`n_counts` and `n_rejects` that attempts have left in the ledger's own staging tables."""
+    """Return `n_counts` and `n_rejects`: rows that ended attempts have left in the ledger's own staging tables."""
     return dict(ledger.rows("view_orphan_rows")[0])
 
 
 def silent_attempts(ledger: Ledger, pipeline: str | None, *, seconds: int) -> list[Row]:
-    """Attempts that have been silent for longer than `seconds` and hold a batch as writing."""
+    """Return the attempts that hold a batch as writing and have sent no heartbeat for longer than `seconds`."""
     return [dict(row) for row in ledger.rows("view_silent_attempts", pipeline=pipeline, seconds=seconds)]

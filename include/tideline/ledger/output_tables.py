@@ -1,7 +1,10 @@
-"""Which pipeline writes which table: claimed by each plan and before each write, within their transactions. Called by `flow` and the Postgres sink.
+"""Record which pipeline writes which table. Called by `flow` and the Postgres sink.
 
-The law: two pipelines write one table only if both declare `sink.shared`. The ledger knows, so that it holds between deployments that do not see
-each other's declarations; the table is always in the ledger's own database.
+Each plan claims the pipeline's table, and each write claims it again before it begins, within their transactions.
+
+The law: two pipelines write one table only if both declare `sink.shared`. Claims are stored in the ledger, so that the
+law also holds between deployments that do not see each other's declarations. The table is always in the ledger's own
+database.
 """
 
 import psycopg2.errors
@@ -12,11 +15,11 @@ from tideline.ledger.connection import Ledger
 
 
 def claim(ledger: Ledger, pipeline: str, table: str, *, shared: bool) -> None:
-    """Let the pipeline have the table that it declares; what it had before is free.
+    """Claim the table that the pipeline declares. The table that it had before is free.
 
     Raises:
-        FatalError: Another pipeline has the table, and not both of them share it.
-        RetryableError: Another one claims it at this moment.
+        FatalError: Another pipeline has the table, and not both of them declare it shared.
+        RetryableError: Another pipeline claims it at this moment.
     """
     try:
         others = ledger.rows("claim_table", pipeline=pipeline, table=table, shared=shared)
@@ -28,18 +31,18 @@ def claim(ledger: Ledger, pipeline: str, table: str, *, shared: bool) -> None:
         ) from error
     if others:
         names = ", ".join(row["pipeline"] for row in others)
-        unsaid = [pipeline] if not shared else []
-        unsaid += [row["pipeline"] for row in others if not row["shared"]]
+        undeclared = [pipeline] if not shared else []
+        undeclared += [row["pipeline"] for row in others if not row["shared"]]
         raise FatalError(
             f"{pipeline}: expected table {table} for itself, found that pipeline {names} writes it as well",
-            next_step=f"declare another sink.table, or declare sink.shared: true in {' and '.join(unsaid)} and let these plan again; "
+            next_step=f"declare another sink.table, or declare sink.shared: true in {' and '.join(undeclared)} and let these plan again; "
             f"if {names} was given up: tideline free-table {others[0]['pipeline']} --reason ...",
             entry="table-of-another-pipeline",
         )
 
 
 def free(ledger: Ledger, pipeline: str) -> str:
-    """Let other pipelines have the table of one that was given up; the table's name.
+    """Free the table of a pipeline that was given up, so that others can claim it. Return the table's name.
 
     Raises:
         FatalError: The pipeline has no table, or batches of it are open: they could still be published into it.

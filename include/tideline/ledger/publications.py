@@ -1,6 +1,7 @@
-"""Published batches and the outbox: which of them have been announced as asset events. Called by `flow.announce`.
+"""Read and update the outbox: which published batches have been announced as asset events. Called by `flow.announce`.
 
-The law: each published batch is announced once. It enters the outbox in the transaction that publishes it, and leaves it when its event was seen.
+The law: each published batch is announced once. It enters the outbox in the transaction that publishes it, and leaves
+it when its event was seen.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,7 +19,10 @@ from tideline.ledger.connection import Ledger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcer:
-    """The task of a DAG run that announces batches. Its tries are one: Airflow accepts the events of its current try only."""
+    """The task of a DAG run that announces batches.
+
+    Its tries are not distinguished: Airflow accepts only the events of its current try.
+    """
 
     dag_id: str
     run_id: str
@@ -27,11 +31,14 @@ class Announcer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A published batch whose event was not seen yet."""
+    """A published batch whose event is not confirmed yet."""
 
     batch_id: int
     attempt: UUID
-    """The one that published it. Batch ids are used again after the ledger was restored to an earlier moment; this is not."""
+    """The attempt that published it.
+
+    Batch ids are used again after the ledger was restored to an earlier moment; this uuid is not.
+    """
     published_at: datetime
     """By the clock of the ledger's database."""
     n_tries: int
@@ -41,7 +48,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What became of one range's records when its batch was published."""
+    """The counts of one range when its batch was published."""
 
     range: NamedRange
     n_read: int
@@ -53,7 +60,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """A batch with what became of it."""
+    """A published batch with the counts of its ranges."""
 
     batch_id: int
     kind: BatchKind
@@ -63,7 +70,7 @@ class Publication:
 
 
 def waiting(ledger: Ledger, pipeline: str) -> list[Waiting]:
-    """What is published and was not seen as an event yet, in order."""
+    """Return the published batches whose event is not confirmed yet, in order."""
     with ledger.transaction():
         rows = ledger.rows("list_waiting", pipeline=pipeline)
     return [
@@ -88,7 +95,7 @@ def confirm(ledger: Ledger, seen: Collection[Waiting]) -> None:
 
 
 def take(ledger: Ledger, wanted: Collection[Waiting], announcer: Announcer) -> list[Publication]:
-    """Take batches for `announcer` to announce; what is returned are those that no other task has taken since they were listed."""
+    """Take batches for `announcer` to announce. Return those that no other task has taken since they were listed."""
     if not wanted:
         return []
     with ledger.transaction():

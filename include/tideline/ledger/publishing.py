@@ -1,7 +1,7 @@
-"""Publish: output, rejects, coverage, counts and state in one transaction. Called by the Spark job through `flow.publish`.
+"""Publish output, rejects, coverage, counts and state in one transaction. Called by the Spark job through `flow.publish`.
 
-The law: a batch is either wholly visible and `published`, or not at all; and only its newest attempt can make it so. The crash that would break
-it is one between two commits, so there is only one.
+The law: a batch is either wholly visible and `published`, or not at all, and only its newest attempt can publish it. A
+crash between two commits would break this law, so there is only one commit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,14 +12,14 @@ import psycopg2.errors
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
-from tideline.ledger import redriving
+from tideline.ledger import redrives
 from tideline.ledger.attempts import Attempt, refuse
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What became of one range's offsets; `n_read + n_gap` is its length, and `n_read` is the sum of the other three."""
+    """The counts of one range. `n_read + n_gap` is its length, and `n_read` is the sum of the other three."""
 
     stream_id: int
     label: str
@@ -35,14 +35,17 @@ class Written:
     """What a sink has inserted."""
 
     n_written: Mapping[int, int]
-    """Offsets by stream id."""
+    """How many offsets were written, by stream id."""
     offsets: Sequence[tuple[int, int]] = ()
-    """Of a re-drive: stream id and offset of each, because each may be another batch's."""
+    """For a re-drive: stream id and offset of each record, because each may belong to another batch."""
 
 
 InsertOutput = Callable[[Ledger], Written]
-"""Puts staged rows into the output, within the publishing transaction. For a replay it first deletes what the output holds of the ranges; the rows of
-a re-drive carry the batch that had rejected them."""
+"""Inserts staged rows into the output, within the publishing transaction.
+
+For a replay it first deletes the output's rows of the ranges. The rows of a re-drive carry the id of the batch that had
+rejected them.
+"""
 
 
 def publish(
@@ -53,19 +56,22 @@ def publish(
     facts: Mapping[int, PartitionFacts],
     filtered_by_difference: bool,
 ) -> list[Counts]:
-    """Make a staged attempt visible, once.
+    """Publish a staged attempt exactly once, and return the counts of its batch.
 
     Args:
         ledger: The ledger's session; the output table is in the same database.
         attempt: The claim under which the rows were staged.
-        insert_output: Inserts the staged rows and says what it wrote.
-        facts: What the broker said of each stream after the read.
-        filtered_by_difference: Whether records that are neither written nor rejected were filtered by a transform of the whole batch.
+        insert_output: Inserts the staged rows and returns what it wrote.
+        facts: What the broker reported for each stream after the read.
+        filtered_by_difference: Whether a transform of the whole batch filters, so that records neither written nor
+            rejected count as filtered.
 
     Raises:
-        SupersededError: A newer attempt holds the batch, or the batch is published already by another one. Nothing was changed.
+        SupersededError: A newer attempt holds the batch, or another attempt has published it, or it is not in the
+            ledger. Nothing was changed.
         NeedsOperatorError: The counts do not add up: offsets are missing. Nothing was changed.
-        RetryableError: The ledger did not answer; the outcome was looked up and it is: not published. Or another batch has taken some of its offsets.
+        RetryableError: The ledger did not answer, and a look-up showed that the batch is not published. Or another
+            batch has taken some of its offsets.
     """
     try:
         with ledger.transaction():
@@ -86,7 +92,7 @@ def publish(
 
 
 def _holder(ledger: Ledger, attempt: Attempt) -> str | None:
-    """Lock the batch; None if this attempt holds it, else what stands there instead."""
+    """Lock the batch. Return None if this attempt holds it, else its state and the attempt that holds it."""
     batch = ledger.row("lock_batch", batch_id=attempt.batch_id)
     if batch is None:
         raise SupersededError(
@@ -109,10 +115,10 @@ def _publish(
 ) -> None:
     owners = _make_room(ledger, attempt)
     if attempt.kind is BatchKind.REDRIVE:
-        redriving.check(ledger, attempt)
+        redrives.check(ledger, attempt)
     written = insert_output(ledger)
     if attempt.kind is BatchKind.REDRIVE:
-        redriving.settle(ledger, attempt, written.offsets)
+        redrives.settle(ledger, attempt, written.offsets)
     else:
         ledger.run("move_rejects", batch_id=attempt.batch_id, attempt_id=attempt.attempt_id)
     ledger.rows(
@@ -133,9 +139,10 @@ def _publish(
 
 
 def _make_room(ledger: Ledger, attempt: Attempt) -> list[int]:
-    """Take the ranges away from whoever owns them: holes of a backfill, batches of a replay. Returns those batches.
+    """Take the ranges from their owners: a backfill from holes, a replay from batches. Return those batches.
 
-    Two replays of the same offsets take turns on the batches that own them; the second one finds the first as owner.
+    Two replays of the same offsets take turns on the batches that own them. The second one finds the first one as
+    owner.
     """
     if attempt.kind not in {BatchKind.BACKFILL, BatchKind.REPLAY}:
         return []
@@ -149,7 +156,7 @@ def _make_room(ledger: Ledger, attempt: Attempt) -> list[int]:
 
 
 def _supersede(ledger: Ledger, attempt: Attempt, owners: Sequence[int]) -> None:
-    """Batches that own nothing any more are superseded; those that keep a part say so in their history."""
+    """Supersede batches that own nothing any more; record an event for each batch that keeps a part."""
     if not owners:
         return
     wholly = {row["batch_id"] for row in ledger.rows("supersede_batches", batch_ids=list(owners))}
@@ -168,8 +175,8 @@ def _supersede(ledger: Ledger, attempt: Attempt, owners: Sequence[int]) -> None:
 def was_published(ledger: Ledger, attempt: Attempt) -> bool:
     """Look up, on a new connection, whether this attempt's COMMIT took effect.
 
-    By the attempt's uuid and never by transaction status: after a crash Postgres may use a transaction id again. While the lost COMMIT may still
-    be under way on the server it holds the batch's row lock, and the look-up waits for it.
+    Compares the attempt's uuid and not the transaction status: after a crash Postgres may use a transaction id again.
+    If the lost COMMIT is still running on the server, it holds the batch's row lock, and the look-up waits for it.
     """
     ledger.reconnect()
     with ledger.transaction():
@@ -180,7 +187,7 @@ def was_published(ledger: Ledger, attempt: Attempt) -> bool:
 
 
 def counts(ledger: Ledger, batch_id: int) -> list[Counts]:
-    """The counts of a published batch, in stream order."""
+    """Return the counts of a published batch, in stream order."""
     with ledger.transaction():
         rows = ledger.rows("list_ranges", batch_id=batch_id)
     return [
@@ -215,7 +222,7 @@ def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) ->
             entry="staged-rows-are-missing",
         )
     step = {
-        # What a batch was planned with never changes, so the declaration alone would not help this one.
+        # A batch keeps the settings that it was planned with, so a new declaration alone would not help it.
         "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed and let the batch be planned anew: "
         f"tideline abandon {attempt.batch_id} --reason ...; else find out what removed the records",
         "end_not_behind": "find out why the log is shorter than when it was read (unclean election, restore)",

@@ -1,4 +1,4 @@
-"""Planning's share of the ledger: one transaction in which a DAG run gets its batches. Called by `flow.plan`."""
+"""Read and write the ledger for a plan: one transaction in which a DAG run gets its batches. Called by `flow.plan`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tideline.ledger.connection import Ledger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A DAG run: who asks for batches. The same run that asks twice gets the same ones."""
+    """A DAG run that requests batches. A run that requests them twice gets the same ones."""
 
     dag_id: str
     run_id: str
@@ -21,7 +21,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What one range needs to be written into the ledger."""
+    """What the ledger stores for one range of a planned batch."""
 
     offsets: OffsetRange
     gaps_allowed: bool
@@ -29,23 +29,26 @@ class Reservation:
 
 
 def lock_pipeline(ledger: Ledger, pipeline: str) -> datetime:
-    """Take the turn of this pipeline's planners until the end of the transaction; the moment at which it was given, by the database's clock."""
+    """Lock the pipeline against other planners until the end of the transaction.
+
+    Return the time at which the lock was granted, by the database's clock.
+    """
     now: datetime = ledger.rows("lock_pipeline", pipeline=pipeline)[0]["now"]
     return now
 
 
 def is_known(ledger: Ledger, pipeline: str) -> bool:
-    """Whether the ledger has a pipeline of that name."""
+    """Return whether the ledger has a pipeline of that name."""
     return bool(ledger.rows("find_pipeline", pipeline=pipeline))
 
 
 def was_planned_before(ledger: Ledger, pipeline: str) -> bool:
-    """Whether an earlier transaction has planned for this pipeline, whatever it found."""
+    """Return whether an earlier transaction has planned for this pipeline, even if it found nothing to plan."""
     return bool(ledger.rows("find_pipeline", pipeline=pipeline)[0]["planned_before"])
 
 
 def batches_of_run(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
-    """The batches that `run` was given before, in order, without those that were abandoned since."""
+    """Return the batches that `run` was given before, in order, without those that were abandoned since."""
     return [
         row["batch_id"]
         for row in ledger.rows("list_run_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id)
@@ -53,7 +56,7 @@ def batches_of_run(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
 
 
 def are_through(ledger: Ledger, batch_ids: Iterable[int]) -> bool:
-    """Whether nothing is left to do for any of these batches."""
+    """Return whether all of these batches are finished: advanced, superseded or abandoned."""
     return not ledger.rows("list_unfinished", batch_ids=list(batch_ids))
 
 
@@ -65,13 +68,13 @@ class Open:
     kind: BatchKind
     state: BatchState
     run: Run
-    """That it was planned for."""
+    """The run that it was planned for."""
     for_heads: bool
-    """Whether a head cannot go on without it."""
+    """Whether a head cannot move on without it."""
 
 
 def open_batches(ledger: Ledger, pipeline: str) -> list[Open]:
-    """Batches that are not published yet: live ones first, each kind oldest first."""
+    """Return the batches that are not published yet: live ones first, each kind oldest first."""
     return [
         Open(
             batch_id=row["batch_id"],
@@ -85,13 +88,13 @@ def open_batches(ledger: Ledger, pipeline: str) -> list[Open]:
 
 
 def average_bytes(ledger: Ledger, pipeline: str) -> int | None:
-    """Bytes of keys and values per record, over what the pipeline has loaded lately; None before its first batch."""
+    """Return the average bytes of keys and values per record, over what the pipeline has loaded lately; None before its first batch."""
     average: int | None = ledger.rows("average_bytes", pipeline=pipeline)[0]["average"]
     return average
 
 
 def streams(ledger: Ledger, pipeline: str) -> list[Stream]:
-    """The streams of a pipeline, locked until the end of the transaction."""
+    """Return the streams of a pipeline, locked until the end of the transaction."""
     return [
         Stream(
             stream_id=row["stream_id"],
@@ -112,7 +115,7 @@ def streams(ledger: Ledger, pipeline: str) -> list[Stream]:
 
 
 def start_stream(ledger: Ledger, pipeline: str, topic: TopicFacts, facts: PartitionFacts, start_offset: int) -> Stream:
-    """Begin to follow a partition; its head stands at `start_offset`."""
+    """Start a stream for a partition, with its head at `start_offset`."""
     row = ledger.rows(
         "start_stream",
         pipeline=pipeline,
@@ -138,7 +141,10 @@ def start_stream(ledger: Ledger, pipeline: str, topic: TopicFacts, facts: Partit
 
 
 def keep_leader_epochs(ledger: Ledger, looked_at: Iterable[tuple[Stream, PartitionFacts]]) -> None:
-    """Keep under which leaders logs were seen to hold what was planned; nothing is written where no leader was elected."""
+    """Store the leader epochs under which logs were seen to hold what was planned.
+
+    Nothing is written for a log without a new leader.
+    """
     newer = [
         (stream.stream_id, facts.leader_epoch)
         for stream, facts in looked_at
@@ -153,7 +159,7 @@ def keep_leader_epochs(ledger: Ledger, looked_at: Iterable[tuple[Stream, Partiti
 
 
 def stop_stream(ledger: Ledger, stream_id: int, because: str) -> None:
-    """Stop a stream until a person decides; its head stays where it is."""
+    """Stop a stream until an operator decides. Its head does not move."""
     ledger.run("stop_stream", stream_id=stream_id, because=because)
 
 
@@ -167,7 +173,7 @@ def reserve(
     reason: str | None = None,
     supersedes: int | None = None,
 ) -> list[int]:
-    """Write batches with their ranges (by stream id) and return their ids, in order."""
+    """Insert batches with their ranges (by stream id) and return their ids, in order."""
     wanted = list(batches)
     if not wanted:
         return []
@@ -187,7 +193,7 @@ def reserve(
 
 
 def _reserve_ranges(ledger: Ledger, batches: Iterable[tuple[int, Mapping[int, Reservation]]]) -> None:
-    """Insert all ranges at once: other sessions that wait for these streams would wait for a round trip per range."""
+    """Insert all ranges in one statement. Otherwise sessions that wait for these streams would wait for one round trip per range."""
     pieces = [
         (batch_id, stream_id, piece) for batch_id, ranges in batches for stream_id, piece in sorted(ranges.items())
     ]
@@ -204,11 +210,11 @@ def _reserve_ranges(ledger: Ledger, batches: Iterable[tuple[int, Mapping[int, Re
 
 
 def join_run(ledger: Ledger, pipeline: str, run: Run, batch_ids: Iterable[int]) -> None:
-    """Record what `run` works on, in order, behind what it has."""
+    """Add batches to those that `run` works on, in order, after those that it already has."""
     if given := list(batch_ids):
         ledger.run("join_run", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id, batch_ids=given)
 
 
 def take_rejects(ledger: Ledger, batch_ids: Sequence[int], *, of_batch: int | None, reason_like: str | None) -> None:
-    """Give re-drives the rejects within their ranges: of one batch, of reasons that contain a text, or all."""
+    """Assign to re-drives the rejects within their ranges: of one batch, of reasons that contain a text, or all."""
     ledger.run("plan_redrive", batch_ids=list(batch_ids), of_batch=of_batch, reason_like=reason_like)

@@ -1,6 +1,6 @@
-"""The ledger's version: the numbered files in `sql/migrations`, and whether a ledger has had exactly these.
+"""Determine the version of a ledger: whether exactly the numbered files in `sql/migrations` were applied to it.
 
-Forward only. A file that was applied must never change: its checksum is kept, and a difference is refused.
+Forward only. A file that was applied must never change: its checksum is stored, and a difference is refused.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ Migrations = Mapping[int, tuple[str, str]]
 
 _NAME = re.compile(r"(\d{4})_[a-z_]+\.sql")
 _OUTSIDE = "-- outside of a transaction\n"
-# One statement, which finds its work done when it is repeated: a crash may come between it and the record of it.
+# One statement that can be repeated: a crash may happen after the statement and before it is recorded.
 _REPEATABLE = re.compile(
     r"(?:CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (?P<index>\w+) ON tideline\.|DROP INDEX CONCURRENTLY IF EXISTS tideline\.\w+)"
     r"[^;]*;\s*"
@@ -26,11 +26,11 @@ _REPEATABLE = re.compile(
 
 
 def migrations(folder: Traversable | None = None) -> dict[int, tuple[str, str]]:
-    """The files of this release, or of another folder, in ascending order without a gap.
+    """Return the files of this release, or of another folder, in ascending order without a gap.
 
     Raises:
-        FatalError: A file has another form of name, or a number is missing or used twice; or a file that is to run outside of a transaction cannot be
-            repeated after a crash.
+        FatalError: A file name has the wrong form, or a number is missing or used twice; or a file that runs outside of
+            a transaction cannot be repeated after a crash.
     """
     found: dict[int, tuple[str, str]] = {}
     folder = folder or files("tideline.ledger").joinpath("sql/migrations")
@@ -54,12 +54,12 @@ def migrations(folder: Traversable | None = None) -> dict[int, tuple[str, str]]:
 
 
 def is_outside(text: str) -> bool:
-    """Whether a file says in its first line that it runs outside of a transaction."""
+    """Return whether a file says in its first line that it runs outside of a transaction."""
     return text.startswith(_OUTSIDE)
 
 
 def index_made(text: str) -> str | None:
-    """The name of the index that a file outside of a transaction makes; None for one that drops an index."""
+    """Return the name of the index that a file outside of a transaction creates; None for a file that drops an index."""
     found = _repeatable(text)
     return found["index"] if found else None
 
@@ -69,12 +69,12 @@ def _repeatable(text: str) -> re.Match[str] | None:
 
 
 def checksum(text: str) -> str:
-    """Of a file, as the ledger keeps it."""
+    """Return the SHA-256 checksum of a file's text, as the ledger stores it."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def missing(ledger: Ledger, known: Migrations) -> list[int]:
-    """Numbers of the files that the ledger has not had. Within a transaction.
+    """Return the numbers of the files that were not applied to the ledger. Called within a transaction.
 
     Raises:
         FatalError: The ledger is newer than the files, or one of them has changed since.
@@ -98,13 +98,13 @@ def missing(ledger: Ledger, known: Migrations) -> list[int]:
 
 
 def require_current(ledger: Ledger) -> None:
-    """Refuse a ledger of another release before anything is asked of it.
+    """Refuse a ledger of another release before any other query is sent to it.
 
-    An older one lacks the laws that the code relies on; a newer one may have others. Asked once by each task, Spark driver and command; a connection
-    of a Spark task or a heartbeat belongs to a driver that has asked.
+    An older ledger lacks laws that the code relies on; a newer one may have others. Each task, Spark driver and command
+    checks this once. A connection of a Spark task or a heartbeat belongs to a driver that has checked it.
 
     Raises:
-        FatalError: The ledger is older or newer than this code, or there is none.
+        FatalError: The ledger is older or newer than this code, or there is no ledger.
     """
     known = migrations()
     with ledger.transaction():
@@ -112,6 +112,6 @@ def require_current(ledger: Ledger) -> None:
     if lacking:
         raise FatalError(
             f"the ledger is older than this code: it has not had {', '.join(known[number][0] for number in lacking)}",
-            next_step="when the tasks of the older release have ended, run: python -m tideline.ledger.migrate",
+            next_step="when the tasks of the older release have ended, run: tideline migrate",
             entry="ledger-not-migrated",
         )

@@ -1,4 +1,4 @@
-"""`python -m tideline.local up | down | status`: the local stack of this checkout, for people and for make."""
+"""Command line of this checkout's local stack: `python -m tideline.local up | down | status`. Make calls it too."""
 
 import argparse
 import sys
@@ -9,14 +9,14 @@ from tideline.local import supervisor
 from tideline.local.processes import recorded
 from tideline.local.supervisor import RUN, State
 
-_NOT_UP = 3  # as `systemctl status` answers
+_NOT_UP = 3  # the exit code of `systemctl status` for a unit that is not active
 
 
 def main() -> int:
-    """Do what the command line asks; returns the exit code."""
+    """Run the command that the command line names; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tideline.local", description=__doc__)
     parser.add_argument("command", choices=("up", "down", "status", "supervise"))
-    parser.add_argument("--unpaused", action="store_true", help="new DAGs run without being switched on first")
+    parser.add_argument("--unpaused", action="store_true", help="new DAGs are created unpaused")
     given = parser.parse_args()
     try:
         if given.command == "up":
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def up(*, unpaused: bool) -> int:
-    """Start the stack, unless it is up, and say where it is."""
+    """Start the stack unless it is up, and print its addresses."""
     state = State.read()
     if state is None:
         begin = time.monotonic()
@@ -48,7 +48,7 @@ def up(*, unpaused: bool) -> int:
 
 
 def down() -> int:
-    """Stop the stack; harmless when nothing runs."""
+    """Stop the stack; do nothing when it is not running."""
     with supervisor.show_step("Stop Airflow, Kafka, Postgres"):
         ended = supervisor.stop()
     print("The local stack is down; its data stays." if ended else "The local stack was not running.")
@@ -56,7 +56,7 @@ def down() -> int:
 
 
 def status() -> int:
-    """Show each part; returns 0 only when all of them run."""
+    """Print the state of each part; return 0 only when all of them run."""
     state = State.read()
     if state is None or not state.ready:
         print("The local stack is not up. Start it with `make up`.")
@@ -76,6 +76,8 @@ def _show_places(state: State) -> None:
     print(f"   password {found['TIDELINE_AIRFLOW_PASSWORD']}")
     print(f"  Kafka     {found['TIDELINE_KAFKA']}")
     print(f"  Postgres  {found['TIDELINE_LEDGER_URL'].rpartition('@')[2]}   (password: {RUN}/postgres/password)")
+    print("  Try       .local/env/bin/tideline migrate    (creates the ledger; `make demo` does it as well)")
+    print("            .local/env/bin/tideline doctor     (checks everything)")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A real Kafka broker on loopback: KRaft, one JVM, plain and SASL listeners. Owns its log folder and its password."""
+"""A real Kafka broker on loopback: KRaft mode, one JVM, a plain and a SASL listener. Owns its log folder and its password."""
 
 import base64
 import os
@@ -16,8 +16,8 @@ from tideline.local import ports, secret
 from tideline.local.processes import Child
 
 ARCHIVE = settings.PROJECT / ".local" / "kafka.jsa"
-# C1 only and one thread for garbage: most brokers here live for minutes, on a machine that has other work. With the archive the two virtual machines
-# of a new broker take a third of the processor time that they take without any of this.
+# Only the C1 compiler and the serial garbage collector: most brokers here live for minutes, on a machine that has other work.
+# With the class-data archive, the two JVMs of a new broker (format, server) take a third of the processor time that they take with default options.
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _DEFAULTS = {
     "process.roles": "broker,controller",
@@ -26,13 +26,13 @@ _DEFAULTS = {
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
-    # One node: with the default of three copies the internal topics could never be made.
+    # There is one node: with the default of three replicas Kafka could not create its internal topics.
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # Fifty partitions each would only cost start-up time.
+    # The default of fifty partitions each would only cost start-up time.
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
@@ -45,12 +45,13 @@ class Broker:
     """One broker in one folder; topics stay there between starts.
 
     Args:
-        directory: The folder that it keeps everything in.
+        directory: The folder of its data, configuration, log and password.
         jars: The folder with Kafka's jars.
-        port: The port of the plain listener; 0 asks for a free one.
-        sasl_port: The port of the SASL listener; 0 asks for a free one.
-        properties: Server properties beside the defaults of this module.
-        archive_at_exit: Where the virtual machine writes the classes that it has loaded, when the broker stops; by default those of ARCHIVE are used.
+        port: The port of the plain listener; 0 means any free port.
+        sasl_port: The port of the SASL listener; 0 means any free port.
+        properties: Server properties that add to, or override, the defaults of this module.
+        archive_at_exit: The file to which the JVM dumps its loaded classes when the broker stops. By default nothing is
+            dumped, and the JVM uses ARCHIVE if it exists.
     """
 
     sasl_username = "tideline"
@@ -82,12 +83,12 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect without a password."""
+        """The address for clients without a password."""
         return f"{ports.LOOPBACK}:{self.port}"
 
     @property
     def sasl_bootstrap(self) -> str:
-        """Where clients connect with SASL_PLAINTEXT, mechanism PLAIN."""
+        """The address for clients that use SASL_PLAINTEXT with the mechanism PLAIN."""
         return f"{ports.LOOPBACK}:{self.sasl_port}"
 
     @property
@@ -127,7 +128,7 @@ class Broker:
         self.child.wait_until(answers, seconds=120)
 
     def stop(self) -> None:
-        """Stop the broker; the topics stay. Harmless when it does not run."""
+        """Stop the broker; the topics stay. Do nothing when it is not running."""
         if self._child:
             self._child.stop()
             self._child = None
@@ -139,7 +140,7 @@ class Broker:
             **_DEFAULTS,
             "log.dirs": str(self.directory / "data"),
             "listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.sasl_bootstrap},CONTROLLER://{controller}",
-            # Named here and not in the formatted log: the port may be another one at the next start.
+            # Set here and not when the log is formatted, because the port may be different at the next start.
             "controller.quorum.voters": f"1@{controller}",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
                 f'{login} user_{self.sasl_username}="{self.sasl_password}";'
@@ -152,7 +153,7 @@ class Broker:
         return file
 
     def _format(self, properties: Path) -> None:
-        # A folder without the mark of success was only half formatted.
+        # The file `formatted` does not exist, so an earlier format may have been interrupted: begin with an empty folder.
         shutil.rmtree(self.directory / "data", ignore_errors=True)
         # The first letter is fixed because an id that starts with "-" would be read as an option.
         cluster = base64.urlsafe_b64encode(b"T" + secrets.token_bytes(15)).decode().rstrip("=")
@@ -177,14 +178,18 @@ class Broker:
 
 
 def _archived() -> tuple[str, ...]:
-    """Take classes from the archive where there is one that fits, without a word where there is none."""
+    """Return the JVM options that use the class-data archive, if there is one; the JVM ignores one that does not fit, and logs nothing."""
     if not ARCHIVE.exists():
         return ()
     return (f"-XX:SharedArchiveFile={ARCHIVE}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def java() -> str:
-    """The Java program: JAVA_HOME's, else the one on the PATH, as Spark chooses it."""
+    """Return the path of the Java program: that of JAVA_HOME if it is set, else the one on the PATH, which is Spark's rule too.
+
+    Raises:
+        FatalError: There is none.
+    """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if found is None:

@@ -1,6 +1,6 @@
-"""`make demo`: fill a topic, let the `impressions` DAG load it, mend a failure, load hours again, and show that everything adds up.
+"""`make demo`: fill a topic, load it with the DAG `impressions`, retry a failed run, load past hours again, and verify the result.
 
-Needs the stack to be up.
+The stack must be up.
 """
 
 import os
@@ -14,12 +14,13 @@ from psycopg2.sql import SQL
 from rich.console import Console
 from rich.table import Table
 
-from tideline import pipelines, settings
-from tideline.airflow_api import AirflowApi
+from tideline import settings
+from tideline.airflow.api import AirflowApi
+from tideline.declaration import pipelines
 from tideline.errors import FatalError, TidelineError
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.migrate import migrate
-from tideline.local import impressions, mishaps, watching
+from tideline.local import demo_failures, demo_impressions, run_progress
 from tideline.local.supervisor import State, show_step
 
 DAG = "impressions"
@@ -27,7 +28,7 @@ RECORDS = 200_000
 
 
 def main() -> int:
-    """Run the demo; the exit code is 0 only when every record is accounted for."""
+    """Run the demo; return 0 only when every record is accounted for."""
     try:
         return demo()
     except TidelineError as error:
@@ -36,30 +37,33 @@ def main() -> int:
 
 
 def demo() -> int:
-    """Produce, load, compare and show; then a failed range, and a backfill.
+    """Produce and load records, retry a failed range, run a backfill, and compare what was sent with what was loaded.
+
+    Returns:
+        0 when every record is accounted for, else 1.
 
     Raises:
-        FatalError: The stack is not up, or something that has to succeed did not.
+        FatalError: The stack is not up, or a step failed that must succeed.
     """
     state = State.read()
     if state is None or not state.ready:
-        raise FatalError("the local stack is not up", next_step="run `make up`, or `make demo`, which does")
+        raise FatalError("the local stack is not up", next_step="run `make up`, or `make demo`, which starts it")
     environment = state.environment
     os.environ.update(environment)
     with Ledger(settings.ledger_url(), actor="demo") as ledger, _airflow(environment) as airflow:
         with show_step("Ledger"):
             migrate(ledger)
             _create_offers(ledger)
-        since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=mishaps.HOURS)
+        since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=demo_failures.HOURS)
         with show_step(f"{RECORDS:,} impressions into Kafka"):
-            sent = impressions.produce(os.environ["TIDELINE_KAFKA"], RECORDS, seed=time.time_ns(), since=since)
+            sent = demo_impressions.produce(os.environ["TIDELINE_KAFKA"], RECORDS, seed=time.time_ns(), since=since)
         airflow.unpause(DAG)
         run_id = airflow.trigger(DAG)
-        watching.succeed(airflow, DAG, run_id)
+        run_progress.succeed(airflow, DAG, run_id)
         with ledger.transaction():
             Console().print(_table(_rows(ledger, "list_counts", pipeline=DAG, run_id=run_id)))
-        sent.add(mishaps.fail_and_retry(ledger, airflow, DAG, environment))
-        mishaps.load_hours_again(ledger, airflow, DAG)
+        sent.add(demo_failures.fail_and_retry(ledger, airflow, DAG, environment))
+        demo_failures.load_hours_again(ledger, airflow, DAG)
         return _show(ledger, sent, environment)
 
 
@@ -77,9 +81,9 @@ def _create_offers(ledger: Ledger) -> None:
         ledger.run_sql(SQL(text.replace("%", "%%")), {})
 
 
-def _show(ledger: Ledger, sent: impressions.Sent, environment: Mapping[str, str]) -> int:
+def _show(ledger: Ledger, sent: demo_impressions.Sent, environment: Mapping[str, str]) -> int:
     with ledger.transaction():
-        loaded = _rows(ledger, "list_loaded", topic=impressions.TOPIC)
+        loaded = _rows(ledger, "list_loaded", topic=demo_impressions.TOPIC)
         n_rows = _rows(ledger, "count_output")[0]["n_rows"]
     console = Console()
     console.line()
@@ -98,6 +102,8 @@ def _show(ledger: Ledger, sent: impressions.Sent, environment: Mapping[str, str]
     console.print(
         f"  Log in as {user} with password {environment['TIDELINE_AIRFLOW_PASSWORD']}. `make down` stops the stack; its data stays."
     )
+    console.print("  Try: .local/env/bin/tideline streams impressions")
+    console.print("       .local/env/bin/tideline coverage impressions")
     return 1 if problems else 0
 
 

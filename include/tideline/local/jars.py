@@ -1,6 +1,6 @@
-"""Fetches the jars of ivy.xml with the Ivy that pyspark ships, so that no Maven is needed. Run once, by set-up.
+"""Fetches the jars of ivy.xml with the Ivy that pyspark ships, so that no Maven is needed. Set-up runs it once.
 
-Names no registry: Ivy's own settings, or the user's `~/.ivy2/ivysettings.xml`, say where jars come from.
+Names no registry: Ivy's defaults, or the user's `~/.ivy2/ivysettings.xml`, decide where jars are downloaded from.
 """
 
 import importlib.util
@@ -22,7 +22,11 @@ CONFIGURATIONS = ("spark", "kafka")
 
 
 def fetch() -> None:
-    """Resolve ivy.xml and put the jars into `.local/jars/<configuration>/`."""
+    """Resolve ivy.xml and store the jars in `.local/jars/<configuration>/`.
+
+    Raises:
+        CalledProcessError: Ivy failed.
+    """
     draft = _LOCAL / "jars.new"
     shutil.rmtree(draft, ignore_errors=True)
     cache = _LOCAL / "cache" / "ivy"
@@ -31,7 +35,8 @@ def fetch() -> None:
     if mirror.exists():
         arguments += ["-settings", str(mirror)]
     arguments += ["-retrieve", f"{draft}/[conf]/[artifact]-[revision].[ext]"]
-    options = _LOCAL / "cache" / "java-options"  # a file, because a proxy's address may hold a password
+    # A file, because a proxy's address may hold a password, and every user of the machine can read command lines.
+    options = _LOCAL / "cache" / "java-options"
     cache.mkdir(parents=True, exist_ok=True)
     secret.write(options, "".join(f"{json.dumps(option)}\n" for option in _proxy_options()))
     command = [java(), f"@{options}", f"-Divy.default.ivy.user.dir={cache}", "-jar", str(_ivy()), *arguments]
@@ -56,14 +61,14 @@ def _ivy() -> Path:
 
 
 def _proxy_options() -> list[str]:
-    """The proxy variables that pip and uv read, in Java's words: Java reads none of them."""
+    """Return Java options for the proxy variables that pip and uv read: Java does not read those variables."""
     options: dict[str, str | int | None] = {}
     for scheme in ("http", "https"):
         proxy = urlsplit(os.environ.get(f"{scheme}_proxy") or os.environ.get(f"{scheme.upper()}_PROXY") or "")
         options |= {f"{scheme}.proxyHost": proxy.hostname, f"{scheme}.proxyPort": proxy.port}
-        if proxy.username:  # Ivy knows one name and password, for both
+        if proxy.username:  # Ivy has one user and password for both schemes
             options |= {"http.proxyUser": unquote(proxy.username), "http.proxyPassword": unquote(proxy.password or "")}
-            options["jdk.http.auth.tunneling.disabledSchemes"] = ""  # else Java sends no password over https
+            options["jdk.http.auth.tunneling.disabledSchemes"] = ""  # without this Java sends no password over https
     direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if direct:
         options["http.nonProxyHosts"] = "|".join(

@@ -1,4 +1,4 @@
-"""Niceness of sessions: Linux weighs whole sessions against each other, and a new one counts as not nice at all."""
+"""Niceness of sessions. Linux shares processor time between whole sessions (autogroups), and a new session begins with niceness 0."""
 
 import os
 import time
@@ -6,14 +6,15 @@ from pathlib import Path
 
 _TRIES = 20
 _REFUSED_S = 0.1
-"""For so long after a change Linux refuses the next one by an ordinary user."""
+"""Seconds after a change during which Linux refuses the next change by an ordinary user."""
 
 
 def keep(pid: int) -> None:
     """Give the session that process `pid` has opened the niceness of that process.
 
-    Without it what `nice` has started takes as much of the processors as everything else, since its servers are sessions of their own (see
-    autogroups in Linux's sched(7)). Does nothing where the system has none, or where the process has gone.
+    Without this, `nice make up` would have no effect on the servers that it starts: each is a session of its own, and
+    would get as much processor time as any other session (see autogroups in Linux's sched(7)). Does nothing where the
+    system has no autogroups, or where the process has ended.
     """
     for _ in range(_TRIES):
         try:

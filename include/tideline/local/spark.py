@@ -1,6 +1,6 @@
-"""How Spark starts on this machine, in the files that Spark itself reads: the operator and the DAG name no jar and no JVM option.
+"""Writes the files that configure Spark on this machine, so that neither the Airflow operator nor the DAG names a jar or a JVM option.
 
-A deployment has its own spark-defaults.conf; this one is for a single machine that runs everything.
+A deployment has its own spark-defaults.conf. The files of this module are for a single machine that runs everything.
 """
 
 from pathlib import Path
@@ -8,11 +8,11 @@ from pathlib import Path
 from tideline import settings
 from tideline.local.ports import LOOPBACK
 
-# C1 only: a batch of minutes is over before the second compiler pays. A class-data archive fits the virtual machine, its options and the class
-# path that it was dumped with, so these are the same for the dump and for every later run.
-# The heap grows late and shrinks early: by default ten times the records took a quarter more memory, all of it garbage.
+# Only the C1 compiler: a batch takes minutes, and ends before the second compiler pays. A class-data archive can be used only with the JVM, the
+# options and the class path that it was dumped with, so these options are the same for the dump and for every later run.
+# The heap grows late and shrinks early: with default ratios ten times the records took a quarter more memory, all of it garbage.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
-# Where it is in truth: a copy of the project that has a link to it shall start with the same class path.
+# Resolved, because the class path must be the same in a copy of the project whose `.local` is a symbolic link.
 _LOCAL = (settings.PROJECT / ".local").resolve()
 ARCHIVE = _LOCAL / "spark.jsa"
 JARS = _LOCAL / "jars" / "spark"
@@ -25,22 +25,23 @@ appender.console.name = stderr
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-# Said at every start, about nothing that anybody here could change.
+# It warns at every start that the native library is missing, which a user cannot change here.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
-# A broker in one process closes idle connections of a reader that is done; each is a warning.
+# It warns of each connection that the broker closes because a finished reader left it idle.
 logger.kafka.name = org.apache.spark.sql.kafka010.KafkaDataConsumer
 logger.kafka.level = error
 """
 
 
 def configure(folder: Path, *, java_options: str = "") -> Path:
-    """Write a properties file for spark-submit into `folder`, and the logging that it names; returns the file.
+    """Write a properties file for spark-submit, and the logging configuration that it names, into `folder`; return the properties file.
 
-    Not a spark-defaults.conf: the folder that holds one is put on the class path, and an archive refuses a class path with folders.
+    It is not a spark-defaults.conf, because Spark puts the folder of that file on the class path, and the JVM refuses a
+    class-data archive when the class path holds a folder.
 
     Args:
-        folder: Where to write; a path without spaces, which Spark takes for the end of a JVM option.
+        folder: Where to write. Its path must not contain spaces: Spark would take a space for the end of a JVM option.
         java_options: JVM options instead of those that use the archive.
     """
     folder.mkdir(parents=True, exist_ok=True)

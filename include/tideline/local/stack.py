@@ -1,4 +1,4 @@
-"""The whole local stack in one folder. The one place that knows the order of its parts.
+"""The whole local stack in one folder. Only this module knows the order in which its parts start and stop.
 
 Called by `python -m tideline.local` and by test fixtures, with any folder.
 """
@@ -11,8 +11,8 @@ from typing import Self
 
 from tideline import settings
 from tideline.local import ports, spark
+from tideline.local.airflow_processes import AirflowOptions, Orchestrator
 from tideline.local.broker import Broker
-from tideline.local.orchestrator import AirflowOptions, Orchestrator
 from tideline.local.postgres import Postgres
 from tideline.local.processes import Child
 
@@ -22,17 +22,17 @@ Step = Callable[[str], AbstractContextManager[None]]
 
 
 class Stack:
-    """Postgres, a Kafka broker and, if asked for, Airflow; a context manager.
+    """Postgres, a Kafka broker and, optionally, Airflow; a context manager.
 
     Use it from a thread that lives as long as the stack should (see `processes.Child`).
 
     Args:
-        directory: The folder that everything is kept in; data stays there between starts.
-        airflow: What Airflow is to run; None leaves Airflow out.
-        usual_ports: Take 5432, 9092, 9094 and 8080 where they are free; otherwise any free ports.
+        directory: The folder of all files. Data stays there between starts.
+        airflow: The options of Airflow; None leaves Airflow out.
+        usual_ports: Use 5432, 9092, 9094 and 8080 where they are free; otherwise any free ports.
         broker_properties: Server properties for the broker.
-        variables: Variables for everyone who talks to the stack, Airflow's tasks too.
-        step: Entered for each step with its name, left when it is done.
+        variables: More variables for all clients of the stack, Airflow's tasks too.
+        step: Called with the name of each step; returns a context manager that is open while the step runs.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Stack:
         self.stop()
 
     def start(self) -> None:
-        """Start the parts in order and wait until all answer. Ends what it started when one of them does not."""
+        """Start the parts in order and wait until all of them answer. If one does not, stop those that were started."""
         try:
             self._start()
         except BaseException:
@@ -80,7 +80,7 @@ class Stack:
             raise
 
     def _start(self) -> None:
-        self.broker.launch()  # boots while Postgres starts and Airflow's database is migrated
+        self.broker.launch()  # it boots while Postgres starts and Airflow's database is migrated
         with self._step("Postgres"):
             self.postgres.start()
             self.postgres.ensure_database("warehouse")
@@ -105,7 +105,7 @@ class Stack:
                 self.orchestrator.start_scheduler()
 
     def parts(self) -> dict[str, Child]:
-        """The parts of a stack that is up, by name, those that others need first."""
+        """Return the parts of a stack that is up, by name. A part is before those that need it."""
         return {
             "Postgres": self.postgres.child,
             "Kafka": self.broker.child,
@@ -113,14 +113,14 @@ class Stack:
         }
 
     def ended(self) -> list[str]:
-        """The parts that are not there any more, in the order in which they should be started again."""
+        """Return the names of the parts that have ended, in the order in which they should be started again."""
         return [name for name, part in self.parts().items() if not part.alive()]
 
     def start_again(self, name: str) -> None:
-        """Start a part that has ended: with its data, at its address.
+        """Start a part that has ended, with the same data and at the same address.
 
         Raises:
-            RetryableError: It did not come up. Postgres does not while a session of the one before still lives.
+            RetryableError: It did not start. Postgres does not start while a session of the previous server still lives.
         """
         if name == "Postgres":
             self.postgres.start()
@@ -130,7 +130,7 @@ class Stack:
             self.orchestrator.start_again(name)
 
     def stop(self) -> None:
-        """Stop the parts, those that use others first. Harmless when nothing runs."""
+        """Stop the parts. A part is stopped before those that it needs. Do nothing when none is running."""
         if self.orchestrator:
             with self._step("Stop Airflow"):
                 self.orchestrator.stop()
@@ -140,7 +140,7 @@ class Stack:
             self.postgres.stop()
 
     def environment(self) -> dict[str, str]:
-        """The variables for anyone who wants to talk to the stack. They hold passwords."""
+        """Return the variables with which clients connect to the stack. They hold passwords."""
         found = self._data_environment()
         if self.orchestrator:
             found |= {

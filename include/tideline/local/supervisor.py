@@ -1,7 +1,8 @@
-"""The process that owns the stack of a checkout, and how to start, find and stop it.
+"""The supervisor: the process that owns the stack of a checkout. This module starts, finds and stops it.
 
-It is the parent of every part, so that all of them end with it, and holds a lock for as long as it lives: a crash can
-forget neither. Passwords are in its state file alone. Called by `python -m tideline.local`.
+The supervisor is the parent of every part, so that all parts end with it. It holds a lock for as long as it lives. If
+it crashes, the system itself ends the parts and releases the lock. Passwords are stored only in its state file. Called by
+`python -m tideline.local`.
 """
 
 import fcntl
@@ -22,7 +23,7 @@ import psutil
 from tideline import settings
 from tideline.errors import RetryableError
 from tideline.local import niceness, secret
-from tideline.local.orchestrator import AirflowOptions
+from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.processes import Identity, end_recorded, recorded
 from tideline.local.stack import Stack
 
@@ -33,13 +34,13 @@ _LOOK_SECONDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the supervisor tells others, in a file that only its owner can read."""
+    """The state that the supervisor publishes, in a file that only its owner can read."""
 
     supervisor: Identity
     ready: bool
-    """Whether every part answered."""
+    """Whether every part has answered."""
     environment: Mapping[str, str]
-    """The variables for anyone who wants to talk to the stack; empty until it is ready."""
+    """The variables with which clients connect to the stack; empty until it is ready."""
 
     def write(self, run: Path = RUN) -> None:
         """Replace the state file."""
@@ -48,7 +49,7 @@ class State:
 
     @classmethod
     def read(cls, run: Path = RUN) -> "State | None":
-        """The state of the supervisor that lives; None when there is none."""
+        """Return the state of the live supervisor, or None when no supervisor lives."""
         try:
             found = json.loads((run / "stack.json").read_text())
         except FileNotFoundError:
@@ -58,19 +59,19 @@ class State:
 
 
 def launch(*, unpaused: bool) -> State:
-    """Start a supervisor apart from this terminal, show its progress and return when the stack is up.
+    """Start a supervisor in a session of its own, show its progress and return when the stack is up.
 
     Raises:
-        RetryableError: It did not come up; why was shown before.
+        RetryableError: The stack did not come up. The supervisor's output, shown before, holds the cause.
     """
     command = [sys.executable, "-m", "tideline.local", "supervise", *(["--unpaused"] if unpaused else [])]
     supervisor = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
     niceness.keep(supervisor.pid)
-    assert supervisor.stdout is not None  # noqa: S101 - for the type checker: it was asked for above
+    assert supervisor.stdout is not None  # noqa: S101 - for the type checker: PIPE is set above
     try:
-        while shown := os.read(supervisor.stdout.fileno(), 4096):  # ends when the supervisor lets go of it
+        while shown := os.read(supervisor.stdout.fileno(), 4096):  # ends when the supervisor redirects its output
             sys.stdout.write(shown.decode(errors="replace"))
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -85,10 +86,10 @@ def launch(*, unpaused: bool) -> State:
 
 
 def supervise(*, unpaused: bool) -> None:
-    """Be the supervisor: start the stack, then wait for SIGTERM and stop it.
+    """Run as the supervisor: start the stack, then wait for SIGTERM and stop it.
 
     Raises:
-        RetryableError: A part did not come up, or another supervisor is at work.
+        RetryableError: A part did not start, or another supervisor holds the lock.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with _alone():
@@ -107,7 +108,7 @@ def supervise(*, unpaused: bool) -> None:
 
 
 def stop() -> int:
-    """Ask the supervisor, if there is one, to stop the stack; then end whatever a crashed one left behind.
+    """Send SIGTERM to the supervisor, if there is one, and wait; then end the processes that a crashed supervisor has left behind.
 
     Returns:
         How many processes were running.
@@ -127,7 +128,7 @@ def stop() -> int:
 
 @contextmanager
 def show_step(name: str) -> Iterator[None]:
-    """Print the name of a step at its begin and its seconds at its end, on one line."""
+    """Print the name of a step when it begins and its duration in seconds when it ends, on one line."""
     begin = time.monotonic()
     print(f"  {name:<34}", end="", flush=True)
     try:
@@ -140,30 +141,34 @@ def show_step(name: str) -> Iterator[None]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Hold the lock that only one supervisor, or one that clears up after it, can have; it goes with the process."""
+    """Hold the lock of this checkout: only one supervisor, or one `make down`, can have it. It is released when the process ends.
+
+    Raises:
+        RetryableError: Another process holds it.
+    """
     RUN.mkdir(parents=True, exist_ok=True)
     with (RUN / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RetryableError(
-                "another `make up` or `make down` is at work in this checkout", next_step="wait until it is done"
+                "another `make up` or `make down` is running in this checkout", next_step="wait until it has ended"
             ) from None
         yield
 
 
 def _watch(stack: Stack) -> None:
-    """Until the end, start again what dies: nobody looks at a stack that is up, and without a scheduler runs would wait for ever."""
+    """Restart parts that die, until SIGTERM: the stack is not watched by a person, and without a scheduler runs would wait for ever."""
     try:
         while True:
             time.sleep(_LOOK_SECONDS)
             start_again(stack)
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # asked twice, it must still finish stopping
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second SIGTERM must not interrupt the stop
 
 
 def start_again(stack: Stack) -> None:
-    """Start the parts that have ended, and say so; one that does not come up is tried again the next time."""
+    """Start the parts that have ended, and log it. A part that does not start is tried again at the next call."""
     for name in stack.ended():
         print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {name} had ended and is started again", flush=True)
         try:
@@ -173,7 +178,7 @@ def start_again(stack: Stack) -> None:
 
 
 def _leave_terminal(log: Path) -> None:
-    """Hand stdout and stderr over to `log`: whoever reads them learns by their end that the stack is up."""
+    """Redirect stdout and stderr to `log`. This closes the pipe to `make up`, which thereby learns that the stack is up."""
     with log.open("a") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)

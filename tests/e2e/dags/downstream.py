@@ -1,4 +1,4 @@
-"""A DAG of somebody else: it runs when the pipeline `announced` has published, and returns what it was told."""
+"""A DAG of another team: it runs when the pipeline `announced` has published, and returns the content of the events."""
 
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ with DAG(dag_id="downstream", schedule=[LOADED], start_date=datetime(2020, 1, 1,
 
     @task(inlets=[LOADED])
     def told(inlet_events=None, triggering_asset_events=None):
-        """The batches of the runs that woke it: Airflow may hand over some of a run's events only the next time."""
+        """Return the batches of the runs that triggered it. Airflow may deliver some of a run's events only the next time."""
         runs = {event.source_run_id for event in triggering_asset_events[LOADED]}
         return [event.extra for event in inlet_events[LOADED] if event.source_run_id in runs]
 

@@ -1,4 +1,4 @@
-"""Bad input for a night: python -m faults.bad_input --records N --first-seed S [--parser-only]"""
+"""Long runs of bad input: python -m faults.bad_input --records N --first-seed S [--parser-only]"""
 
 import argparse
 import subprocess
@@ -13,11 +13,11 @@ HERE = Path(__file__).parent
 SAID_EVERY = 10
 """Seconds."""
 MOST_IN_A_ROUND = 50_000
-"""They are kept in memory, to be compared."""
+"""The records of one load are kept in memory for the comparison."""
 
 
 def main() -> int:
-    """The exit code is 0 if everything held."""
+    """Run; return 0 if no check failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--first-seed", type=int, default=0)
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def _parse(seed: int, count: int) -> int:
-    """A line now and then: where a seed ends the whole process, the last line tells where to look."""
+    """Decode batches. Print a line now and then: if a seed ends the whole process, the last line shows where to look."""
     records = kept = batches = 0
     classes: Counter[str] = Counter()
     began = said = time.monotonic()
@@ -47,7 +47,7 @@ def _parse(seed: int, count: int) -> int:
 
 
 def _load(seed: int, count: int) -> int:
-    """Through pytest, which starts the servers; a round for each seed."""
+    """Run the test with pytest, which starts the servers; one round per seed."""
     command = [sys.executable, "-m", "pytest", "-q", str(HERE / "test_bad_input.py"), "-k", "costs_itself_only"]
     for number, start in enumerate(range(0, count, MOST_IN_A_ROUND)):
         size = min(MOST_IN_A_ROUND, count - start)

@@ -1,4 +1,4 @@
-"""Every kind of record that is sent, good and bad, by its name."""
+"""All classes of records that are sent, good and bad, by name."""
 
 from faults.bad_input import of_bytes, of_moments, of_numbers, of_records, of_shapes, of_tables, of_texts
 from faults.bad_input.fates import Class
@@ -9,5 +9,5 @@ BAD: tuple[Class, ...] = tuple(
     for room in (of_numbers, of_moments, of_texts, of_shapes, of_bytes, of_records, of_tables)
     for one in room.CLASSES
 )
-"""All that is odd. Much of it is written all the same, exactly as it is."""
+"""All unusual classes. Many of them are still written, unchanged."""
 CLASSES: dict[str, Class] = {one.name: one for one in (GOOD, *BAD)}

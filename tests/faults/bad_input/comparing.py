@@ -1,4 +1,4 @@
-"""What was sent against what is in Postgres: by the laws of the checker, and class by class."""
+"""Compares what was sent with what is in Postgres: by the laws of the checker, and class by class."""
 
 import json
 from collections import Counter, defaultdict
@@ -14,12 +14,12 @@ from faults.checker.facts import FILTERED, REJECTED, WRITTEN, Expected, Found, R
 
 _WORDS = {Written: WRITTEN, Rejected: REJECTED, Filtered: FILTERED}
 AS_IT_STANDS = 3
-"""Of the records of a class that went wrong, so many are shown."""
+"""How many wrong records are shown for each class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """One pipeline after its runs, in its database."""
+    """One pipeline after its runs, with its database."""
 
     declared: Declared
     url: str
@@ -27,14 +27,14 @@ class Loaded:
     sent: Mapping[Place, Sent]
 
     def problems(self) -> list[str]:
-        """What is not as it should be; nothing where all is well."""
+        """Return all deviations; an empty list if there are none."""
         with read(self.url, self.declared.name, self.declared.view, self.declared.shown) as found:
             broken = [str(violation) for violation in violations(found, self._truth(), quiet=True)]
             wrong = self._wrong(found)
         return broken + (_table(self.declared.name, self.sent, wrong) if wrong else [])
 
     def state(self) -> dict[Place, tuple[object, ...]]:
-        """All rows and rejects by place, without what may differ from run to run: batches and moments."""
+        """Return all rows and rejects by place, without what may differ between runs: batches and times."""
         with read(self.url, self.declared.name, self.declared.view, self.declared.shown) as found:
             seen: dict[Place, tuple[object, ...]] = defaultdict(tuple)
             for stream in found.streams:
@@ -46,7 +46,7 @@ class Loaded:
         return {place: tuple(sorted(things, key=repr)) for place, things in seen.items()}
 
     def counts(self) -> dict[str, int]:
-        """Records by fate, as they should be."""
+        """Return the expected number of records by fate."""
         found = Counter(_WORDS[type(self.declared.fate(one.case))] for one in self.sent.values())
         return {fate: found[fate] for fate in _WORDS.values()}
 
@@ -62,7 +62,7 @@ class Loaded:
         return Expected(frozenset([_WORDS[type(fate)]]), rows)
 
     def _wrong(self, found: Found) -> dict[str, list[str]]:
-        """By class, what became of its records that should not have."""
+        """Return by class the deviations of its records."""
         rejects = {
             (stream.partition, reject.offset): reject for stream in found.streams for reject in found.rejects(stream)
         }
@@ -91,7 +91,7 @@ def _kept(reject: Reject) -> tuple[object, ...]:
 
 
 def _table(pipeline: str, sent: Mapping[Place, Sent], wrong: Mapping[str, list[str]]) -> list[str]:
-    """A line for each class: how many were sent and how many went wrong."""
+    """Return one line per class: how many were sent and how many went wrong."""
     counts = Counter(one.name for one in sent.values())
     lines = [f"{pipeline}: {'class':50} {'sent':>6} {'wrong':>6}"]
     for name, count in sorted(counts.items(), key=lambda entry: (-len(wrong.get(entry[0], ())), entry[0])):

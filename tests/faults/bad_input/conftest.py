@@ -1,4 +1,4 @@
-"""How many records this room sends, and a table that nobody names."""
+"""The number of records that these tests send, and a table that no record may reach."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ __all__ = ["canary", "cli", "n_records"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """For longer runs than a night has time for."""
+    """Add the option for longer runs than the levels allow."""
     parser.addoption(
         "--bad-records", type=int, help="records through Spark into Postgres; by default the level's share"
     )
@@ -20,13 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def n_records(request: pytest.FixtureRequest, share: Share) -> int:
-    """Records through Spark into Postgres. Who runs all of the levels does not know the option."""
+    """Return the number of records through Spark into Postgres. The runner of all levels does not set the option."""
     return request.config.getoption("--bad-records", None) or share.bad_records
 
 
 @pytest.fixture
 def canary(ledger_url: str) -> Iterator[None]:
-    """A table that no text may reach: it stands in the test's database, and is as it was when the test is through."""
+    """Create a table that no text may reach. It is in the test's database, and its content must be unchanged after the test."""
     connection = psycopg2.connect(ledger_url)
     connection.autocommit = True
     with connection.cursor() as cursor:

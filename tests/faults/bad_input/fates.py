@@ -1,23 +1,23 @@
-"""What is sent and what should become of it, said by hand: nothing here comes from the code that is checked."""
+"""Records to send and their expected fates, written by hand: nothing here uses the code that is checked."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
 Shown = Mapping[str, str | None]
-"""One row of output: by column, what Postgres shows as text."""
+"""One row of output: by column, the text that Postgres shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """In the output, as these rows."""
+    """The record is in the output, as these rows."""
 
     rows: tuple[Shown, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """In the rejects, of this step, with a reason that holds these words."""
+    """The record is rejected in this step, with a reason that contains these words."""
 
     step: str
     words: str
@@ -25,7 +25,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """Nowhere: the transform has dropped it."""
+    """The record is nowhere: the transform has dropped it."""
 
 
 Fate = Written | Rejected | Filtered
@@ -33,31 +33,31 @@ Fate = Written | Rejected | Filtered
 NO_UTF8 = Rejected("decode", "not valid UTF-8")
 NUL = Rejected("decode", "U+0000")
 TOMBSTONE = Rejected("decode", "value is null: a tombstone")
-"""What the pipelines of text and of bytes reject."""
+"""The rejects of the pipelines of text and of bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One record, and its fate in each pipeline."""
+    """One record, and its expected fate in each pipeline."""
 
     value: bytes | None
     typed: Fate
-    """In the pipeline of JSON with a column of every type."""
+    """Fate in the JSON pipeline, which has a column of every type."""
     text: Rejected | None = None
-    """In the pipeline of text, which has the key in a column as well; None is written as it is."""
+    """Fate in the text pipeline, which also has the key in a column; None: written unchanged."""
     key: bytes | None = None
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
     timestamp_ms: int | None = None
-    """None leaves it to the client."""
+    """None: the client sets it."""
     by_hand: bool = False
-    """No client sends it: the bytes of its batch have to be made by hand."""
+    """No client can send it: the bytes of its batch must be built by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Class:
-    """A kind of record."""
+    """A class of records."""
 
     name: str
     draw: Callable[[Random], Case] = field(repr=False)
     rare: bool = False
-    """So large that a few of them have to do."""
+    """The records are so large that a few of them must be enough."""

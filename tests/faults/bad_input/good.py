@@ -1,6 +1,6 @@
-"""Good records of the pipeline with a column of every type, and what changes in one to make it odd.
+"""Good records of the pipeline with a column of every type, and the changes that make one unusual.
 
-Fields are JSON text and columns are what Postgres shows, each written down by itself: to know what one becomes takes no parser.
+Fields are JSON text and columns are what Postgres shows. Both are written out, so that no parser is needed for the expected result.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,20 +37,20 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What makes a good record odd."""
+    """A change that makes a good record unusual."""
 
     fields: Mapping[str, str | None] = field(default_factory=dict)
     """JSON text by field; None leaves the field out."""
     shown: Shown = field(default_factory=dict)
-    """What the columns show that are not as they were."""
+    """The columns that differ from the good record's."""
     more: str = ""
     """Further members of the object."""
     second: Shown | None = None
-    """What a second row of the record shows that is not as in the first one."""
+    """The columns of a second row of the record that differ from the first row's."""
 
 
 def good_fields(rng: Random) -> tuple[dict[str, str], dict[str, str | None]]:
-    """Fields of a good record and the columns that they become."""
+    """Return fields of a good record and the expected columns."""
     number, text = rng.randrange(10**9), rng.choice(["plain", "with, comma", "ünï", "日本", "😀", "a b"])
     eighth = f"{rng.randrange(-999, 999)}.{rng.choice(['125', '375', '625', '875'])}"  # exact in 32 bits
     cents = f"{rng.randrange(10**7)}.{rng.randrange(10**4):04}"
@@ -81,12 +81,12 @@ def good_fields(rng: Random) -> tuple[dict[str, str], dict[str, str | None]]:
 
 
 def shown_text(text: str) -> str:
-    """Column `s` shows a digest, for some texts are long."""
+    """Return what column `s` shows: a digest, because some texts are long."""
     return md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def record(rng: Random, change: Change, fate: Rejected | None = None) -> Case:
-    """A record that is good but for `change`, and is written where it has no other fate."""
+    """Return a good record with `change` applied; it is written unless another fate is given."""
     fields, shown = good_fields(rng)
     fields |= {name: text for name, text in change.fields.items() if text is not None}
     members = [f'"{name}": {text}' for name, text in fields.items() if change.fields.get(name, text) is not None]
@@ -99,7 +99,7 @@ def record(rng: Random, change: Change, fate: Rejected | None = None) -> Case:
 
 
 def fields_class(name: str, *changes: Change | Callable[[Random], Change], fate: Rejected | None = None) -> Class:
-    """Good records with one of the changes."""
+    """Return a class of good records, each with one of the changes."""
 
     def draw(rng: Random) -> Case:
         change = rng.choice(changes)
@@ -109,12 +109,12 @@ def fields_class(name: str, *changes: Change | Callable[[Random], Change], fate:
 
 
 def each(column: str, *texts: str) -> tuple[Change, ...]:
-    """Changes of one field, for records that are rejected."""
+    """Return changes of one field, for records that are rejected."""
     return tuple(Change({column: text}) for text in texts)
 
 
 def kept(column: str, shown: dict[str, str]) -> tuple[Change, ...]:
-    """Changes of one field that are written: by JSON text, what the column shows."""
+    """Return changes of one field for records that are written; `shown` is by JSON text the shown column."""
     return tuple(Change({column: text}, {column: found}) for text, found in shown.items())
 
 

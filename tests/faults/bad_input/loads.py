@@ -14,23 +14,23 @@ from faults.bad_input.sending import CONFIG, PARTITIONS, send
 from loading import Loading
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges, Rejects
-from tideline.kafka import topic_uuid
+from tideline.kafka.broker import topic_uuid
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One pipeline: what can be done with it, and what it should come to."""
+    """One pipeline: its operations, and its expected result."""
 
     verbs: Loading
     loaded: Loaded
     topic: str
 
     def run(self) -> list[int]:
-        """Load what is new."""
+        """Load the new records."""
         return self.verbs.run()
 
     def replay(self) -> list[int]:
-        """Load everything again, in place of what is there."""
+        """Load everything again, replacing the rows."""
         ends = [0] * PARTITIONS
         for partition, offset in self.loaded.sent:
             ends[partition] = max(ends[partition], offset + 1)
@@ -38,11 +38,11 @@ class Load:
         return self.verbs.run(Ranges(ranges=ranges, replace=True), reason="to see that nothing changes")
 
     def redrive(self) -> list[int]:
-        """Try all rejects again, as they were kept."""
+        """Re-drive all rejects."""
         return self.verbs.run(Rejects(), reason="to see that nothing changes")
 
     def counts(self) -> dict[str, int]:
-        """Sums over what the batches that own something have counted."""
+        """Return sums over the counts of all batches that own offsets."""
         sql = """
             SELECT sum(n_read)::int, sum(n_written)::int, sum(n_rejected)::int, sum(n_filtered)::int
             FROM tideline.batch_range JOIN tideline.batch USING (batch_id)
@@ -52,7 +52,7 @@ class Load:
 
 
 def loads(loading: Loading, cases: Sequence[tuple[str, Case]], pipelines: Sequence[Declared] = PIPELINES) -> list[Load]:
-    """A topic with the records, and pipelines over it that have loaded nothing yet."""
+    """Create a topic with the records, and pipelines over it that have loaded nothing yet."""
     topic = records.create(loading.bootstrap, partitions=PARTITIONS, **CONFIG)
     sent = send(loading.bootstrap, topic, cases)
     admin = AdminClient({"bootstrap.servers": loading.bootstrap})

@@ -1,4 +1,4 @@
-"""What is sent: good records with all kinds of others among them, in an order that one seed decides."""
+"""Draws the records to send: good ones mixed with all other classes, in an order that depends on the seed."""
 
 from collections.abc import Iterator
 from random import Random
@@ -9,11 +9,11 @@ from faults.bad_input.good import GOOD
 
 GOOD_SHARE = 0.92
 RECORDS_A_RARE_ONE = 10_000
-"""One record of each large kind among so many."""
+"""One record of each large class per so many records."""
 
 
 def mixed(seed: int, count: int) -> Iterator[tuple[str, Case]]:
-    """Records with the names of their classes: each class as often as the others, the large ones a few times."""
+    """Yield records with the names of their classes: each class equally often, the large ones a few times."""
     rng = Random(seed)
     rare = [one for one in BAD if one.rare] * max(1, count // RECORDS_A_RARE_ONE)
     common = [one for one in BAD if not one.rare]

@@ -1,4 +1,4 @@
-"""Values that are no JSON object, or are one only to a parser that is not strict."""
+"""Values that are not a JSON object, or only for a lenient parser."""
 
 import gzip
 import zlib
@@ -20,7 +20,7 @@ def good(rng: Random) -> bytes:
 
 
 def values(name: str, *made: bytes | Make, typed: Rejected = NO_JSON, text: Rejected | None = None) -> Class:
-    """Values that the JSON pipeline rejects, and the pipeline of text where it says so."""
+    """Return a class of values that the JSON pipeline rejects; the text pipeline rejects them only if `text` is given."""
 
     def draw(rng: Random) -> Case:
         one = rng.choice(made)
@@ -30,7 +30,7 @@ def values(name: str, *made: bytes | Make, typed: Rejected = NO_JSON, text: Reje
 
 
 def dressed(name: str, *dress: Callable[[bytes], bytes]) -> Class:
-    """Good values in another dress, which are written."""
+    """Return a class of good values in another encoding, which are written."""
 
     def draw(rng: Random) -> Case:
         case = record(rng, Change())
@@ -40,7 +40,7 @@ def dressed(name: str, *dress: Callable[[bytes], bytes]) -> Class:
 
 
 def inside(*contents: bytes) -> list[Make]:
-    """Bytes within the text of an object that is good otherwise; once as the name of a field."""
+    """Return values with these bytes within the text of an otherwise good object; once as the name of a field."""
     return [
         *(lambda _, content=content: b'{"id": 1, "s": "a%sb"}' % content for content in contents),
         lambda rng: b'{"id": 1, "%s": 1}' % rng.choice(contents),
@@ -57,7 +57,7 @@ def noise(rng: Random) -> bytes:
 
 
 def framed(rng: Random) -> bytes:
-    """As Confluent's serializers write Avro: a zero, the schema's number in four bytes, the fields."""
+    """Return Avro as Confluent's serializers write it: a zero, the schema's number in four bytes, the fields."""
     return b"\0" + rng.randrange(2**16).to_bytes(4, "big") + b"\x02\x06abc\xf6\x01\xff" + rng.randbytes(8)
 
 
@@ -107,7 +107,7 @@ CLASSES = [
     values(
         "a literal end of line in text", b'{"id": 1, "s": "a\nb"}', b'{"id": 1, "s": "a\r\nb"}', b'{"id": 1, "a\nb": 1}'
     ),
-    # Joined with their neighbours some of these would be whole rows, and forge others.
+    # Concatenated with their neighbours some of these would be complete rows, and would forge others.
     values(
         "pieces that join",
         b'{"o":',

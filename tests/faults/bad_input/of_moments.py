@@ -1,4 +1,4 @@
-"""Dates and timestamps: of odd years, of no calendar, without a zone."""
+"""Dates and timestamps: of unusual years, not in the calendar, without a zone."""
 
 from faults.bad_input.good import each, fields_class, kept
 from faults.bad_input.of_numbers import unfit

@@ -73,7 +73,7 @@ CLASSES = [
         *each("d", "1.23456", "0.00001", '"1.00001"', "1e-5"),
         fate=unfit("d", "decimal(12,4)"),
     ),
-    # Each would end the process that reads it, or become another number.
+    # Without a check each of these would end the process that reads it, or become another number.
     fields_class(
         "places beyond a table's end",
         *each(

@@ -1,4 +1,4 @@
-"""Keys, headers and timestamps of every kind, and records that are large."""
+"""Keys, headers and timestamps of every kind, and large records."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ ODD_HEADERS = (
 
 
 def keyed(name: str, key: bytes | Callable[[Random], bytes] | None, text: Rejected | None = None) -> Class:
-    """Good records with such a key: the pipeline of text has it in a column with an index."""
+    """Return a class of good records with this key: the text pipeline has it in an indexed column."""
 
     def draw(rng: Random) -> Case:
         return replace(record(rng, Change()), key=key(rng) if callable(key) else key, text=text)
@@ -33,14 +33,14 @@ def keyed(name: str, key: bytes | Callable[[Random], bytes] | None, text: Reject
 
 
 def letters(size: int) -> Callable[[Random], bytes]:
-    """Which cannot be made smaller."""
+    """Return text that compression cannot make smaller."""
     return lambda rng: "".join(
         rng.choices("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.", k=size)
     ).encode()
 
 
 def around(name: str, *, rare: bool = False, by_hand: bool = False, **parts: object) -> Class:
-    """Records, both good and bad, with such headers or timestamp: what is rejected keeps them."""
+    """Return a class of records, good and bad, with these headers or timestamp: a reject must keep them."""
 
     def draw(rng: Random) -> Case:
         case = record(rng, Change())
@@ -53,7 +53,7 @@ def around(name: str, *, rare: bool = False, by_hand: bool = False, **parts: obj
 
 
 def huge(rng: Random) -> Case:
-    """The others of its neighbours must not suffer."""
+    """Return a record with 10 MB of text: its neighbours must not be affected."""
     letter = rng.choice("xyz")
     return record(rng, Change({"s": f'"{letter * MEGABYTES_10}"'}, {"s": shown_text(letter * MEGABYTES_10)}))
 

@@ -1,4 +1,4 @@
-"""Objects that are not shaped as declared: keys twice, in another case, missing, unknown; arrays and objects in each other's place."""
+"""Objects whose shape is not the declared one: duplicate keys, other case, missing and unknown keys, arrays in place of objects and vice versa."""
 
 from faults.bad_input.fates import Rejected
 from faults.bad_input.good import Change, each, fields_class, kept, shown_text

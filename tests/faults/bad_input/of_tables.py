@@ -1,4 +1,4 @@
-"""Records that are decoded well, and that the table or the transform does not take."""
+"""Records that are decoded without an error, but that the table or the transform refuses."""
 
 from dataclasses import replace
 from json import dumps
@@ -17,13 +17,13 @@ def texts(column: str, *values: str) -> tuple[Change, ...]:
     return each(column, *map(dumps, values))
 
 
-def told(act: str, **rest: str) -> Change:
-    """The transform does as field `act` says."""
+def acting(act: str, **rest: str) -> Change:
+    """Return a change of field `act`, which makes the transform do that."""
     return Change({"act": f'"{act}"', **rest})
 
 
 def filtered(rng: Random) -> Case:
-    return replace(record(rng, told("filter")), typed=Filtered())
+    return replace(record(rng, acting("filter")), typed=Filtered())
 
 
 CLASSES = [
@@ -101,27 +101,27 @@ CLASSES = [
     Class(name="filtered by the transform", draw=filtered),
     fields_class("two rows", Change({"act": '"two"'}, second={})),
     fields_class(
-        "two rows, one refused", told("two, one refused"), fate=Rejected("store", "violates check constraint")
+        "two rows, one refused", acting("two, one refused"), fate=Rejected("store", "violates check constraint")
     ),
     fields_class(
         "the transform raises",
-        told("raise"),
+        acting("raise"),
         fate=Rejected("transform", r"ValueError: told to raise \x1b[31m %s {} \ud800"),
     ),
     fields_class(
-        "the transform raises without words", told("speechless"), fate=Rejected("transform", "SpeechlessError")
+        "the transform raises without words", acting("speechless"), fate=Rejected("transform", "SpeechlessError")
     ),
-    fields_class("the transform returns nothing", told("nothing"), fate=Rejected("transform", "AttributeError: ")),
-    fields_class("the transform returns fewer columns", told("columns"), fate=Rejected("transform", "KeyError: ")),
-    fields_class("the transform returns no record", told("homeless"), fate=Rejected("transform", "KeyError: ")),
-    fields_class("the transform returns other types", told("types"), fate=Rejected("transform", "ArrowInvalid: ")),
+    fields_class("the transform returns nothing", acting("nothing"), fate=Rejected("transform", "AttributeError: ")),
+    fields_class("the transform returns fewer columns", acting("columns"), fate=Rejected("transform", "KeyError: ")),
+    fields_class("the transform returns no record", acting("homeless"), fate=Rejected("transform", "KeyError: ")),
+    fields_class("the transform returns other types", acting("types"), fate=Rejected("transform", "ArrowInvalid: ")),
     fields_class(
-        "the transform forges the record", told("forge", i4="13"), fate=Rejected("store", "violates check constraint")
+        "the transform forges the record", acting("forge", i4="13"), fate=Rejected("store", "violates check constraint")
     ),
     fields_class(
         "the transform makes no text",
-        told("garbage"),
+        acting("garbage"),
         fate=Rejected("store", 'invalid byte sequence for encoding "UTF8"'),
     ),
-    fields_class("the transform runs out of stack", told("recurse"), fate=Rejected("transform", "RecursionError: ")),
+    fields_class("the transform runs out of stack", acting("recurse"), fate=Rejected("transform", "RecursionError: ")),
 ]

@@ -1,4 +1,4 @@
-"""Text that means something to somebody else: to SQL, to COPY, to a terminal, to a format string; and text that Postgres cannot hold."""
+"""Text with a special meaning in SQL, in COPY, on a terminal or in a format string; and text that Postgres cannot store."""
 
 from json import dumps
 from random import Random
@@ -29,7 +29,7 @@ ODD = ["\U0010ffff", "\uffff\ufdd0", "e\u0301", "\U0001f468\u200d\U0001f469", "\
 
 
 def said(*texts: str) -> list[Change]:
-    """Both with escapes and without them."""
+    """Return the texts as JSON, both with escapes and without."""
     return [
         Change({"s": dumps(text, ensure_ascii=escaped)}, {"s": shown_text(text)})
         for text in texts
@@ -38,7 +38,7 @@ def said(*texts: str) -> list[Change]:
 
 
 def long(rng: Random) -> Change:
-    """Longer than an entry of an index, in a column that has none."""
+    """Return text longer than an index entry, in a column without an index."""
     text = "".join(rng.choices("0123456789abcdef\u00e9", k=rng.randrange(2_704, 50_000)))
     return said(text)[1]
 
@@ -60,7 +60,7 @@ CLASSES = [
         fate=NO_JSON,
     ),
     fields_class("U+0000 as an escape", *each("s", '"\\u0000"', '"a\\u0000b"', '"\\u0000\\u0000"'), fate=NUL),
-    fields_class("U+0000 where nobody reads it", Change(more='"z": "\\u0000"'), Change(more='"\\u0000": 1')),
+    fields_class("U+0000 in an undeclared field", Change(more='"z": "\\u0000"'), Change(more='"\\u0000": 1')),
     fields_class("no escapes", *each("s", '"\\x41"', '"\\u00e"', '"\\U0001f600"', '"\\\n"', '"\\\'"'), fate=NO_JSON),
     fields_class(
         "a control character in text", *each("s", '"a\nb"', '"a\tb"', '"a\rb"', '"a\x1fb"', '"a\x1bb"'), fate=NO_JSON

@@ -1,6 +1,7 @@
-"""Decoding alone, without Kafka, Spark and Postgres: what must hold for any bytes, over far more of them.
+"""Decoding alone, without Kafka, Spark and Postgres, which allows far more records: properties that hold for any bytes.
 
-Each record is kept or rejected, once; nothing raises; a record fares in a batch as it does alone; and as its class says, where it is a whole one.
+Each record is kept or rejected exactly once. Nothing raises. A record has the same result in a batch as alone.
+An unchanged record has its class's fate.
 """
 
 from collections import Counter
@@ -13,13 +14,13 @@ import pyarrow as pa
 from faults.bad_input.classes import BAD
 from faults.bad_input.fates import Case, Rejected
 from faults.bad_input.good import COLUMNS, GOOD
-from spark_jobs.decoding import Decode, Decoded, decoder
-from spark_jobs.reasons import MAX_REASON
+from spark_jobs.records.decoding import Decode, Decoded, decoder
+from spark_jobs.records.reject_reasons import MAX_REASON
 from tideline.domain.columns import parse_type
 
 MOST_IN_A_BATCH = 400
 SMALL = 20_000
-"""Bytes: larger ones are mutated no further, for a million of them must fit into an hour."""
+"""Size in bytes. Larger values are not mutated again: a million records must fit into an hour."""
 PIECES = [
     b"",
     b"}",
@@ -44,7 +45,7 @@ PIECES = [
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a run has seen."""
+    """Statistics of a run."""
 
     records: int
     kept: int
@@ -52,10 +53,10 @@ class Parsed:
 
 
 def parse(seed: int, count: int) -> Iterator[Parsed]:
-    """Batches of records drawn from `seed` on, one seed a batch, until there are `count` records; what each batch was.
+    """Decode and check batches of records drawn from `seed` on, one seed per batch, until there are `count` records; yield statistics of each.
 
     Raises:
-        AssertionError: Something does not hold; says the batch's seed.
+        AssertionError: A property does not hold; the message has the batch's seed.
     """
     decode = decoder("json", {name: parse_type(kind) for name, kind in COLUMNS.items()})
     done = 0
@@ -68,7 +69,7 @@ def parse(seed: int, count: int) -> Iterator[Parsed]:
 
 
 def drawn(rng: Random) -> Iterator[tuple[str, Case, bytes | None]]:
-    """Records of one batch: class, case, and the value, which is the case's or what has become of it by accident."""
+    """Yield the records of one batch: class, case, and the value, which is the case's or a mutation of it."""
     common = [one for one in BAD if not one.rare]
     for _ in range(rng.randrange(1, MOST_IN_A_BATCH)):
         one = rng.choice(common) if rng.random() < 0.8 else GOOD
@@ -77,7 +78,7 @@ def drawn(rng: Random) -> Iterator[tuple[str, Case, bytes | None]]:
 
 
 def mutated(rng: Random, value: bytes | None) -> bytes | None:
-    """The value with pieces cut out, doubled, or put in."""
+    """Return the value with pieces cut out, doubled, or inserted."""
     if value is None or len(value) > SMALL:
         return value
     for _ in range(rng.randrange(1, 4)):
@@ -89,7 +90,7 @@ def mutated(rng: Random, value: bytes | None) -> bytes | None:
 
 
 def judged(decode: Decode, batch: Sequence[tuple[str, Case, bytes | None]], where: str) -> int:
-    """How many records were kept, where everything holds."""
+    """Check one batch; return how many records were kept."""
     values = [value for _, _, value in batch]
     together = decode(pa.array(values, pa.binary()))
     places = together.kept.to_pylist()

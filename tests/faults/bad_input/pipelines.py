@@ -1,4 +1,4 @@
-"""Three pipelines over one topic: JSON with a column of every type, whose transform gives up at times; text with an index; bytes in a frame."""
+"""Three pipelines over one topic: JSON with a column of every type and a transform that sometimes fails; text with an index; bytes with `frame`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from hashlib import md5
 from faults.bad_input.fates import Case, Fate, Shown, Written
 from faults.bad_input.good import COLUMNS
 from faults.bad_input.of_bytes import TOMBSTONE
-from faults.bad_input.transforms import AS_TOLD, FRAMED, WITH_KEY
+from faults.bad_input.transforms import BY_ACT, FRAMED, WITH_KEY
 
 COORDINATES = """
     kafka_topic_id uuid,
@@ -88,18 +88,18 @@ SELECT octet_length(value)::text AS length, md5(value) AS digest, kafka_topic_id
 """
 )
 TYPED_SHOWN = tuple(
-    "id item s b i2 i4 i8 f4 f8 d n e t day tags lat name doc u code".split()  # noqa: SIM905 - as the view has them
+    "id item s b i2 i4 i8 f4 f8 d n e t day tags lat name doc u code".split()  # noqa: SIM905 - in the order of the view
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """One pipeline, and what it makes of a record."""
+    """One pipeline, and the fates that it gives to records."""
 
     name: str
     target: str
     shown: tuple[str, ...]
-    """Columns of the view in which the checker reads the output: all of it as text, for to Python `-0.0` is `0.0`."""
+    """Columns of the view through which the checker reads the output. All are text, because in Python `-0.0` equals `0.0`."""
     value_format: str
     columns: Mapping[str, str] = field(default_factory=dict)
     transform: str = ""
@@ -114,7 +114,7 @@ class Declared:
         return f"ads.{self.name}_shown"
 
     def fate(self, case: Case) -> Fate:
-        """What should become of a record here."""
+        """Return the expected fate of a record in this pipeline."""
         if self.value_format == "json":
             return case.typed
         if case.value is None:
@@ -127,7 +127,7 @@ class Declared:
         return Written(({**row, "k": None if case.key is None else case.key.decode()},))
 
     def values(self, row: Shown) -> tuple[str | None, ...]:
-        """One row as the checker reads it."""
+        """Return one row in the form that the checker reads."""
         return tuple(row[name] for name in self.shown)
 
 
@@ -138,7 +138,7 @@ PIPELINES = (
         shown=TYPED_SHOWN,
         value_format="json",
         columns=COLUMNS,
-        transform=AS_TOLD,
+        transform=BY_ACT,
         item="item",
     ),
     Declared(name="lines", target=LINES, shown=("length", "digest", "k"), value_format="text", transform=WITH_KEY),

@@ -1,4 +1,4 @@
-"""Records onto a topic, each with the place that the broker has given it."""
+"""Sends records to a topic, and keeps the place that the broker gave to each."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ PARTITIONS = 3
 CONFIG = {
     "max.message.bytes": "20000000",
     "retention.ms": "-1",
-    # Records of all times beside each other: none is too old or too young, and none begins a new file.
+    # Records with very different timestamps are next to each other: the broker must accept each, and none may begin a new segment.
     "message.timestamp.before.max.ms": str(2**63 - 1),
     "message.timestamp.after.max.ms": str(2**63 - 1),
     "segment.ms": str(2**63 - 1),
@@ -27,10 +27,10 @@ PRODUCER = {
 }
 BY_HAND_AT_ONCE = 50
 A_MOMENT = 1_800_000_000_000
-"""Of records that are made by hand and have no other one."""
+"""Timestamp of records that are built by hand and have none."""
 
-FIRST_TOLD = -2_208_988_800_000
-"""The year 1900. Spark would make another moment of an earlier one, so that none is kept in its place."""
+FIRST_UNCHANGED = -2_208_988_800_000
+"""The year 1900. Spark would change an earlier timestamp, so such a record would not be kept unchanged."""
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -38,17 +38,17 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What stands at one place."""
+    """The record at one place."""
 
     name: str
     """Of its class."""
     case: Case
     record: Record
-    """As any reader sees it."""
+    """The record as any reader sees it."""
 
 
 class Sending:
-    """Onto one topic; `places` is complete behind `flush`."""
+    """Sends to one topic; `places` is complete after `flush`."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
@@ -58,7 +58,7 @@ class Sending:
         self.places: dict[Place, Sent] = {}
 
     def send(self, partition: int, name: str, case: Case) -> None:
-        """By the client, or with others by hand."""
+        """Send a record with the client, or collect it for a batch that is built by hand."""
         if not case.by_hand:
             self._produce(partition, name, case)
             return
@@ -67,7 +67,7 @@ class Sending:
             self._send_by_hand(partition)
 
     def flush(self) -> None:
-        """Nothing is under way any more."""
+        """Send what is collected and wait until everything is acknowledged."""
         for partition in list(self._by_hand):
             self._send_by_hand(partition)
         assert self._producer.flush(120) == 0
@@ -96,13 +96,13 @@ class Sending:
 
     def _keep(self, name: str, case: Case, partition: int, offset: int, timestamp_ms: int) -> None:
         headers = tuple((key.decode(errors="replace"), content) for key, content in case.headers)
-        told = timestamp_ms if timestamp_ms >= FIRST_TOLD else None
-        record = Record(offset, told, case.key, case.value, headers or None)
+        kept_ms = timestamp_ms if timestamp_ms >= FIRST_UNCHANGED else None
+        record = Record(offset, kept_ms, case.key, case.value, headers or None)
         self.places[partition, offset] = Sent(name, case, record)
 
 
 def send(bootstrap: str, topic: str, cases: Iterable[tuple[str, Case]]) -> dict[Place, Sent]:
-    """All of them, over the partitions in turn; what stands where."""
+    """Send all records, over the partitions in turn; return them by place."""
     sending = Sending(bootstrap, topic)
     for number, (name, case) in enumerate(cases):
         sending.send(number % PARTITIONS, name, case)

@@ -1,4 +1,4 @@
-"""Records of every bad kind through Kafka, Spark and Postgres: each costs itself and nothing else, and none is changed in silence."""
+"""Records of every bad class through Kafka, Spark and Postgres: each affects only itself, and none is changed silently."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.errors import NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 
 TESTS = Path(__file__).parents[2]
 
@@ -30,7 +30,7 @@ def test_there_are_more_than_forty_kinds_of_bad_records_and_no_two_have_one_name
 
 
 def test_decoding_keeps_or_rejects_each_record_once_whatever_its_bytes_and_its_neighbours_are(share, first_seed):
-    """In a process of its own: what ends that one must not end this one."""
+    """Decode in another process: a crash of it must not end this one."""
     command = [sys.executable, "-m", "faults.bad_input", "--parser-only"]
     command += ["--records", str(share.parsed_records), "--first-seed", str(first_seed)]
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
@@ -59,7 +59,7 @@ def test_a_bad_record_of_any_kind_costs_itself_only_and_a_second_load_changes_no
 
 
 def test_a_timestamp_that_spark_cannot_hold_stops_its_batch_until_a_person_leaves_it_out(loading):
-    """Spark refuses the record before anything of Tideline's sees it: its error names the offset, and that is what there is to skip."""
+    """Spark refuses the record before Tideline's code sees it. Its error names the offset, which an operator can skip."""
     topic = records.create(loading.bootstrap, **CONFIG)
     cases = [("good", Case(value=records.record(number).encode(), typed=Filtered())) for number in range(5)]
     odd = Case(value=records.record(5).encode(), typed=Filtered(), timestamp_ms=2**62, by_hand=True)

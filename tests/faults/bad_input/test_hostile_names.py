@@ -1,4 +1,4 @@
-"""Topics, pipelines, tables and columns with every name that their systems allow: what is allowed works, and the rest is refused in words."""
+"""Topics, pipelines, tables and columns with every name that their systems allow: permitted names work, others are refused with a clear message."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Rejects
 from tideline.errors import FatalError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 
 pytestmark = pytest.mark.usefixtures("canary")
 
@@ -72,13 +72,13 @@ def target(table: str, *columns: str) -> str:
 
 
 def shell(loading) -> Cli:
-    """The command line over the pipelines of `loading`."""
+    """Return the command line over the pipelines of `loading`."""
     variables = {"TIDELINE_LEDGER_URL": loading.url, "TIDELINE_KAFKA": loading.bootstrap, "TIDELINE_ACTOR": "cli ada"}
     return Cli(folder=loading.folder.parent, variables=variables)
 
 
 def test_columns_of_every_name_are_loaded_rejected_replayed_and_driven_again(loading):
-    """The fields that are text break a CHECK at 99, and those that are numbers are no text."""
+    """The text fields violate a CHECK at 99, and those that are numbers are not text."""
     kinds = {name: ("int", "string")[number % 2] for number, name in enumerate(COLUMNS)}
     good = [{"id": n, **{name: n if kind == "int" else f"v{n}" for name, kind in kinds.items()}} for n in (1, 2)]
     undecoded = [{"id": 3, name: "x" if kind == "int" else 5} for name, kind in kinds.items()]
@@ -112,7 +112,7 @@ def test_columns_of_every_name_are_loaded_rejected_replayed_and_driven_again(loa
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("x" * 64, "missing in the table"),  # Postgres cuts it
+        ("x" * 64, "missing in the table"),  # Postgres truncates it
         ("a\0b", "missing in the table"),
         ("kafka_offset", "specified more than once"),
         ("tideline_stream", "filled by the sink"),

@@ -1,4 +1,4 @@
-"""What people and records say, whatever it holds: it is kept as it is, and never writes a line of its own, to a terminal or into a database."""
+"""Text from people and records is stored unchanged, whatever it contains, and never forges a line on a terminal or in a database."""
 
 import json
 from contextlib import suppress
@@ -13,11 +13,12 @@ import topics
 from asking import query
 from commanding import NAME
 from faults.bad_input.test_hostile_names import shell
-from tideline import flow, pipelines
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Rejects
 from tideline.errors import FatalError, NeedsOperatorError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
@@ -29,7 +30,7 @@ NASTY = (
     f"\x1b[2J\x1b[31mred\x07\u2028{FORGED}\x85{FORGED}\u202egnp \u200b é 日本 \U0001f600 [bold]x[/] :smile:"
 )
 NOT_TEXT = b"caf\xe9 \xff"
-"""What a shell hands on from a file in another encoding."""
+"""Text that a shell passes on from a file in another encoding."""
 
 
 def of_events(ledger: Ledger, action: str) -> list[str]:
@@ -37,7 +38,7 @@ def of_events(ledger: Ledger, action: str) -> list[str]:
 
 
 def harmless(done) -> str:
-    """What a command has printed, where it holds nothing that a terminal obeys, and no line that was forged."""
+    """Return what a command has printed, after checks: no terminal control characters, and no forged line."""
     said = done.stdout + done.stderr
     assert all(char.isprintable() or char == "\n" for char in said), said
     assert FORGED not in [line.strip() for line in said.splitlines()]
@@ -120,7 +121,7 @@ def test_a_topic_that_is_no_name_is_refused(cli, words):
 
 @pytest.mark.parametrize("text", ["a\0b", "half \ud800"])
 def test_what_no_database_keeps_is_refused_by_each_verb_and_changes_nothing(cli, ledger, broker, topic, text):
-    """A form can hold it, though no command line can."""
+    """A form can contain it, though no command line can."""
     topics.produce(broker, topic, 5)
     (open_one,) = commanding.plan(cli, ledger, "manual__1")
     pipeline = pipelines.load(cli.folder / NAME)

@@ -1,6 +1,6 @@
-"""Each pipeline's `transform.py`."""
+"""The `transform.py` of each pipeline."""
 
-AS_TOLD = '''\
+BY_ACT = '''\
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,13 +41,13 @@ def records(batch):
 
 
 def flat(batch):
-    """Fields of the struct as columns."""
+    """Return the batch with the fields of the struct as columns."""
     place = batch["place"].combine_chunks()
     return batch.append_column("lat", pc.struct_field(place, "lat")).append_column("name", pc.struct_field(place, "name"))
 
 
 def twice(rows):
-    """Two rows of a record that asks for them; the table refuses the second one if that is asked for, too."""
+    """Return two rows of a record that requests them; the table refuses the second one if that is requested, too."""
     rows = rows.append_column("item", pa.array([0] * len(rows), pa.int32()))
     more = rows.filter(pc.is_in(rows["act"], pa.array(["two", "two, one refused"])))
     refused = pc.equal(more["act"], "two, one refused")
@@ -56,7 +56,7 @@ def twice(rows):
 
 
 def forged(rows):
-    """Another key, value, timestamp and headers than the record has."""
+    """Replace the key, value, timestamp and headers of the record."""
     kafka = rows["kafka"].to_pylist()
     for record, act in zip(kafka, rows["act"].to_pylist()):
         if act == "forge":
@@ -67,7 +67,7 @@ def forged(rows):
 def replaced(rows, name, column):
     return rows.set_column(rows.schema.get_field_index(name), name, column)
 '''
-"""What it does with a record is written in field `act`."""
+"""Field `act` of a record says what this transform does with it."""
 
 WITH_KEY = """\
 import pyarrow.compute as pc

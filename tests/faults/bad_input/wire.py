@@ -1,4 +1,4 @@
-"""Records sent by hand, byte by byte: what a broker takes and no client would send, such as a header whose name is no text."""
+"""Records sent byte by byte: records that a broker accepts but no client would send, such as a header whose name is not text."""
 
 import socket
 import time
@@ -15,7 +15,7 @@ _CASTAGNOLI = 0x82F63B78
 
 
 def produce(bootstrap: str, topic: str, partition: int, records: Sequence[Record]) -> int:
-    """Send one batch to the only broker; the offset of its first record. A new partition has no leader for a moment."""
+    """Send one batch to the only broker; return the offset of its first record. Retry while a new partition has no leader."""
     for _ in range(100):
         error, offset = _produced(bootstrap, topic, partition, records)
         if error != _NOT_LEADER:
@@ -27,10 +27,10 @@ def produce(bootstrap: str, topic: str, partition: int, records: Sequence[Record
 
 
 def _produced(bootstrap: str, topic: str, partition: int, records: Sequence[Record]) -> tuple[int, int]:
-    """Error code and first offset."""
+    """Send one produce request; return error code and first offset."""
     batch = _batch(records)
     name = _text(topic)
-    # No transaction; one topic with one partition.
+    # Without a transaction; one topic with one partition.
     body = (
         pack(">hhiii", _NONE, _ALL_REPLICAS, 20_000, 1, 0)[:12] + name + pack(">iii", 1, partition, len(batch)) + batch
     )
@@ -55,7 +55,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def _batch(records: Sequence[Record]) -> bytes:
-    """Of version 2, neither compressed nor of a transaction."""
+    """Encode a batch of version 2, neither compressed nor part of a transaction."""
     first = records[0][3]
     last = max(timestamp for *_, timestamp in records)
     counted = pack(">hiqqqhii", 0, len(records) - 1, first, last, _NONE, _NONE, _NONE, len(records))
@@ -80,7 +80,7 @@ def _bytes(content: bytes | None) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Signs in the last bit, then seven bits a byte."""
+    """Encode zigzag: the sign in the last bit, then seven bits per byte."""
     left = (number << 1) ^ (number >> 63)
     out = bytearray()
     while left > 0x7F:
@@ -90,7 +90,7 @@ def _varint(number: int) -> bytes:
 
 
 def crc32c(content: Iterable[int]) -> int:
-    """The checksum of a batch."""
+    """Return the checksum of a batch."""
     found = 0xFFFFFFFF
     for byte in content:
         found = _TABLE[(found ^ byte) & 0xFF] ^ (found >> 8)

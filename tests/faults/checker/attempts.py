@@ -1,4 +1,4 @@
-"""Attempts and reservations: one writer, one winner, one batch for each offset."""
+"""Attempts and reservations: each batch has one writer and at most one winner, and each offset is reserved by at most one batch."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -25,7 +25,7 @@ def fence(index: Index) -> Iterator[Violation]:
 
 
 def _claims(index: Index, batch: Batch) -> Iterator[Violation]:
-    """Each attempt was claimed once, in order."""
+    """Check that each attempt was claimed once, in the order of the fences."""
     attempts = [attempt.attempt for attempt in index.attempts.get(batch.batch_id, ())]
     claimed = [event.attempt for event in index.batch_events.get(batch.batch_id, ()) if event.to_state == "writing"]
     if claimed != attempts:

@@ -1,4 +1,4 @@
-"""Two databases for all tests of the checker: everything is through, or half of it is under way."""
+"""Two databases for all tests of the checker: in one every batch is finished, in the other some batches are still in progress."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ import pytest
 import ledgers
 from faults.checker import Remembered
 from faults.checker.healthy import Loads, live_through, stop_halfway, truth
+from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
-from tideline.pipelines import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A database with nothing wrong in it."""
+    """A database in which no law is violated."""
 
     url: str = field(repr=False)  # holds a password
     truth: Remembered
@@ -23,7 +23,7 @@ class Whole:
 
 @pytest.fixture(scope="session")
 def quiet(postgres, ledger_template) -> Iterator[Whole]:
-    """Everything has happened, and nothing is left to do."""
+    """Provide a ledger in which every kind of operation has happened and no work is left."""
     with ledgers.copy_of(postgres, ledger_template) as url:
         with Ledger(url, actor="test") as ledger:
             loads = Loads(ledger)
@@ -33,7 +33,7 @@ def quiet(postgres, ledger_template) -> Iterator[Whole]:
 
 @pytest.fixture(scope="session")
 def busy(postgres, ledger_template) -> Iterator[Whole]:
-    """The same, and more under way: planned, being written, failed, and published ahead of the heads."""
+    """Provide the same ledger with batches in progress: planned, being written, failed, and published ahead of the heads."""
     with ledgers.copy_of(postgres, ledger_template) as url:
         with Ledger(url, actor="test") as ledger:
             loads = Loads(ledger)

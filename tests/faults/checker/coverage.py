@@ -1,4 +1,4 @@
-"""Who owns which offsets: coverage against heads, against the ranges of batches, and against the order in which they were published."""
+"""Ownership of offsets: compares coverage with heads, with the ranges of batches, and with the order in which batches were published."""
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
@@ -16,7 +16,7 @@ def gap(index: Index) -> Iterator[Violation]:
                 yield Violation(
                     "gap",
                     str(stream),
-                    f"nobody accounts for [{at}, {piece.start}), and the head is {stream.next_offset}",
+                    f"[{at}, {piece.start}) has no owner, and the head is {stream.next_offset}",
                 )
             at = max(at, piece.end)
 
@@ -52,7 +52,7 @@ def _no_owner(index: Index, piece: Coverage, loaded: Range | None) -> str | None
     if piece.start >= piece.end:
         return "is empty"
     if (piece.batch_id is None) == (piece.hole is None):
-        return "is not either of a batch or a hole"
+        return "must have either a batch or a hole"
     if piece.batch_id is None:
         return None
     if loaded is None or not loaded.start <= piece.start < piece.end <= loaded.end:
@@ -87,24 +87,27 @@ def forgotten_and_usurped(index: Index) -> Iterator[Violation]:
             if piece is None:
                 if start >= stream.next_offset or end <= stream.start_offset:
                     yield Violation(
-                        "forgotten", str(stream), f"[{start}, {end}) was published by batch {by}, and nobody owns it"
+                        "forgotten", str(stream), f"[{start}, {end}) was published by batch {by}, and has no owner"
                     )
             elif piece.hole is not None or _order(index, piece.batch_id) < _order(index, by):
                 yield Violation(
                     "usurped",
                     str(stream),
-                    f"[{start}, {end}) was last published by batch {by}, and {_named(piece)} has it",
+                    f"[{start}, {end}) was last published by batch {by}, and the owner is {_named(piece)}",
                 )
 
 
 def _last_to_publish(
     index: Index, loaded: Sequence[Range], coverage: Sequence[Coverage], bounds: tuple[int, int]
 ) -> Iterator[tuple[int, int, int, Coverage | None]]:
-    """[start, end) with the batch that was the last to publish it, and the coverage of it: one sweep over all edges, and the stream's bounds."""
+    """Yield start, end, the batch that published [start, end) last, and its coverage.
+
+    One sweep over all edges and the stream's bounds.
+    """
     edges = sorted({edge for piece in (*loaded, *coverage) for edge in (piece.start, piece.end)}.union(bounds))
     beginning = sorted(loaded, key=lambda piece: piece.start, reverse=True)
     owning = sorted(coverage, key=lambda piece: piece.start, reverse=True)
-    newest: list[tuple[int, int, int]] = []  # the order negated, so that the last one is on top; batch; end
+    newest: list[tuple[int, int, int]] = []  # the order is negated so that the latest batch is on top; batch; end
     owned: Coverage | None = None
     for start, end in pairwise(edges):
         while beginning and beginning[-1].start <= start:
@@ -119,7 +122,7 @@ def _last_to_publish(
 
 
 def _order(index: Index, batch_id: int | None) -> int:
-    """When a batch was published; before all others where upkeep has deleted that."""
+    """Return the position of a batch in the order of publications; 0 where upkeep has deleted that event."""
     return index.published_by.get(batch_id or 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""What must hold when all faults have ended and every run is through: nothing waits."""
+"""Laws that hold only when all faults have ended and every run has finished: no work is left."""
 
 from collections.abc import Iterable, Iterator
 from uuid import UUID
@@ -17,14 +17,17 @@ def jammed(index: Index) -> Iterator[Violation]:
 
 
 def unread(index: Index, truth: Truth) -> Iterator[Violation]:
-    """A head may stand beyond the end: a log that was cut is gone on with once it has passed the head."""
+    """Yield heads that have not reached the end of the log.
+
+    A head may be beyond the end: reading of a truncated log resumes only when the log has grown past the head.
+    """
     for stream in index.found.streams:
         if stream.state == "active" and stream.next_offset < (end := truth.end(stream)):
             yield Violation("unread", str(stream), f"the head is {stream.next_offset}, the log ends at {end}")
 
 
 def unfollowed(index: Index, follows: Iterable[tuple[UUID, int]]) -> Iterator[Violation]:
-    """Without it a partition that was never begun would lose everything, and no stream would tell."""
+    """Yield partitions without a stream: without this check all records of such a partition could be lost unnoticed."""
     known = {(stream.topic_id, stream.partition) for stream in index.found.streams if stream.state != "retired"}
     for topic_id, partition in follows:
         if (topic_id, partition) not in known:

@@ -1,6 +1,6 @@
-"""What the checker compares, as plain values: what Kafka ever showed, and what was found in the ledger and the output.
+"""The facts that the checker compares, as plain values: what Kafka has ever shown, and what is in the ledger and the output.
 
-Nothing here comes from the code that is checked: a wrong idea there must not be a wrong idea here as well.
+Nothing here uses the code that is checked: an error there must not be repeated here.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One partition of one incarnation of a topic."""
+    """One partition of one topic incarnation."""
 
     stream_id: int
     cluster_id: str
@@ -40,7 +40,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as it stands."""
+    """A batch in its current state."""
 
     batch_id: int
     kind: str
@@ -51,7 +51,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets [start, end) of a batch in one stream; its counts are None until it is published."""
+    """Offsets [start, end) of a batch in one stream. Its counts are None until the batch is published."""
 
     batch_id: int
     stream_id: int
@@ -68,7 +68,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Who accounts for [start, end) of a stream: a batch, or a hole."""
+    """The owner of [start, end) of a stream: a batch, or a hole."""
 
     stream_id: int
     start: int
@@ -92,7 +92,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A batch that stands in the outbox."""
+    """A batch that is in the outbox."""
 
     batch_id: int
     announced: bool
@@ -100,7 +100,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What the history says has happened."""
+    """An entry of the history."""
 
     event_id: int
     action: str
@@ -113,7 +113,7 @@ class Event:
 
 
 class Row(NamedTuple):
-    """One row of the output; `values` are those of the columns that were asked for."""
+    """One row of the output; `values` are those of the columns that the caller selected."""
 
     offset: int
     batch_id: int
@@ -121,7 +121,7 @@ class Row(NamedTuple):
 
 
 class Foreign(NamedTuple):
-    """A row of a table that pipelines share: it names a batch of another pipeline, and that one does not account for the offset with it."""
+    """A row in a table shared by pipelines that names a batch of another pipeline, which does not own that offset."""
 
     topic_id: UUID
     partition: int
@@ -131,7 +131,7 @@ class Foreign(NamedTuple):
 
 
 class Reject(NamedTuple):
-    """A record that was refused; `headers` are the bytes that the ledger keeps."""
+    """A rejected record; `headers` are the bytes that the ledger keeps."""
 
     offset: int
     batch_id: int
@@ -145,9 +145,9 @@ class Reject(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A pipeline's ledger and output, of one moment. `rows` and `rejects` ascend by offset and may be asked for again.
+    """A pipeline's ledger and output, from one snapshot. `rows` and `rejects` are in ascending order of offsets and can be iterated again.
 
-    Rows that name a batch of another pipeline are that one's to account for, and not among them.
+    Rows that name a batch of another pipeline are left out: that pipeline's check accounts for them.
     """
 
     streams: Sequence[Stream]
@@ -163,7 +163,7 @@ class Found:
     """Topic id and partition of output rows that belong to no stream."""
     foreign: Sequence[Foreign] = ()
     asset_events: Sequence[tuple[int, UUID]] | None = None
-    """Batch and attempt of each asset event; None where it is not known which there are."""
+    """Batch and attempt of each asset event; None where the events are not known."""
 
 
 WRITTEN, REJECTED, FILTERED = "written", "rejected", "filtered"
@@ -171,29 +171,32 @@ WRITTEN, REJECTED, FILTERED = "written", "rejected", "filtered"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What may have become of a record. More than one fate where it was driven again with another transform."""
+    """The expected fate of a record. There can be several fates after a re-drive with another transform."""
 
     fates: frozenset[str]
     rows: tuple[tuple[Any, ...], ...] = ()
-    """Values of its output rows, in any order, when it was written."""
+    """Values of its output rows, in any order, if it is written."""
 
 
 class Truth(Protocol):
-    """What Kafka held, and what the transform makes of it."""
+    """What Kafka held, and what the transform makes of each record."""
 
     def records(self, stream: Stream, start: int, end: int) -> Iterator[Record]:
-        """What a read_committed reader may ever have seen of [start, end) of that incarnation, ascending; also what retention has deleted since."""
+        """Yield what a read_committed reader may ever have seen of [start, end) of that incarnation, ascending.
+
+        This includes records that retention has deleted since.
+        """
 
     def expected(self, stream: Stream, record: Record) -> Expected:
-        """What may have become of a record."""
+        """Return the possible fates of a record."""
 
     def end(self, stream: Stream) -> int:
-        """Where the log of that incarnation ends."""
+        """Return the end of the log of that incarnation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A law that does not hold, and where."""
+    """A violated law, and where."""
 
     law: str
     where: str

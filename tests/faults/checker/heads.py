@@ -1,4 +1,4 @@
-"""Streams and their heads: only forward, move by move."""
+"""Streams and their heads: each move of a head is checked, and moves only go forward."""
 
 from collections import Counter
 from collections.abc import Iterator

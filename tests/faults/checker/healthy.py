@@ -1,4 +1,7 @@
-"""A ledger that has seen everything and is whole, made with the real verbs over a log in memory; a stand-in for the Spark job writes."""
+"""Builds a ledger without violations that has been through every operation.
+
+It uses the real verbs over a log in memory; a substitute for the Spark job writes the rows.
+"""
 
 import json
 from base64 import b64encode
@@ -15,9 +18,9 @@ from faults import records
 from faults.checker import Remembered
 from faults.checker.facts import WRITTEN, Expected, Record, Stream
 from faults.memory import Cluster, MemoryBroker
-from faults.memory.kafka import Topic
+from faults.memory.memory_broker import Topic
 from planners import declared
-from spark_jobs import stored
+from spark_jobs.readers import kept_rejects
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
@@ -36,7 +39,7 @@ EVERYTHING = 1_000
 
 
 def truth(topic: Topic) -> Remembered:
-    """All that ever was; the transform was corrected on the way."""
+    """Return all records that ever existed; the transform was corrected in between."""
     places = [(incarnation, partition) for incarnation in (1, 2, 3) for partition in range(3)]
     return Remembered(
         {
@@ -54,7 +57,7 @@ def oracle(stream: Stream | Range, record: Record, *, corrected: bool) -> Expect
 
 
 class Loads:
-    """One pipeline whose runs write what the oracle says."""
+    """One pipeline whose runs write what the oracle returns."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -77,11 +80,11 @@ class Loads:
 
     @property
     def topic(self) -> Topic:
-        """As it is now: it may have been created again."""
+        """Return the current incarnation: the topic may have been created again."""
         return self.cluster.topics["ads"]
 
     def arrive(self, *counts: int) -> None:
-        """So many records in each partition."""
+        """Append this many records to each partition."""
         for log, number in zip(self.topic.logs, counts, strict=True):
             log.append(number)
 
@@ -90,7 +93,7 @@ class Loads:
         return run, flow.plan(self.ledger, self.broker, self.pipeline, run, request, reason=WHY).batch_ids
 
     def run(self, request: Request | None = None) -> list[int]:
-        """A run from plan to advance; its batches."""
+        """Execute a run from plan to advance; return its batches."""
         run, batch_ids = self.plan(request or NewRecords())
         for batch_id in batch_ids:
             self.publish(self.claim(batch_id))
@@ -140,7 +143,7 @@ class Loads:
         found = records.records(incarnation, piece.partition, piece.offsets.start, piece.offsets.end)
         if attempt.kind is not BatchKind.REDRIVE:
             return found
-        rows = stored.read_slice(self.ledger, attempt, piece.stream_id, piece.offsets.start, piece.offsets.end)
+        rows = kept_rejects.read_slice(self.ledger, attempt, piece.stream_id, piece.offsets.start, piece.offsets.end)
         taken = {row["kafka_offset"] for row in rows}
         return (record for record in found if record.offset in taken)
 
@@ -200,7 +203,7 @@ class Loads:
             )
 
     def _rejected_by(self, piece: Range) -> dict[int, int]:
-        """Within the publishing transaction."""
+        """Return offsets and batches of current rejects; called within the publishing transaction."""
         with self.ledger.connection.cursor() as cursor:
             cursor.execute(
                 "SELECT kafka_offset, batch_id FROM tideline.reject WHERE stream_id = %s", (piece.stream_id,)
@@ -209,7 +212,7 @@ class Loads:
 
 
 def kept_headers(record: Record) -> bytes | None:
-    """As the ledger keeps them: a value that is null is left out."""
+    """Encode headers as the ledger keeps them: a null value is left out."""
     if record.headers is None:
         return None
     kept: list[dict[str, Any]] = [
@@ -224,7 +227,7 @@ def ranges(partition: int, start: int, end: int, *, replace: bool = False) -> Ra
 
 
 def live_through(loads: Loads) -> None:
-    """Everything that may happen to a ledger, to its end: nothing is open, and the heads stand where the log ends."""
+    """Carry out every operation on a ledger. At the end no batch is open and the heads are at the end of the log."""
     ledger, broker, pipeline = loads.ledger, loads.broker, loads.pipeline
     assert loads.run() == []  # the streams begin at the latest offsets
     loads.arrive(30, 20, 12)
@@ -240,7 +243,7 @@ def live_through(loads: Loads) -> None:
     loads.run(ranges(1, 5, 25, replace=True))
     loads.arrive(10, 20, 0)
     loads.topic.logs[1].delete_before(32)
-    loads.plan(NewRecords())  # retention has taken what nobody has read: the stream stops
+    loads.plan(NewRecords())  # retention has taken what was never read: the stream stops
     flow.accept_loss(ledger, broker, pipeline, "ads", 1, reason=WHY)
     loads.run()
     loads.corrected = True
@@ -252,7 +255,7 @@ def live_through(loads: Loads) -> None:
 
 
 def _stumble(loads: Loads) -> None:
-    """A batch whose attempts fail, fall behind and are refused; one that is given up and planned again."""
+    """Plan a batch whose attempts fail, lose their claim and are refused; and one that is abandoned and planned again."""
     _, (first, second, *rest) = loads.plan(NewRecords())
     attempts.fail(loads.ledger, loads.claim(first), "a fault")
     late = loads.claim(first)
@@ -262,7 +265,7 @@ def _stumble(loads: Loads) -> None:
     except SupersededError:
         pass
     else:
-        raise AssertionError("an attempt that was overtaken has published")
+        raise AssertionError("an attempt that had lost its claim has published")
     flow.abandon(loads.ledger, second, reason=WHY)
     for batch_id in reversed(rest):
         loads.publish(loads.claim(batch_id))
@@ -270,7 +273,7 @@ def _stumble(loads: Loads) -> None:
 
 
 def stop_halfway(loads: Loads) -> None:
-    """One batch of each state that a crash may leave, among them one that is published and waits for another."""
+    """Leave one batch in each state that a crash may leave, including one that is published and waits for an earlier one."""
     loads.arrive(60, 0, 0)
     _, (planned, writing, failed, published, *_) = loads.plan(NewRecords())
     loads.claim(writing)

@@ -1,4 +1,4 @@
-"""States: those of batches and streams against their histories."""
+"""States: compares the states of batches and streams with their histories."""
 
 from collections.abc import Iterator, Sequence
 
@@ -33,7 +33,7 @@ WAYS_OF_STREAMS: Ways = frozenset(
 )
 
 History = tuple[str, str, bool, Sequence[Event], Ways]
-"""Where, the state as it stands, whether its beginning may have been pruned, and its changes of state with the ways that there are."""
+"""Name, current state, whether the beginning may have been pruned, the changes of state, and the permitted transitions."""
 
 
 def _histories(index: Index) -> Iterator[History]:

@@ -1,4 +1,4 @@
-"""What was found, looked up by stream and by batch."""
+"""The facts that were found, indexed by stream and by batch."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The ledger, by what its parts belong to."""
+    """The ledger, indexed by stream and by batch."""
 
     found: Found
     pruned: bool
@@ -33,19 +33,19 @@ class Index:
     batch_events: Mapping[int, Sequence[Event]]
     stream_events: Mapping[int, Sequence[Event]]
     published_by: Mapping[int, int]
-    """By batch, the event with which it was published: their order is that of the publications."""
+    """The id of the event that published each batch: their order is the order of publications."""
 
     def is_published(self, batch_id: int) -> bool:
         batch = self.batches.get(batch_id)
         return batch is not None and batch.state in PUBLISHED
 
     def claims_coverage(self, piece: Range) -> bool:
-        """Whether the range has put its batch into the coverage; a re-drive never does."""
+        """Return whether the range is part of the coverage because its batch was published; a re-drive's ranges never are."""
         return self.is_published(piece.batch_id) and self.batches[piece.batch_id].kind != REDRIVE
 
 
 def index(found: Found, *, pruned: bool = False) -> Index:
-    """Look at everything but rows and rejects once."""
+    """Index everything except rows and rejects."""
     events = sorted(found.events, key=attrgetter("event_id"))
     return Index(
         found=found,

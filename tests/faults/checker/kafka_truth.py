@@ -1,4 +1,7 @@
-"""A truth that reads Kafka itself, with another client than the one that is checked and as any reader of committed records."""
+"""A truth that reads Kafka itself.
+
+It uses another client than the code that is checked, and reads as any reader of committed records does.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,19 +22,19 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from faults.checker.facts import Expected, Record, Stream, Truth
 
 AT_ONCE, WAIT_SECONDS = 5_000, 0.05
-"""A fetch waits until it has so many, or for so long: a reader that has come to the end must not wait long."""
+"""A fetch returns after this many messages or this many seconds: a reader at the end of the log must not wait long."""
 SILENT_SECONDS = 120
 ANSWER_SECONDS = 120
 
 
 class KafkaTruth:
-    """Records as the broker has them now; they pass in flat memory.
+    """Records as the broker has them now. Memory use does not grow with their number.
 
     Args:
-        bootstrap: Where the broker is.
-        expected: What may have become of a record.
-        remembered: Knows what the broker has no more: records that retention has deleted, topics that were created again. Without it nothing was
-            ever there, and rows and rejects of such records are reported as invented.
+        bootstrap: Address of the broker.
+        expected: Returns the possible fates of a record.
+        remembered: Knows what the broker no longer has: records that retention has deleted, topics that were created again. Without it such
+            records count as never written, and their rows and rejects are reported as invented.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class KafkaTruth:
         return 0 if self._remembered is None else self._remembered.end(stream)
 
     def _is_there(self, stream: Stream) -> bool:
-        """Whether the topic is still the one that the stream follows."""
+        """Return whether the topic still has the id that the stream follows."""
         asked = self._admin.describe_topics(TopicCollection([stream.topic]), request_timeout=ANSWER_SECONDS)
         try:
             found = asked[stream.topic].result(ANSWER_SECONDS).topic_id
@@ -86,7 +89,7 @@ class KafkaTruth:
                 return
 
     def _messages(self, place: TopicPartition) -> Iterator[Message]:
-        """To the end of what is committed."""
+        """Yield messages up to the last stable offset."""
         with closing(self._consumer()) as consumer:
             consumer.assign([place])
             heard = time.monotonic()
@@ -108,7 +111,7 @@ class KafkaTruth:
         return Consumer(
             {
                 "bootstrap.servers": self._bootstrap,
-                "group.id": "truth",  # asked for, and never used
+                "group.id": "truth",  # required by the client, and never used
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

@@ -1,4 +1,4 @@
-"""What breaks each law: reads plants.sql, and knows at which offsets the records stand that it speaks of."""
+"""Statements that violate each law: reads plants.sql, and computes the offsets of the records that it names."""
 
 import re
 from collections.abc import Iterable
@@ -10,20 +10,20 @@ from faults.records import Fate, fate
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """One violation."""
+    """The statements that cause one violation."""
 
     law: str
     name: str
     statements: str = field(repr=False)
     also: frozenset[str] = frozenset()
-    """Laws that cannot hold any more either."""
+    """Other laws that the same statements violate."""
 
     def __str__(self) -> str:
         return f"{self.law}: {self.name}"
 
 
 def plants() -> list[Plant]:
-    """All of them, in order."""
+    """Return all plants, in order."""
     text = Path(__file__).with_name("plants.sql").read_text(encoding="utf-8")
     prepare, *rest = re.split(r"\n\n-- ([^:\n]+): (.+)\n(?:-- also: (.+)\n)?", text)
     return [
@@ -49,4 +49,4 @@ PLACES = {
     "marker_of_the_third": _first(2, range(10), Fate.MARKER, partition=2),
     "beyond_marker": _first(2, range(80, 90), Fate.MARKER),
 }
-"""Offsets by what stands there."""
+"""Offsets by the kind of record at them."""

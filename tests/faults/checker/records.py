@@ -1,10 +1,10 @@
-"""What became of each record: Kafka, output, rejects and coverage side by side, one offset after the other, in flat memory."""
+"""Compares Kafka, output, rejects and coverage offset by offset; memory use does not grow with the number of records."""
 
 from collections.abc import Iterator, Sequence
 
 from faults.checker.facts import WRITTEN, Coverage, Record, Reject, Row, Stream, Truth, Violation
 from faults.checker.index import Index
-from faults.checker.judging import judge_fate
+from faults.checker.record_fate import judge_fate
 from faults.checker.tallies import Tally, miscounts
 
 END = 2**63
@@ -12,11 +12,11 @@ END = 2**63
 NO_RECORD, NO_ROW, NO_REJECT = Record(END), Row(END, 0), Reject(END, 0)
 
 Place = tuple[int, Record | None, list[Row], list[Reject]]
-"""All that there is at one offset."""
+"""The records, rows and rejects at one offset."""
 
 
 def records(index: Index, truth: Truth) -> Iterator[Violation]:
-    """Every stream, from the first offset that anybody accounts for to the last."""
+    """Check every stream, from its first covered offset to the last."""
     for topic_id, partition in index.found.strangers:
         yield Violation(
             "invented",
@@ -55,7 +55,7 @@ def _of_stream(index: Index, truth: Truth, stream: Stream) -> Iterator[Violation
             if record is not None and len(rows) == 1 and not rejects and rows[0].batch_id == owner:
                 expected = truth.expected(stream, record)
                 if WRITTEN in expected.fates and expected.rows == (rows[0].values,):
-                    continue  # as it is nearly always
+                    continue  # the usual case
         yield from _owned_as_coverage_says(
             index, stream, offset, owner, [*rows, *rejects], invented=record is None and start <= offset < end
         )
@@ -84,10 +84,10 @@ def _owned_as_coverage_says(
 
 
 def places(seen: Iterator[Record], rows: Iterator[Row], rejects: Iterator[Reject]) -> Iterator[Place]:
-    """Three ascending sequences as one.
+    """Merge three ascending sequences into one.
 
     Raises:
-        ValueError: One of them does not ascend: whatever would be said of it would be wrong.
+        ValueError: One of them is not in ascending order, so that any result would be wrong.
     """
     record, row, reject = next(seen, NO_RECORD), next(rows, NO_ROW), next(rejects, NO_REJECT)
     last = -1

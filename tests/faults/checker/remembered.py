@@ -1,4 +1,4 @@
-"""A truth that tests keep in memory: what they have put into each partition, and what should become of it."""
+"""A truth that tests keep in memory: the records that they put into each partition, and the expected fate of each."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ Place = tuple[UUID, int]
 
 
 class Remembered:
-    """What a reader may ever have seen.
+    """The records that a reader may ever have seen.
 
     Args:
-        records: By topic id and partition, ascending. Append as they arrive, and leave there what retention takes.
-        expected: What may become of a record.
-        ends: Where logs end, if not behind their last record: markers of a transaction follow it, or the log was cut.
+        records: By topic id and partition, ascending. Append records as they arrive, and keep those that retention deletes.
+        expected: Returns the possible fates of a record.
+        ends: Ends of logs, where these are not directly behind the last record: after transaction markers, or after a truncation.
     """
 
     def __init__(

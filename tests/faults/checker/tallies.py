@@ -1,4 +1,4 @@
-"""Counts: whether they add up, and whether they are those of what is there."""
+"""Counts: whether they add up, and whether they agree with the rows and rejects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from faults.checker.index import Index
 
 @dataclass(slots=True)
 class Tally:
-    """What is there of the offsets that a batch owns in one stream."""
+    """Numbers of rows and rejects at the offsets that a batch owns in one stream."""
 
     batch_id: int | None = None
     n_records: int = 0
@@ -18,7 +18,10 @@ class Tally:
 
 
 def miscounts(index: Index, stream: Stream, tallies: Mapping[int, Tally]) -> Iterator[Violation]:
-    """Only of ranges that their batch owns as a whole: nobody can say how much of its counts a replay has taken from another one."""
+    """Compare counts with tallies, only for ranges that their batch owns completely.
+
+    For other ranges it is unknown how much of the counts a replay has taken over.
+    """
     loaded = [piece for piece in index.ranges.get(stream.stream_id, ()) if index.claims_coverage(piece)]
     owned = _owned(loaded, index.coverage.get(stream.stream_id, ()))
     for piece in loaded:
@@ -41,7 +44,7 @@ def miscounts(index: Index, stream: Stream, tallies: Mapping[int, Tally]) -> Ite
 
 
 def _owned(loaded: Sequence[Range], coverage: Sequence[Coverage]) -> dict[int, int]:
-    """How many offsets of its range each batch owns."""
+    """Return how many offsets of its range each batch owns."""
     ranges = {piece.batch_id: piece for piece in loaded}
     owned = dict.fromkeys(ranges, 0)
     for piece in coverage:

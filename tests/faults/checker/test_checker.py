@@ -1,4 +1,4 @@
-"""The checker finds nothing where nothing is wrong, needs nothing of the code that it checks, and takes millions of rows."""
+"""The checker reports nothing for a correct ledger, needs nothing of the code that it checks, and handles millions of rows."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ import pytest
 import ledgers
 from faults import records
 from faults.checker import Remembered, read, violations
-from faults.checker.checking import AT_MOST
+from faults.checker.all_laws import AT_MOST
 from faults.checker.facts import WRITTEN, Batch, Coverage, Expected, Found, Outgoing, Range, Record, Row, Stream
 from faults.checker.healthy import NAME, TABLE
 from tideline import flow
@@ -58,7 +58,7 @@ def test_a_pipeline_that_nobody_has_run_breaks_no_law(ledger_url):
 
 
 def test_the_checker_knows_nothing_of_the_code_that_it_checks():
-    """Nor do the values that the other rooms build: a wrong idea must not stand on both sides."""
+    """Nor do the values that the other test folders build: an error must not be repeated on both sides."""
     made_for_tests = {"conftest", "healthy", "plants"}
     names = {path.stem for path in Path(__file__).parent.glob("*.py")}
     modules = [f"faults.checker.{name}" for name in names - made_for_tests if not name.startswith(("test_", "__"))]
@@ -72,7 +72,7 @@ def test_the_checker_knows_nothing_of_the_code_that_it_checks():
 
 @pytest.fixture
 def pruned(postgres, quiet):
-    """Half of all events are old and gone, in the middle of histories."""
+    """Delete half of all events as too old, which cuts histories in the middle."""
     with ledgers.copy_of(postgres, quiet.url.rpartition("/")[2]) as url:
         with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
             cursor.execute("SET session_replication_role = replica")
@@ -118,7 +118,7 @@ STREAM = Stream(1, "c", "ads", UUID(int=1), 0, 0, 0)
 
 
 def one_batch(n, rows, **changes):
-    """A ledger with one advanced batch of n records, and no history."""
+    """Return a ledger with one advanced batch of n records, and without history."""
     found = Found(
         streams=[replace(STREAM, next_offset=n)],
         batches=[Batch(1, "live", "advanced", 0, None)],
@@ -134,7 +134,7 @@ def one_batch(n, rows, **changes):
 
 
 class Counting:
-    """Records without end, each of which becomes one row with its offset."""
+    """Endless records, each of which becomes one row with its offset."""
 
     def records(self, stream, start, end):
         return map(Record, range(start, end))
@@ -144,7 +144,7 @@ class Counting:
 
 
 def of_records(seen):
-    """The history of these ledgers is not there."""
+    """Drop violations of the history, which these ledgers do not have."""
     return [violation for violation in seen if violation.law not in {"broken chain", "winner", "head history"}]
 
 

@@ -1,4 +1,4 @@
-"""What the checker takes for the truth is what any reader of committed records sees."""
+"""The checker's truth agrees with what any reader of committed records sees."""
 
 from base64 import urlsafe_b64decode
 from dataclasses import replace
@@ -22,7 +22,7 @@ def stream(admin, topic):
 
 
 def as_uuid(text):
-    """Kafka writes a UUID in the URL's base 64."""
+    """Decode a UUID, which Kafka writes in URL-safe base 64."""
     return UUID(bytes=urlsafe_b64decode(text + "=="))
 
 
@@ -57,7 +57,7 @@ def test_markers_and_what_was_aborted_are_not_there_and_the_end_is_that_of_commi
         producer.begin_transaction()
         for _ in range(2):
             producer.produce(topic, b"x", partition=0)
-        producer.flush(20)  # what is aborted before it was sent leaves no offsets
+        producer.flush(20)  # records that are aborted before they were sent take no offsets
         end(20)
     truth = truth_of(broker)
     assert offsets(truth.records(stream, 0, 9)) == [0, 1, 6, 7]

@@ -1,4 +1,7 @@
-"""Every law can be broken, and the checker says so: one violation at a time, planted past all that the database would refuse."""
+"""The checker reports every law that is violated.
+
+Each test plants one violation, past every constraint with which the database would refuse it.
+"""
 
 from contextlib import closing
 from uuid import UUID
@@ -10,14 +13,14 @@ from faults import records
 from faults.checker import LAWS, violations
 from faults.checker.healthy import NAME, TABLE
 from faults.checker.plants import PLACES, plants
-from faults.checker.reading import Reading
+from faults.checker.snapshots import Reading
 
 AT_REST = {"jammed", "unread", "unfollowed", "unannounced"}
 FOLLOWED = [(UUID(int=2), partition) for partition in (0, 1, 2)]
 
 
 def laws_broken_by(plant, whole, *, quiet):
-    """Planted in a transaction that is never committed, and looked at from within."""
+    """Plant in a transaction that is never committed, and check within it."""
     with closing(psycopg2.connect(whole.url)) as connection:
         with connection.cursor() as cursor:
             cursor.execute(plant.statements, PLACES)

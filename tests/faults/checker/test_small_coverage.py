@@ -1,4 +1,4 @@
-"""The laws of coverage say of small streams what each of their offsets says by itself."""
+"""For small streams the laws of coverage report the same as a check of each single offset."""
 
 from uuid import UUID
 
@@ -17,7 +17,7 @@ owners = st.sampled_from([None, "lost", 1, 2, 3])
 
 @st.composite
 def streams(draw):
-    """Up to three published batches in the order of their ids, owners offset by offset, and sometimes a piece too much."""
+    """Draw up to three published batches in the order of their ids, an owner for each offset, and sometimes one superfluous piece."""
     start, head = draw(bounds)
     loaded = draw(st.lists(ranges, max_size=3))
     by_offset = draw(st.lists(owners, min_size=8, max_size=8))
@@ -35,7 +35,7 @@ def flat(pieces):
 
 
 def merged(pieces):
-    """Neighbours of one owner as one piece."""
+    """Merge neighbouring pieces of one owner."""
     found = []
     for start, end, owner in pieces:
         if found and found[-1][1:] == (start, owner):
@@ -80,7 +80,7 @@ def test_gaps_overlaps_and_owners_are_found_wherever_there_are_any(stream):
         owner != "lost" and not all(owner in publishing[at] for at in range(a, b)) for a, b, owner in pieces
     )
     if any(len(owner) > 1 for owner in owning.values()):
-        return  # of two owners either may be taken for the one
+        return  # with two owners either may be taken
     laws = {violation.law for violation in coverage.forgotten_and_usurped(found)}
     outside = [at for at in OFFSETS if publishing[at] and not start <= at < head]
     assert ("forgotten" in laws) == any(not owning[at] for at in outside)

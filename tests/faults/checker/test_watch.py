@@ -1,4 +1,4 @@
-"""What may not be seen even for a moment is seen by who looks often enough."""
+"""A state that must not be visible even for a moment is found if the watch looks often enough."""
 
 from contextlib import closing
 
@@ -13,13 +13,13 @@ from tideline.ledger.connection import Ledger
 
 @pytest.fixture
 def url(postgres, busy):
-    """A copy of its own."""
+    """Provide a copy of the database for each test."""
     with ledgers.copy_of(postgres, busy.url.rpartition("/")[2]) as name:
         yield name
 
 
 def run(url, *statements):
-    """Past triggers."""
+    """Execute statements with triggers switched off."""
     with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
         cursor.execute("SET session_replication_role = replica")
         for statement in statements:
@@ -51,7 +51,7 @@ BACK = {
         DELETE FROM tideline.reject WHERE batch_id = 8;
         UPDATE tideline.batch SET state = 'abandoned' WHERE batch_id = 8""",
 }
-"""By what is seen and where: a ledger that is whole again afterwards, or nearly, and has lost what it had before."""
+"""Expected violation -> statements. Afterwards the ledger is consistent or nearly so, but it has lost what it had before."""
 
 
 @pytest.mark.parametrize("what", BACK, ids=str)
@@ -72,7 +72,7 @@ def test_the_laws_of_the_ledger_are_looked_at_each_time(url):
 
 
 def test_an_aborted_read_is_seen(url):
-    """A row, and a reject, of a batch that is being written."""
+    """Plant a row, and then a reject, of a batch that is being written."""
     row = "SELECT 1, 0, 'x', 1, topic_id, partition, 33, 28 FROM tideline.stream WHERE stream_id = 4"
     with closing(Watch(url, NAME, TABLE)) as seen:
         seen.look()
@@ -89,7 +89,7 @@ def test_an_aborted_read_is_seen(url):
 
 
 def test_a_batch_of_which_a_reader_sees_a_part_is_seen(url):
-    """As if rows and state were two commits."""
+    """Delete and insert in two commits, as if rows and state were not one transaction."""
     some = "tideline_batch = 30 AND kafka_offset < 60"
     with closing(Watch(url, NAME, TABLE)) as seen:
         run(url, f"CREATE TABLE later AS SELECT * FROM ads.output WHERE {some}", f"DELETE FROM ads.output WHERE {some}")

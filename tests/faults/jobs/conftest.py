@@ -1,15 +1,15 @@
-"""The servers of this room: they are killed, so nobody else's tests may share them."""
+"""Fixtures of the job tests. Their servers are killed, so no other tests may share them."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from faults.jobs.crashing import Servers
+from faults.jobs.crashing_servers import Servers
 
 
 @pytest.fixture(scope="session")
 def crashing(tmp_path_factory) -> Iterator[Servers]:
-    """A Postgres and a broker that come back when they were killed."""
+    """Yield a Postgres and a broker that can be started again after they were killed."""
     folder = tmp_path_factory.mktemp("jobs")
     with Servers(folder).running() as servers:
         yield servers

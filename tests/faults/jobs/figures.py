@@ -1,4 +1,4 @@
-"""What was done to how much, and how soon it went on."""
+"""Count the faults and records of schedules, and measure the recovery times."""
 
 import math
 import time
@@ -9,29 +9,30 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class Figures:
-    """Of one or more schedules."""
+    """The figures of one or more schedules."""
 
     schedules: int = 0
     records: int = 0
-    """Checked one by one."""
+    """Records that were checked, one by one."""
     kills: int = 0
-    """Processes that were ended by SIGKILL."""
+    """Processes that were killed with SIGKILL."""
     faults: Counter[str] = field(default_factory=Counter)
-    """How often which fault came at which moment."""
+    """Number of faults by kind and moment."""
     codes: Counter[int] = field(default_factory=Counter)
-    """How often write tasks ended with which exit code."""
+    """Number of write tasks by exit code."""
     recovery_s: list[float] = field(default_factory=list)
-    """From the end of each fault to the next batch that was published."""
+    """Seconds from the end of each fault to the next published batch."""
 
     def count(self, fault: object, killed: int) -> None:
-        """Count a fault that has just ended; until `recoveries` its end stands where the seconds will be."""
+        """Count a fault that has just ended. `recovery_s` holds the time of its end until `recoveries` replaces it by
+        seconds."""
         self.faults[str(fault)] += 1
         self.kills += killed
         if killed:
             self.recovery_s.append(time.time())
 
     def add(self, other: "Figures") -> None:
-        """Count another one in."""
+        """Add other figures."""
         self.schedules += other.schedules
         self.records += other.records
         self.kills += other.kills
@@ -40,7 +41,7 @@ class Figures:
         self.recovery_s += other.recovery_s
 
     def as_json(self) -> dict[str, object]:
-        """As JSON can hold it."""
+        """Return the figures in a form that JSON can hold."""
         return {
             "schedules": self.schedules,
             "records": self.records,
@@ -52,12 +53,13 @@ class Figures:
 
 
 def recoveries(ended: Sequence[float], published: Sequence[float]) -> list[float]:
-    """Seconds from each end of a fault to the next batch, without those behind which there was nothing left to publish."""
+    """Return the seconds from each end of a fault to the next batch. Faults after which nothing was left to publish
+    are left out."""
     return [min(later) - end for end in ended if (later := [at for at in published if at > end])]
 
 
 def spread(seconds: Sequence[float]) -> dict[str, float]:
-    """min, median, p95 and max, by nearest rank; nothing of nothing."""
+    """Return min, median, p95 and max by nearest rank; an empty dictionary for no values."""
     ranked = sorted(seconds)
     if not ranked:
         return {}

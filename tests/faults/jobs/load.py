@@ -1,6 +1,8 @@
-"""A backlog of millions of records is loaded while something is killed all the time: `python -m faults.jobs.load`, or `make soak-load`.
+"""Load a backlog of millions of records while processes are killed again and again: `python -m faults.jobs.load`, or
+`make soak-load`.
 
-Prints how fast it was, how soon it went on after each kill and how much memory the write tasks took, and checks every record at the end.
+Prints the throughput, the recovery time after each kill and the memory of the write tasks. Checks every record at the
+end.
 """
 
 import argparse
@@ -23,39 +25,39 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 import topics
-from faults.jobs import filling, orders
-from faults.jobs.crashing import Servers
+from faults.jobs import order_producer, orders
+from faults.jobs.crashing_servers import Servers
 from faults.jobs.figures import Figures, recoveries, spread
-from faults.jobs.moments import PUBLISHED, Witness
+from faults.jobs.job_faults import ANY, Fault, Kind, Striker
+from faults.jobs.job_verdict import verdict
 from faults.jobs.rounds import Rounds
 from faults.jobs.sampling import TENTHS, Sampler
-from faults.jobs.striking import ANY, Fault, Kind, Striker
-from faults.jobs.verdict import verdict
+from faults.jobs.write_progress import PUBLISHED, Witness
 from tideline import settings
 
 NAME = "soak"
 IN_TURN = (Kind.JVM, Kind.DRIVER, Kind.WORKER, Kind.POSTMASTER, Kind.BROKER)
 _PRODUCERS = 2
 _OVERHEAD_BYTES = 250
-"""Of a record, beside its note: fields, and what Kafka and Postgres put around them."""
+"""Bytes of a record in addition to its note: fields, and the overhead of Kafka and Postgres."""
 _COPIES = 5
-"""Log, staging, output, and room for Postgres' own log."""
+"""Copies of each record: Kafka's log, staging, output, and room for Postgres' write-ahead log."""
 _MEMORY_BYTES = 6 << 30
 
 
 def main() -> int:
     """Load, kill, check, report."""
-    asked = _asked()
-    _check_machine(asked)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or the servers' data would stay behind
+    arguments = _arguments()
+    _check_machine(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers' data is deleted
     folder = Path(tempfile.mkdtemp(prefix="soak-", dir=settings.PROJECT / ".local"))
-    folder.chmod(0o755)  # Postgres runs as another user where this runs as root
+    folder.chmod(0o755)  # Postgres runs as another user if this runs as root
     servers = Servers(folder / "servers")
     try:
         with servers.running():
-            report = _soak(asked, servers, folder / "logs")
+            report = _soak(arguments, servers, folder / "logs")
     except BaseException:
-        print(f"FAILED with seed {asked.seed}; the logs of the write tasks: {folder / 'logs'}", file=sys.stderr)
+        print(f"FAILED with seed {arguments.seed}; the logs of the write tasks: {folder / 'logs'}", file=sys.stderr)
         raise
     else:
         shutil.rmtree(folder / "logs")
@@ -63,13 +65,13 @@ def main() -> int:
         shutil.rmtree(servers.folder)
         if not any(folder.iterdir()):
             folder.rmdir()
-    _tell(report)
-    if asked.report:
-        asked.report.write_text(json.dumps(report, indent=2) + "\n")
+    _print_report(report)
+    if arguments.report:
+        arguments.report.write_text(json.dumps(report, indent=2) + "\n")
     return 1 if report["violations"] else 0
 
 
-def _asked() -> argparse.Namespace:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument(
@@ -81,38 +83,38 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--kill-every", type=float, default=60, metavar="SECONDS")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the figures there as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the figures to FILE as JSON")
     return parser.parse_args()
 
 
-def _check_machine(asked: argparse.Namespace) -> None:
-    needed = asked.records * (_OVERHEAD_BYTES + (asked.smallest + asked.largest) // 2) * _COPIES
+def _check_machine(arguments: argparse.Namespace) -> None:
+    needed = arguments.records * (_OVERHEAD_BYTES + (arguments.smallest + arguments.largest) // 2) * _COPIES
     free = shutil.disk_usage(settings.PROJECT).free
     if needed > free:
         sys.exit(
-            f"{asked.records:,} records need about {needed / 1e9:.0f} GB of disk, {free / 1e9:.0f} GB are free: ask for fewer"
+            f"{arguments.records:,} records need about {needed / 1e9:.0f} GB of disk, {free / 1e9:.0f} GB are free: ask for fewer"
         )
     memory = psutil.virtual_memory().available
     if memory < _MEMORY_BYTES:
         sys.exit(f"{_MEMORY_BYTES / 1e9:.0f} GB of memory are needed, {memory / 1e9:.0f} GB are free")
 
 
-def _soak(asked: argparse.Namespace, servers: Servers, logs: Path) -> dict[str, Any]:
+def _soak(arguments: argparse.Namespace, servers: Servers, logs: Path) -> dict[str, Any]:
     os.environ.update(servers.variables())
-    topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), NAME, partitions=asked.partitions)
+    topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), NAME, partitions=arguments.partitions)
     begin = time.monotonic()
-    _produce(asked, servers.bootstrap)
-    _say(f"{asked.records:,} records produced in {time.monotonic() - begin:.0f} s")
-    limits = {"batch_records": asked.batch_records, "run_batches": 8}
+    _produce(arguments, servers.bootstrap)
+    _log(f"{arguments.records:,} records produced in {time.monotonic() - begin:.0f} s")
+    limits = {"batch_records": arguments.batch_records, "run_batches": 8}
     orders.declare(servers.pipelines / NAME, NAME, limits=limits)
-    rounds = Rounds(NAME, variables=servers.variables(), logs=logs, master=asked.master, refill=lambda: False)
-    sampler = Sampler(servers.url, NAME, asked.records, lambda: rounds.current)
+    rounds = Rounds(NAME, variables=servers.variables(), logs=logs, master=arguments.master, refill=lambda: False)
+    sampler = Sampler(servers.url, NAME, arguments.records, lambda: rounds.current)
     witness = Witness(servers.url)
     try:
         begin = time.monotonic()
         rounds.start()
         sampler.start()
-        figures = _kill_in_turn(asked, Striker(servers, rounds, witness), rounds)
+        figures = _kill_in_turn(arguments, Striker(servers, rounds, witness), rounds)
         seconds = time.monotonic() - begin
         published = [at for (at,) in witness.rows(PUBLISHED, NAME)]
     finally:
@@ -121,36 +123,39 @@ def _soak(asked: argparse.Namespace, servers: Servers, logs: Path) -> dict[str, 
         witness.close()
     figures.codes = rounds.codes
     figures.recovery_s = recoveries(figures.recovery_s, published)
-    _say(f"loaded in {seconds:.0f} s with {figures.kills} kills; now each record is checked")
-    return _report(asked, figures, seconds, sampler) | _check(servers)
+    _log(f"loaded in {seconds:.0f} s with {figures.kills} kills; now checking each record")
+    return _report(arguments, figures, seconds, sampler) | _check(servers)
 
 
-def _produce(asked: argparse.Namespace, bootstrap: str) -> None:
-    shares = [asked.records // _PRODUCERS + (number < asked.records % _PRODUCERS) for number in range(_PRODUCERS)]
+def _produce(arguments: argparse.Namespace, bootstrap: str) -> None:
+    shares = [
+        arguments.records // _PRODUCERS + (number < arguments.records % _PRODUCERS) for number in range(_PRODUCERS)
+    ]
     with ProcessPoolExecutor(_PRODUCERS, multiprocessing.get_context("spawn")) as pool:
-        sent = [pool.submit(_fill, bootstrap, number, count, asked) for number, count in enumerate(shares)]
+        sent = [pool.submit(_fill, bootstrap, number, count, arguments) for number, count in enumerate(shares)]
         for share in sent:
             share.result()
 
 
-def _fill(bootstrap: str, number: int, count: int, asked: argparse.Namespace) -> None:
-    rng = Random(asked.seed * _PRODUCERS + number)
-    made = orders.records(rng, count, smallest=asked.smallest, largest=asked.largest)
-    filling.fill(bootstrap, NAME, made, asked.partitions)
+def _fill(bootstrap: str, number: int, count: int, arguments: argparse.Namespace) -> None:
+    rng = Random(arguments.seed * _PRODUCERS + number)
+    made = orders.records(rng, count, smallest=arguments.smallest, largest=arguments.largest)
+    order_producer.fill(bootstrap, NAME, made, arguments.partitions)
 
 
-def _kill_in_turn(asked: argparse.Namespace, striker: Striker, rounds: Rounds) -> Figures:
-    """Until everything is through; the figures have the time of each end instead of a recovery."""
+def _kill_in_turn(arguments: argparse.Namespace, striker: Striker, rounds: Rounds) -> Figures:
+    """Kill in turn until everything is loaded. The figures hold the time of each fault's end instead of a recovery
+    time."""
     figures = Figures(schedules=1)
     kinds = cycle(IN_TURN)
-    wanted = time.monotonic() + asked.kill_every
+    wanted = time.monotonic() + arguments.kill_every
     while rounds.alive():
         if time.monotonic() > wanted:
             fault = Fault(kind=next(kinds), moment=ANY, seconds=0, down=1, held=False, which=0, same_task=True)
             killed = striker.strike(fault)
-            _say(f"{fault.kind}")
+            _log(f"{fault.kind}")
             figures.count(fault, killed)
-            wanted = time.monotonic() + asked.kill_every
+            wanted = time.monotonic() + arguments.kill_every
         time.sleep(0.2)
     rounds.check()
     return figures
@@ -167,15 +172,15 @@ def _check(servers: Servers) -> dict[str, Any]:
     }
 
 
-def _report(asked: argparse.Namespace, figures: Figures, seconds: float, sampler: Sampler) -> dict[str, Any]:
+def _report(arguments: argparse.Namespace, figures: Figures, seconds: float, sampler: Sampler) -> dict[str, Any]:
     peaks = [{part: round(used) for part, used in peak.items()} for peak in sampler.peaks]
     halves = [
         max((peak.get("all", 0) for peak in half), default=0) for half in (peaks[: TENTHS // 2], peaks[TENTHS // 2 :])
     ]
     return {
-        "records": asked.records,
+        "records": arguments.records,
         "seconds": round(seconds),
-        "records_per_s": round(asked.records / seconds),
+        "records_per_s": round(arguments.records / seconds),
         "kills": figures.kills,
         "faults": dict(figures.faults),
         "exit_codes": {str(code): count for code, count in sorted(figures.codes.items())},
@@ -185,7 +190,7 @@ def _report(asked: argparse.Namespace, figures: Figures, seconds: float, sampler
     }
 
 
-def _tell(report: dict[str, Any]) -> None:
+def _print_report(report: dict[str, Any]) -> None:
     print(
         f"{report['records']:,} records in {report['seconds']} s: {report['records_per_s']:,} records/s, {report['kills']} processes killed"
     )
@@ -205,7 +210,7 @@ def _tell(report: dict[str, Any]) -> None:
     print("\n".join(report["violations"]))
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 

@@ -1,6 +1,7 @@
-"""The pipeline that is loaded under faults: what its records look like, how it is declared, and what must become of each record.
+"""Define the pipeline that is loaded under faults: its records, its declaration, and the expected outcome of each
+record.
 
-The oracle reads a record's bytes by itself and imports nothing of the code that is tested.
+The expected outcomes are computed from a record's bytes alone; this module imports no code under test.
 """
 
 import json
@@ -31,7 +32,7 @@ CREATE TABLE {table} (
     PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset, item)
 );
 """
-# The same twice: one pass in the executors' Python, and a plan of Spark's that needs the whole batch.
+# Both give the same rows: one in the executors' Python, one as a Spark plan that needs the whole batch.
 _TRANSFORMS = {
     "records": """\
 import pyarrow as pa
@@ -64,20 +65,20 @@ def frame(df):
 
 
 def table_of(pipeline: str) -> str:
-    """The output table of a pipeline."""
+    """Return the output table of a pipeline."""
     return f"orders.{pipeline}"
 
 
 def declare(
     folder: Path, topic: str, *, transform: str = "records", gaps: str = "refused", limits: dict[str, int]
 ) -> None:
-    """Write the folder of a pipeline, whose name is the folder's.
+    """Write the folder of a pipeline; the pipeline has the folder's name.
 
     Args:
         folder: A new folder below the folder of the pipelines.
-        topic: What it reads.
+        topic: The source topic.
         transform: `records` or `frame`; both give the same rows.
-        gaps: `allowed` where producers use transactions.
+        gaps: `allowed` if producers use transactions.
         limits: The section `limits`.
     """
     table = table_of(folder.name)
@@ -100,11 +101,12 @@ def declare(
 
 
 def records(rng: Random, count: int, *, smallest: int = 0, largest: int = 60) -> Iterator[Record]:
-    """`count` records, whose offset is their number: most are good, the others bad in each way that the pipeline knows.
+    """Yield `count` records whose offset is their number. Most are good; the others are bad in each way that the
+    pipeline distinguishes.
 
     Args:
-        rng: Where what varies comes from.
-        count: How many.
+        rng: The source of what varies.
+        count: The number of records.
         smallest: Fewest characters of a note.
         largest: Most characters of a note.
     """
@@ -127,11 +129,11 @@ def _value(number: int, order_id: int, note: str) -> bytes | None:
             order["lines"] = 2
         case 8:
             order["id"] = "no number"
-    # Rare, for the table's refusals cost a search with COPY.
+    # Rare: to find a row that the table refuses, COPY has to be repeated.
     match number % 1044:
         case 43:
             order["price"] = str(PRICE_LIMIT)
-        case 44:  # only its second row is refused, and both must be missed
+        case 44:  # only its second row is refused, and both must be missing
             order |= {"price": f"{PRICE_LIMIT - 1}.5", "lines": 2}
         case 45:
             return None
@@ -140,7 +142,7 @@ def _value(number: int, order_id: int, note: str) -> bytes | None:
 
 
 def expected(record: Record) -> Expected:
-    """What must become of a record, and its rows where it is written."""
+    """Return the expected outcome of a record, with its rows if it is written."""
     try:
         order = json.loads(record.value or b"")
     except ValueError:

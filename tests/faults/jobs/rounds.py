@@ -1,4 +1,4 @@
-"""Airflow's part: runs of plan, write and advance, each task with its tries, for as long as there is something to load."""
+"""Do Airflow's part: runs of plan, write and advance, each task with its tries, until everything is loaded."""
 
 import threading
 import time
@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from faults.jobs.submitting import Job
-from tideline import flow, pipelines
+from faults.jobs.spark_submit import Job
+from tideline import flow
+from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
 TASK_S = 300
-"""No task takes longer, or something waits for ever."""
+"""Seconds that no task may exceed; a longer one would hang."""
 _TRIES = 3
 _DELAY_S = 0.2
 _LASTING = (FatalError.exit_code, NeedsOperatorError.exit_code)
@@ -32,7 +33,7 @@ class Rounds:
         variables: The variables of the servers and of the project.
         logs: The folder for the logs of the write tasks.
         master: Spark's master.
-        refill: Called when nothing is left to load; says whether there is more by now.
+        refill: Called when nothing is left to load; returns whether there is more by now.
     """
 
     def __init__(
@@ -41,12 +42,12 @@ class Rounds:
         self.pipeline = pipelines.load_named(pipeline)
         self.jobs: list[Job] = []
         self.codes: Counter[int] = Counter()
-        """How often write tasks have ended with which exit code."""
+        """Number of write tasks by exit code."""
         self.retries: list[str] = []
-        """What plan and advance could not do at once."""
+        """Errors of `plan` and `advance` that were retried."""
         self.current: Job | None = None
         self.batch_ids: list[int] = []
-        """What the current job writes."""
+        """The batches of the current job."""
         self.run_id = ""
         self._variables = dict(variables)
         self._logs = logs
@@ -57,26 +58,26 @@ class Rounds:
         self._thread = threading.Thread(target=self._run, name="rounds")
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
+        """Begin, in a separate thread."""
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what went wrong there."""
+        """Raise the error of that thread, if there is one."""
         if self._failure is not None:
             raise self._failure
 
     def alive(self) -> bool:
-        """Whether there is still something to load."""
+        """Return whether there is still something to load."""
         return self._thread.is_alive()
 
     def finish(self, seconds: float) -> None:
-        """Wait until everything is through."""
+        """Wait until everything is loaded."""
         self._thread.join(seconds)
         self.check()
-        assert not self.alive(), f"not everything was through after {seconds:.0f} s"
+        assert not self.alive(), f"not everything was loaded after {seconds:.0f} s"
 
     def stop(self) -> None:
-        """End it, whatever it does."""
+        """End the runs and their jobs at once."""
         self._stopped.set()
         for job in self.jobs:
             job.end()
@@ -84,7 +85,7 @@ class Rounds:
             self._thread.join(TASK_S)
 
     def write(self, run_id: str, batch_ids: list[int], *, first_try: int = 1, current: bool = False) -> bool:
-        """The task `write` of a run, tried as often as Airflow would; whether it succeeded."""
+        """Run the task `write` of a run, with as many tries as in Airflow; return whether it succeeded."""
         for try_number in range(first_try, first_try + _TRIES):
             job = self.submit(run_id, batch_ids, try_number)
             if current:
@@ -98,7 +99,8 @@ class Rounds:
         return False
 
     def _wait_for_tries(self, run_id: str) -> None:
-        """The tries of a task follow one another: two that both went on would take the batches from each other for ever."""
+        """Wait for all tries of the task. Tries of one task follow one another: two that both continued would take
+        the batches from each other for ever."""
         for job in self.jobs:
             if job.run_id == run_id:
                 job.wait(TASK_S)
@@ -118,7 +120,8 @@ class Rounds:
         return job
 
     def ended(self, job: Job) -> int:
-        """Wait for the end of a write task, which no crash may turn into somebody's mistake."""
+        """Wait for the end of a write task, and return its exit code. No crash may lead to an exit code that Airflow
+        does not retry."""
         code = job.wait(TASK_S)
         self.codes[code] += 1
         assert code not in _LASTING, (
@@ -133,11 +136,11 @@ class Rounds:
                 number += 1
                 if not self._round(f"run_{number}") and not self._refill():
                     return
-        except BaseException as error:  # noqa: BLE001 - for the thread that asks
+        except BaseException as error:  # noqa: BLE001 - raised by `check` in the main thread
             self._failure = error
 
     def _round(self, run_id: str) -> bool:
-        """One DAG run; whether it had anything to do."""
+        """Run one DAG run; return whether it had anything to do."""
         planned = self.plan(run_id)
         if planned is None:
             return True
@@ -150,7 +153,8 @@ class Rounds:
         return True
 
     def plan(self, run_id: str) -> list[int] | None:
-        """The task `plan` of a run, which takes the open batches of other runs as well; None when its tries were not enough."""
+        """Run the task `plan` of a run, which also adopts open batches of other runs. Return None if all its tries
+        failed."""
         return self._tried("plan", lambda ledger: self._planned(ledger, run_id))
 
     def _planned(self, ledger: Ledger, run_id: str) -> list[int]:
@@ -158,7 +162,8 @@ class Rounds:
         return flow.plan(ledger, Broker(self.pipeline.source), self.pipeline, run, NewRecords()).batch_ids
 
     def _tried(self, task: str, verb: Callable[[Ledger], Result]) -> Result | None:
-        """What a task in Airflow's own process gives; None when its tries were not enough."""
+        """Run a task that Airflow runs in its own process, and return its result. Return None if all its tries
+        failed."""
         for _ in range(_TRIES):
             begin = time.monotonic()
             try:

@@ -1,12 +1,12 @@
-"""How much memory write tasks take while a backlog shrinks: sampled each second, kept as the peak of each tenth of the backlog."""
+"""Sample the memory of write tasks once a second, and keep the peak of each tenth of the backlog."""
 
 import threading
 from collections.abc import Callable
 
 import psutil
 
-from faults.jobs.moments import Witness
-from faults.jobs.submitting import Job
+from faults.jobs.spark_submit import Job
+from faults.jobs.write_progress import Witness
 
 TENTHS = 10
 _EACH_S = 1.0
@@ -16,19 +16,19 @@ FROM tideline.coverage JOIN tideline.stream USING (stream_id) WHERE pipeline = %
 
 
 class Sampler(threading.Thread):
-    """A thread that looks until it is told to stop.
+    """A thread that samples until it is stopped.
 
     Args:
-        url: The database; what is loaded is read from the ledger.
-        pipeline: Whose backlog.
-        backlog: Offsets in it.
-        job: The write task that runs now.
+        url: The database; the number of loaded offsets is read from its ledger.
+        pipeline: The pipeline with the backlog.
+        backlog: Offsets in the backlog.
+        job: Returns the write task that runs now.
     """
 
     def __init__(self, url: str, pipeline: str, backlog: int, job: Callable[[], Job | None]) -> None:
         super().__init__(name="sampler")
         self.peaks: list[dict[str, float]] = [{} for _ in range(TENTHS)]
-        """MB of JVM, driver, workers, and of all together, per tenth."""
+        """MB of the JVM, the driver, the workers, and all together, per tenth."""
         self._witness = Witness(url)
         self._pipeline = pipeline
         self._backlog = backlog
@@ -36,7 +36,7 @@ class Sampler(threading.Thread):
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        """Look once a second."""
+        """Take a sample once a second."""
         while not self._stopped.wait(_EACH_S):
             job = self._job()
             if job is None or not job.alive():
@@ -49,13 +49,13 @@ class Sampler(threading.Thread):
         self._witness.close()
 
     def stop(self) -> None:
-        """End it."""
+        """End the thread."""
         self._stopped.set()
         self.join()
 
 
 def memory_mb(job: Job) -> dict[str, float]:
-    """MB of each kind of process of a write task. PSS: pages that several share count once."""
+    """Return the MB of each kind of process of a write task. PSS counts pages that several processes share once."""
     driver = job.driver
     parts = {"JVM": [job.jvm], "driver": [driver] if driver else [], "workers": job.workers}
     used = {part: sum(map(_pss_mb, processes)) for part, processes in parts.items()}

@@ -1,4 +1,5 @@
-"""One schedule: a pipeline on real servers, faults drawn from a seed, and after them everything accounted for."""
+"""Play one schedule: a pipeline on real servers, with faults drawn from a seed. Afterwards every record must be
+accounted for."""
 
 import os
 import shutil
@@ -11,24 +12,24 @@ from confluent_kafka.admin import AdminClient
 import topics
 from faults.checker import watch
 from faults.checker.facts import Violation
-from faults.jobs import filling, orders
-from faults.jobs.crashing import Servers
+from faults.jobs import order_producer, orders
+from faults.jobs.crashing_servers import Servers
 from faults.jobs.figures import Figures, recoveries
-from faults.jobs.filling import fill_in_transactions
-from faults.jobs.moments import PUBLISHED, Witness
+from faults.jobs.job_faults import Kind, Striker, draw
+from faults.jobs.job_verdict import verdict
+from faults.jobs.order_producer import fill_in_transactions
 from faults.jobs.rounds import TASK_S, Rounds
-from faults.jobs.striking import Kind, Striker, draw
-from faults.jobs.verdict import verdict
+from faults.jobs.write_progress import PUBLISHED, Witness
 from tideline import flow
 from tideline.ledger.connection import Ledger
 
 FAULTS = 4
 RECORDS, MORE = 17_000, 4_000
-"""At the beginning, and each time that everything is loaded before the faults are through."""
+"""Records at the beginning, and records added each time that everything is loaded before the last fault."""
 _LIMITS = {"batch_records": 3000, "run_batches": 6, "split_records": 500}
 _ORPHANS_END_S = 60
 _LOOK_S = 0.5
-"""Between two looks at what must hold at every moment."""
+"""Seconds between two checks of the laws that must hold at every moment."""
 _STAGED = """
 SELECT tablename FROM pg_tables JOIN tideline.batch ON tablename LIKE format('batch\\_%%s\\_attempt\\_%%%%', batch_id)
 WHERE schemaname = 'tideline_staging' AND pipeline = %s
@@ -37,12 +38,12 @@ JOIN tideline.attempt USING (attempt_id) JOIN tideline.batch USING (batch_id) WH
 
 
 class Schedule:
-    """One seed's schedule.
+    """The schedule of one seed.
 
     Args:
-        seed: Decides everything but the machine's own timing.
-        servers: Running servers; a schedule takes its own topic, pipeline and table.
-        folder: For logs; it is gone when the schedule ends well.
+        seed: Determines everything except the timing of the machine.
+        servers: Running servers; a schedule uses its own topic, pipeline and table.
+        folder: For logs; deleted if the schedule ends well.
     """
 
     def __init__(self, seed: int, servers: Servers, folder: Path) -> None:
@@ -66,7 +67,7 @@ class Schedule:
         return f"seed {self.seed}: {self.transform} on {self.master}, {topic}: {'; '.join(map(str, self.faults))}"
 
     def play(self) -> Figures:
-        """Run it; raises where a law does not hold."""
+        """Play the schedule and return its figures; raise AssertionError if a law is violated."""
         rounds = self._begin()
         witness = Witness(self._servers.url)
         try:
@@ -88,10 +89,10 @@ class Schedule:
         return figures
 
     def _begin(self) -> Rounds:
-        """The topic, filled, and the pipeline, declared."""
+        """Fill the topic, declare the pipeline, and return its runs."""
         servers, gaps = self._servers, "allowed" if self.has_transactions else "refused"
         topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), self._name, partitions=self.partitions)
-        fill = fill_in_transactions if self.has_transactions else filling.fill
+        fill = fill_in_transactions if self.has_transactions else order_producer.fill
         fill(servers.bootstrap, self._name, orders.records(self._rng, RECORDS), self.partitions)
         folder = servers.pipelines / self._name
         orders.declare(folder, self._name, transform=self.transform, gaps=gaps, limits=_LIMITS)
@@ -100,14 +101,14 @@ class Schedule:
         )
 
     def _refill(self) -> bool:
-        """More records, while there are faults that need somebody at work."""
+        """Send more records while there are faults that need a working job; return whether it did."""
         if not self._left:
             return False
-        filling.fill(self._servers.bootstrap, self._name, orders.records(self._rng, MORE), self.partitions)
+        order_producer.fill(self._servers.bootstrap, self._name, orders.records(self._rng, MORE), self.partitions)
         return True
 
     def _strike(self, rounds: Rounds, witness: Witness) -> Figures:
-        """All faults, one after the other; the figures have the time of each end instead of a recovery."""
+        """Carry out all faults in order. The figures hold the time of each fault's end instead of a recovery time."""
         striker = Striker(self._servers, rounds, witness)
         figures = Figures(schedules=1)
         for fault in self.faults:
@@ -121,7 +122,7 @@ def _check_laws(broken: list[Violation]) -> None:
 
 
 def _check_processes(rounds: Rounds) -> None:
-    """What a killed job has left behind ends by itself."""
+    """Check that what a killed job left running ends by itself."""
     deadline = time.monotonic() + _ORPHANS_END_S
     while left := [process for job in rounds.jobs for process in job.left_behind()]:
         assert time.monotonic() < deadline, f"still there after {_ORPHANS_END_S} s: {left}"
@@ -129,7 +130,7 @@ def _check_processes(rounds: Rounds) -> None:
 
 
 def _check_staging(servers: Servers, rounds: Rounds, witness: Witness) -> None:
-    """After upkeep nothing is staged any more, whatever was killed in the midst of staging."""
+    """Check that nothing is staged any more after upkeep, whatever was killed while staging."""
     name = rounds.pipeline.name
     with Ledger(servers.url, actor="upkeep") as ledger:
         flow.upkeep(ledger, rounds.pipeline)

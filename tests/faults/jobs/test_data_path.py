@@ -1,4 +1,4 @@
-"""Single faults between Kafka and the output, each at one exact moment of a write."""
+"""Test single faults between Kafka and the output, each at one exact moment of a write."""
 
 import os
 import signal
@@ -15,15 +15,15 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 import topics
-from faults.jobs import filling, orders
+from faults.jobs import order_producer, orders
 from loading import TARGET
 from spark_jobs.sinks import postgres_output
 from tideline.errors import RetryableError, TidelineError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 
 COUNT = 3000
 LOCK = 7
-# A row that its table's check makes wait: the COPY stands still in the midst of its rows.
+# A row whose CHECK waits for a lock: the COPY stops in the middle of its rows.
 WAITING_ROW = f"""
 CREATE FUNCTION ads.wait(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN IF id = 10 THEN PERFORM pg_advisory_xact_lock_shared({LOCK}); END IF; RETURN true; END $$;
@@ -39,7 +39,7 @@ def value(number: int, size: int = 0) -> bytes:
 
 
 def filled(loading, admin, topic, *, size=0, partitions=1):
-    """A topic with COUNT records, by place."""
+    """Fill a topic with COUNT records; return their numbers by place."""
     topics.created(admin, topic, partitions=partitions)
     producer = Producer({"bootstrap.servers": loading.bootstrap})
     for number in range(COUNT):
@@ -51,7 +51,7 @@ def filled(loading, admin, topic, *, size=0, partitions=1):
 
 @contextmanager
 def in_background(loading, batch_ids):
-    """A write that runs beside the test, and has ended behind it."""
+    """Run a write in parallel to the test; it has ended after the context."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(loading.write, "one", batch_ids)
 
@@ -62,7 +62,7 @@ def ids(loading):
 
 @pytest.fixture
 def staged(loading, monkeypatch):
-    """How many rows stood in staging when the winners were picked."""
+    """Collect the number of staged rows at each publish."""
     found = []
     inserted = postgres_output.insert_output
 
@@ -94,7 +94,7 @@ def test_a_worker_killed_in_the_midst_of_a_copy_leaves_nothing_and_spark_tries_t
 
 
 def copying(loading, gate: int) -> psutil.Process:
-    """The Python worker whose COPY waits at the gate: the one at the other end of the connection."""
+    """Return the Python worker whose COPY waits at the gate: the process at the other end of the connection."""
     waiting = "SELECT client_port FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
     topics.until(lambda: loading.rows(waiting, gate), seconds=120)
     [(port,)] = loading.rows(waiting, gate)
@@ -103,12 +103,13 @@ def copying(loading, gate: int) -> psutil.Process:
             c.laddr and c.laddr.port == port for c in process.net_connections()
         ):
             return process
-    raise AssertionError(f"nobody of this test has port {port}")
+    raise AssertionError(f"no process of this test has port {port}")
 
 
 @pytest.mark.parametrize("full", ["staging", "output"])
 def test_a_full_disk_fails_the_attempt_and_blames_no_record(loading, admin, full):
-    """The server says so while rows are staged, or while they become output; when there is room again the same batch goes through."""
+    """The server reports a full disk while rows are staged, or while they are inserted into the output. When there is
+    room again, the same batch succeeds."""
     sent = filled(loading, admin, f"full_{full}")
     loading.declare(f"full_{full}")
     with closing(psycopg2.connect(loading.url)) as owner, owner, owner.cursor() as cursor:
@@ -147,7 +148,7 @@ def test_a_full_disk_while_rejects_are_put_aside_fails_the_attempt(loading, admi
 
 @pytest.fixture(params=[3, 40])
 def seconds(request) -> int:
-    """Less than the reader's patience of half a minute, and more."""
+    """Return a time shorter than the reader's time-out of half a minute, and a longer one."""
     if request.param > 30 and not request.config.getoption("--soak"):
         pytest.skip("a minute, by night")
     return request.param
@@ -193,17 +194,17 @@ def frozen(pid: int):
 
 
 def test_a_broker_that_comes_back_never_looks_as_if_it_had_lost_something(crashing, monkeypatch, request):
-    """Else streams would stop that nothing has happened to, and wait for somebody who accepts a loss."""
+    """Otherwise healthy streams would stop, and wait for an operator to accept a loss."""
     names = [f"comes_back_{number}" for number in range(3)]
     admin = AdminClient({"bootstrap.servers": crashing.bootstrap})
     for name in names:
         topics.created(admin, name, partitions=12)
-        filling.fill(crashing.bootstrap, name, orders.records(Random(0), 1200), 12)
-    asked = topics.source(crashing.bootstrap, *names)
+        order_producer.fill(crashing.bootstrap, name, orders.records(Random(0), 1200), 12)
+    source = topics.source(crashing.bootstrap, *names)
     whole = {(name, partition): (0, 100) for name in names for partition in range(12)}
     enough, right, others = threading.Event(), [], []
     with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(ask, enough, asked, whole, right, others)
+        asking = pool.submit(ask, enough, source, whole, right, others)
         try:
             for _ in range(20 if request.config.getoption("--soak") else 1):
                 crashing.kill_broker()
@@ -217,7 +218,8 @@ def test_a_broker_that_comes_back_never_looks_as_if_it_had_lost_something(crashi
 
 
 def ask(enough, source, whole, right, others):
-    """Note when the broker said what is true, and everything else that it said; an error that passes by itself says nothing."""
+    """Note each time when the broker gave the right answer, and all wrong answers. A retryable error counts as
+    neither."""
     while not enough.is_set():
         broker, begun = Broker(source), time.monotonic()
         try:

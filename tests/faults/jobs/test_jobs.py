@@ -1,4 +1,4 @@
-"""Real write tasks on real servers while everything they are made of is killed: see `striking` for what and when."""
+"""Run real write tasks on real servers while all their parts are killed; see `job_faults` for the kinds and moments."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def total(tally):
-    """What all schedules together have done."""
+    """Collect the figures of all schedules."""
     figures = Figures()
     yield figures
     tally("jobs", **figures.as_json())
@@ -24,7 +24,7 @@ def total(tally):
 
 @pytest.fixture
 def schedule(crashing, monkeypatch, tmp_path, seed):
-    """What the seed gives, on the servers of this room."""
+    """Return the schedule of the seed, on the servers of these tests."""
     for name, value in crashing.variables().items():
         monkeypatch.setenv(name, value)
     return Schedule(seed, crashing, tmp_path / "logs")

@@ -1,13 +1,13 @@
-"""The ledger's database and the brokers in memory: the Python of `tideline.flow`, `tideline.ledger` and the Postgres sink runs unchanged over them.
+"""The ledger's database and the brokers in memory. The Python of `tideline.flow`, `tideline.ledger` and the Postgres sink runs unchanged over them.
 
     database = MemoryDatabase(on_step)              # on_step(session, name): before each statement, "commit", "committed", "connect"
     ledger = MemoryLedger(database, actor="ada")    # a session; cheap
     database.pass_time(61)                          # the only clock there is
 
-What `on_step` raises comes out of the step. A psycopg2.OperationalError loses the connection: at "commit" nothing was kept, at "committed" all
-was, and the session cannot tell which; anything else that is raised at "commit" takes everything back as well. At most one session is in a
-transaction: `on_step` may let another one speak only while `session.in_transaction` is false. `ledger.connection.lose()` cuts a session from
-outside, `database.crash()` all of them. Nothing else in the tables may be touched by hand.
+An exception of `on_step` is raised by the step. A psycopg2.OperationalError loses the connection: at "commit" nothing is kept, at "committed"
+everything is, and the session cannot tell which. Any other exception at "commit" also undoes the transaction. At most one session is in a
+transaction: `on_step` may run another session only while `session.in_transaction` is false. `ledger.connection.lose()` cuts off one session
+from outside, `database.crash()` all of them. Do not change anything else in the tables directly.
 
     sink = MemorySink(database, "ads.output", ("id", "name"), item="id")
     staging = sink.create_staging(ledger, attempt)
@@ -16,8 +16,8 @@ outside, `database.crash()` all of them. Nothing else in the tables may be touch
     flow.publish(ledger, broker, pipeline, attempt, sink.insert_output(attempt, staging, {task: n_rows}), filtered_by_difference=False)
     sink.drop_staging(ledger, attempt)
 
-With `unique=("name",)` the table refuses the later one of two rows of one name. Then `spark_jobs.publishing.publish(ledger, broker, pipeline,
-sink.staged(attempt, staging, {task: n_rows}), reject, filtered_by_difference=False)` finds the records and gives them to `reject`, as the job does.
+With `unique=("name",)` the table refuses the later one of two rows with the same name. Then `spark_jobs.publishing.publish(ledger, broker, pipeline,
+sink.staged(attempt, staging, {task: n_rows}), reject, filtered_by_difference=False)` finds the records and passes them to `reject`, as the job does.
 
     cluster = Cluster(on_step)                      # on_step(broker, question): before each question
     topic = cluster.create("ads", 20, 7)            # so many records in each partition; offset n was written in minute n
@@ -26,14 +26,14 @@ sink.staged(attempt, staging, {task: n_rows}), reject, filtered_by_difference=Fa
 
     violations(found(database, pipeline.name, "ads.output"), truth, quiet=True)
 
-That both behave as the real ones do is what the tests here are for. `mirrored.MirroredDatabase` stands in for a `MemoryDatabase`, sends each
-statement to Postgres as well, and fails where the two do not agree.
+The tests here check that both behave as the real ones do. `mirrored.MirroredDatabase` replaces a `MemoryDatabase`, sends each statement to
+Postgres as well, and fails where the two results differ.
 """
 
 from faults.memory.database import MemoryDatabase
 from faults.memory.finding import found
-from faults.memory.kafka import Cluster, Log, MemoryBroker, Topic, transaction
 from faults.memory.ledger import MemoryLedger
+from faults.memory.memory_broker import Cluster, Log, MemoryBroker, Topic, transaction
 from faults.memory.sink import MemorySink, record
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Attempts: who tries to write a batch, and when it was last heard of."""
+"""Attempts: who tries to write a batch, and when its last heartbeat was."""
 
 from typing import Any
 from uuid import UUID
@@ -92,7 +92,7 @@ def view_batch_attempts(db: MemoryDatabase, *, batch_id: int) -> Rows:
 
 
 def _written(db: MemoryDatabase, pipeline: str) -> list[Attempt]:
-    """The attempts that hold a batch as writing."""
+    """Return the attempts of batches in the state `writing`."""
     return [db.attempts[batch.attempt] for batch in of_pipeline(db, pipeline, "writing") if batch.attempt is not None]
 
 

@@ -1,4 +1,4 @@
-"""Batches and their states: the ways between them, and what must hold before each."""
+"""Batches and their states: the permitted transitions, and the conditions of each."""
 
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,7 @@ from faults.memory.rows import Batch, Outgoing
 
 OPEN = ("planned", "writing", "failed")
 KINDS = ("live", "backfill", "replay", "redrive")
-"""In the order of the type."""
+"""In the order of the SQL type."""
 PUBLISHED = ("published", "advanced", "superseded")
 THROUGH = ("advanced", "superseded", "abandoned")
 _WAYS = {
@@ -37,7 +37,7 @@ _ACTIONS = {
 
 
 def of_pipeline(db: MemoryDatabase, pipeline: str, *states: str) -> list[Batch]:
-    """Batches of a pipeline in one of these states, by id."""
+    """Return the batches of a pipeline in one of these states, by id."""
     return [batch for batch in db.batches.values() if batch.pipeline == pipeline and batch.state in states]
 
 
@@ -100,7 +100,7 @@ def _move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
 
 
 def _check(db: MemoryDatabase, old: Batch, new: Batch) -> None:
-    """What a batch was planned with is not here: no verb can change it."""
+    """Check a change of a batch. The columns that planning sets are not checked here: no verb can change them."""
     name = f"batch {old.batch_id}"
     if f"{old.state}>{new.state}" not in _WAYS:
         raise law(f"{name}: no way from {old.state} to {new.state}")
@@ -117,7 +117,7 @@ def _check(db: MemoryDatabase, old: Batch, new: Batch) -> None:
 
 
 def _is_waiting(db: MemoryDatabase, batch: Batch) -> bool:
-    """Whether it is a live batch that a head has not passed."""
+    """Return whether it is a live batch that a head has not passed."""
     return batch.kind == "live" and any(
         db.streams[stream_id].next_offset < piece.end and db.streams[stream_id].state != "retired"
         for stream_id, piece in db.ranges[batch.batch_id].items()

@@ -1,4 +1,4 @@
-"""Which pipeline writes which table."""
+"""Claims of tables: which pipeline writes which table."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A ledger in memory that a real one watches."""
+"""A ledger in memory that is compared with a real one."""
 
 import pytest
 
@@ -11,20 +11,20 @@ from ledgers import start_streams
 
 @pytest.fixture
 def mirrored(ledger) -> MirroredDatabase:
-    """Empty, with an output table on both sides."""
+    """Provide an empty mirrored database, with an output table on both sides."""
     execute(ledger, records.TARGET)
     return MirroredDatabase(ledger)
 
 
 @pytest.fixture
 def session(mirrored) -> MemoryLedger:
-    """A session with both."""
+    """Open a session that speaks to both."""
     with MemoryLedger(mirrored, actor="test") as session:
         yield session
 
 
 @pytest.fixture
 def stream(session) -> int:
-    """The first of both."""
+    """Start the first stream in both."""
     [stream_id] = start_streams(session, 1)
     return stream_id

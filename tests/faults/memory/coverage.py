@@ -1,4 +1,4 @@
-"""Coverage: who accounts for each offset. Owners may change; what is accounted for stays so until the transaction ends."""
+"""Coverage: the owner of each offset. Owners may change, but at the end of a transaction every offset that had an owner must still have one."""
 
 from faults.memory import events
 from faults.memory.batches import OPEN, PUBLISHED

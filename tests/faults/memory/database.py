@@ -1,4 +1,4 @@
-"""The ledger's database in memory: its tables, its clock, and the one transaction that is open."""
+"""The ledger's database in memory: its tables, its clock, and the one open transaction."""
 
 import random
 from collections.abc import Callable, Hashable, Mapping
@@ -32,17 +32,17 @@ _NOTHING: Any = object()
 
 
 def moment(clock: int) -> datetime:
-    """What the clock shows, as Postgres returns a time."""
+    """Convert a clock reading to the value that Postgres returns for a time."""
     return _EPOCH + timedelta(microseconds=clock)
 
 
 class Table:
-    """An output table: rows by its key, which is the coordinates and, where it is declared, one more column.
+    """An output table. The key of a row is its coordinates and, where declared, one more column.
 
     Args:
-        columns: Those that the transform fills.
-        item: The one that is part of the key.
-        unique: Each of these is a further key.
+        columns: The columns that the transform fills.
+        item: The additional column of the key.
+        unique: Each of these columns is a further key.
     """
 
     def __init__(self, columns: tuple[str, ...], item: str | None, unique: tuple[str, ...] = ()) -> None:
@@ -50,16 +50,16 @@ class Table:
         self.item = item
         self.rows: dict[tuple, OutputRow] = {}
         self.taken: dict[tuple[str, Any], None] = {}
-        """Column and value of the further keys."""
+        """Column and value of the further keys that are taken."""
         self.unique = unique
 
     def key(self, coordinates: tuple, columns: tuple[str, ...], values: tuple) -> tuple:
-        """The key of a row with these values for these columns."""
+        """Return the key of a row with these values in these columns."""
         return coordinates if self.item is None else (*coordinates, values[columns.index(self.item)])
 
 
 def _copied(value: Any) -> Any:
-    """Rows are values: only what holds them is copied."""
+    """Copy the containers only: rows are immutable values."""
     match value:
         case dict():
             return {key: _copied(one) for key, one in value.items()}
@@ -74,12 +74,12 @@ def _copied(value: Any) -> Any:
 
 
 class MemoryDatabase:
-    """What all sessions share. At most one of them is in a transaction; what it changes can be taken back.
+    """The state that all sessions share. At most one session is in a transaction, whose changes can be undone.
 
     Args:
         on_step: Called with the session and the name of a step before each statement ("plan_batches", ...), before a COMMIT ("commit") and after
-            it ("committed"), and when a session connects ("connect"). What it raises comes out of that step.
-        seed: Of the attempts' uuids.
+            it ("committed"), and when a session connects ("connect"). An exception that it raises is raised by that step.
+        seed: Seed of the attempts' uuids.
     """
 
     def __init__(self, on_step: Callable[[Any, str], object] | None = None, *, seed: int = 0) -> None:
@@ -95,16 +95,16 @@ class MemoryDatabase:
         self.ranges: dict[int, dict[int, Range]] = {}
         """By batch and stream."""
         self.reserved: dict[int, dict[int, Range]] = {}
-        """By stream and batch: those that reserve their offsets."""
+        """By stream and batch: the ranges that reserve their offsets."""
         self.coverage: dict[int, dict[int, Coverage]] = {}
         """By stream and first offset."""
         self.attempts: dict[UUID, Attempt] = {}
         self.events: dict[int, Event] = {}
         self.outbox: dict[int, Outgoing] = {}
         self.runs: dict[tuple[str, str, str], dict[int, int]] = {}
-        """Of a pipeline's DAG run, the position of each batch."""
+        """For each DAG run of a pipeline, the position of each batch."""
         self.redrives: dict[int, dict[tuple[int, int], None]] = {}
-        """By batch, stream and offset of the rejects that it takes."""
+        """By batch: stream and offset of the rejects that a re-drive takes."""
         self.rejects: dict[tuple[int, int], Reject] = {}
         self.staged_counts: dict[int, dict[tuple[int, int], StagedCount]] = {}
         self.staged_rejects: dict[int, dict[tuple[int, int], StagedReject]] = {}
@@ -112,34 +112,34 @@ class MemoryDatabase:
         self.staging: dict[str, list[StagedRow]] = {}
         self.outputs: dict[tuple[str, str], Table] = {}
         self.trials: dict[tuple[str, str], dict[int, TriedRecord]] = {}
-        """Records of a batch of which the output refuses rows, numbered."""
+        """Records of a batch some of whose rows the output refuses, numbered."""
         self._sequences: dict[str, int] = {}
         self._undo: list[tuple[dict, Hashable, Any]] = []
         self.uncovered: list[Coverage] = []
-        """Deleted in this transaction: at its end somebody must account for these offsets."""
+        """Deleted in this transaction: at its end these offsets must have an owner again."""
         self.holder: Any = None
         """The connection that is in a transaction."""
         self.crashes = 0
-        """Sessions of before a crash are lost."""
+        """Counts crashes: sessions from before a crash are lost."""
         self.now = self.clock
         self.transaction = 0
         self.actor = self.reason = ""
 
     def pass_time(self, seconds: float) -> None:
-        """Move the clock."""
+        """Move the clock forward."""
         self.clock += int(seconds * SECOND)
 
     def step(self, session: Any, name: str) -> None:
-        """Tell whoever watches what comes next."""
+        """Call `on_step` with the next step."""
         if self.on_step is not None and name not in NO_STEPS:
             self.on_step(session, name)
 
     def carry_out(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
-        """One statement of the open transaction: its rows, or how many it has touched."""
+        """Execute one statement of the open transaction; return its rows, or how many it has touched."""
         return statement.function(self, **parameters, **statement.filled)
 
     def next_id(self, table: str) -> int:
-        """From a sequence: never given again, even if the transaction is rolled back."""
+        """Return the next number of a sequence. It is never used again, even if the transaction is rolled back."""
         self._sequences[table] = number = self._sequences.get(table, 0) + 1
         return number
 
@@ -149,16 +149,16 @@ class MemoryDatabase:
         table[key] = row
 
     def remove(self, table: dict, key: Hashable) -> Any:
-        """Delete a row; the row."""
+        """Delete a row and return it."""
         row = table.pop(key)
         self._undo.append((table, key, row))
         return row
 
     def begin(self, connection: Any, actor: str) -> None:
-        """Open a transaction. Simulated actors take turns between transactions: within one nobody else may speak."""
+        """Open a transaction. Simulated actors take turns between transactions: while one is open no other session may execute a statement."""
         if self.holder is not None:
             raise AssertionError(f"two transactions at once: {actor} begins within one of {self.actor}")
-        self.clock += 1  # no two transactions begin at one moment
+        self.clock += 1  # no two transactions begin at the same time
         self.transaction = self.next_id("transaction")
         self.holder, self.now, self.actor, self.reason = connection, self.clock, actor, ""
 
@@ -176,7 +176,7 @@ class MemoryDatabase:
         self._end()
 
     def roll_back(self) -> None:
-        """Take back what the transaction has changed."""
+        """Undo what the transaction has changed."""
         for table, key, row in reversed(self._undo):
             if row is _NOTHING:
                 del table[key]
@@ -190,7 +190,7 @@ class MemoryDatabase:
         self.holder = None
 
     def crash(self) -> None:
-        """The server goes down and comes back: sessions are lost with what they have not committed, and unlogged tables are empty."""
+        """Crash the server and restart it: sessions and their uncommitted changes are lost, and unlogged tables are empty."""
         self.crashes += 1
         if self.holder is not None:
             self.roll_back()
@@ -198,23 +198,23 @@ class MemoryDatabase:
             rows.clear()
 
     def keep(self) -> dict[str, Any]:
-        """A copy of all tables and sequences, as a dump has it."""
+        """Return a copy of all tables and sequences, as a dump contains them."""
         return {name: _copied(value) for name, value in vars(self).items() if isinstance(value, dict)}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """A copy takes the place of all that there is, also of the sequences: sessions are lost, and the clock goes on."""
+        """Replace all tables and sequences by a copy. Sessions are lost, and the clock is not reset."""
         self.crash()
         for name, value in kept.items():
             setattr(self, name, _copied(value))
 
     def covering(self, stream_id: int, start: int, end: int) -> list[Coverage]:
-        """Who accounts for some of the offsets, ascending."""
+        """Return the coverage that overlaps the offsets, ascending."""
         return sorted(
             (c for c in self.coverage[stream_id].values() if c.start < end and start < c.end), key=lambda c: c.start
         )
 
     def is_covered(self, stream_id: int, start: int, end: int, *, by_batches: bool = False) -> bool:
-        """Whether all of the offsets are accounted for."""
+        """Return whether all of the offsets are covered."""
         for piece in self.covering(stream_id, start, end):
             if piece.start > start:
                 return False
@@ -223,7 +223,7 @@ class MemoryDatabase:
         return start >= end
 
     def reserving(self, stream_id: int, start: int, end: int) -> list[Range]:
-        """Ranges that have reserved some of the offsets, ascending."""
+        """Return the ranges that have reserved some of the offsets, ascending."""
         return sorted(
             (r for r in self.reserved[stream_id].values() if r.start < end and start < r.end), key=lambda r: r.start
         )

@@ -1,4 +1,4 @@
-"""The history: written by the tables themselves, with who and why; only pruned."""
+"""The history: written by the tables themselves, with actor and reason, and never changed except by pruning."""
 
 import re
 from typing import Any
@@ -87,12 +87,12 @@ def set_reason(db: MemoryDatabase, *, reason: str) -> Rows:
 
 @verb
 def forbid_nested_loops(_: MemoryDatabase) -> int:
-    return -1  # as of every statement that is about no rows
+    return -1  # like every statement that touches no rows
 
 
 @verb
 def allow_nested_loops(_: MemoryDatabase) -> int:
-    return -1  # as of every statement that is about no rows
+    return -1  # like every statement that touches no rows
 
 
 @verb

@@ -1,11 +1,11 @@
-"""What is in the database, as the facts that the checker compares."""
+"""Converts the content of the database to the facts that the checker compares."""
 
 from faults.checker.facts import Attempt, Batch, Coverage, Event, Foreign, Found, Outgoing, Range, Reject, Row, Stream
 from faults.memory.database import MemoryDatabase
 
 
 def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
-    """A pipeline's ledger, and its output, whose table has its schema's name before its own; as they stand until something changes them."""
+    """Return a pipeline's ledger and output; `table` is named `schema.table`. The result is valid until the database changes."""
     db = database
     streams = [stream for stream in db.streams.values() if stream.pipeline == pipeline]
     batches = {batch.batch_id: batch for batch in db.batches.values() if batch.pipeline == pipeline}

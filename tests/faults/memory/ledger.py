@@ -1,4 +1,4 @@
-"""A session with the ledger in memory: the real `Ledger`, whose connection carries out statements in Python."""
+"""A session with the ledger in memory: the real `Ledger`, whose connection executes statements in Python."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,14 +43,14 @@ TABLES = (
     statements,
     streams,
 )
-"""The modules that hold the verbs."""
+"""The modules that define the verbs."""
 
 _ENDING = ("08", "57P", "25P03")
 """SQLSTATEs with which a server ends a session."""
 
 
 class MemoryLedger(Ledger):
-    """A session; cheap. Its transactions, and what becomes of its errors, are those of `Ledger`."""
+    """A session; cheap. Transactions and the handling of errors are those of `Ledger`."""
 
     def __init__(self, database: MemoryDatabase, *, actor: str) -> None:
         self.database = database
@@ -58,7 +58,7 @@ class MemoryLedger(Ledger):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a statement has been carried out that is neither committed nor rolled back."""
+        """Return whether a statement was executed that is neither committed nor rolled back."""
         return self.database.holder is self.connection
 
     def _connect(self) -> "Connection":
@@ -81,12 +81,12 @@ class MemoryLedger(Ledger):
         return _count(self.connection.execute(recognised(query), parameters))
 
     def copy(self, staging: str, columns: tuple[str, ...], rows: list[StagedRow]) -> int:
-        """COPY rows into a staging table; how many."""
+        """COPY rows into a staging table; return how many."""
         return self.connection.execute(COPY, {"staging": staging, "columns": columns, "rows": rows})
 
 
 class Connection:
-    """What of psycopg2's connection a `Ledger` uses."""
+    """The part of psycopg2's connection that a `Ledger` uses."""
 
     def __init__(self, session: MemoryLedger) -> None:
         self.closed = 0
@@ -96,7 +96,7 @@ class Connection:
         self._failed = self._lost = False
 
     def execute(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
-        """One statement; it opens a transaction where none is open."""
+        """Execute one statement; it opens a transaction if none is open."""
         self.check()
         try:
             self._database.step(self.session, statement.name)
@@ -115,7 +115,7 @@ class Connection:
             raise
 
     def commit(self) -> None:
-        """Keep what was changed; whatever a watcher raises before ("commit") undoes it, and after ("committed") does not."""
+        """Keep the changes. An exception of `on_step` before it ("commit") undoes them, one after it ("committed") does not."""
         self.check()
         if self._database.holder is not self:
             return
@@ -137,7 +137,7 @@ class Connection:
             raise
 
     def rollback(self) -> None:
-        """Take back what was changed; of a lost session the server has, and psycopg2 says so."""
+        """Undo the changes. For a lost session the server has already done so, and psycopg2 raises."""
         self.check()
         self._take_back()
 
@@ -147,17 +147,17 @@ class Connection:
             self._database.roll_back()
 
     def close(self) -> None:
-        """End the session; what was not committed is rolled back."""
+        """End the session; uncommitted changes are rolled back."""
         self._take_back()
         self.closed = 1
 
     def lose(self) -> None:
-        """The server gives up on the session, as it does on one that is frozen within a transaction; the client notices when it speaks again."""
+        """Lose the session on the server's side, as with a session that is frozen within a transaction. The client notices at its next statement."""
         self._take_back()
         self._lost = True
 
     def check(self) -> None:
-        """Notice that the session is lost, as its next statement does."""
+        """Raise if the session is lost, as its next statement does."""
         if self.closed:
             raise psycopg2.InterfaceError("connection already closed")
         if self._lost or self._crashes != self._database.crashes:
@@ -165,7 +165,10 @@ class Connection:
             raise psycopg2.OperationalError("server closed the connection unexpectedly")
 
     def _lose_if_lost(self, error: BaseException) -> None:
-        """A dropped connection has no SQLSTATE, one that the server ends has; its transaction is rolled back in both cases."""
+        """Mark the session as lost if the error ends it: a dropped connection has no SQLSTATE, a session ended by the server has one.
+
+        Its transaction is rolled back in both cases.
+        """
         if isinstance(error, psycopg2.Error) and (
             error.pgcode.startswith(_ENDING) if error.pgcode else isinstance(error, psycopg2.OperationalError)
         ):

@@ -1,4 +1,4 @@
-"""The database in memory with a real one behind it: each statement goes to both, and both must say the same."""
+"""The database in memory with a real one behind it: each statement is sent to both, and both results must agree."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -20,26 +20,26 @@ _IN_ANY_ORDER = {
     "advance_batches", "count_staged", "list_being_written", "list_owners", "list_unfinished", "list_written", "pass_coverage", "record_counts",
     "settle_rejects", "supersede_batches", "take_waiting",
 }  # fmt: skip
-"""Statements whose rows have no order, or several of them the same place in it."""
+"""Statements whose rows have no order, or share places in it."""
 _LATE_SECONDS = 9
-"""One clock is read a little later than the other, on a busy machine; still less than any time that the simulation lets pass."""
+"""The two clocks are not read at the same time on a busy machine. This tolerance is still less than any time that the simulation lets pass."""
 
 
 class MirroredDatabase(MemoryDatabase):
-    """A database in memory that compares whatever it says with what the real one says.
+    """A database in memory that compares every result with that of the real database.
 
-    One session with the real one is enough: within one transaction nobody else may speak.
+    One session with the real database is enough: within one transaction no other session executes anything.
 
     Args:
-        real: A session with a ledger, which is emptied.
-        on_step: As of `MemoryDatabase`.
+        real: A session with a ledger. The ledger is emptied.
+        on_step: As in `MemoryDatabase`.
     """
 
     def __init__(self, real: Ledger, on_step: Callable[[Any, str], object] | None = None) -> None:
         super().__init__(on_step)
         self.real = real
         empty(real)
-        self._alone("SET synchronous_commit = off")  # what a crash of the machine would lose plays no part here
+        self._alone("SET synchronous_commit = off")  # losing commits in a crash of the machine does not matter here
         self._passed = self._due = 0.0
         self._given: Any = []
         self.new_uuid = self._uuid
@@ -49,11 +49,11 @@ class MirroredDatabase(MemoryDatabase):
         return UUID(int=0) if isinstance(self._given, psycopg2.Error) else self._given[0]["attempt"]
 
     def _set_clock(self) -> None:
-        """The real clock runs by itself."""
+        """Follow the real clock, which advances by itself."""
         self.clock = int((time.time() + self._passed) * SECOND)
 
     def pass_time(self, seconds: float) -> None:
-        """The real clock cannot be moved, so that there hearts have beaten that much earlier, from the next transaction on."""
+        """Move the clock. The real clock cannot be moved, so heartbeats there are set back by that time before the next transaction."""
         self.clock += int(seconds * SECOND)
         self._passed += seconds
         self._due += seconds
@@ -68,7 +68,7 @@ class MirroredDatabase(MemoryDatabase):
             earlier = "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - make_interval(secs => %s)"
             self._alone(earlier, [self._due])
             planned = (
-                "SET LOCAL session_replication_role = replica;"  # what was planned never changes
+                "SET LOCAL session_replication_role = replica;"  # a trigger forbids changes of what was planned
                 " UPDATE tideline.batch SET planned_at = planned_at - make_interval(secs => %(due)s);"
                 " UPDATE tideline.event SET at = at - make_interval(secs => %(due)s)"
             )
@@ -105,12 +105,12 @@ class MirroredDatabase(MemoryDatabase):
             return cursor.fetchall() if cursor.description else cursor.rowcount
 
     def _alone(self, query: Any, parameters: Any = ()) -> None:
-        """What happens to the server while nobody is in a transaction."""
+        """Execute a statement outside of the simulated transactions."""
         with self.real.connection as connection, connection.cursor() as cursor:
             cursor.execute(query, parameters)
 
     def check(self) -> None:
-        """Fail unless both hold the same."""
+        """Fail unless both databases hold the same rows."""
         assert not (only := differences(self.real, self)), "\n".join(only)
 
 
@@ -122,7 +122,7 @@ def _copy(cursor: Any, *, staging: str, columns: tuple[str, ...], rows: list[Sta
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call returns, or the error with which the database refuses it."""
+    """Return the result of a call, or the database's error."""
     try:
         return call()
     except psycopg2.Error as error:
@@ -130,7 +130,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def agree(name: str, real: Any, memory: Any) -> None:
-    """Fail unless both have said the same."""
+    """Fail unless both results agree."""
     said = f"{name}: {real!r} in Postgres, {memory!r} in memory"
     if isinstance(real, psycopg2.Error) or isinstance(memory, psycopg2.Error):
         assert isinstance(real, psycopg2.Error), said
@@ -147,7 +147,7 @@ def agree(name: str, real: Any, memory: Any) -> None:
 
 def _refusal(error: psycopg2.Error) -> tuple:
     found = error.diag
-    # Of a broken count the flow tells people the whole row; nobody looks at the details of others.
+    # For a violated count the flow shows the whole row to people. The details of other errors are not used.
     detail = found.message_detail if '"batch_range"' in (found.message_primary or "") else None
     return error.pgcode, found.constraint_name, found.message_primary, detail
 
@@ -165,5 +165,5 @@ def _plain(value: Any) -> Any:
 
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, datetime):
-        return isinstance(other, datetime)  # by the clock of each
+        return isinstance(other, datetime)  # each side has its own clock
     return abs(one - other) < _LATE_SECONDS if isinstance(one, float) else one == other

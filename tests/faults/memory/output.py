@@ -1,4 +1,4 @@
-"""Output tables: what they refuse of a row, and which records of a batch they refuse when each is tried by itself."""
+"""Output tables: which rows they refuse, and which records of a batch they refuse when each is tried by itself."""
 
 from itertools import groupby
 from typing import Any
@@ -23,7 +23,7 @@ class Trial(Table):
 
 
 def table(db: MemoryDatabase, target: Identifier) -> Table:
-    """The output table of a name."""
+    """Return the output table of a name."""
     found = db.outputs.get(target.strings)
     if found is None:
         raise refusal("undefined_table", f'relation "{".".join(target.strings)}" does not exist')
@@ -31,7 +31,7 @@ def table(db: MemoryDatabase, target: Identifier) -> Table:
 
 
 def names(columns: Composed) -> tuple[str, ...]:
-    """Of a list of columns; the sink has doubled percent signs."""
+    """Return the names in a list of columns; the sink has doubled percent signs."""
     return tuple(part.strings[-1].replace("%%", "%") for part in columns.seq if isinstance(part, Identifier))
 
 
@@ -39,7 +39,7 @@ def put(db: MemoryDatabase, target: Identifier, coordinates: tuple, columns: tup
     """Insert a row.
 
     Raises:
-        psycopg2.errors.UniqueViolation: A key of it is there already.
+        A row with one of its keys exists already.
     """
     name, found = target.strings[-1], table(db, target)
     key = found.key(coordinates, columns, row.values)
@@ -107,7 +107,7 @@ def find_occupied(db: MemoryDatabase, *, target: Identifier, trial: Identifier, 
 
 @composed(_SINKS, "insert_apart.sql")
 def insert_apart(_: MemoryDatabase, **__: Any) -> int:
-    """Only quicker: here all of them are tried one by one."""
+    """Do nothing. In Postgres this is only a faster path; here all records are tried one by one."""
     return -1
 
 

@@ -1,4 +1,4 @@
-"""Ranges of batches: reserved when they are planned, counted when they are published, and otherwise never changed."""
+"""Ranges of batches: reserved by the plan, counted by the publication, and otherwise never changed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +65,7 @@ def _check_new(db: MemoryDatabase, batch: Batch, new: Range) -> None:
 
 
 def count(db: MemoryDatabase, old: Range, **counts: Any) -> None:
-    """Put counts into a range: of a batch that is being written, or those that a re-drive has changed."""
+    """Set the counts of a range: of a batch that is being written, or those that a re-drive has changed."""
     new = old._replace(**counts)
     state = db.batches[old.batch_id].state
     if state != "writing" and not (state in PUBLISHED and _is_redriven(old, new)):
@@ -77,7 +77,7 @@ def count(db: MemoryDatabase, old: Range, **counts: Any) -> None:
 
 
 def _is_redriven(old: Range, new: Range) -> bool:
-    """Whether rejects have become something else, and nothing has changed beside that."""
+    """Return whether rejects have changed to another fate and nothing else has changed."""
     return (
         new.n_rejected < old.n_rejected
         and new.n_written >= old.n_written
@@ -87,14 +87,14 @@ def _is_redriven(old: Range, new: Range) -> bool:
 
 
 def _check_counts(new: Range) -> None:
-    """The table's checks, in the order in which Postgres looks at them: by name. What is null is not refused."""
+    """Apply the table's CHECK constraints in the order of Postgres, which is by name. A check that yields null passes."""
     for constraint, breaks in _CHECKS:
         if breaks(new):
             raise _refused(new, constraint)
 
 
 def _are_apart(new: Range) -> bool:
-    """Whether some of what is counted together is null."""
+    """Return whether some of the columns that are counted together are null."""
     together = (*(getattr(new, name) for name in _COUNTS), new.published_log_start, new.published_end)
     return 0 < together.count(None) < len(together)
 
@@ -144,7 +144,7 @@ def record_counts(
         read = sum(c.n_read for c in counted)
         wrote = n_written.get(stream_id, 0)
         rejected = sum(stream == stream_id for stream, _ in staged_rejects)
-        told = facts.adapted.get(str(stream_id), {})
+        broker_facts = facts.adapted.get(str(stream_id), {})
         count(
             db,
             piece,
@@ -156,8 +156,8 @@ def record_counts(
             n_bytes=sum(c.n_bytes for c in counted),
             first_read=min((c.first_read for c in counted), default=None),
             last_read=max((c.last_read for c in counted), default=None),
-            published_log_start=told.get("log_start"),
-            published_end=told.get("end"),
+            published_log_start=broker_facts.get("log_start"),
+            published_end=broker_facts.get("end"),
         )
         changed.append({"stream_id": stream_id})
     return changed

@@ -1,6 +1,6 @@
-"""Which Python function stands for which statement: a verb of the ledger by its name, a statement of the Spark job by its text.
+"""Maps statements to Python functions: a verb of the ledger by its name, a statement of the Spark job by its text.
 
-A function is given the database and the statement's parameters. It returns rows as dictionaries, or the number of rows that it touched where the
+A function receives the database and the statement's parameters. It returns rows as dictionaries, or the number of rows that it touched if the
 statement returns none.
 """
 
@@ -18,19 +18,19 @@ Function = Callable[..., Rows | int]
 
 
 class Statement(NamedTuple):
-    """What a session is asked to do."""
+    """A statement that a session executes."""
 
     name: str
-    """That of its file."""
+    """The name of its file."""
     function: Function
     query: Composable | None
-    """As Postgres gets it; None of a COPY."""
+    """The query for Postgres; None for a COPY."""
     filled: Mapping[str, Any] = MappingProxyType({})
-    """What was filled into it, by name."""
+    """The parts that were filled in, by name."""
 
 
 NO_STEPS = frozenset({"forbid_nested_loops", "allow_nested_loops"})
-"""Settings of a transaction that is open: nobody can tell a crash before them from one before the next statement."""
+"""Settings of an open transaction. A crash before one of them has the same effect as a crash before the next statement."""
 
 VERBS: dict[str, Statement] = {}
 """By the name of the file in tideline/ledger/sql/queries."""
@@ -40,14 +40,14 @@ _COMPOSED: dict[tuple[str, ...], tuple[str, Function, tuple[str, ...]]] = {}
 
 
 def verb(function: Function) -> Function:
-    """Let a function stand for the verb of its name."""
+    """Register a function for the verb of its name."""
     name = function.__name__
     VERBS[name] = Statement(name, function, SQL(statement("tideline.ledger", f"sql/queries/{name}.sql")))
     return function
 
 
 def composed(package: str, path: str) -> Callable[[Function], Function]:
-    """Let a function stand for a statement whose names are filled in when it is run; it is given these as well, by keyword."""
+    """Register a function for a statement whose names are filled in at run time. The function receives these as keyword arguments."""
 
     def register(function: Function) -> Function:
         parts = list(Formatter().parse(statement(package, path)))
@@ -60,7 +60,7 @@ def composed(package: str, path: str) -> Callable[[Function], Function]:
 
 
 def recognised(query: Composable) -> Statement:
-    """The statement that a query was composed of."""
+    """Return the statement from which a query was composed."""
     parts = query.seq if isinstance(query, Composed) else [query]
     literals = tuple(part.string for part in parts if isinstance(part, SQL))
     if literals not in _COMPOSED:

@@ -1,4 +1,4 @@
-"""Records that could not be loaded, and the batches that try them once more."""
+"""Records that could not be loaded, and the re-drives that try them again."""
 
 from collections import Counter
 
@@ -56,7 +56,7 @@ def plan_redrive(db: MemoryDatabase, *, batch_ids: list[int], of_batch: int | No
 
 
 def _fitting(db: MemoryDatabase, of_batch: int | None, reason_like: str | None) -> list[tuple[int, int]]:
-    """Rejects that were asked for and that no open re-drive has, by stream and offset."""
+    """Return stream and offset of rejects that match the request and are not in an open re-drive."""
     taken = {
         place for batch_id, places in db.redrives.items() if db.batches[batch_id].state in OPEN for place in places
     }
@@ -70,12 +70,12 @@ def _fitting(db: MemoryDatabase, of_batch: int | None, reason_like: str | None) 
 
 
 def redriven(db: MemoryDatabase, batch_id: int) -> list[Reject]:
-    """The rejects that a re-drive takes and that are still there, by stream and offset."""
+    """Return the rejects of a re-drive that still exist, by stream and offset."""
     return [db.rejects[place] for place in sorted(db.redrives.get(batch_id, ())) if place in db.rejects]
 
 
 def taken(db: MemoryDatabase, attempt_id: int) -> dict[tuple[int, int], int]:
-    """What an attempt has read of a re-drive: by stream and offset, the attempt that had rejected it."""
+    """Return what an attempt has read of a re-drive: by stream and offset, the attempt that had rejected it."""
     slices = db.staged_redrives.get(attempt_id, {}).values()
     return {
         (part.stream_id, offset): by
@@ -85,7 +85,7 @@ def taken(db: MemoryDatabase, attempt_id: int) -> dict[tuple[int, int], int]:
 
 
 def settled(db: MemoryDatabase, attempt_id: int) -> list[Reject]:
-    """The rejects that an attempt has read and that are still the same."""
+    """Return the rejects that an attempt has read and that have not changed since."""
     read = taken(db, attempt_id).items()
     found = (db.rejects.get(place) for place, by in read if place in db.rejects and db.rejects[place].attempt_id == by)
     return [reject for reject in found if reject is not None]
@@ -172,7 +172,7 @@ def list_rejects_to_redrive(
 
 
 def _incarnations(db: MemoryDatabase, stream_ids: set[int]) -> dict[int, int]:
-    """Streams of one topic and partition, numbered in the order in which they began."""
+    """Number the streams of each topic and partition in the order in which they began."""
     numbers: dict[int, int] = {}
     seen: Counter[tuple[str, int]] = Counter()
     for stream_id in sorted(stream_ids):

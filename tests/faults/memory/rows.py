@@ -1,4 +1,6 @@
-"""Rows of the ledger's tables, as values: a change puts another row in the old one's place, so that a trigger sees both and an undo is cheap.
+"""Rows of the ledger's tables, as immutable values.
+
+A change replaces the old row, so that a trigger sees both and an undo is cheap.
 
 Times are whole microseconds of the database's clock.
 """

@@ -1,4 +1,4 @@
-"""What a DAG run works on."""
+"""The batches of a DAG run."""
 
 from faults.memory.batches import THROUGH
 from faults.memory.database import MemoryDatabase

@@ -1,4 +1,4 @@
-"""The sink of a pipeline, as the Spark job uses it: its driver's Python is the real one, and what executors COPY is put down in memory."""
+"""The sink of a pipeline, as the Spark job uses it. The driver's Python is the real one; rows that executors COPY are stored in memory."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -19,11 +19,11 @@ class MemorySink:
     """An output table in memory.
 
     Args:
-        database: Where the table is.
+        database: The database of the table.
         table: Its name with its schema.
-        columns: What the transform gives, in order.
-        item: The column that tells the rows of one record apart, where there may be several.
-        unique: Columns each of which is UNIQUE: of two rows with one value the table refuses the later one, when they are published.
+        columns: The columns that the transform returns, in order.
+        item: The column that distinguishes the rows of one record, where there may be several.
+        unique: Columns that are each UNIQUE: of two rows with the same value the table refuses the later one at publication.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class MemorySink:
         database.outputs.setdefault((schema, name), Table(columns, item, unique))
 
     def create_staging(self, ledger: MemoryLedger, attempt: Attempt) -> str:
-        """The attempt's staging table; its name."""
+        """Create the attempt's staging table; return its name."""
         return postgres.create_staging(ledger, self.target, attempt)
 
     def copy(self, staging: str, task: int, rows: Iterable[tuple[int, int, tuple]]) -> int:
-        """What one task of Spark stages: stream id, offset and values of each row. How many; it is a transaction of its own.
+        """Stage the rows of one Spark task, each with stream id, offset and values, in one transaction. Return how many.
 
         Raises:
-            psycopg2.errors.UndefinedTable: Somebody has dropped the staging table.
+            The staging table was dropped.
         """
         staged = [StagedRow(stream_id, offset, task, values) for stream_id, offset, values in rows]
         if staged:
@@ -59,15 +59,15 @@ class MemorySink:
         return len(staged)
 
     def staged(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> Staged:
-        """What `publishing.publish` is given; `tasks` are the winners, with the number of rows that each has staged."""
+        """Return the argument for `publishing.publish`; `tasks` are the winners, with the number of rows that each has staged."""
         return Staged(target=self.target, attempt=attempt, table=staging, tasks=tasks)
 
     def insert_output(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> InsertOutput:
-        """What `flow.publish` is given."""
+        """Return the argument for `flow.publish`."""
         return partial(postgres_output.insert_output, staged=self.staged(attempt, staging, tasks))
 
     def drop_staging(self, ledger: MemoryLedger, attempt: Attempt) -> None:
-        """After the attempt has published: what this and earlier attempts have staged."""
+        """Drop the staging tables of this and earlier attempts, after the attempt has published."""
         postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
 
 
@@ -78,13 +78,13 @@ def record(
     counts: Iterable[Mapping[str, int]] = (),
     rejects: Iterable[tuple[Any, ...]] = (),
 ) -> None:
-    """What one task counts and rejects, as `spark_jobs.recording` stores it: rejects first, each kind in a transaction of its own.
+    """Store counts and rejects of one task as `spark_jobs.records.staged_counts` does: rejects first, each kind in one transaction.
 
     Args:
         ledger: The task's session.
-        attempt: For which it reads.
-        counts: Of each stream: stream_id, first_read, last_read, n_read, n_filtered, n_bytes.
-        rejects: Of each record: stream id, offset, step, reason, timestamp, key, value, headers.
+        attempt: The attempt that reads.
+        counts: For each stream: stream_id, first_read, last_read, n_read, n_filtered, n_bytes.
+        rejects: For each record: stream id, offset, step, reason, timestamp, key, value, headers.
     """
     names = ("stream_ids", "offsets", "steps", "reasons", "timestamps_ms", "keys", "values", "headers")
     if columns := [list(column) for column in zip(*sorted(rejects, key=lambda row: row[:2]), strict=True)]:

@@ -1,4 +1,4 @@
-"""What attempts put aside before they publish: counts, rejects, and tables of rows."""
+"""Staged data of attempts that have not published: counts, rejects, and tables of rows."""
 
 import re
 
@@ -70,14 +70,14 @@ def stage_rejects(
 
 
 def of_attempt(db: MemoryDatabase, table: dict[int, dict], attempt_id: int) -> dict:
-    """What a table holds of an attempt."""
+    """Return the rows of an attempt in a table."""
     if attempt_id not in table:
         db.put(table, attempt_id, {})
     return table[attempt_id]
 
 
 def check_attempt(db: MemoryDatabase, attempt_id: int, table: str) -> None:
-    """Refuse rows of an attempt that is not there."""
+    """Refuse rows of an attempt that does not exist."""
     if all(attempt.attempt_id != attempt_id for attempt in db.attempts.values()):
         raise dangling(table, f"{table}_attempt_id_fkey")
 
@@ -111,7 +111,7 @@ def _is_writing(db: MemoryDatabase, attempt: Attempt) -> bool:
 
 
 def _clear(db: MemoryDatabase, attempts: list[Attempt]) -> tuple[int, ...]:
-    """How many counts, rejects and slices of a re-drive have gone."""
+    """Delete; return the numbers of counts, rejects and slices of a re-drive."""
     numbers = []
     for table in (db.staged_counts, db.staged_rejects, db.staged_redrives):
         found = [attempt.attempt_id for attempt in attempts if attempt.attempt_id in table]
@@ -136,7 +136,7 @@ def drop_dead_staging(db: MemoryDatabase, *, table: Identifier) -> int:
 
 
 def drop(db: MemoryDatabase, table: Identifier) -> int:
-    """Drop a staging table, which may be gone already; like any DDL it touches no rows."""
+    """Drop a staging table, which may not exist any more. Like any DDL it touches no rows."""
     if table.strings[-1] in db.staging:
         db.remove(db.staging, table.strings[-1])
     return -1

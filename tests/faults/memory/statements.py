@@ -1,4 +1,4 @@
-"""Statements of the Spark job over output and staging tables in memory. The Python of its sink runs unchanged."""
+"""Statements of the Spark job over output and staging tables in memory. The Python of its sink runs unchanged over them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def _copy(db: MemoryDatabase, *, staging: str, columns: tuple[str, ...], rows: l
 
 
 COPY = Statement("copy", _copy, None)
-"""What an executor does; its rows go into these columns beside offset, stream and task."""
+"""The COPY of an executor: into these columns, and offset, stream and task."""
 
 
 def _winners(db: MemoryDatabase, staging: Identifier, tasks: Iterable[int]) -> list[StagedRow]:
@@ -163,7 +163,7 @@ def insert_redriven(
     return n_inserted
 
 
-@composed("spark_jobs", "slice_rejects.sql")
+@composed("spark_jobs.readers", "slice_rejects.sql")
 def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slice_bytes: int) -> Rows:
     slices: dict[tuple[int, int, int], list[int]] = {}
     numbers: Counter[int] = Counter()
@@ -186,7 +186,7 @@ def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slic
     ]
 
 
-@composed("spark_jobs", "read_rejects.sql")
+@composed("spark_jobs.readers", "read_rejects.sql")
 def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt_id: int, stream_id: int, start: int, end: int) -> Rows:
     names = ("kafka_offset", "kafka_timestamp_ms", "key", "value", "headers")
     rejects = [

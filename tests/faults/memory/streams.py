@@ -1,4 +1,4 @@
-"""Streams and their heads, which only move forward and only over what is accounted for."""
+"""Streams and their heads, which move only forward and only over covered offsets."""
 
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,7 @@ FOREVER = 2**63
 
 
 def of_pipeline(db: MemoryDatabase, pipeline: str) -> list[Stream]:
-    """All streams of a pipeline, by id."""
+    """Return all streams of a pipeline, by id."""
     return [stream for stream in db.streams.values() if stream.pipeline == pipeline]
 
 
@@ -161,7 +161,7 @@ def list_streams(db: MemoryDatabase, *, pipeline: str) -> Rows:
 
 
 def _taken(db: MemoryDatabase, stream: Stream) -> list[list[int]]:
-    """Ranges that batches have reserved, and holes, at or above the head."""
+    """Return reserved ranges and holes at or above the head."""
     taken = [[r.start, r.end] for r in db.reserving(stream.stream_id, stream.next_offset, FOREVER)]
     covering = db.covering(stream.stream_id, stream.next_offset, FOREVER)
     return sorted(taken + [[c.start, c.end] for c in covering if c.hole is not None])

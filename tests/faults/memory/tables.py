@@ -1,4 +1,4 @@
-"""All that stands in the tables of the real database, against all that stands in memory."""
+"""Compares the rows of all tables of the real database with those in memory."""
 
 import json
 from collections import Counter
@@ -54,13 +54,13 @@ END $$;
 
 
 def empty(real: Ledger) -> None:
-    """Leave nothing in the ledger and the output, and count from one again; sooner done than another database is made."""
+    """Delete all rows of the ledger and the output and reset the sequences. This is faster than creating another database."""
     with real.connection as connection, connection.cursor() as cursor:
         cursor.execute(_EMPTY)
 
 
 def differences(real: Ledger, database: MemoryDatabase) -> list[str]:
-    """One line for each row that only one of the two has."""
+    """Return one line for each row that only one side has."""
     memory = _in_memory(database)
     lines = []
     for table, text in _QUERIES.items():
@@ -91,10 +91,11 @@ def _output(real: Ledger, schema: str, name: str, table: Table) -> list[tuple]:
 
 
 def _histories(events: list[tuple]) -> list[tuple]:
-    """What happened to each batch and stream, in order; what one statement did to several has no order."""
+    """Group the events of each batch and stream, in order. Events of one statement about several of them have no order."""
     by_thing = sorted(events, key=lambda event: (event[4] or 0, event[5] or 0, event[0]))
     return [
-        (thing, *(_told(event) for event in rows)) for thing, rows in groupby(by_thing, key=lambda event: event[4:6])
+        (thing, *(_without_id(event) for event in rows))
+        for thing, rows in groupby(by_thing, key=lambda event: event[4:6])
     ]
 
 
@@ -103,7 +104,7 @@ def _plain(row: tuple) -> tuple:
     return tuple(as_kept.get(type(value), lambda same: same)(value) for value in row)
 
 
-def _told(event: tuple) -> tuple:
+def _without_id(event: tuple) -> tuple:
     _, *rest, detail = event
     return (*rest, json.dumps(detail, sort_keys=True))
 
@@ -113,7 +114,7 @@ def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
         "pipeline": [(pipeline,) for pipeline in db.pipelines],
         "output_table": list(db.tables.values()),
         "stream": list(db.streams.values()),
-        "batch": [batch[:-1] for batch in db.batches.values()],  # the time is by the clock of each
+        "batch": [batch[:-1] for batch in db.batches.values()],  # each side has its own clock
         "batch_range": [piece for pieces in db.ranges.values() for piece in pieces.values()],
         "coverage": [piece[1:8] for pieces in db.coverage.values() for piece in pieces.values()],
         "attempt": [

@@ -1,4 +1,4 @@
-"""What people are shown of the attempts of a batch: the ledger in memory answers as Postgres does, whatever has become of each of them."""
+"""The attempts of a batch that people see: the ledger in memory returns the same as Postgres, whatever the outcome of each attempt."""
 
 from faults.memory import record
 from ledgers import claim, plan, publish
@@ -20,7 +20,7 @@ def test_attempts_are_viewed_in_the_order_of_their_fences_with_how_far_each_has_
         0,
         None,
         None,
-    )  # a beat without a record is no progress
+    )  # a heartbeat without a record is no progress
     attempts.fail(session, failed, "too slow")
     again = claim(session, batch_id)
     count = {"first_read": 0, "last_read": 9, "n_read": 10, "n_filtered": 0, "n_bytes": 0}

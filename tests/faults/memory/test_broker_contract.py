@@ -1,4 +1,4 @@
-"""The brokers in memory say what a real one says, of the same topics."""
+"""The brokers in memory give the same answers as a real one for the same topics."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -10,7 +10,7 @@ import topics
 from faults.memory import Cluster, Log, MemoryBroker, transaction
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
-from tideline.kafka import Broker
+from tideline.kafka.broker import Broker
 from windows import MINUTE, T0, at
 
 GONE = "gone_before"
@@ -19,7 +19,7 @@ YEAR_2099 = (datetime(2099, 1, 1, tzinfo=UTC) - T0) // MINUTE
 
 
 class Both:
-    """Topics on a real broker and the same ones in memory: what is done to one is done to the other."""
+    """Topics on a real broker and the same topics in memory: each change is made to both."""
 
     def __init__(self, broker, admin):
         self.broker, self.admin = broker, admin
@@ -28,17 +28,17 @@ class Both:
         self.names = []
 
     def create(self, *, partitions=1, name=None, **settings):
-        """A topic with empty logs, also in place of one that is there."""
+        """Create a topic with empty logs, or replace the one of that name."""
         name = name or f"both_{self.mark}_{len(self.names)}"
         if name in self.cluster.topics:
             self.delete(name)
         topics.created(self.admin, name, partitions, **{"retention.ms": "-1", **settings})
-        [told] = Broker(topics.source(self.broker.bootstrap, name)).topic_facts()
+        [facts] = Broker(topics.source(self.broker.bootstrap, name)).topic_facts()
         compacted = "compact" in settings.get("cleanup.policy", "")
         self.cluster.create(
             name,
             *[0] * partitions,
-            topic_id=told.topic_id,
+            topic_id=facts.topic_id,
             compacted=compacted,
             retention_ms=None if "retention.ms" not in settings else int(settings["retention.ms"]),
         )
@@ -63,7 +63,7 @@ class Both:
         self.cluster.topics[name].logs[partition].delete_before(offset)
 
     def transaction(self, name, partitions, count=1):
-        """Open on both; what it returns ends both."""
+        """Open a transaction on both; the returned function ends both."""
         producer = topics.transaction(self.broker, name, partitions, count)
         mine = transaction(self.cluster.topics[name], partitions, count, at=datetime.now(UTC))
 
@@ -74,13 +74,16 @@ class Both:
         return end
 
     def sources(self):
-        """Topics by name, one of which was never there, and by a pattern."""
+        """Return sources: topics by name, including one that never existed, and by a pattern."""
         yield topics.source(self.broker.bootstrap, *self.names, f"{GONE}_{self.mark}")
         pattern = {"bootstrap_servers": self.broker.bootstrap, "topic_pattern": f"^both_{self.mark}_.*$"}
         yield Source.model_validate({**pattern, "value": {"format": "bytes"}}, context="both")
 
     def agree(self, *times, stamped=True):
-        """Ask both all there is to ask, until a moment after a change they agree; `stamped` where each record has the same timestamp in both."""
+        """Compare all answers of both, and retry until a moment after a change they agree.
+
+        `stamped`: each record has the same timestamp in both.
+        """
         for source in self.sources():
             real, memory = Broker(source), MemoryBroker(self.cluster, source)
             topics.until(lambda real=real, memory=memory: real.topic_facts() == memory.topic_facts())
@@ -98,7 +101,7 @@ class Both:
                     assert said[0] == said[1], when
 
     def agree_on_records(self, name, *, stamped=True):
-        """Look at the records from each offset on, also behind the last one."""
+        """Compare the records from each offset on, also from behind the last one."""
         [facts] = Broker(topics.source(self.broker.bootstrap, name)).topic_facts()
         source = next(self.sources())
         for partition in facts.partitions:
@@ -197,7 +200,7 @@ def test_what_is_set_for_a_topic_is_told(both):
 def test_heads_are_shown_as_far_as_there_is_something_to_show_them_of(both):
     name = both.create(partitions=2)
     group = f"tideline.{both.mark}"
-    # Groups have no coordinator before the first of them has come up.
+    # Groups have no coordinator until the first one has been created.
     topics.until(lambda: refusal(pair(both)[0].commit_heads, group, {(name, 0): 0}) is None)
     for heads in (
         {(name, 0): 7, (name, 1): 2},

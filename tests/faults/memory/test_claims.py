@@ -1,23 +1,23 @@
-"""Both ledgers say the same of who has which table, and a replay takes rows of its own pipeline only."""
+"""Both ledgers agree on which pipeline has claimed which table, and a replay takes only rows of its own pipeline."""
 
 import pytest
 
 from faults import records
 from faults.memory import Cluster, MemoryBroker, MemoryLedger, MemorySink, record
-from faults.memory.refusing import refused, run
+from faults.memory.refusal_cases import refused, run
 from ledgers import PIPELINE, RUN, claim, plan, start_streams
 from planners import declared
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.requests import NewRecords
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.ledger import publishing
-from tideline.pipelines import Pipeline
 
 
 def claimed(session: MemoryLedger, pipeline: str, table: str, *, shared: bool) -> list[tuple[str, bool]]:
-    """Who is in the way of a claim."""
+    """Return the claims that exclude a claim."""
     with session.transaction():
         rows = session.rows("claim_table", pipeline=pipeline, table=table, shared=shared)
     return [(row["pipeline"], row["shared"]) for row in rows]
@@ -62,7 +62,7 @@ def test_a_plan_asks_who_has_its_table(session):
 
 
 def test_two_pipelines_on_one_table_are_the_same_in_both(session, mirrored):
-    """Every second record is one pipeline's, and the others are another's; one of them replays a part."""
+    """Alternate records between two pipelines; one of them replays a part."""
     for pipeline, remainder in (("one", 0), ("two", 1)):
         (stream,) = start_streams(session, 1, pipeline=pipeline)
         written(session, pipeline, {stream: (0, 10)}, range(remainder, 10, 2))
@@ -80,7 +80,7 @@ def written(
     offsets: range,
     kind: BatchKind = BatchKind.LIVE,
 ) -> None:
-    """Write a batch over a range of one stream, of which only some offsets become rows."""
+    """Write a batch over a range of one stream in which only some offsets become rows."""
     sink = MemorySink(session.database, "ads.output", records.OUTPUT, item="item")
     attempt = claim(session, plan(session, piece, pipeline=pipeline, kind=kind))
     staging = sink.create_staging(session, attempt)

@@ -1,4 +1,4 @@
-"""The ledger in memory behaves as the real one does: whatever the simulation does, both give the same rows and hold the same in the end."""
+"""The ledger in memory behaves as the real one does: for every simulated schedule both return the same rows and end with the same content."""
 
 import ast
 from importlib.resources import files
@@ -6,9 +6,9 @@ from importlib.resources import files
 import pytest
 
 from asking import execute
-from faults import moves, records
+from faults import actions, records
 from faults.checker import read
-from faults.drawing import Beginning, Schedule, schedule, without_restores
+from faults.drawn_schedules import Beginning, Schedule, schedule, without_restores
 from faults.memory import found
 from faults.memory.mirrored import MirroredDatabase
 from faults.memory.registry import VERBS
@@ -19,11 +19,11 @@ from faults.simulation.tally import Tally
 from ledgers import PIPELINE, claim, plan, start_streams
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges
-from tideline.ledger import decisions, keeping
+from tideline.ledger import cleanup, decisions
 from windows import at
 
-NEVER_BY_THE_FLOW = {"views.py", "invariants.py", "migrate.py", "versions.py"}
-"""What only people ask for, and what comes before any flow."""
+NEVER_BY_THE_FLOW = {"queries.py", "invariants.py", "migrate.py", "versions.py"}
+"""Verbs that only people use, and verbs that precede every flow."""
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def output(ledger):
 
 
 def played(monkeypatch, ledger, one):
-    """Play a schedule over both ledgers; the database in memory."""
+    """Play a schedule over both ledgers; return the database in memory."""
     execute(ledger, "TRUNCATE ads.output; ALTER TABLE ads.output DROP CONSTRAINT IF EXISTS output_id_key")
     if one.beginning.unique:
         execute(ledger, "ALTER TABLE ads.output ADD UNIQUE (id)")
@@ -79,7 +79,7 @@ REPERTOIRE = (
     Decide(Decision.ABANDON, 0),
     Decide(Decision.UPKEEP, 0),
 )
-"""Beside each other in time, where `Go` lets each of them come to its end, and with replays that overtake a re-drive where it does not."""
+"""Overlapping in time where `Go` lets each of them finish, and otherwise with replays that overtake a re-drive."""
 
 
 @pytest.mark.parametrize("steps", [1_000, 40, 25])
@@ -93,9 +93,9 @@ def test_replays_backfills_and_re_drives_over_each_other_are_the_same_in_both(
     operations = [one for number, operation in enumerate(REPERTOIRE) for one in (operation, Go(number, steps))]
     operations += [PassTime(601), Decide(Decision.UPKEEP, 0), Go(0, 60)]
     mirrored = played(monkeypatch, ledger, Schedule(beginning=beginning, operations=tuple(operations)))
-    actions = {event.action for event in mirrored.events.values()}
+    recorded = {event.action for event in mirrored.events.values()}
     if steps == 1_000:
-        assert {"supersede", "supersede partly", "skip", "move head", "publish"} <= actions
+        assert {"supersede", "supersede partly", "skip", "move head", "publish"} <= recorded
         assert {batch.kind for batch in mirrored.batches.values()} == {"live", "backfill", "replay", "redrive"}
 
 
@@ -103,20 +103,20 @@ def test_upkeep_takes_claims_for_dead_and_prunes_events_in_both(mirrored, sessio
     (stream,) = start_streams(session, 1)
     claim(session, plan(session, {stream: (0, 10)}))
     mirrored.pass_time(601)
-    assert len(keeping.expire_claims(session, PIPELINE)) == 1
+    assert len(cleanup.expire_claims(session, PIPELINE)) == 1
     with session.transaction():
         decisions.abandon(session, 1)
-    assert keeping.prune_events(session, PIPELINE, 1) == []
+    assert cleanup.prune_events(session, PIPELINE, 1) == []
     mirrored.pass_time(86_401)
-    assert keeping.prune_events(session, PIPELINE, 1) == ["impressions: 5 events older than 1 days deleted"]
+    assert cleanup.prune_events(session, PIPELINE, 1) == ["impressions: 5 events older than 1 days deleted"]
     mirrored.check()
 
 
 def test_the_checker_finds_in_memory_what_it_reads_of_the_real_one(monkeypatch, ledger, ledger_url, output, first_seed):
     for seed in range(first_seed, first_seed + 3):
         mirrored = played(monkeypatch, ledger, without_restores(schedule(seed)))
-        mine = found(mirrored, moves.PIPELINE, world.TABLE)
-        with read(ledger_url, moves.PIPELINE, world.TABLE, records.OUTPUT) as theirs:
+        mine = found(mirrored, actions.PIPELINE, world.TABLE)
+        with read(ledger_url, actions.PIPELINE, world.TABLE, records.OUTPUT) as theirs:
             for name in ("streams", "batches", "ranges", "coverage", "attempts", "outbox", "strangers"):
                 assert sorted(getattr(mine, name), key=repr) == sorted(getattr(theirs, name), key=repr)
             assert len(mine.events) == len(theirs.events)
@@ -126,12 +126,20 @@ def test_the_checker_finds_in_memory_what_it_reads_of_the_real_one(monkeypatch, 
 
 
 def test_every_verb_that_the_flow_names_is_there_and_no_other():
-    named = {verb for package in ("tideline.flow", "tideline.ledger", "spark_jobs") for verb in verbs_of(package)}
+    packages = (
+        "tideline.flow",
+        "tideline.ledger",
+        "spark_jobs",
+        "spark_jobs.readers",
+        "spark_jobs.records",
+        "spark_jobs.sinks",
+    )
+    named = {verb for package in packages for verb in verbs_of(package)}
     assert set(VERBS) == named | {"set_actor"}
 
 
 def verbs_of(package):
-    """What is asked of a ledger by name, in all modules of a package."""
+    """Return the names of the ledger's verbs that the modules of a package use."""
     for file in files(package).iterdir():
         if file.name.endswith(".py") and file.name not in NEVER_BY_THE_FLOW:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

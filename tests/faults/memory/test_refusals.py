@@ -1,6 +1,6 @@
-"""What Postgres refuses of streams and batches is refused in memory as well, in the same words: each statement goes to both, and both must agree."""
+"""What Postgres refuses for streams and batches is refused in memory with the same message: each statement is sent to both, and both must agree."""
 
-from faults.memory.refusing import WHY, batch, planned, refused, reserved, run, written
+from faults.memory.refusal_cases import WHY, batch, planned, refused, reserved, run, written
 from ledgers import PIPELINE, TOPIC_ID, claim, plan, start_streams
 from tideline.ledger.connection import json
 

@@ -1,11 +1,14 @@
-"""What Postgres refuses of counts, coverage, rejects and output is refused in memory as well: each statement goes to both, and both must agree."""
+"""What Postgres refuses for counts, coverage, rejects and output is refused in memory as well.
+
+Each statement is sent to both, and both must agree.
+"""
 
 import psycopg2
 import pytest
 
 from faults import records
 from faults.memory import MemorySink, record
-from faults.memory.refusing import WHY, hole, refused, run, written
+from faults.memory.refusal_cases import WHY, hole, refused, run, written
 from ledgers import claim, plan
 from tideline.domain.states import BatchKind
 from tideline.ledger import decisions
@@ -15,7 +18,7 @@ COUNT = {"first_read": 0, "last_read": 9, "n_read": 10, "n_filtered": 0, "n_byte
 
 
 @pytest.mark.parametrize(
-    ("law", "count", "told"),
+    ("law", "count", "changes"),
     [
         ("counts_add_up", {}, {"n_written": 9}),
         ("gaps_are_allowed", {"n_read": 9}, {"n_written": 9}),
@@ -26,35 +29,35 @@ COUNT = {"first_read": 0, "last_read": 9, "n_read": 10, "n_filtered": 0, "n_byte
         ("batch_range_n_filtered_check", {}, {"n_written": 11, "by_difference": True}),
     ],
 )
-def test_counts_that_do_not_add_up_are_refused(session, stream, law, count, told):
+def test_counts_that_do_not_add_up_are_refused(session, stream, law, count, changes):
     attempt = claim(session, plan(session, {stream: (0, 10)}))
     record(session, attempt, counts=[{"stream_id": stream, **COUNT, **count}])
-    assert refused(session, "record_counts", **counts(attempt, stream, **told)) == law
+    assert refused(session, "record_counts", **counts(attempt, stream, **changes)) == law
 
 
 def counts(attempt, stream, *, n_written=10, end=10, log_start=0, facts=None, by_difference=False):
-    told = {str(stream): {"log_start": log_start, "end": end}} if facts is None else facts
+    broker_facts = {str(stream): {"log_start": log_start, "end": end}} if facts is None else facts
     return {
         "batch_id": attempt.batch_id,
         "attempt_id": attempt.attempt_id,
         "filtered_by_difference": by_difference,
         "written": json([{"stream_id": stream, "n_written": n_written}]),
-        "facts": json(told),
+        "facts": json(broker_facts),
     }
 
 
 def test_gaps_that_retention_may_have_made_are_refused(session, stream):
     attempt = claim(session, plan(session, {stream: (0, 10)}, gaps_allowed=True))
     record(session, attempt, counts=[{"stream_id": stream, **COUNT, "n_read": 9}])
-    told = counts(attempt, stream, n_written=9, log_start=1)
-    assert refused(session, "record_counts", **told) == "retention_not_ahead"
+    parameters = counts(attempt, stream, n_written=9, log_start=1)
+    assert refused(session, "record_counts", **parameters) == "retention_not_ahead"
     run(session, "record_counts", **counts(attempt, stream, n_written=9))
 
 
 def test_counts_of_what_is_published_never_change(session, stream):
     attempt = written(session, stream)
-    told = counts(attempt, stream)
-    assert refused(session, "record_counts", **told) == "batch 1 is published: its counts never change"
+    parameters = counts(attempt, stream)
+    assert refused(session, "record_counts", **parameters) == "batch 1 is published: its counts never change"
 
 
 def test_a_batch_without_counts_cannot_be_published(session, stream):

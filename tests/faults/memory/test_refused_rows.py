@@ -1,4 +1,4 @@
-"""What the output refuses when a batch is published: each statement that finds it goes to both ledgers, and both must agree."""
+"""Rows that the output refuses when a batch is published: each statement that finds them is sent to both ledgers, and both must agree."""
 
 from dataclasses import replace
 
@@ -24,14 +24,14 @@ def cluster():
 
 @pytest.fixture
 def sink(ledger, mirrored):
-    """Names are UNIQUE on both sides."""
+    """Create a sink whose names are UNIQUE on both sides."""
     execute(ledger, "ALTER TABLE ads.output ADD UNIQUE (name)")
     return MemorySink(mirrored, "ads.output", records.OUTPUT, item="item", unique=("name",))
 
 
 @pytest.fixture
 def load(session, cluster, sink):
-    """Load one more batch of records, each given by the names of its rows; what was rejected."""
+    """Load one more batch of records, each given by the names of its rows; return the rejects."""
 
     broker = MemoryBroker(cluster, PIPE.source)
     topic = cluster.create("ads", 0)
@@ -73,7 +73,7 @@ def taken(name):
 
 
 def test_records_whose_rows_the_output_refuses_are_rejects_and_the_others_are_published(mirrored, load):
-    """Of two that exclude each other the first one is taken, and what a refused record would have taken is free."""
+    """Of two rows that exclude each other the first is kept. Values that only a refused record would have used stay free."""
     assert load(["a"], ["b", "a"], ["b"], [None, None], ["c"]) == {1: taken("a")}
     assert load(["d"], ["c"], ["e", "b"], ["e"]) == {1: taken("c"), 2: taken("b")}
     assert load(["f"]) == {}
@@ -84,7 +84,7 @@ def test_records_whose_rows_the_output_refuses_are_rejects_and_the_others_are_pu
 
 
 def test_refused_records_that_cannot_be_read_once_more_publish_nothing(mirrored, load):
-    """Without their bytes they would be tried again for ever."""
+    """Without their bytes they would be tried again forever."""
     load(["a"])
     with pytest.raises(RetryableError, match="2 records were refused, 1 of them could be read once more"):
         load(["a"], ["b"], ["a"], n_readable=1)
@@ -93,7 +93,7 @@ def test_refused_records_that_cannot_be_read_once_more_publish_nothing(mirrored,
 
 
 def test_a_row_that_another_writer_has_put_in_the_place_of_one_is_no_records_fault(ledger, mirrored, session, load):
-    """The batch fails, and its record is no reject: which of the two rows is right nobody can tell."""
+    """The batch fails, and its record is not rejected: it is unknown which of the two rows is right."""
     load(["a"])
     table = mirrored.outputs["ads", "output"]
     [((topic_id, *_), row)] = table.rows.items()

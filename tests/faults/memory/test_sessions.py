@@ -1,4 +1,4 @@
-"""Sessions with the ledger in memory: transactions are kept or taken back as a whole, and a watcher may let them fail at any step."""
+"""Sessions with the ledger in memory: a transaction is kept or undone completely, and `on_step` may make any step fail."""
 
 import psycopg2
 import pytest
@@ -15,11 +15,11 @@ LOST = psycopg2.OperationalError("server closed the connection unexpectedly")
 
 
 class KilledError(BaseException):
-    """As a signal ends a process."""
+    """Raised in place of a signal that ends a process."""
 
 
 class Watcher:
-    """Raises something at a step."""
+    """Raises an error at a step."""
 
     def __init__(self):
         self.at, self.error, self.steps = None, None, []
@@ -51,7 +51,7 @@ def session(database):
 
 @pytest.fixture
 def attempt(session):
-    """Staged, and not yet published."""
+    """Stage an attempt, without publishing it."""
     [stream] = start_streams(session, 1)
     attempt = claim(session, plan(session, {stream: (0, 10)}))
     count = {"first_read": 0, "last_read": 9, "n_read": 10, "n_filtered": 0, "n_bytes": 0}
@@ -60,7 +60,7 @@ def attempt(session):
 
 
 def state(database):
-    """All that stands in the tables."""
+    """Return the content of all tables."""
     rows = {name: repr(table) for name, table in vars(database).items() if isinstance(table, dict)}
     return {name: table for name, table in rows.items() if name != "_sequences"}
 

@@ -1,4 +1,4 @@
-"""The guards of the outbox and of what ends a hung driver, each of which is taken away once."""
+"""Mutants for the guards of the outbox and of what ends a hung driver: each removes one guard."""
 
 from faults.mutants.mutant import Edit, Mutant
 

@@ -1,4 +1,4 @@
-"""The guards of values, addresses and time limits. Each by a test of its own."""
+"""Mutants for the guards of values, addresses and time limits. A test of its own detects each."""
 
 from faults.mutants.mutant import Edit, Mutant
 
@@ -43,12 +43,12 @@ COLUMN_MUTANTS = (
         (
             Edit(
                 "spark_jobs/write_batches.py",
-                "            work = alive.enter_context(_ending_in_time(ledger, pipeline, attempt))\n"
+                "            work = alive.enter_context(_supervised(ledger, pipeline, attempt))\n"
                 "            flow.check_source(ledger, broker, attempt)\n"
                 "            spark = session(pipeline.name)\n",
                 "            flow.check_source(ledger, broker, attempt)\n"
                 "            spark = session(pipeline.name)\n"
-                "            work = alive.enter_context(_ending_in_time(ledger, pipeline, attempt))\n",
+                "            work = alive.enter_context(_supervised(ledger, pipeline, attempt))\n",
             ),
         ),
         seen_by="tests/integration/test_takeover.py::"

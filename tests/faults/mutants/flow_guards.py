@@ -1,4 +1,4 @@
-"""The guards of the flow, and of the comparisons that it goes by, each of which is taken away once."""
+"""Mutants for the guards of the flow and of the comparisons that it uses: each removes one guard."""
 
 from faults.mutants.mutant import Edit, Mutant
 
@@ -19,7 +19,7 @@ FLOW_MUTANTS = (
         (
             Edit(
                 "include/tideline/flow/planning.py",
-                "    reservations.join_run(ledger, pipeline.name, asked.run, planned.batch_ids)\n",
+                "    reservations.join_run(ledger, pipeline.name, call.run, planned.batch_ids)\n",
                 "",
             ),
         ),
@@ -61,11 +61,13 @@ FLOW_MUTANTS = (
         "a skip asks what is loaded or reserved",
         (
             Edit(
-                "include/tideline/flow/deciding.py",
+                "include/tideline/flow/operator_decisions.py",
                 "for rest in subtract(piece.offsets, taken):",
                 "for rest in [piece.offsets]:",
             ),
-            Edit("include/tideline/flow/deciding.py", "        _check_skip(ledger, found, stream, piece)\n", ""),
+            Edit(
+                "include/tideline/flow/operator_decisions.py", "        _check_skip(ledger, found, stream, piece)\n", ""
+            ),
         ),
     ),
     Mutant(
@@ -73,7 +75,7 @@ FLOW_MUTANTS = (
         "a skip leaves out what is in a hole already",
         (
             Edit(
-                "include/tideline/flow/deciding.py",
+                "include/tideline/flow/operator_decisions.py",
                 "for rest in subtract(piece.offsets, taken):",
                 "for rest in [piece.offsets]:",
             ),
@@ -138,7 +140,7 @@ FLOW_MUTANTS = (
         "a loss that is accepted leaves a hole",
         (
             Edit(
-                "include/tideline/flow/deciding.py",
+                "include/tideline/flow/operator_decisions.py",
                 '        decisions.leave_hole(ledger, stream, piece, "lost", reason=reason)\n',
                 "        pass\n",
             ),
@@ -168,7 +170,7 @@ FLOW_TESTED_MUTANTS = (
         "a record that is ahead of the clock ends no run",
         (
             Edit(
-                "include/tideline/flow/edges.py",
+                "include/tideline/flow/timeline.py",
                 "ends[number] = end if self._is_ahead(found) else min(found.offset, end)",
                 "ends[number] = min(found.offset, end)",
             ),
@@ -180,7 +182,7 @@ FLOW_TESTED_MUTANTS = (
         "a window looks behind a record that is ahead of the clock",
         (
             Edit(
-                "include/tideline/flow/edges.py",
+                "include/tideline/flow/timeline.py",
                 "            if self._is_ahead(found) and found.offset < end:",
                 "            if False:",
             ),
@@ -193,7 +195,7 @@ FLOW_TESTED_MUTANTS = (
         (
             Edit(
                 "include/tideline/flow/candidates.py",
-                "    replaced = cuts.replaced(broker, known, topics)\n",
+                "    replaced = truncation.replaced(broker, known, topics)\n",
                 "    replaced: dict[int, OffsetRange] = {}\n",
             ),
         ),
@@ -208,7 +210,7 @@ FLOW_TESTED_MUTANTS = (
                 "            if topic is not None and not is_other(stream, topic):\n                inconsistent",
                 "            if False:\n                inconsistent",
             ),
-            Edit("include/tideline/flow/adopting.py", "        _go_on(ledger, back)\n", ""),
+            Edit("include/tideline/flow/adopting.py", "        _resume(ledger, returned)\n", ""),
         ),
         seen_by="tests/integration/test_adopted_topics.py::test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_it_is_adopted",
     ),
@@ -239,7 +241,7 @@ FLOW_TESTED_MUTANTS = (
     Mutant(
         "second_look_decides",
         "a cut that was seen is a cut, though a second look no longer shows it",
-        (Edit("include/tideline/flow/cuts.py", "known.log_start, newer)", "known.log_start, known.end)"),),
+        (Edit("include/tideline/flow/truncation.py", "known.log_start, newer)", "known.log_start, known.end)"),),
         seen_by="tests/faults/simulation/test_once_failed.py",
     ),
 )

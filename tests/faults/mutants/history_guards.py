@@ -1,4 +1,4 @@
-"""The guards of what has happened: rejects, attempts and events at a psql prompt. Each by a test of its own."""
+"""Mutants for the guards of the history: rejects, attempts and events changed at a psql prompt. A test of its own detects each."""
 
 from faults.mutants.mutant import Edit, Mutant
 

@@ -1,4 +1,4 @@
-"""The guards that compare which ones, and not how many: each by a test of its own."""
+"""Mutants for the guards that compare identities and not only numbers. A test of its own detects each."""
 
 from faults.mutants.mutant import Edit, Mutant
 
@@ -39,10 +39,12 @@ IDENTITY_MUTANTS = (
         "a row gets the bytes of its own record, and not of the same offset in another partition",
         (
             Edit(
-                "spark_jobs/origins.py", '_COORDINATES = ("topic", "partition", "offset")', '_COORDINATES = ("offset",)'
+                "spark_jobs/records/kafka_metadata.py",
+                '_COORDINATES = ("topic", "partition", "offset")',
+                '_COORDINATES = ("offset",)',
             ),
         ),
-        seen_by="tests/unit/test_origins.py",
+        seen_by="tests/unit/test_kafka_metadata.py",
     ),
     Mutant(
         "slice_read_as_it_comes",

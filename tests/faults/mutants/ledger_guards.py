@@ -1,4 +1,4 @@
-"""The guards in the Python of the ledger and of the sink, each of which is taken away once."""
+"""Mutants for the guards in the Python of the ledger and of the sink: each removes one guard."""
 
 from faults.mutants.mutant import Edit, Mutant
 
@@ -189,7 +189,7 @@ LEDGER_MUTANTS = (
         "a re-drive compares which rejects it has read with which are there",
         (
             Edit(
-                "include/tideline/ledger/redriving.py",
+                "include/tideline/ledger/redrives.py",
                 'if found["n_gone"] or found["n_unread"] or found["n_undecoded"]:',
                 "if False:",
             ),

@@ -1,16 +1,16 @@
-"""A mutant: a copy of the product with one guard taken away. Imports nothing of the product."""
+"""A mutant: a copy of the product without one guard. Imports nothing of the product."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
 
 FOLDERS = ("include/tideline", "spark_jobs")
-"""What is copied: all that processes of the product import."""
+"""The folders that are copied: everything that processes of the product import."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One replacement, of a text that stands in the file exactly once."""
+    """One replacement, of a text that is in the file exactly once."""
 
     file: str
     old: str
@@ -23,16 +23,16 @@ class Mutant:
 
     name: str
     guard: str
-    """What is gone."""
+    """The guard that is removed."""
     edits: tuple[Edit, ...]
     first_seed: int = 0
-    """Of the schedules that are played. Where each costs seconds: of one that is known to need the guard."""
+    """The first seed of the played schedules. Where each schedule takes seconds: a seed that is known to need the guard."""
     seen_by: str = ""
-    """The tests, where it is not schedules."""
+    """The tests that detect it, if schedules do not."""
 
 
 class MisfitError(Exception):
-    """The product has changed: the text of a mutant does not stand where it should, or not once."""
+    """The product has changed: the text that a mutant replaces is not in the file exactly once."""
 
 
 def edited(project: Path, mutant: Mutant) -> dict[str, str]:
@@ -51,19 +51,19 @@ def edited(project: Path, mutant: Mutant) -> dict[str, str]:
 
 
 def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
-    """Copy the product into a new folder, with the edits of a mutant or with none; the folder.
+    """Copy the product into a new folder, with the edits of a mutant or with none; return the folder.
 
-    With what Python has compiled of it: each process that imports a copy would spend a second on that.
+    The copy includes Python's compiled files: without them each process that imports a copy would spend a second on compiling.
 
     Raises:
         MisfitError: An edit does not fit.
     """
     for folder in FOLDERS:
-        copytree(project / folder, tree / folder)  # files keep their times, by which Python knows what it has compiled
+        copytree(project / folder, tree / folder)  # keeps times, by which Python recognises compiled files
     (tree / ".local").symlink_to(project / ".local")  # the jars, for tests that start a broker
     for name, text in edited(project, mutant).items() if mutant else ():
         file = tree / name
         file.write_text(text, encoding="utf-8")
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
-            compiled.unlink()  # an edit of the same length within a second would not be seen
+            compiled.unlink()  # an edit of the same length within a second would be overlooked
     return tree

@@ -1,5 +1,6 @@
-"""The guards that stand in Postgres, or need its locks to matter: each is taken away once, together with the second line behind it where there is
-one.
+"""Mutants for the guards that are in Postgres, or that matter only with its locks.
+
+Each removes one guard, together with the second line of defence behind it where there is one.
 """
 
 from faults.mutants.mutant import Edit, Mutant
@@ -165,4 +166,4 @@ POSTGRES_MUTANTS = (
         first_seed=90,
     ),
 )
-"""Seen by schedules of real processes."""
+"""Detected by schedules of real processes."""

@@ -1,8 +1,8 @@
-"""The guards of reading many short ranges with one consumer."""
+"""Mutants for the guards of reading many short ranges with one consumer."""
 
 from faults.mutants.mutant import Edit, Mutant
 
-_READER = "spark_jobs/short_ranges.py"
+_READER = "spark_jobs/readers/short_ranges.py"
 _TESTS = "tests/integration/test_short_ranges.py"
 
 READING_MUTANTS = (

@@ -1,4 +1,4 @@
-"""Guards around the ledger's own version, and around what a clock can do to it. Each is seen by the test that stands with it."""
+"""Mutants for the guards of the ledger's version, and of clock changes. The test named with each detects it."""
 
 from faults.mutants.mutant import Edit, Mutant
 

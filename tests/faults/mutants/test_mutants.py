@@ -1,4 +1,4 @@
-"""Each guard of the protocol is taken away once, and the harness sees it: one that finds nothing may also have looked at nothing."""
+"""Each guard of the protocol is removed once, and the harness must detect it: a harness that finds nothing may also have checked nothing."""
 
 import multiprocessing
 from collections.abc import Callable, Iterable, Mapping
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import running
-from faults.drawing import CROWDED_EVERY
+from faults.drawn_schedules import CROWDED_EVERY
 from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
 from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant, edited, grow
-from faults.mutants.playing import Verdict, simulated, with_processes, with_tests
+from faults.mutants.mutant_runner import Verdict, simulated, with_processes, with_tests
+from faults.mutants.mutants_table import written
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS
-from faults.mutants.table import written
 from faults.mutants.tested_guards import TESTED_MUTANTS
 from faults.share import COMMIT, SOAK
 from tideline.settings import PROJECT
@@ -28,14 +28,14 @@ LIBRARIES = (
     "pyarrow.compute", "pyarrow.json", "pydantic.main", "pydantic._internal._generate_schema", "pydantic.json_schema",
     "pyspark.sql.datasource", "pytest", "ruamel.yaml", "unittest.mock",
 )  # fmt: skip
-"""What takes most of the time to import, and is the same for each copy of the product: processes are forked from one that has it."""
+"""Modules that take most of the import time and are the same for each copy of the product: a process that has imported them is forked."""
 
 
 PLAYED = (*SIMULATED, *POSTGRES_MUTANTS)
 
 
 def sample(mutants, first_seed, of):
-    """One mutant of each `of`: which ones follows from the seed, so that the commits one after the other try all of them."""
+    """Choose one mutant of each `of`. The choice follows from the seed, so that consecutive commits try all of them."""
     return [mutant for number, mutant in enumerate(mutants) if (first_seed + number) % of == 0]
 
 
@@ -50,7 +50,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="module")
 def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable[Mapping[str | None, Future[Any]]]:
-    """What comes of each mutant that a test asks for, and of the product as it is, each in a process of its own."""
+    """Run each mutant that a selected test needs, and the unchanged product, each in a process of its own; yield the results."""
     parameters = (getattr(item, "callspec", None) for item in request.session.items)
     asked = {
         mutant.name for spec in parameters if spec for mutant in spec.params.values() if isinstance(mutant, Mutant)
@@ -67,7 +67,7 @@ def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable
 
         def played(mutant: Mutant | None, play: Callable[..., Verdict]) -> Future[Verdict]:
             first = mutant.first_seed if mutant else 0
-            # The crowded ones: a guard is for the moment in which something comes between.
+            # The crowded schedules: a guard matters when another action comes in between.
             return submitted(mutant, play, range(first, first + ENOUGH * CROWDED_EVERY, CROWDED_EVERY))
 
         found: dict[str | None, Future[Any]] = {None: played(None, simulated)}
@@ -97,7 +97,7 @@ def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(tried, tested):
 
 
 def test_each_mutant_still_changes_what_it_is_about():
-    """Whichever of them this commit tries."""
+    """Also those that this commit does not try."""
     for mutant in (*PLAYED, *TESTED):
         assert edited(PROJECT, mutant), mutant.name
 
@@ -113,5 +113,5 @@ def test_the_docs_name_the_guards_that_are_tried():
     text = (PROJECT / "docs" / "reliability.md").read_text(encoding="utf-8")
     for mutants in (SIMULATED, POSTGRES_MUTANTS, TESTED):
         assert written(mutants) in text, (
-            "a table of mutants in docs/reliability.md is another one: see faults/mutants/table.py"
+            "a table of mutants in docs/reliability.md is another one: see faults/mutants/mutants_table.py"
         )

@@ -1,5 +1,6 @@
-"""The guards that schedules seldom need, because two must come within one step of each other, or a person must do what people seldom do: each is
-missed by a test of its own.
+"""Mutants for guards that schedules seldom need: they matter only if two events are within one step, or after a rare act of an operator.
+
+A test of its own detects each.
 """
 
 from faults.mutants.announcing_guards import ANNOUNCING_MUTANTS
@@ -64,19 +65,19 @@ TESTED_MUTANTS = (
         "what is counted for a range does not depend on which others its task has read",
         (
             Edit(
-                "spark_jobs/recording.py",
+                "spark_jobs/records/staged_counts.py",
                 'count = self._counts.setdefault(stream_id, {**counted, "n_read": 0',
                 'count = self._counts.setdefault(min(self._counts, default=stream_id), {**counted, "n_read": 0',
             ),
         ),
-        seen_by="tests/integration/test_recording.py",
+        seen_by="tests/integration/test_staged_counts.py",
     ),
     Mutant(
         "sifted_rows_unproven",
         "rows that break a law are refused in the table's own words, and are not said to be staged",
         (
             Edit(
-                "spark_jobs/copying.py",
+                "spark_jobs/sinks/copying.py",
                 "return _Taken(len(rows) - len(refused), refused)",
                 "return _Taken(len(rows), refused)",
             ),
@@ -88,7 +89,7 @@ TESTED_MUTANTS = (
         "the connections of tasks end waits as the ledger's do",
         (
             Edit(
-                "spark_jobs/copying.py",
+                "spark_jobs/sinks/copying.py",
                 "adbc.connect(conninfo(ledger_url), autocommit=True)",
                 "adbc.connect(ledger_url, autocommit=True)",
             ),
@@ -152,12 +153,12 @@ TESTED_MUTANTS = (
         "a batch that fails for a reason of its own does not keep the others from being written",
         (
             Edit(
-                "spark_jobs/each_batch.py",
+                "spark_jobs/batch_loop.py",
                 "        except TidelineError as error:\n",
                 "        except TidelineError as error:\n            raise\n",
             ),
         ),
-        seen_by="tests/unit/test_each_batch.py",
+        seen_by="tests/unit/test_batch_loop.py",
     ),
     Mutant(
         "owners_looked_at_once",
@@ -177,4 +178,4 @@ TESTED_MUTANTS = (
     *HISTORY_MUTANTS,
     *COLUMN_MUTANTS,
 )
-"""Seen too seldom by schedules: each by a test of its own that leads up to the moment in which it matters."""
+"""Schedules detect these too seldom. A test of its own leads up to the moment in which each matters."""

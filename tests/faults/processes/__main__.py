@@ -1,4 +1,4 @@
-"""Plays schedules of real processes, or writes the matrix's table:
+"""Play schedules of real processes, or write the table of the failpoint matrix:
 
 PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.processes --schedules 50 --first-seed 7
 PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.processes --write-table
@@ -10,30 +10,30 @@ import tempfile
 import time
 from pathlib import Path
 
-from faults.processes import table
+from faults.processes import steps_table
 from faults.processes.matrix import recorded
 from faults.processes.points import points
-from faults.processes.schedules import counts, play
+from faults.processes.process_schedules import counts, play
 from faults.processes.verbs import VERBS
 from faults.processes.workers import COUNT, Workers
 from faults.simulation.tally import Tally
 
 
 def main() -> int:
-    """1 if a schedule fails."""
+    """Play the schedules; return 1 if one fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--schedules", type=int, default=0, help="how many; the first that fails is the last")
-    parser.add_argument("--first-seed", type=int, default=0, help="the others count up")
+    parser.add_argument("--schedules", type=int, default=0, help="number of schedules; ends at the first failure")
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first schedule; the others count up")
     parser.add_argument("--workers", type=int, default=COUNT)
     parser.add_argument(
-        "--write-table", action="store_true", help="record the steps of all verbs into docs/reliability.md"
+        "--write-table", action="store_true", help="record the steps of all verbs and write them to docs/reliability.md"
     )
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Workers(Path(folder), asked.workers) as workers:
-        if asked.write_table:
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Workers(Path(folder), arguments.workers) as workers:
+        if arguments.write_table:
             found = {verb: workers.submit(recorded, verb) for verb in VERBS}
-            table.write(points({verb: future.result() for verb, future in found.items()}))
-        return _played(workers, asked.first_seed, asked.schedules)
+            steps_table.write(points({verb: future.result() for verb, future in found.items()}))
+        return _played(workers, arguments.first_seed, arguments.schedules)
 
 
 def _played(workers: Workers, first: int, count: int) -> int:

@@ -1,4 +1,4 @@
-"""A real process as schedules have it: it goes on for some steps, waits for a lock, is struck."""
+"""Drive a real process as schedules need it: it takes some steps, waits for a lock, is struck."""
 
 import time
 from collections.abc import Callable
@@ -7,27 +7,27 @@ from pyspark.errors import PySparkException
 
 from cutting_proxy import CuttingProxy, cut_before
 from faults.operations import Strike
-from faults.playing import Ended
 from faults.processes.gate import Kind, Step
 from faults.processes.outcomes import Variety, as_played
 from faults.processes.process import PATIENCE_SECONDS, HangsError, LiveProcess
+from faults.schedule_runner import Ended
 from tideline.errors import RetryableError
 
 _COMMITS = {Strike.COMMIT_KEPT, Strike.COMMIT_LOST}
 _PROMPT_SECONDS = 0.05
-"""Who has reached no step after so long may be waiting for a lock."""
+"""A process that has reached no step after so long may be waiting for a lock."""
 
 
 class ActingProcess:
-    """See `faults.playing.Process`.
+    """See `faults.schedule_runner.Process`.
 
     Args:
-        live: What it is.
-        name: Of its task.
-        proxy: Between it and the server.
-        query: Asks the server, from outside.
+        live: The real process.
+        name: The name of its task.
+        proxy: The proxy between it and the server.
+        query: Runs a statement on the server, outside of the process.
         variety: Shared by all processes of a schedule.
-        on_end: Told before its last step, when all that it has promised must be so.
+        on_end: Called before its last step, when all its promises must be kept.
     """
 
     def __init__(
@@ -45,29 +45,29 @@ class ActingProcess:
         self.ended: Ended | None = None
         self.waiting = self.frozen = False
         self.struck: list[tuple[Strike, str]] = []
-        """What has struck it, and before which step."""
+        """The faults that have struck it, each with the step before which it struck."""
         self.n_commits = 0
         self.was_refused = False
-        """Whether an error was injected that nobody has expected."""
+        """Whether an unexpected error was injected into it."""
         self._live = live
         self._proxy = proxy
         self._query = query
         self._variety = variety
         self._on_end = on_end
         self._session: Step | None = None
-        """Its last statement."""
+        """The step of its last statement."""
 
     def go(self, steps: int) -> int:
         self._wake()
-        while steps > 0 and self._stands():
+        while steps > 0 and self._is_at_step():
             self._step()
             steps -= 1
-        self._stands()
+        self._is_at_step()
         return steps
 
     def strike(self, strike: Strike, after: int) -> int | None:
         self._wake()
-        while self._stands():
+        while self._is_at_step():
             if self._can(strike, self._live.at):
                 if after == 0:
                     self.struck.append((strike, self._live.at.name))
@@ -87,12 +87,12 @@ class ActingProcess:
             self._live.thaw()
         self.frozen = False
         if self.waiting and self._live.at is not None:
-            self._live.go()  # it has slept
+            self._live.go()  # end its sleep
         self.waiting = False
 
-    def _stands(self) -> bool:
-        """Whether it stands before a step that it can do; else it has ended, or waits."""
-        if self.ended is not None or not self._arrives():
+    def _is_at_step(self) -> bool:
+        """Return whether it is before a step that it can take. If not, it has ended or waits."""
+        if self.ended is not None or not self._reached_step():
             return False
         if self._live.gone:
             self._settle()
@@ -102,8 +102,8 @@ class ActingProcess:
             return False
         return True
 
-    def _arrives(self) -> bool:
-        """At its next step, or its end; False where somebody else has to go on first."""
+    def _reached_step(self) -> bool:
+        """Wait until it has reached its next step or its end. Return False if another process has to continue first."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not self._live.hear(_PROMPT_SECONDS):
             if self._session is not None and self._query(_BLOCKED, self._session.backend) == [(True,)]:
@@ -128,7 +128,7 @@ class ActingProcess:
 
     def _can(self, strike: Strike, at: Step) -> bool:
         if strike in _COMMITS:
-            # What becomes of the COMMIT of an executor is Spark's affair: the matrix goes through it.
+            # A COMMIT of an executor is handled by Spark: the failpoint matrix covers it.
             return at.kind is Kind.COMMIT and at.writes and not at.name.startswith("task: ")
         if strike is Strike.CUT:
             return at.kind is Kind.COPY or (at.backend or self._session) is not None
@@ -141,18 +141,18 @@ class ActingProcess:
             case Strike.ERROR:
                 self.was_refused = True
                 self._live.go(self._refusal(at))
-                self._stands()
+                self._is_at_step()
             case Strike.CUT:
                 self._cut(at)
             case Strike.COMMIT_KEPT | Strike.COMMIT_LOST:
                 act = next(self._variety.kept) if strike is Strike.COMMIT_KEPT else cut_before
                 self._proxy.at("COMMIT", act, port=at.port)
                 self._step()
-                self._stands()
+                self._is_at_step()
             case Strike.FREEZE:
                 self._live.freeze()
                 self.frozen = True
-                if at.inside:  # the server does not wait for ever for a client that is silent within a transaction
+                if at.inside:  # the server ends a transaction whose client is silent for long
                     self._query("SELECT pg_terminate_backend(%s, 5000)", at.backend)
 
     def _refusal(self, at: Step) -> Exception:
@@ -165,7 +165,7 @@ class ActingProcess:
                 return next(self._variety.errors)("injected")
 
     def _cut(self, at: Step) -> None:
-        """It notices when it says something the next time."""
+        """Cut its connection; it notices at its next statement."""
         if at.kind is Kind.COPY:
             self._proxy.at(f'"{at.table}"', cut_before)
             return

@@ -1,4 +1,5 @@
-"""What happens in a process: one task or command, done by the real verbs and the real Spark job. Only Kafka and the JVM are replaced."""
+"""Run one task or command in a child process, with the real verbs and the real Spark job. Only Kafka and the JVM are
+replaced."""
 
 import os
 import traceback
@@ -9,26 +10,27 @@ from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
 
-from faults.moves import Task, actor, is_lasting, perform
-from faults.processes import kept_sessions, watching
+from faults.actions import Task, actor, is_lasting, perform
+from faults.processes import gated_drivers, kept_sessions
 from faults.processes.gate import Ended, Gate, Kind, Step
-from faults.processes.spark import Again, Spark
-from spark_jobs import heartbeat, reading, write_batches
+from faults.processes.process_spark import Again, Spark
+from spark_jobs import heartbeat, write_batches
+from spark_jobs.readers import kafka
 from tideline import flow
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import FoundOffset, RecordFacts, TopicFacts
 from tideline.errors import FatalError, TidelineError
 from tideline.flow import writing
-from tideline.ledger import decisions, keeping, sessions
+from tideline.ledger import cleanup, decisions, session_settings
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.publications import Announcer
-from tideline.pipelines import Pipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How long things are waited for: in production as long as the modules say."""
+    """Time-outs and intervals. In production they are those of the modules."""
 
     lock_ms: int = 10_000
     idle_ms: int = 60_000
@@ -40,26 +42,26 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """`python -m tideline.ledger.migrate`."""
+    """`tideline migrate`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
-    """What a process is to do."""
+    """The work of one process."""
 
     tasks: tuple[Task | Migrate, ...]
-    """One after the other. What follows one that fails or has nothing to do is left out."""
+    """Run in order. The rest is left out when one fails or has nothing to do."""
     pipeline: Pipeline
     url: str
-    """The ledger."""
+    """The URL of the ledger."""
     watched: bool = True
-    """Whether each step waits for the conductor."""
+    """Whether each step waits for the conductor, the process that plays the schedule."""
     timing: Timing = Timing()
     again: Mapping[int, Again] = field(default_factory=dict)
 
 
 class RemoteBroker:
-    """The broker, as far as a plan and a write ask it; the conductor's log answers."""
+    """The broker methods that a plan and a write use; the conductor answers them from its log."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -89,19 +91,19 @@ class RemoteBroker:
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """The surroundings of `perform`."""
+class ChildSurroundings:
+    """The surroundings of `perform` in a child process."""
 
     ledger: Ledger
     broker: RemoteBroker
     pipeline: Pipeline
 
     def write(self, batch_ids: Sequence[int], writer: Writer) -> None:
-        """As the Spark job does."""
+        """Write the batches as the Spark job does."""
         write_batches.write_all(self.ledger, self.pipeline, batch_ids, writer)
 
     def announce(self, announcer: Announcer) -> None:
-        """As the task does, with an Airflow that knows of no event and of no other task that runs."""
+        """Announce as the task does, with an Airflow that has no events and no other running task."""
         if self.ledger.connection.closed:
             self.ledger.reconnect()
         flow.announce(self.ledger, self.pipeline.name, announcer, NoEvents())
@@ -118,15 +120,15 @@ class NoEvents:
 
 
 def run(errand: Errand, pipe: Connection) -> None:
-    """Do the errand, and say how it ended."""
+    """Carry out the errand, and report how it ended."""
     gate = Gate(pipe, watched=errand.watched)
     if errand.watched:
-        watching.install(gate, (errand.pipeline.folder / "target.sql").read_text(encoding="utf-8"))
+        gated_drivers.install(gate, (errand.pipeline.folder / "target.sql").read_text(encoding="utf-8"))
     gate.end(_done(errand, gate))
 
 
 def serve(pipe: Connection) -> None:
-    """Do one errand after the other, with sessions that are kept: for what nobody strikes."""
+    """Carry out one errand after the other and keep the database sessions open. For processes that no fault strikes."""
     kept_sessions.install()
     gate = Gate(pipe, watched=False)
     while True:
@@ -144,7 +146,7 @@ def _done(errand: Errand, gate: Gate) -> Ended:
     os.environ["TIDELINE_LEDGER_URL"] = errand.url
     write_batches.session = lambda _: spark
     write_batches.Broker = lambda _: broker
-    reading.load = Spark.kafka
+    kafka.load = Spark.kafka
     batch_ids = None
     try:
         for task in errand.tasks:
@@ -152,7 +154,7 @@ def _done(errand: Errand, gate: Gate) -> Ended:
             if batch_ids == []:
                 break
         gate.reach(Step(name="end", kind=Kind.END))
-    except BaseException as error:  # noqa: BLE001 - whatever it was, it ends this errand and nothing else
+    except BaseException as error:  # noqa: BLE001 - any error ends this errand and nothing else
         ours = isinstance(error, TidelineError)
         text = str(error) if ours else traceback.format_exc()
         return Ended(error=type(error).__name__, text=text, ours=ours, lasting=is_lasting(error))
@@ -165,16 +167,16 @@ def _do(task: Task | Migrate, errand: Errand, broker: RemoteBroker) -> list[int]
             migrate(ledger)
         return None
     with Ledger(errand.url, actor=actor(task)) as ledger:
-        return perform(task, Here(ledger, broker, errand.pipeline))
+        return perform(task, ChildSurroundings(ledger, broker, errand.pipeline))
 
 
 def _set(timing: Timing) -> None:
-    sessions.SESSION |= {
+    session_settings.SESSION |= {
         "lock_timeout": timing.lock_ms,
         "idle_in_transaction_session_timeout": timing.idle_ms,
     }
     writing.claim.__kwdefaults__ |= {"stale_after_seconds": timing.stale_seconds, "poll_seconds": timing.poll_seconds}
     decisions.STALE_AFTER_SECONDS = timing.stale_seconds
-    keeping.SILENT_SECONDS = timing.silent_seconds
+    cleanup.SILENT_SECONDS = timing.silent_seconds
     heartbeat.BEAT_SECONDS = timing.beat_seconds
     heartbeat._WATCH_SECONDS = timing.beat_seconds / 2

@@ -1,4 +1,4 @@
-"""The workers that all tests of this room share."""
+"""Fixtures of the process tests."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,6 @@ from faults.processes.workers import Workers
 
 @pytest.fixture(scope="session")
 def workers(tmp_path_factory, side_by_side) -> Iterator[Workers]:
-    """Each with its own server."""
+    """Yield the workers, each with its own Postgres server."""
     with Workers(tmp_path_factory.mktemp("workers"), side_by_side) as found:
         yield found

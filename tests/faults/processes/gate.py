@@ -1,4 +1,7 @@
-"""Where a process waits before each of its steps, until the conductor lets it go on. The process's end of the pipe, and what passes through it."""
+"""Make a process wait before each of its steps until the conductor lets it continue.
+
+This module holds the process's end of the pipe, and the messages that pass through it.
+"""
 
 import copyreg
 import threading
@@ -11,7 +14,7 @@ from tideline.errors import FatalError, NeedsOperatorError, RetryableError, Supe
 
 
 class Kind(StrEnum):
-    """What a step does to the outside."""
+    """What a step does on the outside."""
 
     STATEMENT = "statement"
     COMMIT = "commit"
@@ -19,9 +22,9 @@ class Kind(StrEnum):
     ASK = "ask"
     """A question to the broker, or a read of its records."""
     WAIT = "wait"
-    """Nothing: it sleeps until another process is through."""
+    """No effect: it sleeps until another process is finished."""
     END = "end"
-    """Nothing is left to do but to tell whoever waits for the process."""
+    """No effect: the process only has to report its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,20 +34,20 @@ class Step:
     name: str
     kind: Kind
     backend: int | None = None
-    """The server's process that would carry it out."""
+    """The pid of the Postgres backend that would carry it out."""
     port: int | None = None
-    """The process's end of the connection."""
+    """The local port of the connection."""
     inside: bool = False
     """Whether a transaction is open."""
     table: str = ""
-    """Of a COPY."""
+    """The table, for a COPY."""
     writes: bool = False
-    """Of a COMMIT: whether the transaction may have changed something."""
+    """For a COMMIT: whether the transaction may have changed something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A step that wants an answer: what the broker says, and what it holds."""
+    """A step that needs an answer: what the broker says, and what its logs hold."""
 
     step: Step
     method: str
@@ -53,21 +56,21 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The process is through. `error` is empty where it has succeeded."""
+    """The result of a process. `error` is empty if it succeeded."""
 
     batch_ids: list[int] | None = None
     error: str = ""
-    """The name of its class."""
+    """The name of the error's class."""
     text: str = ""
     ours: bool = False
-    """Whether it is one that a verb may raise."""
+    """Whether it is an error that a verb may raise."""
     lasting: bool = False
     """Whether Airflow fails the task at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the conductor says: go on, with what was asked for; or with an error instead of the step."""
+    """The conductor's answer: continue with the requested value, or raise an error instead of taking the step."""
 
     value: Any = None
     error: BaseException | None = None
@@ -89,8 +92,8 @@ class Gate:
     """The process's end of the pipe.
 
     Args:
-        pipe: To the conductor.
-        watched: Whether steps wait; questions always do, since the conductor has the log.
+        pipe: The pipe to the conductor.
+        watched: Whether steps wait. Questions always wait, since the conductor has the log.
     """
 
     def __init__(self, pipe: Connection, *, watched: bool) -> None:
@@ -99,20 +102,20 @@ class Gate:
 
     @property
     def watches(self) -> bool:
-        """Whether a step of this thread waits. The heart beats beside the steps, and is none of them."""
+        """Return whether a step of this thread waits. Heartbeats run in another thread and are no steps."""
         return self._watched and threading.current_thread() is threading.main_thread()
 
     def reach(self, step: Step) -> None:
-        """Wait before a step; raises what the conductor wants to happen instead of it."""
+        """Wait before a step; raise the error that the conductor injects instead of it."""
         if self.watches:
             self._ask(step)
 
     def ask(self, name: str, method: str, *arguments: Any) -> Any:
-        """A question to the broker: a step, and its answer."""
+        """Ask the broker a question, which is a step, and return the answer."""
         return self._ask(Question(Step(name=name, kind=Kind.ASK), method, arguments))
 
     def end(self, ended: Ended) -> None:
-        """Say that the process is through."""
+        """Report that the process is finished."""
         self._pipe.send(ended)
 
     def _ask(self, message: Step | Question) -> Any:

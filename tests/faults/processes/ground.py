@@ -1,4 +1,5 @@
-"""What the processes of one worker share: a server, a database with a ledger, the proxy before it, and pipelines, declared one after the other."""
+"""Provide what the processes of one worker share: a server, a database with a ledger, a proxy in front of it, and the
+pipelines declared so far."""
 
 import os
 import signal
@@ -13,31 +14,31 @@ import psycopg2
 from psycopg2.extensions import make_dsn, parse_dsn
 
 from cutting_proxy import CuttingProxy
-from faults.checker.reading import snapshot
-from faults.processes.declaring import declared
-from faults.processes.process import Stagehand
+from faults.checker.snapshots import snapshot
+from faults.processes.process import HelperProcess
+from faults.processes.process_pipelines import declared
 from faults.processes.zygote import Zygote
+from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations
 from tideline.local.postgres import Postgres
-from tideline.pipelines import Pipeline
 
-# A process opens a dozen sessions: each is to be had as cheaply as it gets. What a crash of a process can do fsync cannot undo. Who is in a deadlock
-# is to hear of it before the conductor loses its patience.
+# A process opens a dozen sessions, so each has to be cheap. The tests crash processes, not the machine, so fsync would protect nothing. A deadlock
+# must be reported before the conductor's patience ends.
 _SETTINGS = {"scram_iterations": "1", "jit": "off", "fsync": "off", "deadlock_timeout": "50ms"}
 LEDGER = "faults"
-"""The database with an empty ledger, to begin with and to copy from."""
+"""The database with an empty ledger, used as the template of copies."""
 
 
 class Ground:
-    """One worker's place: nobody else's crash reaches it.
+    """The environment of one worker. Crashes of other workers do not reach it.
 
     Args:
         folder: For the server's data, and for declarations.
         server: The running server.
-        zygote: Where its processes come from.
-        proxy: In front of the database.
+        zygote: Starts its processes.
+        proxy: The proxy in front of the database.
     """
 
     def __init__(self, folder: Path, server: Postgres, zygote: Zygote, proxy: CuttingProxy) -> None:
@@ -45,24 +46,26 @@ class Ground:
         self.zygote = zygote
         self.proxy = proxy
         self.url = server.url(LEDGER)
-        self.stagehand = Stagehand(*zygote.start(None))
+        self.helper = HelperProcess(*zygote.start(None))
         self._folder = folder
         self._declared = 0
         self._sessions: dict[str, psycopg2.extensions.connection] = {}
         self._snapshots: dict[str, psycopg2.extensions.connection] = {}
 
     def declare(self, **source: object) -> Pipeline:
-        """One more pipeline, with a table of its own; `source` holds more keys of that section, and those of `limits`."""
+        """Declare one more pipeline, with a table of its own; `source` holds more keys of that section, and those of
+        `limits`."""
         self._declared += 1
         return declared(self._folder / f"pipeline_{self._declared}", **source)
 
     def urls(self, database: str | None = None) -> tuple[str, str]:
-        """Of a database, by default the one with the ledger: straight to the server, and through the proxy."""
+        """Return the URLs of a database, by default the one with the ledger: directly to the server, and through the
+        proxy."""
         name = database or parse_dsn(self.url)["dbname"]
         return self.server.url(name), make_dsn(self.proxy.url, dbname=name)
 
     def query(self, sql: str, *parameters: object, url: str | None = None) -> list[tuple[Any, ...]]:
-        """One statement, from outside of all that is tested."""
+        """Run one statement, outside of all processes under test."""
         url = url or self.url
         session = self._sessions.get(url)
         if session is None or session.closed:
@@ -78,7 +81,7 @@ class Ground:
 
     @contextmanager
     def database(self, template: str = "template0", migrated: int = 0) -> Iterator[str]:
-        """One of its own, with so many migrations."""
+        """Create a database with the first `migrated` migrations, and drop it afterwards."""
         self._declared += 1
         name = f"database_{self._declared}"
         admin = self.server.url("postgres")
@@ -96,17 +99,19 @@ class Ground:
 
     @contextmanager
     def own_database(self) -> Iterator[None]:
-        """A new copy of the ledger's, for a while: what many schedules leave behind would slow down the next."""
+        """Use a new copy of the ledger's database for a while: what many schedules leave behind would slow down the
+        next ones."""
         with self.database(LEDGER) as name:
             before, self.url = self.url, self.server.url(name)
             try:
                 yield
             finally:
                 self.url = before
-                self._restart_stagehand()
+                self._restart_helper()
 
     def crash(self) -> None:
-        """Kill one of the server's processes, as the system does when it is out of memory: all of them end, and the server recovers."""
+        """Kill one of the server's processes, as the out-of-memory killer does: all sessions end, and the server
+        recovers."""
         [(backend,)] = self.query("SELECT pg_backend_pid()")
         witness = psycopg2.connect(self.url)
         os.kill(backend, signal.SIGKILL)
@@ -114,7 +119,7 @@ class Ground:
         witness.close()
         self.close()
         self._wait(self._is_up)
-        self._restart_stagehand()
+        self._restart_helper()
 
     @staticmethod
     def _wait(condition: Callable[[], bool]) -> None:
@@ -126,8 +131,8 @@ class Ground:
 
     def _is_up(self) -> bool:
         if not self.server.child.alive():
-            # Its bug 17731: where the creation of an unlogged table has just been rolled back, the first recovery finds a file in its way and
-            # gives up. The second one succeeds. In production whoever watches over the server starts it again.
+            # Postgres bug 17731: if the creation of an unlogged table has just been rolled back, the first recovery finds a file in its way and
+            # gives up. The second one succeeds. In production, the supervisor of the server starts it again.
             self.server.start()
         try:
             self.query("SELECT 1")
@@ -135,12 +140,12 @@ class Ground:
             return False
         return True
 
-    def _restart_stagehand(self) -> None:
-        self.stagehand.end()
-        self.stagehand = Stagehand(*self.zygote.start(None))
+    def _restart_helper(self) -> None:
+        self.helper.end()
+        self.helper = HelperProcess(*self.zygote.start(None))
 
     def snapshot(self, url: str) -> psycopg2.extensions.connection:
-        """A session for the checker; roll it back after use."""
+        """Return a session for the checker. The caller rolls it back after use."""
         session = self._snapshots.get(url)
         if session is None or session.closed:
             session = self._snapshots[url] = snapshot(url, "checker")
@@ -165,7 +170,8 @@ def _answers(session: psycopg2.extensions.connection) -> bool:
 
 @contextmanager
 def ground(folder: Path) -> Iterator[Ground]:
-    """A place with a server of its own. To be called before anything else: the zygote must inherit no connection and no thread."""
+    """Provide an environment with a server of its own. Call this before anything else: the zygote must inherit no
+    connection and no thread."""
     with Zygote() as zygote:
         server = Postgres(folder / "postgres", settings=_SETTINGS)
         server.start()
@@ -174,7 +180,7 @@ def ground(folder: Path) -> Iterator[Ground]:
             server.ensure_database(LEDGER)
             with Ledger(server.url(LEDGER), actor="harness") as ledger:
                 migrate(ledger)
-                # An ADBC session reads all types that there are, for longer than a small batch takes: a third of them is of these views.
+                # An ADBC session reads all types, which takes longer than a small batch. A third of the types belong to these views.
                 ledger.connection.cursor().execute("DROP SCHEMA information_schema CASCADE")
                 ledger.connection.commit()
             with CuttingProxy(server.url(LEDGER)) as proxy:
@@ -187,7 +193,7 @@ def ground(folder: Path) -> Iterator[Ground]:
 
 
 def _cheapen(server: Postgres) -> None:
-    """The same password once more, with as many rounds of hashing as the settings say."""
+    """Set the same password again, hashed with as few rounds as the settings say."""
     url = server.url("postgres")
     session = psycopg2.connect(url)
     with session, session.cursor() as cursor:

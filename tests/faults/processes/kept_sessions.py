@@ -1,4 +1,5 @@
-"""Sessions that outlive their use: a new one costs the server more than all that a small task asks it. For processes that nobody strikes."""
+"""Keep database sessions open for reuse: a new session costs the server more than all statements of a small task. For
+processes that no fault strikes."""
 
 from collections import defaultdict
 from contextlib import suppress
@@ -13,19 +14,19 @@ _idle_adbc: dict[str, adbc.Connection] = {}
 
 
 class Kept(connection):
-    """A session that comes back when it is closed."""
+    """A session that can be reused after it was closed."""
 
     url = ""
 
     def close(self) -> None:
-        """Let the next one have it."""
+        """Roll back, and keep the session for reuse."""
         with suppress(psycopg2.Error):
             self.rollback()
             _idle[self.url].append(self)
 
 
 def install() -> None:
-    """From now on a session of this process that is closed is the next one to be opened."""
+    """Make this process reuse closed sessions from now on."""
     connect, connect_adbc = psycopg2.connect, adbc.connect
 
     def kept(url: str, **options: Any) -> connection:
@@ -51,7 +52,7 @@ def install() -> None:
 
 
 def forget() -> None:
-    """The server has crashed."""
+    """Forget the sessions after a crash of the server."""
     _idle_adbc.clear()
 
 

@@ -1,4 +1,4 @@
-"""How each verb is gone through: struck at a step, done again, healed and checked."""
+"""Run the failpoint matrix: strike each verb at a step, run it again, heal and check."""
 
 import time
 import traceback
@@ -10,22 +10,23 @@ from typing import Any
 import psycopg2
 import psycopg2.errors
 
-from faults.moves import Write
+from faults.actions import Write
 from faults.processes.child import Timing
 from faults.processes.gate import Step
 from faults.processes.ground import Ground
 from faults.processes.process import LiveProcess, finished
-from faults.processes.scene import Scene
-from faults.processes.striking import Fault, steps_of, strike
-from faults.processes.verbs import VERBS, Deed, Verb
-from faults.simulation.kafka import SimulatedKafka
+from faults.processes.process_faults import Fault, steps_of, strike
+from faults.processes.process_scene import Scene
+from faults.processes.verbs import VERBS, Scenario, Verb
+from faults.simulation.simulated_kafka import SimulatedKafka
 
 _ERRORS = (RuntimeError, psycopg2.OperationalError, MemoryError, KeyboardInterrupt, psycopg2.errors.DeadlockDetected)
-"""In turn, from round to round."""
+"""The injected errors, one per round in turn."""
 IDLE_MS = (300, 3_000, 30_000)
-"""After which the server ends the transaction of somebody who is frozen.
+"""Milliseconds after which the server ends the transaction of a frozen process.
 
-The longer ones are for a machine that is so busy that it ended another one first."""
+The longer ones are for a machine so busy that the server ended another transaction first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As pytest's -k takes it."""
+        """Return the name of the case in the form that pytest's -k takes."""
         return ".".join(
             "-".join("".join(c if c.isalnum() or c in "_-" else " " for c in part).split())
             for part in (self.verb, self.step, self.fault)
@@ -46,82 +47,84 @@ class Case:
 
 
 class WrongEndError(AssertionError):
-    """Not all is as it must be after a fault."""
+    """The result after a fault is wrong."""
 
 
 class EndedEarlyError(WrongEndError):
-    """It ended before the step at which it was to be struck."""
+    """The process ended before the step at which it was to be struck."""
 
 
 def recorded(ground: Ground, verb_name: str) -> list[tuple[str, Step]]:
-    """The steps of a verb that nothing happens to."""
-    with prepared(ground, VERBS[verb_name]) as (scene, deed):
-        process = scene.start(deed.task)
+    """Record the steps of a verb without faults."""
+    with prepared(ground, VERBS[verb_name]) as (scene, scenario):
+        process = scene.start(scenario.task)
         found = list(steps_of(process))
         if not process.outcome or process.outcome.error:
             raise WrongEndError(f"{verb_name} without faults: {process.outcome}")
-        _settle(scene, deed)
+        _settle(scene, scenario)
         return found
 
 
 @contextmanager
-def prepared(ground: Ground, verb: Verb, scene: Scene | None = None) -> Iterator[tuple[Scene, Deed]]:
-    """A scene in which the verb has something to do: the one that is given, or a new one."""
+def prepared(ground: Ground, verb: Verb, scene: Scene | None = None) -> Iterator[tuple[Scene, Scenario]]:
+    """Provide a scene in which the verb has something to do: the given one, or a new one."""
     if verb.migrated is not None:
         with ground.database(migrated=verb.migrated) as name:
-            scene = Scene(ground, ground.declare(), SimulatedKafka(_unheard, 1, (3,)), database=name)
+            scene = Scene(ground, ground.declare(), SimulatedKafka(_ignore, 1, (3,)), database=name)
             yield scene, verb.prepare(scene)
         return
     if scene is None:
-        scene = Scene(ground, ground.declare(), SimulatedKafka(_unheard, 1, (0,) * verb.first or (11,)))
+        scene = Scene(ground, ground.declare(), SimulatedKafka(_ignore, 1, (0,) * verb.first or (11,)))
         if not verb.first:
             scene.load()
     yield scene, verb.prepare(scene)
 
 
-def _unheard(*_: object) -> None:
-    """Nobody wants to know what the broker is asked."""
+def _ignore(*_: object) -> None:
+    """Ignore the questions that the broker is asked."""
 
 
 def outcomes(ground: Ground, cases: Sequence[Case], rounds: int = 1) -> list[str]:
-    """What was found wrong in each case of one verb; nothing where all is as it must be."""
+    """Return the problem of each case of one verb; an empty text if all is right."""
     found = [""] * len(cases)
     for number in range(rounds):
         scene = None
         for place, case in enumerate(cases):
             try:
                 scene = _tried(ground, scene, case, number)
-            except Exception:  # noqa: BLE001 - the test says it
+            except Exception:  # noqa: BLE001 - the test reports it
                 found[place] = found[place] or f"in round {number + 1}: {traceback.format_exc()}"
                 scene = None
     return found
 
 
 def _tried(ground: Ground, last: Scene | None, case: Case, number: int) -> Scene | None:
-    """Once or, where the server ends a transaction before the process is frozen in it, again with more patience."""
+    """Run a case. If the server ends a transaction before the process is frozen in it, try again with a longer
+    time-out."""
     for idle_ms in IDLE_MS[:-1] if case.fault is Fault.FROZEN else ():
         with suppress(EndedEarlyError):
-            return _go_through(ground, last, case, number, idle_ms)
+            return _struck_once(ground, last, case, number, idle_ms)
         last = None
-    return _go_through(ground, last, case, number, IDLE_MS[-1])
+    return _struck_once(ground, last, case, number, IDLE_MS[-1])
 
 
-def _go_through(ground: Ground, last: Scene | None, case: Case, number: int, idle_ms: int) -> Scene | None:
-    """Strike at the step, do what people and Airflow do, and check; the scene for the next one."""
-    with prepared(ground, VERBS[case.verb], last) as (scene, deed):
+def _struck_once(ground: Ground, last: Scene | None, case: Case, number: int, idle_ms: int) -> Scene | None:
+    """Strike at the step, do what operators and Airflow do then, and check. Return the scene for the next case, if it
+    can be reused."""
+    with prepared(ground, VERBS[case.verb], last) as (scene, scenario):
         frozen = case.fault is Fault.FROZEN
-        process = scene.start(deed.task, timing=Timing(idle_ms=idle_ms) if frozen else Timing())
+        process = scene.start(scenario.task, timing=Timing(idle_ms=idle_ms) if frozen else Timing())
         try:
             step = _reach(process, case.step)
             strike(ground.proxy, process, step, case.fault, _ERRORS[number % len(_ERRORS)])
             if not frozen:
                 finished(process)
-            if number % 2 and isinstance(deed.task, Write):
+            if number % 2 and isinstance(scenario.task, Write):
                 scene.pass_time(61)
                 scene.load()  # another run takes over
-            _settle(scene, deed)
+            _settle(scene, scenario)
             if frozen:
-                _thaw(scene, process, step, deed)
+                _thaw(scene, process, step, scenario)
         finally:
             process.kill()
         return None if VERBS[case.verb].alone else scene
@@ -134,23 +137,24 @@ def _reach(process: LiveProcess, wanted: str) -> Step:
     raise EndedEarlyError(f"it ended before that step: {process.outcome}")
 
 
-def _thaw(scene: Scene, process: LiveProcess, step: Step, deed: Deed) -> None:
-    """All has been done without it: now that it goes on it may say that it is too late, and nothing else."""
+def _thaw(scene: Scene, process: LiveProcess, step: Step, scenario: Scenario) -> None:
+    """Check a frozen process that continues after all its work was done without it: it may report that it is too
+    late, and change nothing."""
     _outwait(scene, step)
     before, shown = scene.everything(), scene.shown()
     process.thaw()
     ended = finished(process)
-    if deed.asks_again and ended.batch_ids:
+    if scenario.asks_again and ended.batch_ids:
         scene.load()
     elif changed := _changed(before, scene.everything()):
-        raise WrongEndError(f"it has changed something when it came back ({ended}): {changed}")
+        raise WrongEndError(f"it has changed something after it continued ({ended}): {changed}")
     if scene.shown() != shown:
-        raise WrongEndError(f"readers see something else since it came back ({ended})")
+        raise WrongEndError(f"readers see something else after it continued ({ended})")
     _check(scene)
 
 
 def _changed(before: Mapping[str, list[Any]], after: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """What is there now and was not there before, and the other way round."""
+    """Return what was added and what was removed."""
     return {
         name: [thing for thing in (*before[name], *after[name]) if (thing in before[name]) != (thing in after[name])]
         for name in before
@@ -158,13 +162,13 @@ def _changed(before: Mapping[str, list[Any]], after: Mapping[str, list[Any]]) ->
     }
 
 
-def _settle(scene: Scene, deed: Deed) -> None:
-    """What was struck is done again, and the next run finds the rest."""
-    again = scene.through(*deed.again)
+def _settle(scene: Scene, scenario: Scenario) -> None:
+    """Run the struck task again; then the next run loads the rest."""
+    again = scene.run_tasks(*scenario.again)
     if again.error not in {"", "FatalError"}:
-        raise WrongEndError(f"done again it fails: {again.error}: {again.text}")
-    if not deed.done():
-        raise WrongEndError(f"done again it has not done what it is for: {again}")
+        raise WrongEndError(f"run again it fails: {again.error}: {again.text}")
+    if not scenario.done():
+        raise WrongEndError(f"run again it has not reached its goal: {again}")
     scene.load()
     _check(scene)
 
@@ -175,7 +179,7 @@ def _check(scene: Scene) -> None:
 
 
 def _outwait(scene: Scene, step: Step) -> None:
-    """Until the server has given up on a transaction of which nobody has heard for long."""
+    """Wait until the server has ended the transaction of a client that was silent for long."""
     deadline = time.monotonic() + 120
     while step.inside and scene.query("SELECT 1 FROM pg_stat_activity WHERE pid = %s", step.backend):
         if time.monotonic() > deadline:

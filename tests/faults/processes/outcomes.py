@@ -1,4 +1,4 @@
-"""How processes end, and in how many ways the same fault can happen to them."""
+"""Translate the results of processes, and vary the ways in which one fault can strike."""
 
 from collections.abc import Callable, Iterator
 from itertools import cycle
@@ -8,20 +8,21 @@ import psycopg2.errors
 
 from cutting_proxy import cut_after, cut_meanwhile
 from faults.operations import Strike
-from faults.playing import Ended
 from faults.processes import gate
+from faults.schedule_runner import Ended
 from tideline.errors import FatalError, RetryableError, TidelineError
 
 _NEVER = ("deadlock detected", "refuses the output")
-"""What verbs may raise and another try may heal, and yet: two of them take their locks in different orders, or somebody publishes a row twice."""
+"""Texts of errors that verbs may raise and another try may heal, but that must not occur here: they mean that two
+verbs take their locks in different orders, or that a row was published twice."""
 
 
 class UnexpectedError(TidelineError):
-    """What no verb may raise, unless it was put there."""
+    """An error that no verb may raise unless it was injected."""
 
 
 class Variety:
-    """Ways for the same thing to happen, each in its turn."""
+    """Different ways for the same fault to happen, taken in turn."""
 
     def __init__(self) -> None:
         self.errors: Iterator[type[Exception]] = cycle(
@@ -32,7 +33,7 @@ class Variety:
 
 
 def as_played(outcome: gate.Ended) -> Ended:
-    """What a process said at its end, as whoever plays the schedule wants to know it."""
+    """Translate the result of a process into what the runner of the schedule expects."""
     if not outcome.error:
         return Ended(batch_ids=outcome.batch_ids)
     if any(words in outcome.text for words in _NEVER):
@@ -42,7 +43,7 @@ def as_played(outcome: gate.Ended) -> Ended:
 
 
 class QuickProcess:
-    """One that nobody strikes and nobody else is beside of: its first step is its whole task."""
+    """A process that no fault strikes and that runs alone: its first step is its whole task."""
 
     waiting = frozen = False
 

@@ -1,4 +1,4 @@
-"""Which steps of the verbs the matrix strikes: each once, in the first verb that comes to the same point in the same way."""
+"""Choose the steps that the matrix strikes: each once, in the first verb that reaches the same point in the same way."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -6,13 +6,17 @@ from itertools import groupby
 from faults.processes.gate import Kind, Step
 
 _FEW = 2
-"""Of the same step between transactions: the first, and one that comes when another has had its effect."""
+"""Occurrences of the same step outside of transactions that are struck: the first one, and one that comes after
+another has had its effect."""
 
 Named = tuple[str, Step]
 
 
 def points(recorded: Mapping[str, Iterable[Named]]) -> dict[str, list[tuple[str, Kind]]]:
-    """By verb, the names of the steps to strike at, and what each does. What transactions of several verbs begin with the first one stands for."""
+    """Return for each verb the names of the steps to strike at, and what each does.
+
+    If transactions of several verbs begin alike, the first verb stands for all of them.
+    """
     seen: set[tuple[str, ...]] = set()
     found: dict[str, list[tuple[str, Kind]]] = {}
     for verb, steps in recorded.items():
@@ -26,7 +30,7 @@ def points(recorded: Mapping[str, Iterable[Named]]) -> dict[str, list[tuple[str,
 
 
 def _units(steps: Iterable[Named]) -> Iterator[list[Named]]:
-    """Transactions, and steps outside of any."""
+    """Yield the transactions, and single steps outside of them."""
     unit: list[Named] = []
     for name, step in steps:
         unit.append((name, step))
@@ -36,7 +40,8 @@ def _units(steps: Iterable[Named]) -> Iterator[list[Named]]:
 
 
 def _ways(verb: str, unit: Sequence[Named]) -> list[tuple[str, ...]]:
-    """How each of the steps is come to: by all that the transaction has sent before, however often it has repeated itself."""
+    """Return how each of the steps is reached: by all that the transaction has sent before, with repetitions counted
+    once."""
     [(name, step), *others] = unit
     if step.kind is Kind.END:
         return [(verb, name)]

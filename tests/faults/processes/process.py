@@ -1,4 +1,5 @@
-"""The conductor's end of a process: it waits at each step until it is let go on, and what is done to it is done by the system."""
+"""Control a real process from the conductor: it waits at each step until it may continue, and faults are real signals
+of the system."""
 
 import os
 import signal
@@ -14,16 +15,16 @@ PATIENCE_SECONDS = 120
 
 
 class HangsError(AssertionError):
-    """A process neither goes on nor ends, and waits for nobody."""
+    """A process neither continues nor ends, and waits for no other process."""
 
 
 class LiveProcess:
     """A process that was started.
 
     Args:
-        pid: Its own.
-        pipe: To it.
-        answer: What Kafka says to a question.
+        pid: The pid of the process.
+        pipe: The pipe to the process.
+        answer: Answers its questions to Kafka.
     """
 
     def __init__(self, pid: int, pipe: Connection, answer: Callable[[Question], Any]) -> None:
@@ -31,15 +32,15 @@ class LiveProcess:
         self.at: Step | None = None
         """The step before which it waits."""
         self.outcome: Ended | None = None
-        """What it said at the end; None also where it did not get to say anything."""
+        """Its result; None also if it ended without reporting one."""
         self.gone = False
-        self._handle = os.pidfd_open(pid)  # the system may give the pid to somebody else
+        self._handle = os.pidfd_open(pid)  # the system may reuse the pid
         self._pipe = pipe
         self._answer = answer
         self._question: Question | None = None
 
     def hear(self, seconds: float) -> bool:
-        """Whether it has reached a step or its end within so many seconds."""
+        """Return whether it reaches a step or its end within `seconds`."""
         if self.gone or self.at is not None:
             return True
         if not self._pipe.poll(seconds):
@@ -61,14 +62,14 @@ class LiveProcess:
         return True
 
     def go(self, error: BaseException | None = None) -> None:
-        """Let it do the step, or let this happen to it instead."""
+        """Let it take the step, or raise this error in it instead."""
         answer = Answer(error=error) if error is not None else answered(self._question, self._answer)
         self.at = self._question = None
         with suppress(BrokenPipeError):
             self._pipe.send(answer)
 
     def kill(self) -> None:
-        """SIGKILL; returns when nothing of it is left."""
+        """Send SIGKILL, and return when the process has ended."""
         self.signal(signal.SIGKILL)
         while not self.gone:
             self.at = None
@@ -76,17 +77,17 @@ class LiveProcess:
                 raise HangsError(f"process {self.pid} outlives SIGKILL")
 
     def signal(self, number: signal.Signals) -> None:
-        """Nothing where it has ended by itself."""
+        """Send a signal; no effect if the process has ended by itself."""
         if not self.gone:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
 
     def freeze(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.signal(signal.SIGCONT)
 
     def _part(self) -> None:
@@ -96,7 +97,7 @@ class LiveProcess:
 
 
 def finished(process: LiveProcess) -> Ended:
-    """Let it go on to its end; what came of it.
+    """Let the process continue to its end and return its result.
 
     Raises:
         HangsError: It does not end.
@@ -109,19 +110,19 @@ def finished(process: LiveProcess) -> Ended:
     return process.outcome or Ended(error="killed")
 
 
-class Stagehand:
-    """Does what nobody strikes, one errand after the other."""
+class HelperProcess:
+    """A process that carries out one errand after the other, without faults."""
 
     def __init__(self, pid: int, pipe: Connection) -> None:
         self._pid = pid
         self._pipe = pipe
 
     def end(self) -> None:
-        """It is not needed any more."""
+        """End the process."""
         self._pipe.close()
 
     def do(self, errand: Errand, answer: Callable[[Question], Any]) -> Ended:
-        """The errand, from beginning to end."""
+        """Carry out an errand from beginning to end, and return its result."""
         self._pipe.send(errand)
         while True:
             if not self._pipe.poll(PATIENCE_SECONDS):
@@ -133,8 +134,8 @@ class Stagehand:
 
 
 def answered(question: Question | None, answer: Callable[[Question], Any]) -> Answer:
-    """What Kafka says, or how it refuses."""
+    """Return Kafka's answer to a question, or its error."""
     try:
         return Answer(None if question is None else answer(question))
-    except Exception as refused:  # noqa: BLE001 - what the broker says
+    except Exception as refused:  # noqa: BLE001 - passed on as the broker's answer
         return Answer(error=refused)

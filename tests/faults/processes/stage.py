@@ -1,19 +1,19 @@
-"""The stage of real processes: what `faults.playing` plays schedules on."""
+"""Provide the stage of real processes, on which `faults.schedule_runner` plays schedules."""
 
 from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from faults.drawing import Beginning
-from faults.moves import PIPELINE, Task
+from faults.actions import PIPELINE, Task
+from faults.drawn_schedules import Beginning
 from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
 from faults.processes.acting import ActingProcess
 from faults.processes.ground import Ground
 from faults.processes.outcomes import QuickProcess, UnexpectedError, Variety
-from faults.processes.promises import Promise
-from faults.processes.scene import Scene
-from faults.processes.spark import Again
-from faults.simulation.kafka import SimulatedKafka
+from faults.processes.process_promises import Promise
+from faults.processes.process_scene import Scene
+from faults.processes.process_spark import Again
+from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.tally import Tally
 from tideline.declaration import Limits
 
@@ -23,13 +23,13 @@ _AGAIN = (Again.DIES, Again.LOSES, None, None, None, None)
 
 
 class LiveStage:
-    """See `faults.playing.Stage`.
+    """See `faults.schedule_runner.Stage`.
 
     Args:
-        ground: Where.
-        beginning: What there is.
-        random: Chooses what the operations leave open.
-        tally: Counts.
+        ground: The environment of the worker.
+        beginning: The initial state.
+        random: Decides what the operations leave open.
+        tally: Receives the counts.
     """
 
     def __init__(self, ground: Ground, beginning: Beginning, random: Random, tally: Tally) -> None:
@@ -52,10 +52,10 @@ class LiveStage:
         self._healed = False
 
     def start(self, task: Task) -> ActingProcess | QuickProcess:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         name = type(task).__name__
         if self._healed and all(process.ended is not None for process in self.processes):
-            quick = QuickProcess(name, partial(self.scene.through, task))
+            quick = QuickProcess(name, partial(self.scene.run_tasks, task))
             self.processes.append(quick)
             return quick
         again = {number: why for number in range(4) if (why := self._random.choice(_AGAIN))}
@@ -72,11 +72,11 @@ class LiveStage:
         return process
 
     def pipelines(self) -> Sequence[str]:
-        """See `faults.playing.Stage`: here only one."""
+        """See `faults.schedule_runner.Stage`: here only one."""
         return (PIPELINE,)
 
-    def happen(self, operation: Operation) -> None:
-        """See `faults.playing.Stage`."""
+    def apply(self, operation: Operation) -> None:
+        """See `faults.schedule_runner.Stage`."""
         match operation:
             case PassTime():
                 living = [process.pid for process in self.processes if process.ended is None and not process.frozen]
@@ -94,7 +94,7 @@ class LiveStage:
                 self._swap_back()
                 self.scene.kafka.heal()
             case _:
-                self.scene.happen(operation)
+                self.scene.apply(operation)
 
     def _redeclare(self, *, gaps: str, limits: Limits | None = None) -> None:
         pipeline = self.scene.pipeline
@@ -102,47 +102,50 @@ class LiveStage:
         self.scene.pipeline = pipeline.model_copy(update={"source": source, "limits": limits or pipeline.limits})
 
     def _swap_back(self) -> None:
-        """The cluster answers again that the ledger follows. Nobody could tell that another one was read in between: its readers are killed."""
+        """Let the cluster answer again that the ledger follows.
+
+        Nothing would show that another one was read in between, so all processes are killed.
+        """
         kafka = self.scene.kafka
         followed = {
-            cluster for (cluster,) in self._ask("SELECT DISTINCT cluster_id FROM tideline.stream WHERE pipeline = %s")
+            cluster for (cluster,) in self._rows("SELECT DISTINCT cluster_id FROM tideline.stream WHERE pipeline = %s")
         }
         if kafka.is_swapped and kafka.cluster.cluster_id not in followed:
             self.kill_all()
             kafka.swap_back()
 
     def batches(self) -> Sequence[int]:
-        """See `faults.playing.Stage`."""
-        return [row[0] for row in self._ask("SELECT batch_id FROM tideline.batch WHERE pipeline = %s ORDER BY 1")]
+        """See `faults.schedule_runner.Stage`."""
+        return [row[0] for row in self._rows("SELECT batch_id FROM tideline.batch WHERE pipeline = %s ORDER BY 1")]
 
     def failed_batches(self) -> Sequence[int]:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         failed = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'failed' ORDER BY 1"
-        return [row[0] for row in self._ask(failed)]
+        return [row[0] for row in self._rows(failed)]
 
     def asked_for(self) -> Sequence[tuple[str, int]]:
-        """See `faults.healing.Healable`."""
-        asked = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state IN ('planned', 'writing', 'failed') AND kind <> 'live' ORDER BY 1"
-        return [(PIPELINE, batch_id) for (batch_id,) in self._ask(asked)]
+        """See `faults.recovery.Healable`."""
+        wanted = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state IN ('planned', 'writing', 'failed') AND kind <> 'live' ORDER BY 1"
+        return [(PIPELINE, batch_id) for (batch_id,) in self._rows(wanted)]
 
     def has_stopped(self) -> bool:
-        """See `faults.healing.Healable`."""
-        return bool(self._ask("SELECT 1 FROM tideline.stream WHERE pipeline = %s AND state = 'stopped'"))
+        """See `faults.recovery.Healable`."""
+        return bool(self._rows("SELECT 1 FROM tideline.stream WHERE pipeline = %s AND state = 'stopped'"))
 
     def partitions(self) -> int:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return self.scene.kafka.partitions
 
-    def _ask(self, sql: str) -> list[tuple]:
+    def _rows(self, sql: str) -> list[tuple]:
         return self.scene.query(sql, self.scene.pipeline.name)
 
     def kill_all(self) -> None:
-        """Whoever lives, frozen or not."""
+        """Kill all living processes, frozen or not."""
         for process in self.processes:
             process.kill()
 
     def unexpected(self) -> list[str]:
-        """What no verb may raise; what was injected is let pass."""
+        """Return errors that no verb may raise. Injected errors do not count."""
         return [
             str(process.ended.error)
             for process in self.processes
@@ -152,7 +155,7 @@ class LiveStage:
         ]
 
     def count(self) -> None:
-        """What the processes have done, into the tally."""
+        """Add what the processes have done to the tally."""
         for process in self.processes:
             ended = process.ended
             how = "killed" if ended.killed else type(ended.error).__name__ if ended.error else "ok"
@@ -169,6 +172,6 @@ class LiveStage:
         )
         refused = "SELECT count(*)::int FROM tideline.event WHERE pipeline = %s AND action = 'refuse'"
         passed = "SELECT coalesce(sum(next_offset - start_offset), 0)::int FROM tideline.stream WHERE pipeline = %s"
-        self._tally.published.update(dict(self._ask(published)))
-        self._tally.refused += self._ask(refused)[0][0]
-        self._tally.records += self._ask(passed)[0][0]
+        self._tally.published.update(dict(self._rows(published)))
+        self._tally.refused += self._rows(refused)[0][0]
+        self._tally.records += self._rows(passed)[0][0]

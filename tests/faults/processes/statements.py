@@ -1,4 +1,4 @@
-"""Which SQL file a statement stands in: that is its name wherever the harness speaks of it."""
+"""Find the SQL file of a statement. The harness uses the file's name as the name of the statement."""
 
 import re
 from functools import cache
@@ -14,19 +14,19 @@ _PLACEHOLDER = re.compile(r"\\\{\w+\\\}")
 
 
 class UnknownStatementError(Exception):
-    """A process sends what stands in no SQL file: then it has a step that nobody has named."""
+    """A process sends a statement that is in no SQL file. It would be a step without a name."""
 
 
 @cache
 def name_of(text: str, target: str) -> str:
-    """The file that a statement was made of.
+    """Return the name of the file that a statement was made from.
 
     Args:
         text: The statement as it is executed, before its parameters are bound.
         target: The text of the pipeline's target.sql.
 
     Raises:
-        UnknownStatementError: It stands in no file.
+        UnknownStatementError: It is in no file.
     """
     plain = text.replace("%%", "%").strip()
     if plain == target.strip():
@@ -39,7 +39,8 @@ def name_of(text: str, target: str) -> str:
 
 @cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Each file with anything in place of its {placeholders}; those without any come first, being the more exact."""
+    """Return a pattern for each file, in which each {placeholder} matches any text. Files without placeholders are
+    first, as they are more exact."""
     found = []
     for package, folder in _FOLDERS:
         for file in files(package).joinpath(folder).iterdir():
@@ -52,4 +53,4 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     ]
 
 
-_patterns()  # once for all processes that are forked from here
+_patterns()  # compiled once, for all processes forked from this one

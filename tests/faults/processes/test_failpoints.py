@@ -1,7 +1,8 @@
-"""Each step of each verb, and each thing that can happen to a process there: its task is tried again, the next run loads the rest, all ends right.
+"""Test each step of each verb with each fault that can strike there: the task is tried again, the next run loads the
+rest, and the result is right.
 
-A step is a statement, a COMMIT, a COPY or a question to the broker. Which there are is recorded from processes that nothing happens to, so there
-is no place in between that nobody has thought of.
+A step is a statement, a COMMIT, a COPY or a question to the broker. The steps are recorded from processes without
+faults, so no point between two effects is left out by mistake.
 """
 
 import re
@@ -13,22 +14,23 @@ from itertools import groupby, islice
 
 import pytest
 
-from faults.processes import table
+from faults.processes import steps_table
 from faults.processes.matrix import outcomes, recorded
 from faults.processes.points import points
-from faults.processes.striking import Fault
+from faults.processes.process_faults import Fault
 from faults.processes.verbs import VERBS
 from faults.share import COMMIT, SOAK
 from tideline.settings import PROJECT
 
-CASES = list(table.cases(table.shown()))
+CASES = list(steps_table.cases(steps_table.shown()))
 AT_ONCE = 8
-"""Cases of one verb in a row, on one pipeline."""
+"""Cases of one verb that run in a row on one pipeline."""
 HERE = "tests/faults/processes/test_failpoints.py"
 
 
 def sample(first_seed, faults):
-    """Each step with so many of its faults: which ones follows from the seed, so that the commits one after the other meet all of them."""
+    """Yield each step with `faults` of its faults. The seed selects them, so that successive commits cover all of
+    them."""
     for number, (_, group) in enumerate(groupby(CASES, key=lambda case: (case.verb, case.step))):
         of_step = list(group)
         turn = (first_seed + number) % len(of_step)
@@ -45,7 +47,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="module")
 def struck(workers, request, share, first_seed, tally):
-    """By case, what comes of it: of all that are to be run, each in its turn."""
+    """Yield the pending result of each selected case, in groups by verb."""
     begun = time.monotonic()
     ours = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
     wanted = {item.callspec.params["case"] for item in ours}
@@ -71,9 +73,9 @@ def struck(workers, request, share, first_seed, tally):
 
 def test_every_step_of_every_verb_stands_in_the_table(workers):
     found = {verb: workers.submit(recorded, verb) for verb in VERBS}
-    now = table.rendered(points({verb: future.result() for verb, future in found.items()}))
-    assert table.shown() == now.strip("\n"), (
-        f"the verbs have other steps than docs/reliability.md shows: {table.COMMAND}"
+    now = steps_table.rendered(points({verb: future.result() for verb, future in found.items()}))
+    assert steps_table.shown() == now.strip("\n"), (
+        f"the verbs have other steps than docs/reliability.md shows: {steps_table.COMMAND}"
     )
 
 
@@ -98,18 +100,18 @@ def test_whatever_happens_before_a_step_ends_right(struck, first_seed, case):
 
 
 def test_no_shipped_file_knows_of_failpoints():
-    """So nobody can switch one on in production."""
+    """No failpoint can be switched on in production."""
     shipped = [p for folder in ("include", "spark_jobs", "dags") for p in (PROJECT / folder).rglob("*.py")]
     known = re.compile(r"failpoint|(from|import) faults|\binject", re.IGNORECASE)
     assert [str(path) for path in shipped if known.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_a_process_of_production_sends_its_statements_itself():
-    """Steps wait because a test's process replaces the drivers' classes; nothing that ships does."""
+    """Steps wait because a test process replaces the classes of the drivers; no shipped code does that."""
     process = """
 import adbc_driver_manager.dbapi as adbc, psycopg2
 import spark_jobs.write_batches, tideline.cli, tideline.flow, tideline.ledger.migrate
 print(psycopg2.connect.__module__, adbc.Cursor.adbc_ingest.__module__, adbc.connect.__module__)
 """
-    said = subprocess.run([sys.executable, "-c", process], check=True, capture_output=True, text=True)
-    assert said.stdout.split() == ["psycopg2", "adbc_driver_manager.dbapi", "adbc_driver_manager.dbapi"]
+    result = subprocess.run([sys.executable, "-c", process], check=True, capture_output=True, text=True)
+    assert result.stdout.split() == ["psycopg2", "adbc_driver_manager.dbapi", "adbc_driver_manager.dbapi"]

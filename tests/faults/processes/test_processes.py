@@ -1,7 +1,7 @@
-"""Real processes that are really killed, frozen and cut off, each schedule from one seed: whatever happens, every record is accounted for once, and
-nothing jams.
+"""Play schedules in which real processes are killed, frozen and cut off, each drawn from one seed.
 
-A schedule that fails is printed with the one command that plays it again.
+Whatever happens, every record is accounted for exactly once, and nothing jams. A schedule that fails is printed with
+the command that plays it again.
 """
 
 import time
@@ -9,17 +9,17 @@ import time
 import pytest
 
 from faults.operations import Strike
-from faults.processes.schedules import counts, play
+from faults.processes.process_schedules import counts, play
 from faults.simulation.tally import Tally
 from tideline.domain.states import BatchKind
 
 AT_ONCE = 10
-"""Schedules that a worker is given at a time."""
+"""Schedules in one work package of a worker."""
 
 
 @pytest.fixture(scope="module")
 def total(workers, share, first_seed, tally):
-    """What all schedules have done together; fails with the first of them that does."""
+    """Play all schedules and return their common tally; fail with the first schedule that fails."""
     counted, begun = Tally(), time.monotonic()
     seeds = range(first_seed, first_seed + share.processes)
     parts = [workers.submit(play, seeds[at : at + AT_ONCE]) for at in range(0, len(seeds), AT_ONCE)]
@@ -41,7 +41,7 @@ def test_any_schedule_of_real_processes_leaves_every_record_accounted_for_once_a
 
 
 def test_commits_whose_outcome_nobody_knows_are_resolved_right(total, share):
-    """Each schedule has ended right, and these struck in them."""
+    """Each schedule has ended right, although these faults struck in them."""
     assert total.unknown_commits >= share.unknown_commits
     assert total.resolved >= share.unknown_commits // 20  # of a publish
 
@@ -51,7 +51,7 @@ def test_replays_of_what_is_published_change_nothing_that_readers_see(total, sha
 
 
 def test_all_that_can_happen_has_happened(total):
-    """So that the schedules cannot do nothing without anybody noticing."""
+    """Check the counts, so that schedules that do nothing are noticed."""
     floor = total.schedules // 20  # several times as many are usual
     seldom = {strike: total.strikes[strike] for strike in Strike if total.strikes[strike] < floor}
     unpublished = {kind: total.published[kind] for kind in BatchKind if not total.published[kind]}

@@ -1,51 +1,53 @@
-"""The verbs that the matrix goes through: how each is brought to where it has something to do, and what happens after somebody was struck at it."""
+"""Define the verbs of the matrix: how each is brought into a situation with work to do, and what is done after a
+fault."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from faults.moves import Abandon, AcceptLoss, AdoptTopic, Advance, Plan, Retry, Skip, Task, Upkeep, Write
+from faults.actions import Abandon, AcceptLoss, AdoptTopic, Advance, Plan, Retry, Skip, Task, Upkeep, Write
 from faults.operations import CreateAgain, Retain
 from faults.processes.child import Migrate, Timing
-from faults.processes.scene import Scene
+from faults.processes.process_scene import Scene
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
 from windows import window
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """One task or command that is about to be done."""
+class Scenario:
+    """A task or command that is about to run."""
 
     task: Task | Migrate
     again: tuple[Task | Migrate, ...]
-    """What Airflow or a person does after it was struck."""
+    """What Airflow or an operator runs after the fault."""
     done: Callable[[], bool] = lambda: True
-    """Whether that has brought about what the verb is for."""
+    """Whether these have reached the goal of the verb."""
     asks_again: bool = False
-    """A run that asked for certain offsets and is through is given them once more, whoever asks: so also by one that was frozen."""
+    """Whether a repeated plan of a finished run plans the same offsets once more. This holds for runs that request
+    certain offsets, also if the plan was frozen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb in one of its situations."""
+    """A verb in one situation."""
 
     name: str
-    prepare: Callable[[Scene], Deed]
+    prepare: Callable[[Scene], Scenario]
     first: int = 0
-    """It wants a pipeline that has loaded nothing yet, and so many partitions."""
+    """Partitions of a pipeline that has loaded nothing yet; 0 if the verb does not need a new pipeline."""
     migrated: int | None = None
-    """It wants a database of its own, with so many migrations."""
+    """Migrations of a database of its own; None if the verb does not need one."""
 
     @property
     def alone(self) -> bool:
-        """Whether a scene serves it only once."""
+        """Return whether a scene can be used only once."""
         return bool(self.first) or self.migrated is not None
 
 
-def _planning(scene: Scene, request: Request) -> Deed:
+def _planning(scene: Scene, request: Request) -> Scenario:
     run = scene.run()
     plan = Plan(run=run, request=request)
-    return Deed(
+    return Scenario(
         plan,
         (plan, Write(run=run, try_number=1), Advance(run=run)),
         lambda: bool(_batches_of(scene, run.run_id)),
@@ -53,18 +55,18 @@ def _planning(scene: Scene, request: Request) -> Deed:
     )
 
 
-def _writing(scene: Scene, request: Request) -> Deed:
+def _writing(scene: Scene, request: Request) -> Scenario:
     run = scene.run()
-    assert scene.through(Plan(run=run, request=request)).batch_ids
-    return Deed(
+    assert scene.run_tasks(Plan(run=run, request=request)).batch_ids
+    return Scenario(
         Write(run=run, try_number=1),
         (Write(run=run, try_number=2), Advance(run=run)),
         lambda: all(state != "planned" for _, state in _batches_of(scene, run.run_id)),
     )
 
 
-def _commanding(command: Task, done: Callable[[], bool]) -> Deed:
-    return Deed(command, (command,), done)
+def _commanding(command: Task, done: Callable[[], bool]) -> Scenario:
+    return Scenario(command, (command,), done)
 
 
 def _batches_of(scene: Scene, run_id: str) -> list[tuple[int, str]]:
@@ -77,9 +79,9 @@ def _batches_of(scene: Scene, run_id: str) -> list[tuple[int, str]]:
 
 
 def _planned(scene: Scene) -> int:
-    """One more batch that nobody has written yet."""
+    """Plan one more batch, which is not written yet; return its id."""
     scene.arrive(3)
-    [batch_id] = scene.through(Plan(run=scene.run(), request=NewRecords())).batch_ids
+    [batch_id] = scene.run_tasks(Plan(run=scene.run(), request=NewRecords())).batch_ids
     return batch_id
 
 
@@ -94,49 +96,49 @@ def _pieces(start: int, end: int, *, replace: bool = False) -> Ranges:
     return Ranges(ranges=(NamedRange("ads", 0, OffsetRange(start, end)),), replace=replace)
 
 
-def _plan_first(scene: Scene) -> Deed:
+def _plan_first(scene: Scene) -> Scenario:
     scene.arrive(3)
     return _planning(scene, NewRecords())
 
 
-def _plan_adopting(scene: Scene) -> Deed:
+def _plan_adopting(scene: Scene) -> Scenario:
     _planned(scene)
     scene.arrive(3)
     return _planning(scene, NewRecords())
 
 
-def _plan_window(scene: Scene) -> Deed:
+def _plan_window(scene: Scene) -> Scenario:
     head = _head(scene)
     scene.arrive(3)
     return _planning(scene, window(head - 3, head + 2, replace=True))
 
 
-def _plan_redrive(scene: Scene) -> Deed:
+def _plan_redrive(scene: Scene) -> Scenario:
     return _planning(scene, Rejects())
 
 
-def _write_live(scene: Scene) -> Deed:
+def _write_live(scene: Scene) -> Scenario:
     scene.arrive(11)
     return _writing(scene, NewRecords())
 
 
-def _write_backfill(scene: Scene) -> Deed:
+def _write_backfill(scene: Scene) -> Scenario:
     head = _head(scene)
     scene.arrive(8)
-    assert not scene.through(Skip(NamedRange("ads", 0, OffsetRange(head, head + 6)))).error
+    assert not scene.run_tasks(Skip(NamedRange("ads", 0, OffsetRange(head, head + 6)))).error
     return _writing(scene, _pieces(head + 1, head + 5))
 
 
-def _write_replay(scene: Scene) -> Deed:
-    """Over all of one batch, and the end of what another one owns."""
+def _write_replay(scene: Scene) -> Scenario:
+    """Replay all of one batch, and the end of the range of another one."""
     head = _head(scene)
     scene.arrive(4)
     scene.load()
     return _writing(scene, _pieces(head - 2, head + 4, replace=True))
 
 
-def _write_redrive(scene: Scene) -> Deed:
-    """Some records pass now, others are rejected again."""
+def _write_redrive(scene: Scene) -> Scenario:
+    """Re-drive rejects of which some pass now and others are rejected again."""
     scene.transform(corrected=False)
     scene.arrive(11)
     scene.load()
@@ -144,20 +146,20 @@ def _write_redrive(scene: Scene) -> Deed:
     return _writing(scene, Rejects())
 
 
-def _advance(scene: Scene) -> Deed:
+def _advance(scene: Scene) -> Scenario:
     scene.arrive(4)
     run = scene.run()
-    assert not scene.through(Plan(run=run, request=NewRecords()), Write(run=run, try_number=1)).error
-    through = {"advanced", "superseded"}
-    return Deed(
+    assert not scene.run_tasks(Plan(run=run, request=NewRecords()), Write(run=run, try_number=1)).error
+    finished = {"advanced", "superseded"}
+    return Scenario(
         Advance(run=run),
         (Advance(run=run),),
-        lambda: all(state in through for _, state in _batches_of(scene, run.run_id)),
+        lambda: all(state in finished for _, state in _batches_of(scene, run.run_id)),
     )
 
 
-def _skip(scene: Scene) -> Deed:
-    """Offsets that a batch has reserved, and some behind it."""
+def _skip(scene: Scene) -> Scenario:
+    """Skip offsets that a batch has reserved, and some behind it."""
     head = _head(scene)
     _planned(scene)
     scene.arrive(2)
@@ -165,41 +167,41 @@ def _skip(scene: Scene) -> Deed:
     return _commanding(Skip(piece), lambda: (head + 1, head + 5) in _holes(scene, "skipped"))
 
 
-def _accept_loss(scene: Scene) -> Deed:
+def _accept_loss(scene: Scene) -> Scenario:
     head = _head(scene)
     scene.arrive(6)
     log_start = scene.kafka.cluster.topics["ads"].logs[0].start
-    scene.happen(Retain(0, head + 2 - log_start))
-    assert scene.through(Plan(run=scene.run(), request=NewRecords())).error == "NeedsOperatorError"
+    scene.apply(Retain(0, head + 2 - log_start))
+    assert scene.run_tasks(Plan(run=scene.run(), request=NewRecords())).error == "NeedsOperatorError"
     return _commanding(AcceptLoss(), lambda: (head, head + 2) in _holes(scene, "lost"))
 
 
-def _adopt_topic(scene: Scene) -> Deed:
-    for _ in range(2):  # every other incarnation is written in transactions, and has gaps
-        scene.happen(CreateAgain((4,)))
-    assert scene.through(Plan(run=scene.run(), request=NewRecords())).error == "NeedsOperatorError"
+def _adopt_topic(scene: Scene) -> Scenario:
+    for _ in range(2):  # every other incarnation is written in transactions and has gaps
+        scene.apply(CreateAgain((4,)))
+    assert scene.run_tasks(Plan(run=scene.run(), request=NewRecords())).error == "NeedsOperatorError"
     followed = "SELECT topic_id::text FROM tideline.stream WHERE pipeline = %s AND state = 'active'"
     now = str(scene.kafka.cluster.topics["ads"].topic_id)
     return _commanding(AdoptTopic(), lambda: scene.query(followed, scene.pipeline.name) == [(now,)])
 
 
-def _abandon(scene: Scene) -> Deed:
+def _abandon(scene: Scene) -> Scenario:
     batch_id = _planned(scene)
     return _commanding(Abandon(batch_id), lambda: _state(scene, batch_id) == "abandoned")
 
 
-def _retry(scene: Scene) -> Deed:
+def _retry(scene: Scene) -> Scenario:
     batch_id = _planned(scene)
     events = "SELECT count(*) > 0 FROM tideline.event WHERE batch_id = %s AND action = 'retry'"
     return _commanding(Retry(batch_id), lambda: scene.query(events, batch_id) == [(True,)])
 
 
-def _upkeep(scene: Scene) -> Deed:
-    """A writer is dead, its staging lies about, and so do old events."""
+def _upkeep(scene: Scene) -> Scenario:
+    """Run upkeep after a writer died and left its staging table, with old events."""
     run = scene.run()
     scene.arrive(11)
-    [batch_id] = scene.through(Plan(run=run, request=NewRecords())).batch_ids
-    # Its heart does not beat: a beat that is still under way when it is killed would make it look alive.
+    [batch_id] = scene.run_tasks(Plan(run=run, request=NewRecords())).batch_ids
+    # It sends no heartbeat: one that is still under way when the writer is killed would make it look alive.
     writer = scene.start(Write(run=run, try_number=1), timing=Timing(beat_seconds=1000))
     while not (writer.hear(10) and writer.at and writer.at.name == "count_rejects"):
         writer.go()
@@ -209,8 +211,8 @@ def _upkeep(scene: Scene) -> Deed:
     return _commanding(Upkeep(), lambda: _state(scene, batch_id) == "failed" and not scene.staging())
 
 
-def _migrate(_: Scene) -> Deed:
-    return Deed(Migrate(), (Migrate(),))
+def _migrate(_: Scene) -> Scenario:
+    return Scenario(Migrate(), (Migrate(),))
 
 
 def _holes(scene: Scene, hole: str) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Processes that do the harness's work side by side, each on ground of its own."""
+"""Run the harness's work in parallel worker processes, each with an environment of its own."""
 
 import multiprocessing
 import tempfile
@@ -13,15 +13,15 @@ from faults.processes.ground import Ground, ground
 
 COUNT = 2
 _here: list[Ground] = []
-"""Of this worker."""
+"""The environment of this worker."""
 
 
 class Workers:
-    """Started with the first work that they are given; each has its own server.
+    """A pool of workers, started with their first work package; each has its own server.
 
     Args:
-        folder: Under which each makes one of its own.
-        count: How many.
+        folder: Each worker creates its own folder in it.
+        count: The number of workers.
     """
 
     def __init__(self, folder: Path, count: int = COUNT) -> None:
@@ -35,7 +35,7 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """`work(ground, *arguments)`, in one of them."""
+        """Run `work(ground, *arguments)` in one of the workers."""
         return self._pool.submit(_work, work, arguments)
 
 

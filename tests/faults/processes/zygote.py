@@ -1,6 +1,7 @@
-"""A process in which everything is imported and nothing has happened yet, and which forks: a new process costs milliseconds, not seconds.
+"""Provide a process that has imported everything, done nothing else, and forks on request: a new process then costs
+milliseconds, not seconds.
 
-It is forked itself before anybody opens a connection or starts a thread, so its children inherit neither.
+It is itself forked before any connection is opened and any thread is started, so its children inherit neither.
 """
 
 import gc
@@ -21,7 +22,8 @@ _LENGTH = struct.Struct("!I")
 
 
 class Zygote:
-    """Starts processes. Ends when it is closed, or when whoever made it is gone; what it has started gets an end of file then."""
+    """Starts processes. It ends when it is closed, or when its creator has ended; then its children receive an end of
+    file."""
 
     def __init__(self) -> None:
         self._control, its = socket.socketpair()
@@ -39,7 +41,8 @@ class Zygote:
         os.waitpid(self._pid, 0)
 
     def start(self, errand: Errand | None) -> tuple[int, Connection]:
-        """A process that does the errand, or all that are sent to it: its pid, and the pipe to it."""
+        """Start a process for one errand, or for all errands that are sent to it later (None). Return its pid, and
+        the pipe to it."""
         mine, its = Pipe()
         text = pickle.dumps(errand)
         with its:
@@ -51,7 +54,7 @@ class Zygote:
 def _serve(control: socket.socket) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.collect()
-    gc.freeze()  # so that the collector leaves alone, and children need not copy, what was there before them
+    gc.freeze()  # so that the collector does not touch, and children do not copy, the objects that exist now
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)  # the log of a task
     os.dup2(silence, 2)
@@ -70,7 +73,7 @@ def _serve(control: socket.socket) -> NoReturn:
 
 
 def _reap() -> None:
-    """Let go of those that have ended."""
+    """Reap children that have ended."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -1,4 +1,7 @@
-"""A simulated process: a greenlet that does one task, and stops wherever another process could come in between, or a fault strikes it."""
+"""Simulate processes as greenlets.
+
+A greenlet does one task. It stops at each point where another process could interfere, or where a fault strikes it.
+"""
 
 from collections.abc import Callable
 from typing import Self
@@ -11,62 +14,69 @@ from pyspark.errors import PySparkException
 from faults.memory import MemoryDatabase, MemoryLedger
 from faults.memory.refusals import refusal
 from faults.operations import Strike
-from faults.playing import Ended
+from faults.schedule_runner import Ended
 from faults.simulation.tally import Tally
 from tideline.errors import RetryableError, TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.connection import CommitUnknownError
 
 ASK, SPARK = "ask", "spark"
-"""Points beside those of the ledger: a question to the broker, and a step of Spark."""
+"""Names of points in addition to the ledger's statements: a question to the broker, and a step of Spark."""
 _COMMITS = {Strike.COMMIT_KEPT: "committed", Strike.COMMIT_LOST: "commit"}
 COMMITS = frozenset(_COMMITS.values())
 _LOST = "server closed the connection unexpectedly"
 _POLL_SECONDS = 2.0
 _NEVER = {"table-refuses-rows", "offsets-taken-meanwhile"}
-"""Entries of the runbook for what has no cause here: no other program writes to the table, and batches of the same offsets take turns. Else a replay
-that can never publish looks like one that a person gives up."""
+"""Runbook entries of errors that have no cause here: no other program writes to the table, and batches of the same
+offsets take turns. If these errors were allowed, a replay that can never publish would look like one that an operator
+abandons."""
 
 
 class KilledError(BaseException):
-    """SIGKILL: no handler of an error sees it, and whatever cleans up on the way out finds that it can do nothing any more."""
+    """SIGKILL. No `except Exception` catches it, and cleanup code that runs on the way out can have no effect any
+    more."""
 
 
 class Scheduler:
-    """Who runs. Only one process does, and only one is in a transaction: others that need the ledger let it finish first."""
+    """Decide which process runs.
+
+    Only one process runs at a time, and only one has an open transaction. Another process that needs the ledger first
+    lets that transaction finish.
+    """
 
     def __init__(self, database: MemoryDatabase, tally: Tally) -> None:
         self.database = database
         self.tally = tally
-        self.said = ""
-        """The last statement, but for COMMITs."""
+        self.last_statement = ""
+        """The last statement that was not a COMMIT."""
         self.unexpected: list[Exception] = []
         """Errors that no verb may raise."""
         self.running: SimulatedProcess | None = None
         self.holding: SimulatedProcess | None = None
-        """Whose transaction is open, if one is."""
+        """The process with the open transaction, if there is one."""
 
     def finish_transaction(self) -> None:
-        """Until none is open."""
+        """Let the process with an open transaction continue until no transaction is open."""
         while self.database.holder is not None:
             self.holding.go(1)
 
 
 class SimulatedProcess:
-    """One process, as `faults.playing.Process` has it."""
+    """A simulated process; see `faults.schedule_runner.Process`."""
 
     def __init__(self, scheduler: Scheduler, task: Callable[[], list[int] | None], name: str) -> None:
         self.name = name
         self.ended: Ended | None = None
         self.waiting = self.frozen = False
         self.struck: Strike | None = None
-        """What has struck it, since it was set going the last time."""
-        self.heart: SimulatedHeartbeat | None = None
-        """Beats while this process lives and writes."""
-        self.knows = self.stops_by = -1
-        """The version of Kafka that it was told about last, and the one because of which it has stopped a stream."""
+        """The fault that has struck it since it was last resumed."""
+        self.heartbeat: SimulatedHeartbeat | None = None
+        """Its heartbeat, while this process lives and writes."""
+        self.seen_version = self.stopped_at_version = -1
+        """The version of the simulated Kafka in the last answer to it, and the version because of which it has
+        stopped a stream."""
         self.is_cancelled = False
-        """Whether its Spark jobs are to end."""
+        """Whether its Spark jobs are cancelled."""
         self._scheduler = scheduler
         self._database = scheduler.database
         self._task = task
@@ -76,7 +86,7 @@ class SimulatedProcess:
         self._steps = self._left = 0
         self._dead = self._blocked = False
         self._has_published = False
-        """In a COMMIT whose answer was lost, and nothing else has struck it."""
+        """Whether it has published with a COMMIT whose answer was lost, and no other fault has struck it."""
         self._was_struck = False
 
     def go(self, steps: int) -> int:
@@ -85,7 +95,7 @@ class SimulatedProcess:
         return self._steps
 
     def strike(self, strike: Strike, after: int) -> int | None:
-        self._steps = -1  # never 0: it goes on until it is struck
+        self._steps = -1  # never 0: it continues until it is struck
         self._armed, self._left = strike, after
         self._switch()
         self._armed = None
@@ -100,12 +110,12 @@ class SimulatedProcess:
             self.ended = Ended(batch_ids=self._task())
         except KilledError:
             self.ended = Ended(killed=True)
-        except Exception as error:  # noqa: BLE001 - whoever plays the schedule looks at it
+        except Exception as error:  # noqa: BLE001 - the runner of the schedule examines it
             self.ended = Ended(error=error)
             published = self._has_published and isinstance(error, CommitUnknownError)
             if not isinstance(error, TidelineError) or published or error.entry in _NEVER:
                 self._scheduler.unexpected.append(error)
-        self.heart = None
+        self.heartbeat = None
         how = "killed" if self.ended.killed else type(self.ended.error).__name__ if self.ended.error else "ok"
         self._scheduler.tally.tasks[f"{self.name} {how}"] += 1
 
@@ -132,7 +142,7 @@ class SimulatedProcess:
             raise KilledError
 
     def sleep(self) -> None:
-        """Instead of `time.sleep`, where a process waits for another one."""
+        """Replace `time.sleep` where a process waits for another one."""
         self.waiting = True
         self._pause()
 
@@ -141,7 +151,10 @@ class SimulatedProcess:
         self.is_cancelled = True
 
     def point(self, name: str, session: MemoryLedger | None = None) -> None:
-        """Called before each thing that this process does to the world outside; a fault comes out of it."""
+        """Pass a point: called before each effect that this process has on the outside.
+
+        An armed fault strikes here and may raise its error.
+        """
         if self._dead:
             raise KilledError
         if session is not None and self._session is None:
@@ -157,7 +170,10 @@ class SimulatedProcess:
             self._begin()
 
     def _can_strike(self, name: str, session: MemoryLedger | None) -> bool:
-        """COMMITs are those of its own session: what becomes of an executor's is Spark's affair."""
+        """Return whether the armed fault can strike at this point.
+
+        Faults of COMMITs strike only in its own session: a COMMIT of an executor is handled by Spark.
+        """
         if self._armed in _COMMITS:
             return name == _COMMITS[self._armed] and session is self._session
         return name not in COMMITS or self._armed is not Strike.ERROR
@@ -174,11 +190,13 @@ class SimulatedProcess:
         self._scheduler.holding = self
 
     def _hit(self, name: str, session: MemoryLedger | None) -> None:
-        """What it is armed with strikes here; afterwards it stops at the next occasion."""
+        """Let the armed fault strike here. Afterwards the process stops at the next point."""
         self.struck, self._armed, self._steps = self._armed, None, 0
         self._scheduler.tally.strikes[str(self.struck)] += 1
-        of_publish = self.struck in _COMMITS and self._scheduler.said == "clear_staging"  # its last statement
-        # Not after another strike: that one's batch may have failed with a COMMIT of its own, and the others went on.
+        # `clear_staging` is the last statement of a publish.
+        of_publish = self.struck in _COMMITS and self._scheduler.last_statement == "clear_staging"
+        # Not after another strike: the batch of that strike may have failed with a COMMIT of its own while the others
+        # continued.
         self._has_published = of_publish and self.struck is Strike.COMMIT_KEPT and not self._was_struck
         self._was_struck = True
         self._scheduler.tally.unknown_commits += self.struck in _COMMITS
@@ -191,7 +209,7 @@ class SimulatedProcess:
                 raise _error(name)
             case Strike.FREEZE:
                 self.frozen = True
-                # The server does not wait for ever for a client that is silent within a transaction.
+                # The server ends a transaction whose client is silent for long.
                 self._lose_transaction()
                 self._pause()
             case Strike.LOSE:
@@ -211,7 +229,7 @@ class SimulatedProcess:
 
 
 class SimulatedHeartbeat:
-    """Instead of the thread beside a write; its arguments are those of `spark_jobs.heartbeat.Heartbeat`."""
+    """Replace the heartbeat thread of a write; the arguments are those of `spark_jobs.heartbeat.Heartbeat`."""
 
     def __init__(self, process: SimulatedProcess, attempt: UUID, superseded: Callable[[], object]) -> None:
         self._process = process
@@ -219,16 +237,16 @@ class SimulatedHeartbeat:
         self._superseded = superseded
 
     def __enter__(self) -> Self:
-        self._process.heart = self
+        self._process.heartbeat = self
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.heart = None
+        self._process.heartbeat = None
 
     def beat(self, ledger: MemoryLedger) -> None:
-        """Once, between two steps of the process."""
+        """Send one heartbeat, between two steps of the process."""
         if not attempts.beat(ledger, self._attempt):
-            self._process.heart = None
+            self._process.heartbeat = None
             self._superseded()
 
 

@@ -1,4 +1,4 @@
-"""Logs that are cut, and a database that is restored: what was there before and is not any more, and who has to notice it."""
+"""Track truncated logs and restores of the database: what was lost, and which streams must stop because of it."""
 
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -7,37 +7,37 @@ from uuid import UUID
 
 from faults.memory import MemoryDatabase
 from faults.operations import CutLog, KeepLedger, Overwrite, RestoreLedger
-from faults.simulation.kafka import SimulatedKafka
+from faults.simulation.simulated_kafka import SimulatedKafka
 
 Loss = CutLog | Overwrite | KeepLedger | RestoreLedger
 
 
 class Cut(NamedTuple):
-    """Where a log ended when it was cut, and where the head of its stream was."""
+    """The end of a log after its truncation, and the head of its stream at that time."""
 
     end: int
     head: int
 
 
 class Losses:
-    """What was lost of Kafka and of the database.
+    """The losses of Kafka and of the database.
 
     Args:
-        database: No transaction is open when something happens.
-        kafka: Whose logs are cut.
+        database: The database. No transaction is open when an operation is applied.
+        kafka: The Kafka whose logs are truncated.
     """
 
     def __init__(self, database: MemoryDatabase, kafka: SimulatedKafka) -> None:
         self._database = database
         self._kafka = kafka
         self._kept: tuple[dict[str, Any], dict[int, Cut]] | None = None
-        """A copy of the database, and of what was unnoticed then."""
+        """A backup of the database, and of `unnoticed` at that time."""
         self.unnoticed: dict[int, Cut] = {}
-        """By stream id, that records before its head are others now; until it stops."""
+        """By stream id: truncations after which records before the head have been replaced, until the stream stops."""
         self.restores = 0
 
-    def happen(self, operation: Loss) -> None:
-        """One of them."""
+    def apply(self, operation: Loss) -> None:
+        """Apply one of these operations."""
         match operation:
             case KeepLedger():
                 self._kept = self._database.keep(), dict(self.unnoticed)
@@ -46,18 +46,19 @@ class Losses:
                 self._restore()
             case _:
                 before = len(self._kafka.cuts)
-                self._kafka.happen(operation)
+                self._kafka.apply(operation)
                 self._expect_stops(self._kafka.cuts[before:])
 
     def noticed(self, stream_ids: Iterable[int]) -> None:
-        """Forget what was expected of streams that have stopped."""
+        """Remove streams that have stopped from `unnoticed`."""
         for stream_id in stream_ids:
             self.unnoticed.pop(stream_id, None)
 
     def _expect_stops(self, cuts: Sequence[tuple[UUID, int, int]]) -> None:
-        """Streams whose logs have been cut before their heads must not go on as if nothing had been.
+        """Record the streams that must stop because their logs were cut before their heads.
 
-        Behind an end that was accepted nothing is compared until the log has passed the head: what comes there is never read (decision 0024).
+        After an accepted loss nothing is compared behind the accepted end until the log has passed the head: what is
+        written there is never read (decision 0024).
         """
         for (topic_id, partition, end), stream in product(cuts, self._database.streams.values()):
             is_it = (stream.topic_id, stream.partition, stream.state) == (topic_id, partition, "active")

@@ -1,11 +1,11 @@
-"""Makes a schedule that fails small, by leaving operations out for as long as it fails in the same way."""
+"""Shrink a failing schedule: leave out operations as long as it still fails in the same way."""
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
-from faults.drawing import Schedule
+from faults.drawn_schedules import Schedule
 from faults.operations import Fault, Go, Operation
 
 Operations = tuple[Operation, ...]
@@ -13,7 +13,7 @@ Fails = Callable[[Operations], bool]
 
 
 def shrink(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
-    """Leave out as many operations as possible."""
+    """Return the schedule without as many operations as possible."""
 
     def still_fails(operations: Operations) -> bool:
         return fails(replace(schedule, operations=operations))
@@ -22,12 +22,13 @@ def shrink(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
     smaller: Operations | None = operations
     while smaller is not None:
         operations = _in_parts(smaller, still_fails)
-        smaller = _addressed_anew(operations, still_fails)
+        smaller = _readdressed(operations, still_fails)
     return replace(schedule, operations=operations)
 
 
 def _in_parts(operations: Operations, fails: Fails) -> Operations:
-    """Leave out many at once, then fewer, at last each by itself for as long as any may go."""
+    """Leave out many operations at once, then fewer. At the end leave out single operations until no more can be left
+    out."""
     size = len(operations)
     while size:
         left = _without(operations, size, fails)
@@ -47,8 +48,9 @@ def _without(operations: Operations, size: int, fails: Fails) -> Operations:
     return operations
 
 
-def _addressed_anew(operations: Operations, fails: Fails) -> Operations | None:
-    """One operation less: which process another one means is a matter of how many there are."""
+def _readdressed(operations: Operations, fails: Fails) -> Operations | None:
+    """Leave out one operation and re-address another one: which process a number means depends on how many processes
+    exist."""
     for gone, at in product(range(len(operations)), repeat=2):
         if gone != at and isinstance(operations[at], Go | Fault):
             for process in (-1, 0, 1):
@@ -59,8 +61,8 @@ def _addressed_anew(operations: Operations, fails: Fails) -> Operations | None:
     return None
 
 
-def told(schedule: Schedule) -> str:
-    """The schedule as Python that can be played again, an operation a line."""
+def as_python(schedule: Schedule) -> str:
+    """Return the schedule as Python code that can be played again, one operation a line."""
     lines = [f"    {operation!r}," for operation in schedule.operations]
     text = "\n".join([f"{schedule.beginning!r}", "[", *lines, "]"])
     text = re.sub(r"datetime\.datetime\(2026, 1, 2, (\d+), (\d+), tzinfo=datetime\.timezone\.utc\)", _minute, text)

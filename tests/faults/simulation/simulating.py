@@ -1,4 +1,4 @@
-"""One schedule from beginning to end: played, healed and checked."""
+"""Play, heal and check one schedule."""
 
 import traceback
 from collections.abc import Callable, Iterator
@@ -8,19 +8,19 @@ from functools import partial
 from faults import records
 from faults.checker import violations
 from faults.checker.facts import Expected, Record, Stream
-from faults.drawing import Schedule
-from faults.healing import JammedError, decide, end_faults, load_alone
+from faults.drawn_schedules import Schedule
 from faults.memory import found
-from faults.playing import Play
-from faults.simulation.going_on import held_up, unnoticed
-from faults.simulation.kafka import SimulatedKafka
+from faults.recovery import JammedError, decide, end_faults, load_alone
+from faults.schedule_runner import Play
+from faults.simulation.liveness import held_up, unnoticed
+from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.tally import Tally
 from faults.simulation.world import TABLE, World
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that must not be."""
+    """A violation."""
 
     law: str
     text: str
@@ -30,7 +30,7 @@ class Problem:
 
 
 class SimulatedTruth:
-    """What the simulated Kafka held: a function of the coordinates."""
+    """The records that the simulated Kafka held: a function of the coordinates."""
 
     def __init__(self, kafka: SimulatedKafka, expected: Callable[[int, int, int], Expected]) -> None:
         self._expected = expected
@@ -45,24 +45,24 @@ class SimulatedTruth:
 
 
 def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
-    """Play it; what was found wrong."""
+    """Play a schedule and return the problems found."""
     world = World(schedule.beginning, tally)
     play = Play(world)
     world.airflow.runs = play.runs
-    with world.led_in():
+    with world.patched():
         try:
             for operation in schedule.operations:
                 play.do(operation)
-                if problems := _so_far(world):
+                if problems := _problems_so_far(world):
                     return problems
             end_faults(play)
             tally.rounds += load_alone(play)
-            if problems := _so_far(world) or _going_on(world):
+            if problems := _problems_so_far(world) or _liveness_problems(world):
                 return problems
             tally.rounds += decide(play, world)
-            return _so_far(world) or _in_the_end(world)
+            return _problems_so_far(world) or _final_problems(world)
         except JammedError as error:
-            return _so_far(world) or [Problem("jammed", str(error))]
+            return _problems_so_far(world) or [Problem("jammed", str(error))]
         finally:
             tally.schedules += 1
             tally.operations.update(type(operation).__name__ for operation in schedule.operations)
@@ -70,12 +70,12 @@ def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
                 process.kill()
 
 
-def _going_on(world: World) -> list[Problem]:
+def _liveness_problems(world: World) -> list[Problem]:
     held = [Problem("held up", text) for text in held_up(world)]
     return held + [Problem("unnoticed", text) for text in unnoticed(world)]
 
 
-def _so_far(world: World) -> list[Problem]:
+def _problems_so_far(world: World) -> list[Problem]:
     unexpected = [
         Problem(f"unexpected {type(error).__name__}", "".join(traceback.format_exception(error)))
         for error in world.scheduler.unexpected
@@ -83,7 +83,7 @@ def _so_far(world: World) -> list[Problem]:
     return unexpected + [Problem("on the way", text) for text in world.broken]
 
 
-def _in_the_end(world: World) -> list[Problem]:
+def _final_problems(world: World) -> list[Problem]:
     names = world.pipelines()
     problems = []
     world.announce_the_rest()

@@ -1,4 +1,4 @@
-"""What the simulation has done, counted, so that it cannot do nothing without anybody noticing."""
+"""Count what the simulation does, so that a simulation that does nothing is noticed."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
@@ -7,35 +7,35 @@ from typing import Any
 
 @dataclass(slots=True)
 class Tally:
-    """Numbers of things that happened."""
+    """Counts of what happened."""
 
     schedules: int = 0
     operations: Counter[str] = field(default_factory=Counter)
     """By name."""
     strikes: Counter[str] = field(default_factory=Counter)
-    """Faults that struck a process, by what they do."""
+    """Faults that struck a process, by kind."""
     tasks: Counter[str] = field(default_factory=Counter)
-    """Processes by their task, and how they ended: "Plan ok", "Write RetryableError", "Write killed"."""
+    """Processes by task and outcome: "Plan ok", "Write RetryableError", "Write killed"."""
     published: Counter[str] = field(default_factory=Counter)
     """Batches by kind."""
     commits: int = 0
     unknown_commits: int = 0
     """COMMITs whose answer was lost."""
     resolved: int = 0
-    """Of those, the ones that published, looked up and found or not found."""
+    """Those of them that published a batch; the outcome was looked up in the ledger."""
     refused: int = 0
-    """Attempts that came too late."""
+    """Attempts that were refused because they came too late."""
     passed_over: int = 0
-    """Batches that were to be written and were through."""
+    """Batches that were to be written and were already finished: the job skipped them."""
     replays_unchanged: int = 0
-    """Replays that published, and changed no row and no reject."""
+    """Replays that published and changed no row and no reject."""
     records: int = 0
-    """Offsets that heads have passed."""
+    """Offsets that heads moved over."""
     rounds: int = 0
-    """Of healing."""
+    """Rounds of runs during healing."""
 
     def add(self, other: "Tally") -> None:
-        """Count what another one has counted."""
+        """Add the counts of another tally."""
         for one in fields(self):
             if isinstance(mine := getattr(self, one.name), Counter):
                 mine.update(getattr(other, one.name))
@@ -44,11 +44,11 @@ class Tally:
 
     @property
     def crashes(self) -> int:
-        """Faults of all kinds that struck."""
+        """Return the number of all faults that struck."""
         return self.strikes.total()
 
     def numbers(self) -> dict[str, Any]:
-        """All of it, as JSON takes it."""
+        """Return all counts in a form that JSON can hold."""
         counted = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
             "crashes": self.crashes,

@@ -1,4 +1,4 @@
-"""The simulated process itself: what strikes it strikes where it should, and what it leaves is what a real one would leave."""
+"""Test the simulated process: a fault strikes where it should, and leaves what it would leave of a real process."""
 
 import pytest
 
@@ -11,16 +11,16 @@ from tideline.ledger import reservations
 from tideline.ledger.connection import CommitUnknownError
 
 ANY_POINT = 2
-"""Connect is the first one, and then a transaction of two statements begins."""
+"""A point inside the transaction. The first point is the connect; then a transaction of two statements begins."""
 
 
 class Stage:
-    """A ledger, and processes that put a pipeline into it."""
+    """A ledger, and processes that register a pipeline in it."""
 
     def __init__(self):
         self.database = MemoryDatabase(self.on_step)
         self.scheduler = Scheduler(self.database, Tally())
-        self.told = []
+        self.log = []
 
     def on_step(self, session, name):
         if self.scheduler.running is not None:
@@ -34,9 +34,9 @@ class Stage:
                         reservations.lock_pipeline(ledger, name)
                         self.scheduler.running.point("ask")
                         reservations.streams(ledger, name)
-                    self.told.append(f"{name} is through")
+                    self.log.append(f"{name} is finished")
             finally:
-                self.told.append(f"{name} cleans up")
+                self.log.append(f"{name} cleans up")
 
         return SimulatedProcess(self.scheduler, task, name)
 
@@ -54,7 +54,7 @@ def test_a_killed_process_leaves_nothing_of_its_open_transaction(stage):
     process = stage.start()
     assert process.strike(Strike.KILL, ANY_POINT) is None
     assert process.ended.killed
-    assert (stage.pipelines, stage.told) == ([], ["ads cleans up"])
+    assert (stage.pipelines, stage.log) == ([], ["ads cleans up"])
 
 
 def test_a_process_that_is_frozen_within_a_transaction_has_lost_it_and_finds_out_when_it_goes_on(stage):
@@ -82,7 +82,7 @@ def test_who_needs_the_ledger_lets_a_transaction_that_is_open_come_to_its_end_fi
     second.go(10)
     assert stage.pipelines == ["ads", "clicks"]
     first.go(10)
-    assert stage.told == ["ads is through", "ads cleans up", "clicks is through", "clicks cleans up"]
+    assert stage.log == ["ads is finished", "ads cleans up", "clicks is finished", "clicks cleans up"]
 
 
 def test_a_fault_that_comes_too_late_says_how_many_points_were_left(stage):

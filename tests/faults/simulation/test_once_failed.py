@@ -1,4 +1,4 @@
-"""Schedules that have found something once find nothing any more, whatever their seeds draw today."""
+"""Schedules that once failed pass now, whatever their seeds draw today."""
 
 import pytest
 

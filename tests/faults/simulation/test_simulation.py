@@ -1,13 +1,14 @@
-"""Runs, people, Kafka and crashes in any order, each schedule from one seed: whatever happens, every record is accounted for once and nothing jams.
+"""Play runs, operators, Kafka and crashes in any order, each schedule from one seed.
 
-A schedule that fails is printed with the one command that plays it again: `python -m faults.simulation --seed N` (see `__main__.py`).
+Whatever happens, every record is accounted for exactly once, and nothing jams. A schedule that fails is printed with
+the command that plays it again: `python -m faults.simulation --seed N` (see `__main__.py`).
 """
 
 import time
 
 import pytest
 
-from faults.moves import Task
+from faults.actions import Task
 from faults.operations import Heal, Operation, Strike
 from faults.simulation.seeds import play, play_side_by_side
 from faults.simulation.tally import Tally
@@ -24,7 +25,8 @@ FLOORS = {
     "resolved": 15,
     "unknown_commits": 250,
 }
-"""In a thousand schedules, whichever: two thirds of what is usual at most. The simulation must not do nothing without anybody noticing."""
+"""Least counts for any thousand schedules, at most two thirds of the usual ones. They ensure that a simulation that
+does nothing is noticed."""
 OFTEN = 1
 NEVER_DRAWN = {Heal}
 
@@ -48,7 +50,7 @@ def test_any_schedule_of_runs_people_and_crashes_leaves_every_record_accounted_f
 
 
 def seldom(total):
-    """What happened less often than it must, so that the simulation has seen it."""
+    """Return what happened less often than required, so that a missing kind of event is noticed."""
     thousands = total.schedules / 1_000
     too_few = [
         f"{name}: {getattr(total, name)}" for name, floor in FLOORS.items() if getattr(total, name) < floor * thousands

@@ -1,4 +1,7 @@
-"""The stage of the simulation: ledger, brokers, clock and processes in one Python process. The same schedule gives the same play."""
+"""Provide the stage of the simulation: ledger, brokers, clock and processes in one Python process.
+
+The same schedule always gives the same play.
+"""
 
 import logging
 import os
@@ -10,10 +13,10 @@ from typing import Any
 from uuid import UUID
 
 from faults import records
+from faults.actions import Advance, Plan, Task, actor, perform, pipeline_of
 from faults.checker.index import PUBLISHED
-from faults.drawing import Beginning
+from faults.drawn_schedules import Beginning
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink, batches
-from faults.moves import Advance, Plan, Task, actor, perform, pipeline_of
 from faults.operations import (
     AllowGaps,
     Correct,
@@ -27,19 +30,19 @@ from faults.operations import (
     RestoreLedger,
     SwapCluster,
 )
-from faults.simulation import promises
+from faults.simulation import simulated_promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
-from faults.simulation.airflow import SimulatedAirflow
-from faults.simulation.kafka import SimulatedKafka
-from faults.simulation.living import hurried, robbed
+from faults.simulation.commit_checks import Watcher
 from faults.simulation.losses import Losses
-from faults.simulation.pipelines import pipelines
-from faults.simulation.spark import SimulatedSpark
-from faults.simulation.stopping import held_back, presumed, unfounded
-from faults.simulation.surroundings import NeverPasses, SimulatedSurroundings
+from faults.simulation.simulated_airflow import SimulatedAirflow
+from faults.simulation.simulated_environment import NeverPasses, SimulatedSurroundings
+from faults.simulation.simulated_kafka import SimulatedKafka
+from faults.simulation.simulated_pipelines import pipelines
+from faults.simulation.simulated_spark import SimulatedSpark
+from faults.simulation.stop_checks import held_back, presumed, unfounded
+from faults.simulation.takeover_checks import hurried, robbed
 from faults.simulation.tally import Tally
-from faults.simulation.watching import Watcher
-from spark_jobs import each_batch, publishing, write_batches
+from spark_jobs import batch_loop, publishing, write_batches
 from tideline import flow
 from tideline.declaration import Limits
 from tideline.flow import writing
@@ -50,13 +53,13 @@ LARGE = Limits(batch_records=200, run_batches=20)
 
 
 class World:
-    """Everything there is, from the beginning of a schedule."""
+    """The whole simulated environment of one schedule."""
 
     def __init__(self, beginning: Beginning, tally: Tally) -> None:
         self.tally = tally
         self.database = MemoryDatabase(self._on_statement)
         self.broken: list[str] = []
-        """What was found that must not be."""
+        """Violations found so far."""
         self.watcher = Watcher(self.database, tally, self.broken)
         self.scheduler = Scheduler(self.database, tally)
         self.airflow = SimulatedAirflow(self._on_call)
@@ -64,19 +67,19 @@ class World:
         unique = ("id",) if beginning.unique else ()
         self.sink = MemorySink(self.database, TABLE, records.OUTPUT, item="item", unique=unique)
         self.expected = partial(records.expected, unique=beginning.unique)
-        """What becomes of a record."""
+        """Returns the expected outcome of a record."""
         self.declared = pipelines(beginning)
-        """By name."""
+        """The declared pipelines by name."""
         self.spark = SimulatedSpark(
             self.scheduler, self.kafka.cluster, self.sink, self.broken, self.pipelines(), frame=beginning.frame
         )
         self.processes: list[SimulatedProcess] = []
         self.losses = Losses(self.database, self.kafka)
         self._planning: MemoryLedger | None = None
-        """Whose transaction gives a run its batches."""
+        """The session whose transaction plans the batches of a run."""
 
     def start(self, task: Task) -> SimulatedProcess:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         process = SimulatedProcess(self.scheduler, partial(self._perform, task), type(task).__name__)
         self.processes.append(process)
         return process
@@ -86,48 +89,50 @@ class World:
             pipeline = self.declared[pipeline_of(task)]
             broker = MemoryBroker(self.kafka.cluster, pipeline.source)
             before, restores = list[int](), self.losses.restores
-            if isinstance(task, Plan | Advance) and self.database.holder is None:  # else what is seen may be taken back
-                before = promises.given_to(self.database, pipeline.name, task.run)
+            if (
+                isinstance(task, Plan | Advance) and self.database.holder is None
+            ):  # else the visible state may be rolled back
+                before = simulated_promises.given_to(self.database, pipeline.name, task.run)
             running = self.scheduler.running
             check = partial(self._check_written, restores)
             at = SimulatedSurroundings(ledger, broker, pipeline, check, self.airflow, running)
             result = perform(task, at)
             if self.database.holder is None and self.losses.restores == restores:
-                self.broken += promises.kept(self.database, pipeline.name, task, before, result)
+                self.broken += simulated_promises.kept(self.database, pipeline.name, task, before, result)
             return result
 
     def _check_written(self, restores: int, batch_ids: Sequence[int], writer: Any) -> None:
         if self.database.holder is None and self.losses.restores == restores:
-            given = promises.given_to(self.database, writer.dag_id, writer)
-            self.broken += promises.unwritten(self.database, batch_ids, given)
+            given = simulated_promises.given_to(self.database, writer.dag_id, writer)
+            self.broken += simulated_promises.unwritten(self.database, batch_ids, given)
 
     def batches(self) -> list[int]:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return list(self.database.batches)
 
     def failed_batches(self) -> list[int]:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         return [batch.batch_id for batch in self.database.batches.values() if batch.state == "failed"]
 
     def asked_for(self) -> list[tuple[str, int]]:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         rows = self.database.batches.values()
         return [(row.pipeline, row.batch_id) for row in rows if row.kind != "live" and row.state in batches.OPEN]
 
     def has_stopped(self) -> bool:
-        """See `faults.healing.Healable`."""
+        """See `faults.recovery.Healable`."""
         return any(stream.state == "stopped" for stream in self.database.streams.values())
 
     def pipelines(self) -> Sequence[str]:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return tuple(self.declared)
 
     def partitions(self) -> int:
-        """See `faults.playing.Stage`."""
+        """See `faults.schedule_runner.Stage`."""
         return self.kafka.partitions
 
-    def happen(self, operation: Operation) -> None:
-        """See `faults.playing.Stage`."""
+    def apply(self, operation: Operation) -> None:
+        """See `faults.schedule_runner.Stage`."""
         match operation:
             case PassTime():
                 self._pass_time(operation.seconds)
@@ -144,22 +149,25 @@ class World:
                 self._swap_back()
                 self.kafka.heal()
             case SwapCluster() if len(self.declared) > 1 and len(self._followed()) < len(self.declared):
-                pass  # each would follow another cluster, and one address cannot be both
+                pass  # each pipeline would follow another cluster, and one address cannot be both
             case CutLog() | Overwrite() | KeepLedger() | RestoreLedger():
                 self.scheduler.finish_transaction()
-                self.losses.happen(operation)
+                self.losses.apply(operation)
             case _:
-                self.kafka.happen(operation)
+                self.kafka.apply(operation)
 
     def _swap_back(self) -> None:
-        """The one answers again that the ledger follows. Nobody can tell afterwards that another one was read in between: its readers are killed."""
+        """Let the cluster answer again that the ledger follows.
+
+        Nothing would show afterwards that another one was read in between, so all processes are killed.
+        """
         if self.kafka.is_swapped and self.kafka.cluster.cluster_id not in self._followed().values():
             for process in self.processes:
                 process.kill()
             self.kafka.swap_back()
 
     def _followed(self) -> dict[str, str]:
-        """The cluster that each pipeline follows which has planned before."""
+        """Return the cluster that each pipeline follows, for pipelines that have planned before."""
         return {stream.pipeline: stream.cluster_id for stream in self.database.streams.values()}
 
     def _redeclare(self, *, gaps: str, limits: Limits | None = None) -> None:
@@ -168,14 +176,14 @@ class World:
             self.declared[name] = pipeline.model_copy(update={"source": source, "limits": limits or pipeline.limits})
 
     def _pass_time(self, seconds: int) -> None:
-        """The hearts of all that live and are not frozen have beaten at its end."""
+        """Let time pass. At its end all processes that live and are not frozen send a heartbeat."""
         self.scheduler.finish_transaction()
         self.database.pass_time(seconds)
         self.processes = [process for process in self.processes if process.ended is None]
         for process in self.processes:
-            if process.heart is not None and not process.frozen:
+            if process.heartbeat is not None and not process.frozen:
                 with MemoryLedger(self.database, actor="heartbeat") as ledger:
-                    process.heart.beat(ledger)
+                    process.heartbeat.beat(ledger)
 
     def _on_statement(self, session: MemoryLedger, name: str) -> None:
         if name == "lock_pipeline" and session.actor.endswith(" plan"):
@@ -190,14 +198,14 @@ class World:
         running = self.scheduler.running
         if running is not None:
             if name == "stop_stream":
-                running.stops_by = running.knows
+                running.stopped_at_version = running.seen_version
             running.point(name, session)
         if name not in COMMITS:
-            self.scheduler.said = name
+            self.scheduler.last_statement = name
 
     def _check_stops(self) -> None:
         running = self.scheduler.running
-        if running is not None and running.stops_by == self.kafka.version:
+        if running is not None and running.stopped_at_version == self.kafka.version:
             for stream in self.watcher.stopped:
                 if why := unfounded(self.database, self.kafka, stream):
                     self.broken.append(f"{stream} has stopped, but {why}")
@@ -216,21 +224,23 @@ class World:
         if self.scheduler.running is not None:
             self.scheduler.running.point(ASK)
             if question == "topic_facts":
-                self.scheduler.running.knows = self.kafka.version
+                self.scheduler.running.seen_version = self.kafka.version
 
     def _on_call(self) -> None:
         if self.scheduler.running is not None:
             self.scheduler.running.point(ASK)
 
     def announce_the_rest(self) -> None:
-        """As upkeep does once a day: what no run has announced. The second time there is nothing left, and every event was seen."""
+        """Announce what no run has announced, as upkeep does once a day. The second round finds nothing left, and has
+        seen every event."""
         for name in (*self.declared, *self.declared):
             announcer = Announcer(dag_id="upkeep", run_id="daily", task_id=name)
             with MemoryLedger(self.database, actor="upkeep") as ledger:
                 self.airflow.keep(flow.announce(ledger, name, announcer, self.airflow))
 
     def asset_events(self, pipeline: str) -> list[tuple[int, UUID]]:
-        """Those of a pipeline. After a restore also batches had events of which the ledger knows nothing any more."""
+        """Return the asset events of a pipeline. After a restore, events of batches that the ledger does not know any
+        more are left out."""
         own = {batch.batch_id: batch for batch in self.database.batches.values() if batch.pipeline == pipeline}
         others = {batch.batch_id for batch in self.database.batches.values()} - own.keys()
         events = [event for event in self.airflow.events if event[0] not in others]
@@ -243,12 +253,12 @@ class World:
         return SimulatedHeartbeat(self.scheduler.running, attempt, superseded)
 
     def _printed(self, text: str, **_: Any) -> None:
-        self.tally.passed_over += text.endswith("passed over")
+        self.tally.passed_over += text.endswith(": skipped")
 
     @contextmanager
-    def led_in(self) -> Iterator[None]:
-        """Within it, what the product calls of the world outside is this one."""
-        doors = {
+    def patched(self) -> Iterator[None]:
+        """Replace what the product calls on the outside with this world, for the duration of the context."""
+        replacements = {
             (write_batches, "Broker"): partial(MemoryBroker, self.kafka.cluster),
             (write_batches, "Heartbeat"): self._heartbeat,
             (write_batches, "Deadline"): lambda *_: NeverPasses(),
@@ -257,19 +267,17 @@ class World:
             (write_batches, "prepared"): self.spark.prepared,
             (write_batches, "_write"): self.spark.write,
             (write_batches, "print"): self._printed,
-            (each_batch, "print"): self._printed,
+            (batch_loop, "print"): self._printed,
             (publishing, "print"): self._printed,
             (writing, "time"): SimpleNamespace(sleep=lambda _: self.scheduler.running.sleep()),
         }
-        before = {(room, name): getattr(room, name, print) for room, name in doors}
+        before = {(module, name): getattr(module, name, print) for module, name in replacements}
         os.environ["TIDELINE_LEDGER_URL"] = "memory"
-        logging.getLogger("tideline").setLevel(
-            logging.CRITICAL
-        )  # what is said in a hundred schedules a second nobody reads
+        logging.getLogger("tideline").setLevel(logging.CRITICAL)  # no log: a hundred schedules run in a second
         try:
-            for (room, name), door in doors.items():
-                setattr(room, name, door)
+            for (module, name), replacement in replacements.items():
+                setattr(module, name, replacement)
             yield
         finally:
-            for (room, name), door in before.items():
-                setattr(room, name, door)
+            for (module, name), replacement in before.items():
+                setattr(module, name, replacement)

@@ -1,4 +1,4 @@
-"""Whether anything still happens, and what every part waits for where nothing does: a hang ends in a minute, and says why."""
+"""Detect hangs: if nothing changes for a minute, fail with a report of what every part waits for."""
 
 import time
 from collections.abc import Callable
@@ -6,13 +6,13 @@ from typing import Any
 
 import httpx
 
-from faults.stack.scene import DISTURBED, Scene
+from faults.stack.stack_scene import DISTURBED, Scene
 
 SILENT_S = 60.0
-"""For so long nothing may change while all parts of the stack are well."""
+"""Seconds without a change, while all parts of the stack are healthy, after which the schedule fails."""
 _LOOK_S = 5.0
 _DONE = ("success", "failed", "skipped", "upstream_failed", "removed")
-_WELL = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+_MONITORED = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 _BLOCKED = """
 SELECT waiting.pid, waiting.application_name, left(waiting.query, 120), pg_blocking_pids(waiting.pid)
 FROM pg_stat_activity waiting WHERE cardinality(pg_blocking_pids(waiting.pid)) > 0
@@ -21,11 +21,12 @@ _OPEN = "SELECT pipeline, batch_id, kind::text, state::text FROM tideline.batch 
 
 
 class StuckError(Exception):
-    """Nothing has changed for a minute although every part of the stack is well."""
+    """Nothing has changed for a minute although every part of the stack is healthy."""
 
 
 class Progress:
-    """Compares what the ledger and Airflow say with what they said before. A time-out of the whole could not tell slow from stuck."""
+    """Compares the state of the ledger and of Airflow with the state at the last look. A time-out of the whole could
+    not distinguish slow from stuck."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -33,7 +34,7 @@ class Progress:
         self._changed = self._looked = time.monotonic()
 
     def look(self, noted: Any) -> None:
-        """Look again, at most every few seconds. `noted` is what else counts as a change.
+        """Look again, at most every few seconds. A change of `noted` also counts as a change.
 
         Raises:
             StuckError: Nothing changes any more.
@@ -44,13 +45,13 @@ class Progress:
         self._looked = now
         try:
             seen = (noted, self._scene.system.rows("SELECT max(event_id) FROM tideline.event"), _tasks(self._scene))
-        except DISTURBED:  # a part is down: the schedule says for how long
+        except DISTURBED:  # a part is down, for as long as the schedule says
             self._changed = now
             return
-        if seen != self._seen or not _is_well(self._scene):
+        if seen != self._seen or not _is_healthy(self._scene):
             self._seen, self._changed = seen, time.monotonic()
         elif now - self._changed > SILENT_S:
-            raise StuckError(_told(self._scene))
+            raise StuckError(_stuck_report(self._scene))
 
 
 def _tasks(scene: Scene) -> list[tuple[str, str, str, str | None, int]]:
@@ -61,12 +62,12 @@ def _tasks(scene: Scene) -> list[tuple[str, str, str, str | None, int]]:
     )
 
 
-def _is_well(scene: Scene) -> bool:
+def _is_healthy(scene: Scene) -> bool:
     health = scene.system.airflow.call("GET", "monitor/health")
-    return all(health[part]["status"] == "healthy" for part in _WELL)
+    return all(health[part]["status"] == "healthy" for part in _MONITORED)
 
 
-def _told(scene: Scene) -> str:
+def _stuck_report(scene: Scene) -> str:
     waiting = [f"  {what}" for what in sorted(set(scene.awaited.values()))]
     tasks = [f"  {' '.join(map(str, task))}" for task in _tasks(scene) if task[3] not in _DONE]
     blocked = _rows(scene, _BLOCKED, lambda row: f"  session {row[0]} ({row[1]}) behind {row[3]}: {row[2]}")

@@ -1,6 +1,6 @@
-"""What `tideline doctor` looks at: the ledger, the pipelines with their brokers, and what is around them.
+"""The checks of `tideline doctor`: of the ledger, of the pipelines with their brokers, and of the environment.
 
-Each check answers in one line and never raises: what cannot be asked is itself an answer.
+Each check reports one line and never raises: a check that cannot be made is reported as bad.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,13 +11,13 @@ from tideline.errors import TidelineError
 
 
 class Verdict(StrEnum):
-    """How bad it is."""
+    """The result of a check, in ascending order of severity."""
 
     OK = "ok"
     WARN = "warn"
-    """Works today; look at it before it does not."""
+    """It works today, but may cause a failure later."""
     BAD = "bad"
-    """Something does not work, or a promise may be broken."""
+    """Something does not work, or a guarantee may be violated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +25,14 @@ class Check:
     """One line of the report."""
 
     about: str
-    """The ledger, Airflow, or a pipeline's name."""
+    """The subject: `ledger`, `airflow`, `packages`, or a pipeline's name."""
     check: str
     verdict: Verdict
     found: str
     next_step: str | None = None
 
     def document(self) -> dict[str, str | None]:
-        """For programs."""
+        """Return the check as a JSON object."""
         return {
             "verdict": str(self.verdict),
             "about": self.about,
@@ -43,27 +43,27 @@ class Check:
 
 
 def ok(about: str, check: str, found: str) -> Check:
-    """As it should be."""
+    """Return a check that passed."""
     return Check(about=about, check=check, verdict=Verdict.OK, found=found)
 
 
 def warn(about: str, check: str, found: str, next_step: str) -> Check:
-    """Worth a look."""
+    """Return a check with a warning."""
     return Check(about=about, check=check, verdict=Verdict.WARN, found=found, next_step=next_step)
 
 
 def bad(about: str, check: str, found: str, next_step: str) -> Check:
-    """Not as it should be."""
+    """Return a check that failed."""
     return Check(about=about, check=check, verdict=Verdict.BAD, found=found, next_step=next_step)
 
 
 def failed(about: str, check: str, error: TidelineError) -> Check:
-    """The check could not be made, or what it called refused."""
+    """Return a failed check for an error that prevented the check or was found by it."""
     return bad(about, check, error.problem, error.next_step)
 
 
 def guarded(about: str, check: str, ask: Callable[[], Iterable[Check]]) -> Iterator[Check]:
-    """The checks that `ask` makes; where it fails, one line that says so."""
+    """Yield the checks that `ask` makes. If it raises, yield the error as one failed check."""
     try:
         yield from ask()
     except TidelineError as error:
@@ -71,7 +71,7 @@ def guarded(about: str, check: str, ask: Callable[[], Iterable[Check]]) -> Itera
 
 
 def listed(names: Iterable[object], *, most: int = 3) -> str:
-    """The first few of many, and how many more there are."""
+    """Join the first `most` names, and append the number of the others."""
     found = [str(name) for name in names]
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more

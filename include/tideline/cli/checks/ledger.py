@@ -1,22 +1,22 @@
-"""The ledger: that it answers, is the right database at the right version, may be written, and keeps its laws."""
+"""Checks of the ledger: it answers, is the right database at the right version, can be written, and satisfies its laws."""
 
 from collections.abc import Iterable
 
 from tideline.cli.checks import Check, bad, listed, ok, warn
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
-from tideline.ledger import invariants, views
+from tideline.ledger import invariants, queries
 from tideline.ledger.connection import Ledger
-from tideline.ledger.views import Row
-from tideline.pipelines import Pipeline
+from tideline.ledger.queries import Row
 
 _ABOUT = "ledger"
 _OLDEST_POSTGRES = 150_000
 _SILENT_SECONDS = 600
-"""Ten times as long as another run waits before it takes a batch over."""
+"""The age of a heartbeat from which an attempt is reported: ten times the age at which another run takes its batch over."""
 
 
 def database(session: Ledger) -> Iterable[Check]:
-    """What must be right before the ledger itself can be asked."""
+    """Check the server, the database and the migrations. All other checks of the ledger depend on these."""
     server = invariants.server(session)
     where = f"database {server['database_name']} as {server['user_name']}, Postgres {server['version'].split()[0]}"
     yield ok(_ABOUT, "connection", where)
@@ -27,7 +27,7 @@ def database(session: Ledger) -> Iterable[Check]:
             _ABOUT,
             "own database",
             f"Airflow keeps its metadata in {server['database_name']}",
-            "give the ledger a database of its own; another one on the same server is fine",
+            "give the ledger its own database; it may be on the same server",
         )
     else:
         yield ok(_ABOUT, "own database", "Airflow's metadata is elsewhere")
@@ -35,17 +35,17 @@ def database(session: Ledger) -> Iterable[Check]:
 
 
 def _migrations(session: Ledger, server: Row) -> Iterable[Check]:
-    to_migrate = "run: python -m tideline.ledger.migrate"
+    to_migrate = "run: tideline migrate"
     if not server["has_ledger"]:
-        yield bad(_ABOUT, "migrations", "there is no ledger in this database", to_migrate)
+        yield bad(_ABOUT, "migrations", "this database contains no ledger", to_migrate)
     elif pending := invariants.pending_migrations(session):
-        yield bad(_ABOUT, "migrations", f"missing, or applied in another form: {listed(pending)}", to_migrate)
+        yield bad(_ABOUT, "migrations", f"missing, or applied with another text: {listed(pending)}", to_migrate)
     else:
         yield ok(_ABOUT, "migrations", "up to date")
 
 
 def rights(session: Ledger) -> Iterable[Check]:
-    """What the ledger's user may do."""
+    """Check the privileges of the ledger's user."""
     found = invariants.privileges(session)
     if found["closed_tables"]:
         yield bad(
@@ -55,13 +55,15 @@ def rights(session: Ledger) -> Iterable[Check]:
             "grant the ledger's user SELECT, INSERT, UPDATE and DELETE on the schema's tables",
         )
     elif not found["can_stage"]:
-        yield bad(_ABOUT, "rights", "cannot make staging tables", "grant the ledger's user CREATE on tideline_staging")
+        yield bad(
+            _ABOUT, "rights", "cannot create staging tables", "grant the ledger's user CREATE on tideline_staging"
+        )
     else:
         yield ok(_ABOUT, "rights", "the ledger and staging can be written")
 
 
 def output(session: Ledger, pipeline: Pipeline) -> Check:
-    """Whether the pipeline's table can be written."""
+    """Check that the pipeline's table can be written, and that no other pipeline writes it unless all share it."""
     table = pipeline.sink.table
     found = invariants.output_privileges(session, table)
     if not found["can_write"]:
@@ -78,13 +80,16 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
             f"{table} is written by pipeline {listed(row['pipeline'] for row in others)} as well",
             "declare another sink.table, or sink.shared: true in all of them; see docs/runbook.md#table-of-another-pipeline",
         )
-    there = "can be written" if found["exists"] else "is not there yet; the first batch makes it"
+    there = "can be written" if found["exists"] else "does not exist yet; the first batch creates it"
     beside = f", and pipeline {listed(row['pipeline'] for row in others)} writes it as well" if others else ""
     return ok(pipeline.name, "output", f"{table} {there}{beside}")
 
 
 def output_rows(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
-    """Whether the ledger knows what the pipeline's table holds where the next runs will write; nothing where the table cannot be read."""
+    """Check that the pipeline's table has no rows above the heads that the ledger does not know: the next runs would conflict with them.
+
+    Yields nothing if the table cannot be read.
+    """
     table = pipeline.sink.table
     found = invariants.output_privileges(session, table)
     if not found["exists"] or not found["can_write"]:
@@ -95,14 +100,14 @@ def output_rows(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
             pipeline.name,
             "output rows",
             f"{table} holds rows that no batch of the ledger has written: {listed(places)}",
-            "was the ledger restored without its tables? The table's key refuses these offsets until the rows are gone: docs/restoring.md",
+            "was the ledger restored without its tables? The table's key refuses these offsets until the rows are deleted: docs/restoring.md",
         )
     else:
-        yield ok(pipeline.name, "output rows", f"{table} holds none above the heads that the ledger does not know")
+        yield ok(pipeline.name, "output rows", f"{table} has no rows above the heads that the ledger does not know")
 
 
 def staging(session: Ledger) -> Iterable[Check]:
-    """What dead attempts have left behind. It costs room and nothing else."""
+    """Check for staging data of dead attempts. It only uses disk space."""
     tables = invariants.orphan_staging(session)
     rows = invariants.orphan_rows(session)
     if not tables and not rows["n_counts"] and not rows["n_rejects"]:
@@ -112,14 +117,14 @@ def staging(session: Ledger) -> Iterable[Check]:
     yield warn(
         _ABOUT,
         "staging",
-        f"nobody writes to {len(tables)} tables of {megabytes:,.1f} MB: {listed(row['table_name'] for row in tables) or 'none'}; "
+        f"no attempt writes to {len(tables)} tables of {megabytes:,.1f} MB: {listed(row['table_name'] for row in tables) or 'none'}; "
         f"{rows['n_counts']} counts and {rows['n_rejects']} rejects are left over",
         "the DAG `upkeep` clears what belongs to an attempt; drop other tables by hand",
     )
 
 
 def laws(session: Ledger, name: str) -> Iterable[Check]:
-    """What must hold of a pipeline's rows."""
+    """Check the invariants of a pipeline's rows in the ledger, and look for attempts without heartbeats."""
     yield _tiling(session, name)
     yield _sums(name, "counts", invariants.miscounts(session, name), "counts add up in every published range")
     rejects = invariants.reject_miscounts(session, name)
@@ -130,15 +135,15 @@ def laws(session: Ledger, name: str) -> Iterable[Check]:
         yield warn(
             name,
             "attempts",
-            f"silent for more than {_SILENT_SECONDS // 60} minutes: {listed(lines)}",
-            "the next run takes it over; to have it sooner: tideline retry BATCH --reason ...",
+            f"no heartbeat for more than {_SILENT_SECONDS // 60} minutes: {listed(lines)}",
+            "the next run takes the batch over; to do so sooner: tideline retry BATCH --reason ...",
         )
     else:
-        yield ok(name, "attempts", "none has fallen silent")
+        yield ok(name, "attempts", "none has missing heartbeats")
 
 
 def _tiling(session: Ledger, name: str) -> Check:
-    rows = views.coverage(session, name)
+    rows = queries.coverage(session, name)
     broken = [
         f"{row['topic']}/{row['partition']} {OffsetRange(start, end)}" for row in rows for start, end in row["missing"]
     ]
@@ -146,8 +151,8 @@ def _tiling(session: Ledger, name: str) -> Check:
         return bad(
             name,
             "coverage",
-            f"nobody accounts for {listed(broken)}",
-            "was the database restored, or a trigger switched off? Compare with a backup; tideline coverage lists all",
+            f"no batch and no hole accounts for {listed(broken)}",
+            "was the database restored, or a trigger disabled? Compare with a backup; tideline coverage lists all",
         )
     return ok(name, "coverage", f"tiles [start, head) of {len(rows)} streams")
 
@@ -163,5 +168,5 @@ def _sums(name: str, check: str, wrong: list[Row], fine: str) -> Check:
         name,
         check,
         f"do not add up: {listed(places)}",
-        "somebody has changed rows past the laws. Load it again: tideline replay PIPELINE --batch N --reason ...",
+        "rows were changed with the laws disabled. Load the batch again: tideline replay PIPELINE --batch N --reason ...",
     )

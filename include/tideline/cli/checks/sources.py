@@ -1,4 +1,4 @@
-"""Each pipeline's declaration, brokers, topics and streams."""
+"""Checks of a pipeline's brokers, topics and streams."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -8,19 +8,20 @@ from croniter import croniter  # type: ignore[import-untyped]  # it has no types
 
 from tideline.cli import headroom
 from tideline.cli.checks import Check, bad, failed, listed, ok, warn
-from tideline.cli.reaching import Answer
+from tideline.cli.session import Answer
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import TopicFacts
 from tideline.flow.advancing import resolving
-from tideline.ledger.views import Row
-from tideline.pipelines import Pipeline
+from tideline.ledger.queries import Row
 
-_LOOKED_AHEAD = 10
-_COMFORTABLE = 3
-"""Retention should leave room for so many runs that come to nothing."""
+_RUNS_AHEAD = 10
+"""The number of scheduled runs from which the longest interval is computed."""
+_COMFORTABLE_RUNS = 3
+"""Retention should be at least this many intervals between runs, so that some runs may fail."""
 
 
 def brokers(pipeline: Pipeline, answer: Answer, known: Iterable[Row]) -> Iterable[Check]:
-    """Whether they answer, are the cluster that the ledger follows, and have the declared topics."""
+    """Check that the brokers answer, are the cluster that the ledger follows, and have the declared topics."""
     if answer.problem:
         yield failed(pipeline.name, "brokers", answer.problem)
         return
@@ -40,13 +41,13 @@ def brokers(pipeline: Pipeline, answer: Answer, known: Iterable[Row]) -> Iterabl
 
 
 def topics(pipeline: Pipeline, answer: Answer) -> Iterable[Check]:
-    """What the topics' settings mean for this pipeline."""
+    """Check the topics' cleanup policy, and their retention against the pipeline's schedule."""
     for topic in answer.topics:
         if topic.compacted:
             yield warn(
                 pipeline.name,
                 "topics",
-                f"{topic.topic} is compacted: records may vanish before they are read, and nobody can tell",
+                f"{topic.topic} is compacted: records may be removed before they are read, and this cannot be detected",
                 "nothing, if only the newest value of a key matters",
             )
         yield _retention(pipeline, topic)
@@ -55,7 +56,7 @@ def topics(pipeline: Pipeline, answer: Answer) -> Iterable[Check]:
 def _retention(pipeline: Pipeline, topic: TopicFacts) -> Check:
     if topic.retention_ms is None:
         return ok(
-            pipeline.name, "retention", f"{topic.topic}: age deletes nothing, or the user may not see the setting"
+            pipeline.name, "retention", f"{topic.topic}: no retention by age, or the user may not read the setting"
         )
     kept = timedelta(milliseconds=topic.retention_ms)
     words = f"{topic.topic} keeps records for {headroom.duration(topic.retention_ms // 1000)}"
@@ -66,35 +67,35 @@ def _retention(pipeline: Pipeline, topic: TopicFacts) -> Check:
     advice = "raise the topic's retention.ms, or let the pipeline run more often"
     if kept <= between:
         return bad(pipeline.name, "retention", words, advice)
-    if kept < between * _COMFORTABLE:
+    if kept < between * _COMFORTABLE_RUNS:
         return warn(pipeline.name, "retention", f"{words}: little room for failures", advice)
     return ok(pipeline.name, "retention", words)
 
 
 def _longest_wait(schedule: str) -> timedelta:
-    """Between two runs, over the next few."""
+    """Return the longest interval between two of the next runs."""
     times = croniter(schedule, datetime.now(UTC))
-    ahead: list[datetime] = [times.get_next(datetime) for _ in range(_LOOKED_AHEAD)]
+    ahead: list[datetime] = [times.get_next(datetime) for _ in range(_RUNS_AHEAD)]
     return max(later - sooner for sooner, later in pairwise(ahead))
 
 
 def streams(pipeline: Pipeline, answer: Answer, rows: Iterable[Row]) -> Iterable[Check]:
-    """Streams that stand still, or are about to, and records that are about to be deleted unread.
+    """Check for streams that are stopped or that the next plan will stop, and for unread records that retention will soon delete.
 
     Args:
-        pipeline: Whose streams they are.
-        answer: What the brokers say.
+        pipeline: The pipeline of the streams.
+        answer: The facts that the brokers report.
         rows: The streams as `tideline streams` shows them.
     """
     shown = list(rows)
     stopped = [row for row in shown if row["state"] == "stopped"]
     stopping = [row for row in shown if row["will_stop"]]
     if stopped:
-        found = f"{len(stopped)} stopped: {listed(map(_worded, stopped), most=1)}"
-        yield bad(pipeline.name, "streams", found, _resolving(pipeline, stopped))
+        found = f"{len(stopped)} stopped: {listed(map(_name_and_reason, stopped), most=1)}"
+        yield bad(pipeline.name, "streams", found, _resolving_commands(pipeline, stopped))
     if stopping:
-        found = f"the next plan stops {len(stopping)}: {listed(map(_worded, stopping), most=1)}"
-        yield bad(pipeline.name, "streams", found, _resolving(pipeline, stopping))
+        found = f"the next plan stops {len(stopping)}: {listed(map(_name_and_reason, stopping), most=1)}"
+        yield bad(pipeline.name, "streams", found, _resolving_commands(pipeline, stopping))
     late = [
         f"{row['topic']}/{row['partition']} {row['headroom']}"
         for row in shown
@@ -111,11 +112,11 @@ def streams(pipeline: Pipeline, answer: Answer, rows: Iterable[Row]) -> Iterable
         yield ok(pipeline.name, "streams", f"{sum(row['state'] == 'active' for row in shown)} active, none stopped")
 
 
-def _worded(row: Row) -> str:
+def _name_and_reason(row: Row) -> str:
     return f"{row['topic']}/{row['partition']}: {row['why']}"
 
 
-def _resolving(pipeline: Pipeline, rows: Iterable[Row]) -> str:
-    """The commands with which a person decides."""
+def _resolving_commands(pipeline: Pipeline, rows: Iterable[Row]) -> str:
+    """Return the advice with the commands that resolve these streams."""
     commands = {resolving(pipeline.name, f"{row['topic']}/{row['partition']}", row["why"]) for row in rows}
     return f"find out why, then decide: {listed(sorted(commands))}"

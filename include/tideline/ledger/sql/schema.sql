@@ -1,4 +1,4 @@
--- Made of the migrations by `python -m tideline.ledger.snapshot`; for reading, never run.
+-- Made of the migrations by `python -m tideline.local.schema_snapshot`; for reading, never run.
 
 CREATE SCHEMA tideline;
 

@@ -1,2 +1,2 @@
--- All rows of the output table.
+-- Count all rows of the target table.
 SELECT count(*) AS n_rows FROM ads.impressions;

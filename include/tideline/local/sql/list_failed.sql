@@ -1,4 +1,4 @@
--- The batches of a DAG run that failed, with the first line of what their last attempt said.
+-- List the failed batches of a DAG run, with the first line of the problem of their last attempt.
 SELECT batch.batch_id, batch.state::text, split_part(attempt.problem, E'\n', 1) AS problem,
        (SELECT sum(upper(offsets) - lower(offsets)) FROM tideline.batch_range WHERE batch_range.batch_id = batch.batch_id)::bigint AS n_offsets
 FROM tideline.run_batch JOIN tideline.batch USING (batch_id) JOIN tideline.attempt ON attempt.attempt = batch.attempt

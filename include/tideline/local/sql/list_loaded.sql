@@ -1,4 +1,4 @@
--- Which offsets of a topic are in the output now, and which were rejected.
+-- List the offsets of a topic that are in the target table now, and those that were rejected.
 SELECT kafka_partition, kafka_offset, true AS is_output
 FROM ads.impressions JOIN tideline.stream ON topic_id = kafka_topic_id AND partition = kafka_partition
 WHERE topic = %(topic)s

@@ -1,2 +1,2 @@
--- The end of the mishap.
+-- Give the dimension table its name back.
 ALTER TABLE ads.offers_away RENAME TO offers;

@@ -1,5 +1,5 @@
--- published -> advanced: of the batches named, live ones that every head has passed, and all others. -> which. A stream that has retired is in
--- nobody's way.
+-- published -> advanced, for the given batches: live batches that every head has passed, and batches of all other
+-- kinds. Retired streams do not count. -> the ids of the batches that changed.
 UPDATE tideline.batch SET state = 'advanced'
 WHERE batch_id = ANY (%(batch_ids)s) AND state = 'published' AND NOT (kind = 'live' AND EXISTS (
     SELECT FROM tideline.batch_range JOIN tideline.stream USING (stream_id)

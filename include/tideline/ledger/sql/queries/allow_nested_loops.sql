@@ -1,2 +1,2 @@
--- As it was.
+-- Allow nested loop joins again.
 SET LOCAL enable_nestloop = on;

@@ -1,5 +1,6 @@
--- Say that an attempt is alive, and how many records its tasks have read; no row where a newer attempt has claimed its batch. One that has just
--- published may beat once more: to take that for a takeover would cancel what the same driver writes next. Its counts are gone by then.
+-- Record a heartbeat of an attempt, and how many records its tasks have read. No row: a newer attempt has claimed its
+-- batch. An attempt that has just published may send one more heartbeat. To treat that as a takeover would cancel the
+-- next batch that the same driver writes. Its staged counts are already deleted by then.
 UPDATE tideline.attempt SET
     heartbeat_at = clock_timestamp(),
     n_read = greatest(attempt.n_read, so_far.n_read),

@@ -1,2 +1,3 @@
--- First statement of a transaction that only looks: all that follows sees one moment, and nothing can be changed by mistake.
+-- The first statement of a read-only transaction: all later statements use one snapshot, and none can change anything
+-- by mistake.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;

@@ -1,5 +1,6 @@
--- A pipeline takes the table that it declares, in place of the one that it had, unless others have it who do not share it, or share it with those
--- who do: they are returned. Of two that come at once the second one waits for the first, and the constraint refuses it.
+-- Give a pipeline the table that it declares, in place of the table that it had. If another pipeline has the table, and
+-- not both declare it shared, nothing changes and the other pipelines are returned. Of two concurrent claims the second
+-- one waits for the first, and the constraint refuses it.
 WITH others AS (
     SELECT pipeline, shared FROM tideline.output_table
     WHERE tideline.names(table_name, table_name, '[]') && tideline.names(%(table)s, %(table)s, '[]')

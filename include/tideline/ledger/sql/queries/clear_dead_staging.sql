@@ -1,5 +1,6 @@
--- Counts and rejects that such attempts had put aside, and which ones they had read. -> how many rows. Asked of the attempts that have anything
--- there, each found behind the one before: there are few, and of all attempts that there ever were many.
+-- Delete the staged counts, the staged rejects and the lists of re-driven rejects of attempts that can no longer
+-- publish. -> n_rows deleted. Looks only at attempts that have staged rows, and finds each one after the one before (a
+-- loose index scan): these are few, while the attempts of the whole history are many.
 WITH RECURSIVE staged AS (
     (SELECT least((SELECT min(attempt_id) FROM tideline.staged_count), (SELECT min(attempt_id) FROM tideline.staged_reject),
                   (SELECT min(attempt_id) FROM tideline.staged_redrive)) AS attempt_id)

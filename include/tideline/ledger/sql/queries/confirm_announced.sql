@@ -1,4 +1,4 @@
--- The asset events of these batches were seen. Locked in order, against a deadlock of two tasks.
+-- Record that the asset events of these batches were seen. Rows are locked in order, so that two tasks cannot deadlock.
 WITH listed AS (
     SELECT batch_id FROM tideline.outbox WHERE batch_id = ANY (%(batch_ids)s) AND announced_at IS NULL ORDER BY batch_id FOR UPDATE
 )

@@ -1,2 +1,2 @@
--- One staging table that nobody can publish from.
+-- Drop one staging table whose attempt can no longer publish.
 DROP TABLE IF EXISTS {table};

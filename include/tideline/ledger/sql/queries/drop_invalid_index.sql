@@ -1,2 +1,2 @@
--- Take away an index whose making was cut off, so that it can be made anew. Locks no writer out.
+-- Drop an index whose creation was interrupted, so that it can be created again. Does not block writers.
 DROP INDEX CONCURRENTLY {index};

@@ -1,2 +1,2 @@
--- A pipeline gives its table up; which one that was. It must have no open batches.
+-- Delete a pipeline's claim on its table. -> the table's name. The pipeline must have no open batches.
 DELETE FROM tideline.output_table WHERE pipeline = %(pipeline)s RETURNING table_name;

@@ -1,4 +1,5 @@
--- Make batches part of what a DAG run works on, in order, behind what it has; those that it has stay where they are.
+-- Add batches to those that a DAG run works on, in order, after those that it already has. Batches that it already has
+-- keep their positions.
 INSERT INTO tideline.run_batch (pipeline, dag_id, run_id, position, batch_id)
 SELECT %(pipeline)s, %(dag_id)s, %(run_id)s, given.n + row_number() OVER (ORDER BY new.place) - 1, new.batch_id
 FROM (SELECT count(*) AS n FROM tideline.run_batch WHERE pipeline = %(pipeline)s AND dag_id = %(dag_id)s AND run_id = %(run_id)s) AS given,

@@ -1,4 +1,5 @@
--- Rejects that were re-driven and rejected again stay, with what is wrong with them now; each is another reject from now on.
+-- Keep the rejects that were re-driven and rejected again, with their new step and reason. Each now names this attempt
+-- as the one that rejected it, so from now on it is a different reject.
 UPDATE tideline.reject SET step = s.step, reason = s.reason, attempt_id = s.attempt_id, rejected_at = now()
 FROM tideline.staged_reject s
 JOIN (SELECT r.stream_id, one.kafka_offset, one.rejected_by

@@ -1,4 +1,5 @@
--- Staging tables of a pipeline that no attempt can publish from any more: it has ended, or a newer one holds its batch.
+-- Staging tables of a pipeline whose attempts can no longer publish: the attempt has ended, or a newer one holds its
+-- batch.
 SELECT t.tablename AS name
 FROM pg_tables t CROSS JOIN LATERAL regexp_match(t.tablename, '^batch_(\d+)_attempt_(\d+)$') AS m (part)
 JOIN tideline.batch ON batch.batch_id = m.part[1]::bigint

@@ -1,2 +1,2 @@
--- -> number, checksum of what was applied.
+-- The number and the checksum of each applied migration.
 SELECT number, checksum FROM tideline.migration ORDER BY number;

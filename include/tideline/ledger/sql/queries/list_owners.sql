@@ -1,4 +1,5 @@
--- Who has what of the wanted offsets: coverage by batch or hole, and open batches that have reserved them. -> pieces within what was wanted.
+-- What holds the wanted offsets: the batch or hole in the coverage, or the open batch that has reserved them. ->
+-- pieces, cut to the wanted ranges.
 WITH wanted AS (
     SELECT stream_id, int8range(start_offset, end_offset) AS offsets
     FROM unnest(%(stream_ids)s::bigint[], %(starts)s::bigint[], %(ends)s::bigint[]) AS w (stream_id, start_offset, end_offset)

@@ -1,4 +1,5 @@
--- What became of each range of some published batches, in the order in which they were published; also of those that have been replaced since.
+-- The counts of each range of the given published batches, in the order of publication. Includes batches that were
+-- replaced since.
 SELECT batch_id, batch.kind::text, batch.attempt, published_at, topic, partition, lower(offsets) AS start_offset, upper(offsets) AS end_offset,
        n_read, n_written, n_rejected, n_filtered, n_gap
 FROM tideline.outbox

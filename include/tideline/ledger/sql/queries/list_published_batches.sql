@@ -1,4 +1,4 @@
--- Batches that are published and not through, oldest first; locked against a second walk.
+-- Batches that are published and not advanced yet, oldest first. Locked, so that two concurrent advances take turns.
 SELECT batch_id FROM tideline.batch
 WHERE pipeline = %(pipeline)s AND state = 'published'
 ORDER BY batch_id

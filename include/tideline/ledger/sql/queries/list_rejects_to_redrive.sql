@@ -1,6 +1,7 @@
--- Rejects of a pipeline: of one batch, of reasons that contain a text, or all; without those that an open re-drive has taken. Cut into parts of so
--- many, none of which holds two incarnations of a topic that was created again. -> per part and stream, from where to where. Reads all rejects of
--- the pipeline, where no batch is named, and gives none of them to the client: there may be millions.
+-- Rejects of a pipeline: of one batch, of reasons that contain a text, or all. Without those that an open re-drive has
+-- taken. They are cut into parts of at most `size` rejects. No part holds two incarnations of a topic that was created
+-- again. -> the range of offsets for each part and stream. Reads all rejects of the pipeline if no batch is given, but
+-- returns none of them to the client: there may be millions.
 WITH found AS (
     SELECT reject.stream_id, reject.kafka_offset,
            dense_rank() OVER (PARTITION BY stream.topic, stream.partition ORDER BY reject.stream_id) AS incarnation

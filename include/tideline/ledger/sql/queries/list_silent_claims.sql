@@ -1,4 +1,5 @@
--- Batches of a pipeline whose writer has been silent for long: it is dead, or could not publish any more if it were not.
+-- Batches of a pipeline whose attempt has sent no heartbeat for long. Its writer counts as dead. If it still lives, it
+-- can no longer publish once the batch is failed.
 SELECT batch.batch_id, attempt.attempt, attempt.fence, attempt.host, attempt.pid,
        extract(epoch FROM clock_timestamp() - attempt.heartbeat_at)::float8 AS silent_seconds
 FROM tideline.batch JOIN tideline.attempt ON attempt.attempt = batch.attempt

@@ -1,5 +1,6 @@
--- The streams of a pipeline and what is taken at or above each head: ranges that batches have reserved, and holes; locked in id order, so that
--- two transactions that lock several cannot deadlock. NO KEY: coverage of these streams can be published meanwhile.
+-- The streams of a pipeline and what is taken at or above each head: ranges that batches have reserved, and holes.
+-- Locked in the order of their ids, so that two transactions that lock several streams cannot deadlock. NO KEY:
+-- coverage of these streams can be published meanwhile.
 WITH locked AS MATERIALIZED (
     SELECT * FROM tideline.stream WHERE pipeline = %(pipeline)s ORDER BY stream_id FOR NO KEY UPDATE
 )

@@ -1,5 +1,6 @@
--- Open live batches that no run will get to: their last try has failed or fallen silent, or they were planned longer ago than the grace and no
--- process has claimed them; without those of a run that is writing another one.
+-- Open live batches that no run is going to write: the last attempt has failed or fallen silent, or the batch was
+-- planned longer ago than the grace period and no attempt has claimed it. Without the batches of a run that is writing
+-- another batch.
 WITH kept AS (
     SELECT run_batch.batch_id
     FROM tideline.batch JOIN tideline.attempt ON attempt.attempt = batch.attempt

@@ -1,6 +1,7 @@
--- The rejects that a re-drive takes and that are still there, locked until it has published. The statement after the lock sees what is left, and compares
--- it one by one with what the attempt has read. -> how many it has read; how many of these are gone or are other rejects now; how many are there that it
--- has not read; of how many streams not all that was read was decoded to the end.
+-- The rejects that a re-drive takes and that are still there, locked until it has published. The statement after the
+-- lock compares the remaining rejects one by one with those that the attempt has read. -> n_read: how many it has read;
+-- n_gone: how many of these are deleted or are other rejects now; n_unread: how many are there that it has not read;
+-- n_undecoded: of how many streams not all rejects that were read were decoded.
 SELECT FROM tideline.reject JOIN tideline.redrive USING (stream_id, kafka_offset)
 WHERE redrive.batch_id = %(batch_id)s ORDER BY stream_id, kafka_offset FOR UPDATE OF reject;
 WITH taken AS MATERIALIZED (

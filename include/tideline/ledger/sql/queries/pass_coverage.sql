@@ -1,6 +1,7 @@
--- Each head passes what batches and holes account for without a gap, as far as that goes: from piece to piece, so that what lies behind the first
--- gap costs nothing. -> the streams that moved. Locked first, in id order as everywhere, and walked then: what was published while this waited
--- for the locks is seen as well.
+-- Move each head over what batches and holes account for, up to the first offset that nothing accounts for. The walk
+-- follows the coverage from piece to piece, so pieces after that offset cost nothing. -> the streams whose heads have
+-- moved. The streams are locked first, in the order of their ids as everywhere, and walked in a second statement. That
+-- statement also sees what was published while this one waited for the locks.
 SELECT FROM tideline.stream WHERE pipeline = %(pipeline)s AND state <> 'retired' ORDER BY stream_id FOR NO KEY UPDATE;
 WITH RECURSIVE walk AS (
     SELECT stream_id, next_offset FROM tideline.stream WHERE pipeline = %(pipeline)s AND state <> 'retired'

@@ -1,4 +1,5 @@
--- Which rejects re-drives take: those within their ranges that fit what was asked for and that no other open re-drive has. -> how many.
+-- Assign rejects to re-drives: those within their ranges that match the request and that no other open re-drive has
+-- taken. -> how many.
 INSERT INTO tideline.redrive (batch_id, stream_id, kafka_offset)
 SELECT r.batch_id, reject.stream_id, reject.kafka_offset
 FROM tideline.batch_range r JOIN tideline.reject ON reject.stream_id = r.stream_id AND kafka_offset >= lower(offsets) AND kafka_offset < upper(offsets)

@@ -1,4 +1,5 @@
--- Delete a pipeline's events that are older than declared, but for those of open batches; the trigger asks up to when. -> how many.
+-- Delete a pipeline's events that are older than declared, except those of open or published batches. -> how many. The
+-- first statement sets the time up to which the trigger on events allows deletion.
 SELECT set_config('tideline.prune_before', (now() - make_interval(days => %(days)s))::text, true);
 WITH pruned AS (
     DELETE FROM tideline.event

@@ -1,6 +1,7 @@
--- What an attempt read, wrote and rejected, per range of its batch, with what the broker said after the read. A range of which nothing
--- was read (transaction markers only) counts zero. Where the transform sees the whole batch, nobody but the difference can say how many
--- records it filtered. The table's checks refuse what does not add up.
+-- Store what an attempt has read, written and rejected, for each range of its batch, with what the broker reported
+-- after the read. A range from which nothing was read (transaction markers only) counts zero. If the transform sees the
+-- whole batch, the number of records that it filtered is known only as the difference. The table's checks refuse counts
+-- that do not add up.
 UPDATE tideline.batch_range r
 SET n_read = coalesce(c.n_read, 0),
     n_written = coalesce(w.n_written, 0),

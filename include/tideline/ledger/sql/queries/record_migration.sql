@@ -1,2 +1,2 @@
--- number, name, checksum of a file just applied in this transaction.
+-- Record an applied migration: its number, its file's name and its checksum.
 INSERT INTO tideline.migration (number, name, checksum) VALUES (%(number)s, %(name)s, %(checksum)s);

@@ -1,4 +1,5 @@
--- The ranges of planned batches. Of live batches and backfills they reserve their offsets: an exclusion constraint refuses those that have an owner.
+-- Insert the ranges of planned batches. Ranges of live batches and backfills reserve their offsets: an exclusion
+-- constraint refuses offsets that already have an owner.
 INSERT INTO tideline.batch_range (batch_id, stream_id, offsets, gaps_allowed, reserves, planned_log_start, planned_end)
 SELECT batch_id, r.stream_id, int8range(r.start_offset, r.end_offset), r.gaps_allowed, batch.kind IN ('live', 'backfill'), r.log_start, r.log_end
 FROM unnest(%(batch_ids)s::bigint[], %(stream_ids)s::bigint[], %(starts)s::bigint[], %(ends)s::bigint[], %(gaps_allowed)s::boolean[],

@@ -1,2 +1,2 @@
--- Who acts in this session, as it will stand in every event that it causes.
+-- Set the actor that is stored in every event that this session causes.
 SELECT set_config('tideline.actor', %(actor)s, false);

@@ -1,5 +1,6 @@
--- Rejects that the attempt has read, each by its identity, and that were not rejected again go. The counts of the batches that had rejected them follow:
--- what stands in the output under their batch was written, the rest was filtered.
+-- Delete the rejects that the attempt has read, each by its identity, and that were not rejected again. Then correct
+-- the counts of the batches that had rejected them: records that are now in the output under their batch count as
+-- written, the rest as filtered.
 WITH taken AS MATERIALIZED (
     SELECT r.stream_id, one.kafka_offset, one.rejected_by
     FROM tideline.staged_redrive r CROSS JOIN LATERAL unnest(r.offsets, r.rejected_by) AS one (kafka_offset, rejected_by)
@@ -13,7 +14,8 @@ WITH taken AS MATERIALIZED (
 ), written AS (
     SELECT w.stream_id, w.kafka_offset FROM unnest(%(stream_ids)s::bigint[], %(offsets)s::bigint[]) AS w (stream_id, kafka_offset)
 ), each AS (
-    -- Grouped and not joined: nobody knows how many have gone, and for a handful a join would read all that was written once for each.
+    -- Grouped and not joined: the planner cannot know how many were deleted. If it expected a handful, a join would read all that was
+    -- written once for each of them.
     SELECT stream_id, kafka_offset, max(batch_id) AS batch_id, bool_or(was_written) AS was_written
     FROM (SELECT stream_id, kafka_offset, batch_id, false AS was_written FROM gone
           UNION ALL

@@ -1,4 +1,4 @@
--- What a task read, by stream; a task that ran twice leaves the same rows once.
+-- Stage what a task has read, by stream. A task that runs again overwrites its rows.
 INSERT INTO tideline.staged_count (attempt_id, stream_id, first_read, last_read, n_read, n_filtered, n_bytes)
 SELECT %(attempt_id)s, c.stream_id, c.first_read, c.last_read, c.n_read, c.n_filtered, c.n_bytes
 FROM unnest(%(stream_ids)s::bigint[], %(first_read)s::bigint[], %(last_read)s::bigint[], %(n_read)s::bigint[], %(n_filtered)s::bigint[],

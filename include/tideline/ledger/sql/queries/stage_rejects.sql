@@ -1,4 +1,4 @@
--- Records that could not be decoded, transformed or stored; a task that ran twice leaves each once.
+-- Stage records that could not be decoded, transformed or written. A task that runs again leaves each record once.
 INSERT INTO tideline.staged_reject (attempt_id, stream_id, kafka_offset, step, reason, kafka_timestamp_ms, key, value, headers)
 SELECT %(attempt_id)s, r.stream_id, r.kafka_offset, r.step, r.reason, r.kafka_timestamp_ms, r.key, r.value, r.headers
 FROM unnest(%(stream_ids)s::bigint[], %(offsets)s::bigint[], %(steps)s::text[], %(reasons)s::text[], %(timestamps_ms)s::bigint[],

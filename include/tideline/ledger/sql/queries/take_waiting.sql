@@ -1,4 +1,5 @@
--- A task takes batches to announce them -> those that no other task has taken since they were listed. Locked in order, against a deadlock of two tasks.
+-- Take batches to announce them, for one task. -> those that no other task has taken since they were listed. Rows are
+-- locked in order, so that two tasks cannot deadlock.
 WITH listed AS (
     SELECT outbox.batch_id FROM tideline.outbox JOIN unnest(%(batch_ids)s::bigint[], %(n_tries)s::integer[]) AS seen (batch_id, n_tries) USING (batch_id)
     WHERE outbox.n_tries = seen.n_tries AND announced_at IS NULL

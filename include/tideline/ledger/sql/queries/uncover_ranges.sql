@@ -1,5 +1,6 @@
--- Make room in the coverage for a batch's ranges: what others own of them goes, and what they own beside them stays theirs. Locked first: two backfills
--- of one hole would both replace the same row, and the second one would not see what the first had left of it.
+-- Remove a batch's ranges from the coverage of their owners. What these own outside of the ranges stays theirs. Rows
+-- are locked first: otherwise two backfills of one hole would both replace the same row, and the second one would not
+-- see what the first had left of it.
 SELECT FROM tideline.coverage c JOIN tideline.batch_range r
   ON int8range(c.stream_id, c.stream_id, '[]') && int8range(r.stream_id, r.stream_id, '[]') AND c.offsets::int8range && r.offsets::int8range
 WHERE r.batch_id = %(batch_id)s ORDER BY c.coverage_id FOR UPDATE OF c;

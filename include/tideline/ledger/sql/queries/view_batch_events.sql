@@ -1,4 +1,4 @@
--- All that happened to a batch, in order.
+-- All events of a batch, in order.
 SELECT at, actor, action, from_state, to_state, attempt, detail
 FROM tideline.event WHERE batch_id = %(batch_id)s
 ORDER BY event_id;

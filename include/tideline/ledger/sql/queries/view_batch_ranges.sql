@@ -1,4 +1,5 @@
--- The ranges of a batch with their counts, which are empty until it is published, and what the broker said before and after.
+-- The ranges of a batch with their counts, which are null until it is published, and with what the broker reported when
+-- the batch was planned and after it was read.
 SELECT topic, partition, lower(offsets) AS start_offset, upper(offsets) AS end_offset, gaps_allowed,
        n_read, n_written, n_rejected, n_filtered, n_gap, n_bytes, first_read, last_read,
        planned_log_start, planned_end, published_log_start, published_end

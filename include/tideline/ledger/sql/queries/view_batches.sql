@@ -1,4 +1,5 @@
--- The newest batches of a pipeline with their sums, and what went wrong last; of one state or kind where these are given.
+-- The newest batches of a pipeline with their summed counts and the problem of their newest attempt. Filtered by state
+-- or kind where these are given.
 SELECT batch_id, kind::text, state::text, reason, dag_id, run_id, supersedes, planned_at, fence AS n_attempts,
        n_ranges, n_offsets, n_read, n_written, n_rejected, n_filtered, n_gap, n_bytes, problem
 FROM tideline.batch

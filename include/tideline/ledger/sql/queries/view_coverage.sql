@@ -1,7 +1,9 @@
--- Who accounts for the offsets of each stream, from its start to its head: how many a batch has loaded, how many are holes. `missing` is what nobody
--- accounts for; the laws of the ledger keep it empty. `before_start` is what backfills have loaded before the start.
--- Reads all coverage of the pipeline once, and sorts none of it: pieces tile a stretch where their lengths add up to it and each of their ends but
--- the last is a beginning. Only of a stream where they do not is it asked which offsets are missing.
+-- What accounts for the offsets of each stream, from its start to its head: how many offsets batches have loaded, and
+-- how many are in holes. `missing` is what nothing accounts for; the laws of the ledger keep it empty. `before_start`
+-- is what backfills have loaded before the start.
+-- Reads all coverage of the pipeline once, and sorts none of it. Pieces tile a stretch if their lengths add up to its
+-- length and each end except the last is also a beginning; sums of hashes check that. Missing offsets are computed only
+-- for a stream that fails this check.
 WITH accounted AS MATERIALIZED (
     SELECT stream_id,
            sum(ends - starts) FILTER (WHERE batch_id IS NOT NULL)::bigint AS n_loaded,

@@ -1,5 +1,5 @@
--- Counts and rejects that attempts had put aside which do not write any more. Attempts that have anything there are found one behind the other: what
--- a living one has put aside, which may be much, is not read.
+-- How many staged counts and rejects belong to attempts that no longer write. Attempts with staged rows are found one
+-- after the other (a loose index scan), so that the rows of a living attempt, which may be many, are not read.
 WITH RECURSIVE staged AS (
     (SELECT least((SELECT min(attempt_id) FROM tideline.staged_count), (SELECT min(attempt_id) FROM tideline.staged_reject)) AS attempt_id)
     UNION ALL

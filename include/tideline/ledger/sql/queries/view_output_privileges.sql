@@ -1,4 +1,5 @@
--- Whether the ledger's user can write an output table, or make it where there is none. A replay deletes rows.
+-- Whether the ledger's user can write an output table, or create it if it does not exist. DELETE is needed because a
+-- replay deletes rows.
 SELECT c.oid IS NOT NULL AS exists,
        CASE WHEN c.oid IS NOT NULL
             THEN has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'DELETE')

@@ -1,4 +1,5 @@
--- The pipelines that the ledger knows: streams by state, batches that are not through, and when a batch was last published.
+-- The pipelines that the ledger knows: streams by state, unfinished batches by state, and when a batch was last
+-- published.
 SELECT pipeline, created_at, n_streams, n_active, n_stopped, n_retired, n_planned, n_writing, n_failed, n_published, last_published_at
 FROM tideline.pipeline
 CROSS JOIN LATERAL (
@@ -14,7 +15,7 @@ CROSS JOIN LATERAL (
            count(*) FILTER (WHERE state = 'failed') AS n_failed,
            count(*) FILTER (WHERE state = 'published') AS n_published
     FROM tideline.batch
-    WHERE batch.pipeline = pipeline.pipeline AND state IN ('planned', 'writing', 'failed', 'published')  -- what the index batch_open holds
+    WHERE batch.pipeline = pipeline.pipeline AND state IN ('planned', 'writing', 'failed', 'published')  -- the states in the index batch_open
 ) AS batches
 LEFT JOIN LATERAL (
     SELECT ended_at AS last_published_at

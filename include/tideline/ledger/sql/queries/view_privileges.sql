@@ -1,4 +1,5 @@
--- What the ledger's user may not do: tables of the ledger that it cannot read or write, and whether it can make staging tables.
+-- Privileges of the ledger's user: whether it can create staging tables, and which tables of the ledger it cannot read
+-- or write.
 SELECT has_schema_privilege('tideline_staging', 'CREATE') AS can_stage,
        (SELECT coalesce(array_agg(c.relname::text ORDER BY c.relname), '{}')
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -1,6 +1,6 @@
--- Ranges that a batch owns as a whole and whose count of rejects is not the number of its rejects that are kept; and rejects in offsets that their
--- batch does not own. Reads every range and every reject, each once: a law that is broken has no index. Of those that do not fit, few, the owner
--- is looked up.
+-- Ranges that a batch owns as a whole and whose count of rejects is not the number of its rejects that are kept; and
+-- rejects at offsets that their batch does not own. Reads every range and every reject, each once: there is no index
+-- that finds a broken law. The owner is looked up only for the few that do not fit.
 WITH wrong AS MATERIALIZED (
     SELECT batch_id, stream_id, sum(n_kept) AS n_kept
     FROM (SELECT batch_id, stream_id, n_rejected, 0 AS n_kept FROM tideline.batch_range JOIN tideline.batch USING (batch_id)

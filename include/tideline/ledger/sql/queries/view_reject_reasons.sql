@@ -1,5 +1,5 @@
--- The rejects of a pipeline by step and reason, the most common first; of one batch, or of reasons that contain a text, where these are given.
--- To count them it reads all rejects of the pipeline, or of the batch.
+-- How many rejects of a pipeline have each step and reason, the most common first. Filtered by batch, or by a text in
+-- the reason, where these are given. To count them it reads all rejects of the pipeline, or of the batch.
 SELECT step, reason, count(*) AS n_records, min(rejected_at) AS first_at, max(rejected_at) AS last_at
 FROM tideline.reject JOIN tideline.stream USING (stream_id)
 WHERE pipeline = %(pipeline)s

@@ -1,4 +1,5 @@
--- Rejected records of a pipeline with the bytes that were kept, the newest batch first; filtered as their reasons are.
+-- Rejects of a pipeline with the bytes that were kept, the newest batch first. Takes the same filters as
+-- view_reject_reasons.
 SELECT batch_id, topic, partition, kafka_offset, kafka_timestamp_ms, step, reason, key, value, headers, rejected_at
 FROM tideline.reject JOIN tideline.stream USING (stream_id)
 WHERE pipeline = %(pipeline)s

@@ -1,4 +1,4 @@
--- Attempts that should be writing and have not been heard of for a while, by the database's clock.
+-- Attempts that hold a batch as writing and have sent no heartbeat for a while, by the database's clock.
 SELECT batch.pipeline, batch.batch_id, batch.fence, attempt.dag_id, attempt.run_id, task_id, try_number, host, pid,
        extract(epoch FROM clock_timestamp() - heartbeat_at)::bigint AS silent_seconds
 FROM tideline.batch JOIN tideline.attempt USING (attempt)

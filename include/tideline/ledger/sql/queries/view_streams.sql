@@ -1,5 +1,5 @@
--- The streams of a pipeline with what is taken at or above each head: reserved by batches, or a hole. Newer incarnations of a topic come last.
--- Locks nothing.
+-- The streams of a pipeline and what is taken at or above each head: ranges that batches have reserved, and holes.
+-- Newer incarnations of a topic come last. Locks nothing.
 SELECT stream_id, cluster_id, topic, topic_id, partition, start_offset, next_offset, accepted_end, leader_epoch, state::text, stopped_because, created_at,
        coalesce((SELECT array_agg(ARRAY[lower(offsets), upper(offsets)] ORDER BY offsets)
                  FROM (SELECT offsets FROM tideline.reserving(stream_id, int8range(next_offset, NULL))

@@ -1,5 +1,6 @@
--- The streams of a pipeline at or above whose head the output table holds a row that no batch of the ledger has written there, each with the first such
--- offset: as after a restore of the ledger without its tables. Below the heads every offset has an owner; to compare rows there would read them all.
+-- Streams of a pipeline for which the output table holds a row, at or above the head, that no batch of the ledger has
+-- written there; each with the first such offset. This is so after the ledger is restored without its tables. Rows
+-- below the heads are not compared: every offset there has an owner, and the comparison would read all rows.
 SELECT s.topic, s.partition, first_one.kafka_offset, first_one.tideline_batch
 FROM tideline.stream s CROSS JOIN LATERAL (
     SELECT t.kafka_offset, t.tideline_batch FROM {table} t

@@ -1,0 +1,150 @@
+"""The DAGs without their tasks: schedules, trigger forms, retries, and the texts that Airflow shows."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, get_parsing_context
+
+from tideline.airflow import assets
+from tideline.airflow.params import ingest_params, replay_params
+from tideline.declaration import pipelines
+from tideline.declaration.pipelines import Broken, Pipeline
+
+_HOURLY: str | None = "0 * * * *"
+_START = datetime(2020, 1, 1, tzinfo=UTC)
+_RESERVED_DAG_IDS = ("replay", "upkeep")
+_MAX_WAKING_RUNS = 2
+"""The most active runs of a pipeline that is woken by records: one writes, the next one plans.
+
+Events that arrive meanwhile are combined into one more run, which starts when one of the two has ended.
+"""
+
+_INGEST_DOC = """\
+**plan** reserves batches of offsets in the ledger, **write** loads them with Spark, **advance** moves the heads over published batches, and
+**announce** emits one asset event for each batch.
+Every task may be cleared at any time: a run that is cleared gets the same batches again.
+
+Trigger it with the defaults to load new records. The form also accepts a window of time, ranges of offsets, a batch, or rejected records.
+An Airflow backfill loads the offsets of each hour that are not loaded yet. With *Load again* and a reason it also replaces rows that are loaded.
+
+Each batch that this DAG publishes is an event of the asset `{name}`, with its ranges and counts.
+"""
+_BROKEN_DOC = """\
+This pipeline's `pipeline.yaml` has mistakes. Trigger the DAG and read the log of `plan`: it lists each mistake with file, line and key.
+"""
+_REPLAY_DOC = """\
+Loads offsets again that are already loaded, and replaces exactly their rows, in one transaction. The heads do not move.
+
+Choose a pipeline and one of: a batch, ranges, or a window of time. Offsets in it that are not loaded yet are loaded as well.
+If Kafka no longer holds some of the offsets, the run fails before anything changes.
+
+A failed run of a pipeline needs no replay: clear it, or let the next run of the pipeline finish it.
+"""
+_UPKEEP_DOC = """\
+Once a day, for each pipeline: drops the staging tables of dead attempts, fails attempts whose heartbeat is too old, and deletes history that is
+older than the declaration keeps. It never deletes the record of which offsets are loaded. The log of each task lists what it did.
+"""
+
+
+def parsed_now() -> list[Pipeline | Broken]:
+    """Return the pipelines whose DAGs this parsing needs: all of them, or only one if Airflow is about to run a task of its DAG.
+
+    Each task parses its DAG file anew. With hundreds of declarations, parsing all of them would cost more than the task's work.
+    """
+    dag_id = get_parsing_context().dag_id
+    return pipelines.declared(chosen=lambda name: dag_id is None or _dag_id(name) == dag_id)
+
+
+def ingest_dag(declared: Pipeline | Broken) -> DAG:
+    """Build the DAG of one pipeline.
+
+    A broken declaration gets an hourly schedule. So its `plan` fails regularly, and the mistake is visible in Airflow.
+    """
+    if isinstance(declared, Broken):
+        return _dag(
+            name_of(declared),
+            "The declaration has mistakes: see the log of `plan`",
+            _BROKEN_DOC,
+            schedule=_interval(_HOURLY),
+            params=ingest_params(),
+            tags=["tideline", "broken declaration"],
+        )
+    return _dag(
+        declared.name,
+        declared.description,
+        _INGEST_DOC.format(name=declared.name),
+        schedule=_schedule(declared),
+        params=ingest_params(),
+        tags=["tideline"],
+        default_args=_retries(declared.retries, declared.retry_delay_seconds),
+        **({"max_active_runs": _MAX_WAKING_RUNS} if declared.wake_on_records else {}),
+    )
+
+
+def replay_dag(pipelines: Iterable[Pipeline | Broken]) -> DAG:
+    """Build the DAG `replay`, which replaces loaded rows of any of the pipelines."""
+    return _dag(
+        "replay",
+        "Load a batch, ranges or a window again, and replace their rows",
+        _REPLAY_DOC,
+        schedule=None,
+        params=replay_params(declared.name for declared in pipelines),
+        tags=["tideline", "operations"],
+        default_args=_retries(2, 60),
+    )
+
+
+def upkeep_dag() -> DAG:
+    """Build the DAG `upkeep`, which cleans up after all pipelines."""
+    return _dag(
+        "upkeep",
+        "Clean up: leftovers of dead attempts, stale claims, old history",
+        _UPKEEP_DOC,
+        schedule=_interval("17 3 * * *"),
+        tags=["tideline", "operations"],
+        default_args=_retries(2, 300),
+    )
+
+
+def name_of(declared: Pipeline | Broken) -> str:
+    """Return the DAG id of a pipeline: its name, changed where the name is not a valid or free DAG id.
+
+    A broken declaration needs a DAG as well, and its name may be the mistake.
+    """
+    return _dag_id(declared.name)
+
+
+def _dag_id(folder_name: str) -> str:
+    name = re.sub(r"[^\w.-]", "_", folder_name, flags=re.ASCII)
+    return f"{name}_declaration" if name in _RESERVED_DAG_IDS else name
+
+
+def _dag(dag_id: str, description: str, doc: str, *, schedule: Any, **rest: Any) -> DAG:
+    return DAG(
+        dag_id=dag_id,
+        description=description,
+        doc_md=doc,
+        schedule=schedule,
+        start_date=_START,
+        catchup=False,
+        **rest,
+    )
+
+
+def _schedule(declared: Pipeline) -> Any:
+    interval = _interval(declared.schedule)
+    if not declared.wake_on_records:
+        return interval
+    records = assets.incoming(declared.name)
+    return AssetOrTimeSchedule(timetable=interval, assets=[records]) if interval else [records]
+
+
+def _interval(cron: str | None) -> CronDataIntervalTimetable | None:
+    # With a bare cron string, Airflow gives runs a data interval of length zero.
+    return CronDataIntervalTimetable(cron, timezone="UTC") if cron else None
+
+
+def _retries(count: int, delay_seconds: int) -> dict[str, Any]:
+    return {"retries": count, "retry_delay": timedelta(seconds=delay_seconds)}

@@ -1,0 +1,245 @@
+"""The tasks of the DAGs: they call verbs with the values of a DAG run, and turn errors into retries or failures.
+
+XCom carries only ids. No secret is on a command line or in a rendered template: tasks and the Spark driver read them from the environment.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import AssetAlias, TriggerRule, get_current_context, task
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from tideline import flow, settings
+from tideline.airflow import assets, trigger_form
+from tideline.airflow.dags import name_of
+from tideline.airflow.trigger_form import Asked, Triggered
+from tideline.declaration import pipelines
+from tideline.declaration.pipelines import Broken, Pipeline
+from tideline.errors import FatalError, NeedsOperatorError
+from tideline.kafka.broker import Broker
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publications import Announcer
+from tideline.ledger.reservations import Run
+from tideline.ledger.versions import require_current
+
+log = logging.getLogger(__name__)
+
+_PERMANENT_EXIT = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
+_WRITE_MARGIN = timedelta(minutes=15)
+"""Time for the work before the first claim and after the last publish. The task's timeout ends a job that did not end itself."""
+# Airflow renders this when a task of the DAG `replay` begins.
+_CHOSEN_PIPELINE = "{{ params.pipeline }}"
+
+
+def ingest(declared: Pipeline | Broken) -> None:
+    """Define the tasks of a pipeline's own DAG.
+
+    A broken declaration gets no `announce`: it publishes nothing, and its name may be invalid for an asset.
+    """
+    outlet = assets.batches(f"{declared.name} batches")
+    written = plan(declared.name) >> write(declared.name)
+    written >> _advancing(outlet)(declared.name)
+    if isinstance(declared, Pipeline):
+        written >> _announcing(outlet, [declared])(declared.name)
+
+
+def replay(declared: Iterable[Pipeline | Broken]) -> None:
+    """Define the tasks of the DAG `replay`, for the pipeline that is chosen in its form."""
+    outlet = assets.batches(assets.REPLAYED)
+    written = plan_replay(_CHOSEN_PIPELINE) >> write(_CHOSEN_PIPELINE)
+    written >> _advancing(outlet)(_CHOSEN_PIPELINE)
+    written >> _announcing(outlet, declared)(_CHOSEN_PIPELINE)
+
+
+def upkeep(declared: Pipeline | Broken) -> None:
+    """Define the task that cleans up after one pipeline. For a broken declaration it fails, and the other tasks still run."""
+    outlets: dict[str, Any] = {}
+    if isinstance(declared, Pipeline):
+        outlet = assets.batches(f"{declared.name} batches")
+        outlets = {"inlets": [assets.output(declared.name)], "outlets": [outlet]}
+    keep_up.override(task_id=name_of(declared), **outlets)(declared.name)
+
+
+@task(task_id="plan")
+def plan(pipeline_name: str) -> list[int]:
+    """Reserve the offsets that the run requests and return the batch ids. Skip the run if there is nothing to load."""
+    return _plan(pipeline_name, trigger_form.ingest)
+
+
+@task(task_id="plan")
+def plan_replay(pipeline_name: str) -> list[int]:
+    """Reserve the offsets to replay and return the batch ids. Skip the run if there is nothing to load."""
+    return _plan(pipeline_name, trigger_form.replay)
+
+
+def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[int]:
+    context = get_current_context()
+    with _permanent_errors_fail_at_once():
+        asked = read_form(_triggered(context))
+        pipeline = pipelines.load_named(pipeline_name)
+        broker = Broker(pipeline.source)
+        with _ledger(context) as ledger:
+            planned = flow.plan(ledger, broker, pipeline, _run(context), asked.request, reason=asked.reason)
+            for line in [*flow.describe(ledger, planned.batch_ids), *planned.notes]:
+                log.info("%s: %s", pipeline_name, line)
+    if not planned.batch_ids:
+        nothing = "; ".join([f"{pipeline_name}: nothing to load", *planned.notes])
+        log.info(nothing)  # Airflow's own log line does not give the reason
+        raise AirflowSkipException(nothing)
+    return planned.batch_ids
+
+
+class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here
+    """Runs spark-submit. Airflow's operator retries every failure; this one does not retry exit codes of errors that a retry cannot fix."""
+
+    def pre_execute(self, context: Any) -> None:
+        """Set the task's timeout from the limits of its batches. Batches and pipeline are known only from the rendered arguments."""
+        super().pre_execute(context)
+        given = dict(argument.removeprefix("--").split("=", 1) for argument in self.application_args)
+        with _permanent_errors_fail_at_once():
+            limits = pipelines.load_named(given["pipeline"]).limits
+        # One timeout more, because the job waits for a batch that another run is writing.
+        minutes = (len(given["batches"].split(",")) + 1) * limits.timeout_minutes
+        self.execution_timeout = timedelta(minutes=minutes) + _WRITE_MARGIN
+
+    def execute(self, context: Any) -> None:
+        """Run the job. Fail the task without retries if the declaration, the transform or the table is wrong, or an operator must decide."""
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            if _PERMANENT_EXIT.search(str(error)):
+                raise AirflowFailException(str(error)) from error
+            raise
+
+
+def write(pipeline_name: str) -> WriteBatches:
+    """Define the task that writes the batches returned by `plan`. The deployment's Spark properties set jars and JVM options."""
+    return WriteBatches(
+        task_id="write",
+        name=f"tideline-{pipeline_name}",
+        properties_file=settings.spark_properties(),
+        application=str(settings.PROJECT / "spark_jobs" / "write_batches.py"),
+        application_args=[
+            f"--pipeline={pipeline_name}",
+            "--batches={{ ti.xcom_pull(task_ids='plan') | join(',') }}",
+            "--dag-id={{ ti.dag_id }}",
+            "--run-id={{ run_id }}",
+            "--task-id={{ ti.task_id }}",
+            "--try-number={{ ti.try_number }}",
+        ],
+        # Runs write one after the other. This only saves resources: the second run finds most of the work done.
+        max_active_tis_per_dag=1,
+    )
+
+
+def _advancing(outlet: AssetAlias) -> Any:
+    """Return the task `advance` of one DAG, with the outlet through which it may start one more run."""
+    return advance.override(outlets=[outlet])
+
+
+def _announcing(outlet: AssetAlias, declared: Iterable[Pipeline | Broken]) -> Any:
+    """Return the task `announce` of one DAG. The assets are its inlets, because a task can read only the events of its inlets."""
+    inlets = [assets.output(each.name) for each in declared if isinstance(each, Pipeline)]
+    return announce.override(inlets=inlets, outlets=[outlet])
+
+
+@task(task_id="advance")
+def advance(pipeline_name: str) -> None:
+    """Move the heads over published batches, and fail unless every batch of this run is finished."""
+    context = get_current_context()
+    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
+        pipeline = pipelines.load_named(pipeline_name)
+        planned = context["ti"].xcom_pull(task_ids="plan") or []
+        flow.check_given(ledger, pipeline_name, _run(context), planned)
+        try:
+            advanced = flow.advance(ledger, pipeline_name, _run(context))
+        finally:  # also if the run fails because of a stopped stream: the other heads have moved
+            _show_heads(ledger, pipeline)
+        log.info(
+            "%s: heads moved over batches %s",
+            pipeline_name,
+            ", ".join(map(str, advanced)) or "none: they had moved before",
+        )
+        if pipeline.wake_on_records and flow.is_behind(ledger, Broker(pipeline.source), pipeline_name):
+            assets.wake(context, pipeline_name)
+            log.info("%s: there are more records than this run has loaded: requested one more run", pipeline_name)
+
+
+# Does not depend on `advance`: published batches are announced even if this run or another one failed. `advance` still fails the run.
+@task(task_id="announce", trigger_rule=TriggerRule.ALL_DONE)
+def announce(pipeline_name: str) -> None:
+    """Emit the asset event of each published batch that was not announced yet. Skip the task if there is none."""
+    context = get_current_context()
+    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
+        announced = _announce(context, ledger, pipeline_name)
+    log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, announced)) or "none")
+    if not announced:
+        raise AirflowSkipException(f"{pipeline_name}: every batch that is published has been announced")
+
+
+def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
+    pipelines.load_named(pipeline_name)  # raises for a broken declaration, whose asset is not an inlet
+    ti = context["ti"]
+    announcer = Announcer(dag_id=ti.dag_id, run_id=ti.run_id, task_id=ti.task_id)
+    events = assets.Events(context, pipeline_name)
+    publications = flow.announce(ledger, pipeline_name, announcer, events)
+    assets.announce(context, pipeline_name, publications)
+    return [publication.batch_id for publication in publications]
+
+
+@task
+def keep_up(pipeline_name: str) -> None:
+    """Clean up after one pipeline, announce published batches that no run has announced, and log each change."""
+    context = get_current_context()
+    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
+        done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
+        announced = _announce(context, ledger, pipeline_name)
+    if announced:
+        done.append(f"{pipeline_name}: asset events for batches {', '.join(map(str, announced))}")
+    for line in done or [f"{pipeline_name}: nothing to do"]:
+        log.info(line)
+
+
+def _show_heads(ledger: Ledger, pipeline: Pipeline) -> None:
+    try:
+        flow.show_heads(ledger, Broker(pipeline.source), pipeline.name)
+    except Exception:  # loads do not need the consumer group: it only shows the heads to other tools
+        log.warning("%s: the heads are not in its consumer group", pipeline.name, exc_info=True)
+
+
+def _triggered(context: Any) -> Triggered:
+    """Convert the run to plain values. Airflow's timestamps are pendulum's, whose differences cannot be divided by a timedelta."""
+    run = context["dag_run"]
+    interval = None
+    if context.get("data_interval_start") and context.get("data_interval_end"):
+        start, end = (datetime.fromisoformat(context[f"data_interval_{edge}"].isoformat()) for edge in ("start", "end"))
+        interval = (start, end)
+    return Triggered(
+        run_type=run.run_type.value, params=dict(context["params"]), conf_keys=run.conf or {}, interval=interval
+    )
+
+
+def _run(context: Any) -> Run:
+    return Run(dag_id=context["ti"].dag_id, run_id=context["run_id"])
+
+
+@contextmanager
+def _ledger(context: Any) -> Iterator[Ledger]:
+    ti = context["ti"]
+    with Ledger(settings.ledger_url(), actor=f"{ti.dag_id} {ti.run_id} {ti.task_id} try {ti.try_number}") as ledger:
+        require_current(ledger)
+        yield ledger
+
+
+@contextmanager
+def _permanent_errors_fail_at_once() -> Iterator[None]:
+    """Fail the task without retries on errors that a retry cannot fix. All other errors are retried as declared."""
+    try:
+        yield
+    except (FatalError, NeedsOperatorError) as error:
+        raise AirflowFailException(str(error)) from error

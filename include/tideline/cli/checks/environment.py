@@ -1,0 +1,53 @@
+"""Checks of the environment: Python packages, and Airflow if it is configured."""
+
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from tideline.cli.checks import Check, bad, guarded, ok, warn
+from tideline.cli.dag_runs import airflow
+from tideline.declaration.pipelines import Pipeline
+
+
+def packages() -> Check:
+    """Check that pyspark and pyspark-client have equal versions. They share files, so with different versions one breaks the other."""
+    found = {name: _version(name) for name in ("pyspark", "pyspark-client")}
+    if None in found.values():
+        missing = ", ".join(name for name, installed in found.items() if installed is None)
+        return ok("packages", "pyspark", f"{missing} is not installed here; both must be installed where tasks run")
+    if len(set(found.values())) > 1:
+        text = " and ".join(f"{name} {installed}" for name, installed in found.items())
+        return bad("packages", "pyspark", f"expected equal versions, found {text}", "install requirements.txt again")
+    return ok("packages", "pyspark", f"pyspark and pyspark-client {found['pyspark']}")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
+    """Check that Airflow answers, and that it has an unpaused DAG for each pipeline."""
+    yield from guarded("airflow", "connection", lambda: _orchestrator(pipelines))
+
+
+def _orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
+    with airflow() as session:
+        if session is None:
+            yield ok("airflow", "connection", "not configured: commands reserve batches, and start no run")
+            return
+        yield ok("airflow", "connection", f"Airflow {session.version()} answers")
+        paused = session.paused()
+    for pipeline in pipelines:
+        if pipeline.name not in paused:
+            yield bad(
+                pipeline.name,
+                "dag",
+                f"Airflow has no DAG {pipeline.name}",
+                "look for import errors in Airflow; check that its DAG processor sees this pipelines folder",
+            )
+        elif paused[pipeline.name]:
+            yield warn(pipeline.name, "dag", "is paused: nothing is scheduled", "unpause it in Airflow")
+        else:
+            yield ok(pipeline.name, "dag", "is not paused")

@@ -1,0 +1,1 @@
+"""The commands of `tideline`, with their options and help."""

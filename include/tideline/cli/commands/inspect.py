@@ -1,0 +1,152 @@
+"""The commands that change nothing: pipelines, streams, batches, batch, coverage, rejects, plan --dry-run."""
+
+from typing import Annotated
+
+import typer
+
+from tideline.cli import options
+from tideline.cli.app import AsJson, BatchId, Limit, PipelineName, app, examples
+from tideline.cli.options import FromTime, OfBatch, OfRanges, ToTime, UntilTime
+from tideline.cli.output import show
+from tideline.domain.states import BatchKind, BatchState
+
+
+@app.command(epilog=examples("tideline pipelines", "tideline pipelines --json"))
+def pipelines(*, as_json: AsJson = False) -> None:
+    """List all pipelines: state, streams, lag, open batches.
+
+    The list holds the declared pipelines and those that the ledger knows. `failed` counts batches whose last attempt failed: the next run tries
+    them again.
+    """
+    from tideline.cli.pages import overview
+
+    raise typer.Exit(show(overview.pipelines(), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline streams impressions", "tideline streams impressions --json"))
+def streams(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
+    """Show the head and lag of each partition, and why it stopped.
+
+    Headroom is the share of the topic's retention time that is left for the oldest record that no run has read. If the broker does not answer, the
+    ledger's figures are shown, and the exit code is 10.
+    """
+    from tideline.cli.pages import overview
+
+    raise typer.Exit(show(overview.streams(pipeline), as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline batches impressions",
+        "tideline batches impressions --state failed",
+        "tideline batches impressions --kind replay --limit 5",
+    )
+)
+def batches(
+    pipeline: PipelineName,
+    *,
+    state: Annotated[BatchState | None, typer.Option(help="Show only batches in this state.")] = None,
+    kind: Annotated[BatchKind | None, typer.Option(help="Show only batches of this kind.")] = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the batches of a pipeline, newest first."""
+    from tideline.cli.pages import history
+
+    raise typer.Exit(show(history.batches(pipeline, state=state, kind=kind, limit=limit), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline batch 42", "tideline batch 42 --json"))
+def batch(batch: BatchId, *, as_json: AsJson = False) -> None:
+    """Show one batch: ranges, counts, owner, attempts, events."""
+    from tideline.cli.pages import history
+
+    raise typer.Exit(show(history.batch(batch), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline coverage impressions", "tideline coverage impressions --json"))
+def coverage(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
+    """List offsets that are not loaded, with the reason.
+
+    They were skipped, lost, or lie before a stream's start.
+
+    The last line states whether coverage tiles [start, head) of every stream. If it does not, the exit code is 30.
+    """
+    from tideline.cli.pages import coverage
+
+    raise typer.Exit(show(coverage.coverage(pipeline), as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline rejects impressions --by-reason",
+        "tideline rejects impressions --batch 42 --values",
+        "tideline rejects impressions --reason 'not a JSON' --limit 100 --json",
+    )
+)
+def rejects(
+    pipeline: PipelineName,
+    *,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Show only rejects of this batch.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Show only reasons that contain this text.")
+    ] = None,
+    by_reason: Annotated[bool, typer.Option("--by-reason", help="Count the rejects of each reason.")] = False,
+    values: Annotated[bool, typer.Option("--values", help="Show keys and values; with --json also headers.")] = False,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List rejected records, or count them by reason.
+
+    They could not be decoded, transformed or written. Records of the newest batch are listed first.
+    """
+    from tideline.cli.pages import rejects
+
+    if by_reason:
+        page = rejects.reject_reasons(pipeline, batch_id=batch, reason_like=reason, limit=limit)
+    else:
+        page = rejects.rejects(pipeline, batch_id=batch, reason_like=reason, limit=limit, values=values)
+    raise typer.Exit(show(page, as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline plan impressions --dry-run",
+        "tideline plan impressions --dry-run --until 2026-11-21T14:00:00Z",
+        "tideline plan impressions --dry-run --from 2026-11-21T13:00Z --to 2026-11-21T14:00Z --replace",
+        "tideline plan impressions --dry-run --range 'ads/3 [100, 200)'",
+    )
+)
+def plan(
+    pipeline: PipelineName,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Required: only DAG runs make plans.")] = False,
+    until: UntilTime = None,
+    batch: OfBatch = None,
+    ranges: OfRanges = None,
+    from_time: FromTime = None,
+    to_time: ToTime = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Include offsets that are loaded, as a replay does.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run would load, and reserve nothing.
+
+    Without further options, a run loads the open batches first, then all new records.
+    """
+    from tideline.cli.pages import actions
+
+    if not dry_run:
+        raise typer.BadParameter(
+            "only DAG runs make plans: add --dry-run to see what a run would load, or trigger the pipeline's DAG"
+        )
+    if until or not (batch or ranges or from_time or to_time):
+        if replace or batch or ranges or from_time or to_time:
+            raise typer.BadParameter(
+                "request either new records, or a batch, ranges or a window (with or without --replace), not both"
+            )
+        request = options.new_records(until)
+    else:
+        request = options.target(batch=batch, ranges=ranges, start=from_time, end=to_time, replace=replace)
+    raise typer.Exit(show(actions.dry_run(pipeline, request), as_json=as_json))

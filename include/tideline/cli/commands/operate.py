@@ -1,0 +1,187 @@
+"""The commands that change the ledger: replay, retry, redrive, skip, accept-loss, adopt-topic, abandon, free-table.
+
+Each requires a reason, which is stored in the history.
+"""
+
+from typing import Annotated
+
+import typer
+
+from tideline.cli import options
+from tideline.cli.app import AsJson, BatchId, PipelineName, app, examples
+from tideline.cli.options import FromTime, OfBatch, OfRanges, Reason, ToTime
+from tideline.cli.output import show
+from tideline.domain.requests import Rejects
+
+NoStart = Annotated[bool, typer.Option("--no-start", help="Reserve only; start no DAG run.")]
+
+
+@app.command(
+    epilog=examples(
+        "tideline replay impressions --batch 42 --reason 'prices were in cents'",
+        "tideline replay impressions --range 'ads/3 [100, 200)' --range 'ads/4 [90, 180)' --reason '...'",
+        "tideline replay impressions --from 2026-11-21T13:00Z --to 2026-11-21T14:00Z --reason '...'",
+    )
+)
+def replay(
+    pipeline: PipelineName,
+    *,
+    reason: Reason,
+    batch: OfBatch = None,
+    ranges: OfRanges = None,
+    from_time: FromTime = None,
+    to_time: ToTime = None,
+    no_start: NoStart = False,
+    as_json: AsJson = False,
+) -> None:
+    """Load offsets again and replace their rows.
+
+    Offsets that are not loaded yet are loaded as well. The output is replaced when the new batches are published, not before. If
+    TIDELINE_AIRFLOW_URL is set, a DAG run is started for each batch, and its address is printed.
+    """
+    from tideline.cli.pages import actions
+
+    request = options.target(batch=batch, ranges=ranges, start=from_time, end=to_time, replace=True)
+    raise typer.Exit(show(actions.load_again(pipeline, request, reason=reason, start=not no_start), as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline retry 42 --reason 'the disk has room again'", "tideline retry 42 --no-start --reason '...'"
+    )
+)
+def retry(batch: BatchId, *, reason: Reason, no_start: NoStart = False, as_json: AsJson = False) -> None:
+    """Write an open batch now, with its existing ranges.
+
+    A batch is open if it is planned, failed, or writing. If an attempt is writing it, the new run waits until that attempt ends or its heartbeats
+    stop.
+    """
+    from tideline.cli.pages import actions
+
+    raise typer.Exit(show(actions.retry(batch, reason=reason, start=not no_start), as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline redrive impressions --reject-reason 'not a decimal' --reason 'the column is wider now'",
+        "tideline redrive impressions --batch 42 --reason '...'",
+    )
+)
+def redrive(
+    pipeline: PipelineName,
+    *,
+    reason: Reason,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only records that this batch rejected.")
+    ] = None,
+    reject_reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only reasons that contain this text.")
+    ] = None,
+    no_start: NoStart = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try rejected records again, from their stored bytes.
+
+    Correct transform.py, the columns or the table first. Kafka does not need to hold the records any more.
+    """
+    from tideline.cli.pages import actions
+
+    request = Rejects(batch_id=batch, reason_like=reject_reason)
+    raise typer.Exit(show(actions.load_again(pipeline, request, reason=reason, start=not no_start), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline skip impressions 'ads/3 [100, 101)' --reason 'crashes the transform, see #77'"))
+def skip(
+    pipeline: PipelineName,
+    offsets: Annotated[str, typer.Argument(metavar="RANGE", help="A range like 'ads/3 [100, 101)'.")],
+    *,
+    reason: Reason,
+    as_json: AsJson = False,
+) -> None:
+    """Leave offsets out permanently, as a hole with a reason.
+
+    The offsets must not be loaded. Open batches that hold some of them are abandoned, and the next run plans their other offsets again. A backfill
+    can fill the hole later.
+    """
+    from tideline.cli.pages import actions
+
+    raise typer.Exit(show(actions.skip(pipeline, options.named_range(offsets), reason=reason), as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline accept-loss impressions ads/3 --reason 'down for nine days, see #81'",
+        "tideline accept-loss impressions ads --reason '...'",
+    )
+)
+def accept_loss(
+    pipeline: PipelineName,
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC[/PARTITION]", help="One partition, or all partitions of the topic.")
+    ],
+    *,
+    reason: Reason,
+    as_json: AsJson = False,
+) -> None:
+    """Resume stopped streams without the records that are lost.
+
+    Offsets that retention has deleted become a hole `lost`. The stream of a truncated log resumes when the log has grown past the head. If nothing
+    is missing any more, the stream resumes without a hole.
+    """
+    from tideline.cli.pages import actions
+
+    name, partition = options.topic_and_partition(topic)
+    raise typer.Exit(show(actions.accept_loss(pipeline, name, partition, reason=reason), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline adopt-topic impressions ads --reason 'recreated with 36 partitions, see #90'"))
+def adopt_topic(
+    pipeline: PipelineName,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
+    *,
+    reason: Reason,
+    as_json: AsJson = False,
+) -> None:
+    """Follow a topic that was created again.
+
+    Its old streams retire and keep their history. New streams begin at the first offset of the new topic incarnation.
+    """
+    from tideline.cli.pages import actions
+
+    raise typer.Exit(show(actions.adopt_topic(pipeline, topic, reason=reason), as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline abandon 42 --reason 'its declaration was wrong'",
+        "tideline abandon 42 --force --reason 'its driver hangs, see #93'",
+    )
+)
+def abandon(
+    batch: BatchId,
+    *,
+    reason: Reason,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Abandon also a batch that is being written: its attempt can then never publish."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Abandon an open batch; its offsets are free again.
+
+    The next run plans them again, in new batches. A published batch cannot be abandoned. A batch that is being written needs --force.
+    """
+    from tideline.cli.pages import actions
+
+    raise typer.Exit(show(actions.abandon(batch, reason=reason, force=force), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline free-table impressions_old --reason 'replaced by impressions'"))
+def free_table(pipeline: PipelineName, *, reason: Reason, as_json: AsJson = False) -> None:
+    """Free the table of a discontinued pipeline for others.
+
+    The rows of the table stay. The pipeline must have no open batches. If it is still declared, its next plan claims the table again.
+    """
+    from tideline.cli.pages import actions
+
+    raise typer.Exit(show(actions.free_table(pipeline, reason=reason), as_json=as_json))

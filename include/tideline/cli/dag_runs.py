@@ -1,0 +1,103 @@
+"""Starts DAG runs for reserved batches, if the environment configures an Airflow, and reads its version and which DAGs are paused."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import httpx
+
+from tideline import settings
+from tideline.airflow.api import AirflowApi
+from tideline.errors import FatalError, RetryableError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A DAG run that was started."""
+
+    url: str
+    is_paused: bool
+    """Whether its DAG is paused. Then the run waits until the DAG is unpaused."""
+
+
+class Airflow:
+    """The Airflow that the environment configures. Uses its REST API, as a user would.
+
+    Raises:
+        FatalError: Airflow refused the call. Every method may raise this.
+        RetryableError: Airflow did not answer, or failed. Every method may raise this.
+    """
+
+    def __init__(self, url: str, api: AirflowApi) -> None:
+        self._url = url.rstrip("/")
+        self._api = api
+
+    def version(self) -> str:
+        """Return the version of Airflow."""
+        with _airflow_errors(self._url):
+            return str(self._api.call("GET", "version")["version"])
+
+    def paused(self) -> dict[str, bool]:
+        """Return, for each DAG of a pipeline, whether it is paused."""
+        with _airflow_errors(self._url):
+            found = self._api.call("GET", "dags?tags=tideline&limit=1000")["dags"]
+        return {dag["dag_id"]: dag["is_paused"] for dag in found}
+
+    def start(self, pipeline: str, batch_id: int, reason: str) -> Started:
+        """Trigger a run of the pipeline's DAG for exactly one batch."""
+        with _airflow_errors(self._url):
+            run_id = self._api.trigger(pipeline, load="a batch", batch_id=batch_id, reason=reason)
+            is_paused = self._api.call("GET", f"dags/{pipeline}")["is_paused"]
+        return Started(url=f"{self._url}/dags/{pipeline}/runs/{quote(run_id, safe='')}", is_paused=is_paused)
+
+
+@contextmanager
+def airflow() -> Iterator[Airflow | None]:
+    """Open a session with Airflow; yield None if none is configured.
+
+    Raises:
+        FatalError: It is only partly configured, or refuses the login.
+        RetryableError: It does not answer.
+    """
+    configured = settings.airflow()
+    if configured is None:
+        yield None
+        return
+    url, username, password = configured
+    with _airflow_errors(url):
+        api = AirflowApi(url, username, password)
+    with api:
+        yield Airflow(url, api)
+
+
+@contextmanager
+def _airflow_errors(url: str) -> Iterator[None]:
+    """Convert HTTP errors and missing answers to Tideline's errors, which name the next step."""
+    try:
+        yield
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        if code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+            raise FatalError(
+                f"Airflow at {url} refused the user (HTTP {code})",
+                next_step="check TIDELINE_AIRFLOW_USERNAME and TIDELINE_AIRFLOW_PASSWORD, and what the user may do",
+                entry="airflow-starts-no-run",
+            ) from error
+        if code >= httpx.codes.INTERNAL_SERVER_ERROR:
+            raise RetryableError(
+                f"Airflow at {url} failed: {error}",
+                next_step="look at its logs, then try again",
+                entry="airflow-starts-no-run",
+            ) from error
+        raise FatalError(
+            f"Airflow at {url} refused: {error}",
+            next_step="check that it has the pipeline's DAG",
+            entry="airflow-starts-no-run",
+        ) from error
+    except httpx.HTTPError as error:
+        raise RetryableError(
+            f"Airflow at {url} did not answer: {error}",
+            next_step="check TIDELINE_AIRFLOW_URL, and that Airflow is up",
+            entry="airflow-starts-no-run",
+        ) from error

@@ -1,0 +1,168 @@
+"""Carries out the commands that operate. Each calls one verb of `tideline.flow`, and returns a page with the result and the next step."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from tideline import flow, settings
+from tideline.cli.dag_runs import Started, airflow
+from tideline.cli.output import Grid, Page
+from tideline.cli.session import ledger
+from tideline.declaration import pipelines
+from tideline.domain.requests import NamedRange, Rejects, Request
+from tideline.errors import TidelineError
+from tideline.kafka.broker import Broker
+from tideline.ledger.queries import Row
+from tideline.ledger.reservations import Run
+
+_DAG_ID = "tideline"
+"""Stored in place of a DAG id for batches that an operator has reserved at the command line."""
+
+
+def dry_run(name: str, request: Request) -> Page:
+    """Show what a run would load. Reserve nothing."""
+    pipeline = pipelines.load_named(name)
+    with ledger() as session:
+        drafts, notes = flow.dry_run(session, Broker(pipeline.source), pipeline, request)
+    grid = Grid(
+        columns=(">batch", "kind", ">offsets", "ranges"),
+        rows=[
+            (
+                str(number),
+                draft.kind,
+                sum(len(piece.offsets) for piece in draft.ranges),
+                ", ".join(map(str, draft.ranges)),
+            )
+            for number, draft in enumerate(drafts, start=1)
+        ],
+        empty=f"{name}: nothing to load",
+    )
+    document = {
+        "pipeline": name,
+        "batches": [
+            {"kind": str(draft.kind), "ranges": [_range_document(piece) for piece in draft.ranges]} for draft in drafts
+        ],
+        "notes": notes,
+    }
+    return Page(document=document, parts=[grid, *notes, "Nothing was reserved."])
+
+
+def _range_document(piece: NamedRange) -> Row:
+    return {
+        "topic": piece.topic,
+        "partition": piece.partition,
+        "start_offset": piece.offsets.start,
+        "end_offset": piece.offsets.end,
+    }
+
+
+def load_again(name: str, request: Request, *, reason: str, start: bool) -> Page:
+    """Reserve batches for a replay or a re-drive, and start a DAG run for each."""
+    pipeline = pipelines.load_named(name)
+    run = Run(dag_id=_DAG_ID, run_id=f"{settings.actor()} {datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
+    with ledger() as session:
+        planned = flow.plan(session, Broker(pipeline.source), pipeline, run, request, reason=reason)
+        lines = flow.describe(session, planned.batch_ids)
+    if not planned.batch_ids:
+        what = "no reject fits" if isinstance(request, Rejects) else "nothing to load"
+        lines = [f"{name}: {what}; nothing was reserved"]
+    return _start_runs(
+        {"pipeline": name, "batch_ids": planned.batch_ids, "notes": planned.notes},
+        [*lines, *planned.notes],
+        [(name, batch_id) for batch_id in planned.batch_ids],
+        reason=reason,
+        start=start,
+    )
+
+
+def retry(batch_id: int, *, reason: str, start: bool) -> Page:
+    """Start a DAG run that writes an open batch, with its existing ranges."""
+    with ledger() as session:
+        pipeline = flow.retry(session, batch_id, reason=reason)
+        lines = flow.describe(session, [batch_id])
+    document = {"pipeline": pipeline, "batch_ids": [batch_id], "notes": []}
+    return _start_runs(document, lines, [(pipeline, batch_id)], reason=reason, start=start)
+
+
+def _start_runs(
+    document: Row, lines: Iterable[str], batches: Iterable[tuple[str, int]], *, reason: str, start: bool
+) -> Page:
+    """Start a DAG run for each reserved batch, and build the page. If Airflow fails, the page still shows the reserved batches."""
+    runs: list[Row] = []
+    said = list(lines)
+    problem = None
+    for pipeline, batch_id in batches:
+        started = None
+        try:
+            started = _start(pipeline, batch_id, reason) if start else None
+        except TidelineError as error:
+            problem = error
+            start = False  # the other runs would fail as well
+        runs.append(
+            {
+                "batch_id": batch_id,
+                "url": started.url if started else None,
+                "dag_is_paused": started.is_paused if started else None,
+            }
+        )
+        said.append(_writer_line(pipeline, batch_id, started))
+    return Page(document={**document, "runs": runs}, parts=["\n".join(said)], problem=problem)
+
+
+def _start(pipeline: str, batch_id: int, reason: str) -> Started | None:
+    with airflow() as session:
+        return session.start(pipeline, batch_id, reason) if session else None
+
+
+def _writer_line(pipeline: str, batch_id: int, started: Started | None) -> str:
+    if started is None:
+        return (
+            f"batch {batch_id} is written by a run of DAG {pipeline} that is triggered with `load`: a batch, "
+            f"`batch_id`: {batch_id}"
+        )
+    waits = f"; it waits, because DAG {pipeline} is paused" if started.is_paused else ""
+    return f"batch {batch_id}: {started.url}{waits}"
+
+
+def skip(name: str, piece: NamedRange, *, reason: str) -> Page:
+    """Leave a range out permanently."""
+    pipeline = pipelines.load_named(name)
+    with ledger() as session:
+        abandoned = flow.skip(session, Broker(pipeline.source), pipeline, piece, reason=reason)
+    lines = [f"{piece}: skipped; a backfill can fill it later"]
+    lines += [
+        f"batch {batch_id}: abandoned for it; the next run plans its other offsets again" for batch_id in abandoned
+    ]
+    document = {"pipeline": name, "skipped": _range_document(piece), "abandoned_batch_ids": abandoned}
+    return Page(document=document, parts=["\n".join(lines)])
+
+
+def accept_loss(name: str, topic: str, partition: int | None, *, reason: str) -> Page:
+    """Resume stopped streams without the records that are lost."""
+    pipeline = pipelines.load_named(name)
+    with ledger() as session:
+        decided = flow.accept_loss(session, Broker(pipeline.source), pipeline, topic, partition, reason=reason)
+    return Page(document={"pipeline": name, "decided": decided}, parts=["\n".join(decided)])
+
+
+def adopt_topic(name: str, topic: str, *, reason: str) -> Page:
+    """Follow a topic that was created again."""
+    pipeline = pipelines.load_named(name)
+    with ledger() as session:
+        decided = flow.adopt_topic(session, Broker(pipeline.source), pipeline, topic, reason=reason)
+    return Page(document={"pipeline": name, "decided": decided}, parts=["\n".join(decided)])
+
+
+def abandon(batch_id: int, *, reason: str, force: bool) -> Page:
+    """Abandon an open batch."""
+    with ledger() as session:
+        flow.abandon(session, batch_id, reason=reason, force=force)
+    document = {"batch_id": batch_id, "state": "abandoned"}
+    return Page(document=document, parts=[f"batch {batch_id}: abandoned; the next run plans its offsets again"])
+
+
+def free_table(name: str, *, reason: str) -> Page:
+    """Free the table of a discontinued pipeline for others."""
+    with ledger() as session:
+        table = flow.free_table(session, name, reason=reason)
+    document = {"pipeline": name, "table": table}
+    return Page(document=document, parts=[f"{table}: free; its rows stay"])

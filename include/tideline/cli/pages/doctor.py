@@ -1,0 +1,120 @@
+"""Builds the page of `tideline doctor`: all checks, each after the checks that it depends on."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+
+from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, sources, warn
+from tideline.cli.checks import ledger as ledger_checks
+from tideline.cli.output import Grid, Page
+from tideline.cli.pages.overview import against
+from tideline.cli.session import Answer, ask_all, ledger, moment
+from tideline.declaration import pipelines as declarations
+from tideline.declaration.pipelines import Broken, Pipeline
+from tideline.errors import NeedsOperatorError, TidelineError
+from tideline.ledger import queries
+from tideline.ledger.connection import Ledger
+from tideline.ledger.queries import Row
+
+
+def doctor(name: str | None) -> Page:
+    """Make all checks of all pipelines, or of one.
+
+    Raises:
+        FatalError: Neither the declarations nor the ledger know the pipeline.
+    """
+    checks = list(_checks(name))
+    counts = {str(verdict): sum(check.verdict is verdict for check in checks) for verdict in Verdict}
+    grid = Grid(
+        columns=("verdict", "about", "check", "found", "what to do"),
+        rows=[(check.verdict, check.about, check.check, check.found, check.next_step or "") for check in checks],
+    )
+    document = {"ok": not counts["bad"], "counts": counts, "checks": [check.document() for check in checks]}
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    exit_code = NeedsOperatorError.exit_code if counts["bad"] else 0
+    return Page(document=document, parts=[grid, summary], exit_code=exit_code)
+
+
+def _checks(name: str | None) -> Iterator[Check]:
+    yield environment.packages()
+    with ExitStack() as stack:
+        session: Ledger | None = None
+        try:
+            session = stack.enter_context(ledger(of_any_release=True))
+        except TidelineError as error:
+            yield failed("ledger", "connection", error)
+        if session:
+            found = list(_in_snapshot(session, "connection", ledger_checks.database))
+            yield from found
+            if any(check.verdict is Verdict.BAD and check.check in {"connection", "migrations"} for check in found):
+                session = None  # no other check of the ledger is possible
+        if session:
+            yield from _in_snapshot(session, "rights", ledger_checks.rights)
+            yield from _in_snapshot(session, "staging", ledger_checks.staging)
+        yield from _pipelines(session, name)
+
+
+def _in_snapshot(
+    session: Ledger, check: str, ask: Callable[[Ledger], Iterable[Check]], *, about: str = "ledger"
+) -> Iterator[Check]:
+    """Yield the checks that `ask` makes on one consistent snapshot of the ledger."""
+
+    def all_checks() -> list[Check]:
+        with moment(session):
+            return list(ask(session))
+
+    return guarded(about, check, all_checks)
+
+
+def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
+    """Check the pipelines and Airflow. Raise FatalError if neither the declarations nor the ledger know `name`."""
+    declared = {one.name: one for one in declarations.declared()}
+    known: dict[str, list[Row]] = {}
+    if session:
+        with moment(session):
+            known = {one: queries.streams(session, one) for one in queries.names(session)}
+    wanted = sorted(declared.keys() | known.keys()) if name is None else [name]
+    if name is not None and name not in declared and name not in known:
+        declarations.load_named(name)
+    ready = [one for key in wanted if isinstance(one := declared.get(key), Pipeline)]
+    answers = ask_all(ready, known)
+    for key in wanted:
+        yield from _declared(key, declared.get(key), answers, known.get(key, []))
+        if session and (pipeline := declared.get(key)) and isinstance(pipeline, Pipeline):
+            yield from _in_snapshot(session, "output", _output_of(pipeline), about=key)
+            if key in known:
+                yield from _in_snapshot(session, "output rows", _output_rows_of(pipeline), about=key)
+        if session and key in known:
+            yield from _in_snapshot(session, "laws", _laws_of(key), about=key)
+    yield from environment.orchestrator(ready)
+
+
+def _declared(
+    name: str, declared: Pipeline | Broken | None, answers: Mapping[str, Answer], known: list[Row]
+) -> Iterator[Check]:
+    if declared is None:
+        yield warn(
+            name,
+            "declaration",
+            "the ledger knows it, but no folder declares it: nothing is loaded",
+            "nothing, if it was discontinued; otherwise restore its folder",
+        )
+    elif isinstance(declared, Broken):
+        yield failed(name, "declaration", declared.error)
+    else:
+        answer = answers[name]
+        yield ok(name, "declaration", "has no mistakes")
+        yield from sources.brokers(declared, answer, known)
+        yield from sources.topics(declared, answer)
+        yield from sources.streams(declared, answer, against(known, answer))
+
+
+def _output_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
+    return lambda session: [ledger_checks.output(session, pipeline)]
+
+
+def _output_rows_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
+    return lambda session: ledger_checks.output_rows(session, pipeline)
+
+
+def _laws_of(name: str) -> Callable[[Ledger], Iterable[Check]]:
+    return lambda session: ledger_checks.laws(session, name)

@@ -1,0 +1,140 @@
+"""Gives commands access to the ledger, the declarations and the brokers, and handles one that does not answer.
+
+If a broker does not answer, only its own figures are missing. The ledger's figures are shown together with the problem, so that a broker that
+is down is not mistaken for an empty topic.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from tideline import settings
+from tideline.declaration import pipelines
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.errors import FatalError, TidelineError
+from tideline.ledger import queries
+from tideline.ledger.connection import Ledger
+from tideline.ledger.queries import Row
+from tideline.ledger.versions import require_current
+
+if TYPE_CHECKING:
+    from tideline.kafka.broker import Broker
+
+_MAX_PARALLEL = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The facts that the brokers of a pipeline report, or the reason why there are none."""
+
+    topics: tuple[TopicFacts, ...] = ()
+    missing: Mapping[str, TidelineError] = field(default_factory=dict)
+    """Declared topics that do not exist, each with the error to report."""
+    problem: TidelineError | None = None
+    broker: "Broker | None" = None
+    """The client for further queries; None if there is no answer."""
+
+    def facts(self, topic_id: object, partition: int) -> PartitionFacts | None:
+        """Return the facts of one partition of one topic incarnation; None if the brokers do not have it, or did not answer."""
+        for topic in self.topics:
+            if topic.topic_id == topic_id:
+                return next((facts for facts in topic.partitions if facts.partition == partition), None)
+        return None
+
+
+@contextmanager
+def ledger(*, of_any_release: bool = False) -> Iterator[Ledger]:
+    """Open a session with the ledger in the name of the operator.
+
+    Args:
+        of_any_release: Whether to accept a ledger that is older or newer than this code, as a command that diagnoses it must.
+
+    Raises:
+        FatalError: The ledger refused a statement, because its user lacks the right or a law forbids it. Or it is of another release.
+        RetryableError: The ledger did not answer.
+    """
+    with Ledger(settings.ledger_url(), actor=settings.actor()) as session, _database_errors():
+        if not of_any_release:
+            require_current(session)
+        yield session
+
+
+@contextmanager
+def moment(session: Ledger) -> Iterator[None]:
+    """Hold a read-only transaction on one consistent snapshot of the ledger. Raises the errors of `ledger`."""
+    with _database_errors(), queries.reading(session):
+        yield
+
+
+@contextmanager
+def looking() -> Iterator[Ledger]:
+    """Open a read-only session on one consistent snapshot, for commands that only inspect. Raises the errors of `ledger`."""
+    with ledger() as session, moment(session):
+        yield session
+
+
+@contextmanager
+def _database_errors() -> Iterator[None]:
+    try:
+        yield
+    except psycopg2.Error as error:
+        raise FatalError(
+            f"the ledger's database refused: {str(error).strip().splitlines()[0]}",
+            next_step="`tideline doctor` checks its migrations and what its user may do",
+            entry="ledger-refuses",
+        ) from error
+
+
+def declaration(session: Ledger, name: str) -> Pipeline | FatalError:
+    """Return the declared pipeline. If the ledger knows the name but its declaration is missing or broken, return that error.
+
+    Raises:
+        FatalError: The declaration is missing or broken, and the ledger does not know the name.
+    """
+    try:
+        return pipelines.load_named(name)
+    except FatalError as error:
+        if name not in queries.names(session):
+            raise
+        return error
+
+
+def ask(pipeline: Pipeline | FatalError, known: Iterable[str] = ()) -> Answer:
+    """Query the brokers of a pipeline about its topics. Return problems in the answer instead of raising them.
+
+    Args:
+        pipeline: The declaration, or the error why there is none.
+        known: Topics that the ledger knows.
+    """
+    from tideline.kafka.broker import Broker
+
+    if isinstance(pipeline, FatalError):
+        return Answer(problem=pipeline)
+    try:
+        broker = Broker(pipeline.source)
+        topics = broker.topic_facts()
+        return Answer(topics=tuple(topics), missing=broker.missing(topics, known), broker=broker)
+    except TidelineError as error:
+        return Answer(problem=error)
+
+
+def ask_all(declared: Iterable[Pipeline], known: Mapping[str, Iterable[Row]]) -> dict[str, Answer]:
+    """Query the brokers of several pipelines in parallel, so that timeouts of brokers that are down do not add up.
+
+    Args:
+        declared: The pipelines.
+        known: The streams that the ledger knows, by pipeline.
+
+    Returns:
+        The answers, by pipeline name.
+    """
+    asked = list(declared)
+    topics = [{row["topic"] for row in known.get(pipeline.name, ())} for pipeline in asked]
+    with ThreadPoolExecutor(max_workers=_MAX_PARALLEL) as pool:
+        answers = pool.map(ask, asked, topics)
+        return {pipeline.name: answer for pipeline, answer in zip(asked, answers, strict=True)}

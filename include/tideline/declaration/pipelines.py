@@ -1,0 +1,230 @@
+"""The declared pipelines: one folder each, with `pipeline.yaml`, `target.sql` and, optionally, `transform.py`.
+
+Owns finding and reading them, and the messages about their mistakes. Connects to no broker and no database, and imports
+nothing heavy: the DAG files call it each time Airflow parses them. So do the CLI, the planner and the Spark driver.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from tideline import settings
+from tideline.declaration import Declaration, Pipeline, Section
+from tideline.declaration.sections import FromEnvironment
+from tideline.declaration.security import Security
+from tideline.errors import FatalError
+
+__all__ = ["Broken", "Pipeline", "declared", "load", "load_named"]
+
+_LEGAL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+# Names of Tideline's own DAGs, and names that Airflow refuses for an asset.
+_TAKEN = ("context", "replay", "self", "upkeep")
+_NEXT_STEP = "correct the declaration; docs/pipelines.md explains every key"
+_NOTHING = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A pipeline whose declaration has mistakes. It is an item of the list, not an exception, so that the other pipelines keep running."""
+
+    name: str
+    error: FatalError
+
+
+def declared(*, chosen: Callable[[str], bool] = lambda _: True) -> list[Pipeline | Broken]:
+    """Return every pipeline whose folder's name is `chosen`, in order of name. Names that begin with `.` or `_` are skipped."""
+    return [_load_or_broken(folder) for folder in _folders() if chosen(folder.name)]
+
+
+def load_named(name: str) -> Pipeline:
+    """Return the pipeline of that name.
+
+    Raises:
+        FatalError: No folder has that name, or its declaration has mistakes.
+    """
+    for folder in _folders():
+        if folder.name == name:
+            return load(folder)
+    known = ", ".join(folder.name for folder in _folders()) or "none"
+    raise FatalError(
+        f"{_shown(settings.pipelines_dir())}: expected a folder for pipeline {name!r}, found only: {known}",
+        next_step="correct the name, or add the folder",
+        entry="no-such-pipeline",
+    )
+
+
+def load(folder: Path) -> Pipeline:
+    """Return the pipeline that `folder` declares.
+
+    Raises:
+        FatalError: The declaration has mistakes. The message names all of them, each with file, line and key.
+    """
+    path = folder / "pipeline.yaml"
+    mistakes = []
+    if not _LEGAL_NAME.fullmatch(folder.name):
+        mistakes.append(f"{_shown(folder)}: expected a folder name like {_LEGAL_NAME.pattern}, found {folder.name!r}")
+    if folder.name in _TAKEN:
+        mistakes.append(f"{_shown(folder)}: expected another folder name than {', '.join(_TAKEN)}: these are taken")
+    if not (folder / "target.sql").is_file():
+        mistakes.append(f"{_shown(folder)}: expected a file target.sql with the table's definition, found none")
+    try:
+        raw = _parse(path)
+        declaration = Declaration.model_validate(raw, context=folder.name)
+    except ValidationError as error:
+        mistakes += _worded(path, raw, error)
+    except FatalError as error:
+        mistakes.append(error.problem)
+    if mistakes:
+        raise _mistake("\n".join(mistakes))
+    return Pipeline.model_construct(name=folder.name, folder=folder, **dict(declaration))
+
+
+def _load_or_broken(folder: Path) -> Pipeline | Broken:
+    try:
+        return load(folder)
+    except FatalError as error:
+        return Broken(name=folder.name, error=error)
+
+
+def _folders() -> list[Path]:
+    try:
+        found = settings.pipelines_dir().iterdir()
+        return sorted(path for path in found if path.is_dir() and path.name[0] not in "._")
+    except OSError as error:
+        raise FatalError(
+            f"{settings.pipelines_dir()}: expected the folder of the pipelines, found {error.strerror}",
+            next_step="create it, or point TIDELINE_PIPELINES at it",
+            entry="no-such-pipeline",
+        ) from error
+
+
+class _Constructor(RoundTripConstructor):
+    """Keeps timestamps as text: parsed by YAML they would lose their zone."""
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:timestamp", _Constructor.construct_yaml_str)
+
+
+def _parse(path: Path) -> Any:
+    """Return the contents of the file as mappings and lists that know their lines.
+
+    Raises:
+        FatalError: The file cannot be read, or is not YAML. The message quotes no text of it, which may be a misplaced
+            secret.
+    """
+    yaml = YAML()
+    yaml.Constructor = _Constructor
+    try:
+        return yaml.load(path.read_text("utf-8"))
+    except OSError as error:
+        raise _mistake(f"{_shown(path)}: expected the pipeline's declaration, found {error.strerror}") from error
+    except DuplicateKeyError as error:
+        key = re.match(r'found duplicate key "(\w+)"', error.problem)
+        known = key and key[1] in _keys(Declaration)
+        raise _mistake(
+            f"{_at(path, error.problem_mark.line)}: {key[1] if key and known else 'a key'}: the same key twice"
+        ) from None
+    except MarkedYAMLError as error:
+        raise _mistake(f"{_at(path, error.problem_mark.line)}: not YAML: {_unquoted(error.problem)}") from None
+    except (YAMLError, ValueError):
+        raise _mistake(f"{_shown(path)}: not YAML in UTF-8") from None
+
+
+def _worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
+    """Return one message for each mistake, in order of line. Pydantic reports a value that may have several types once for each type."""
+    found: dict[tuple[Any, ...], tuple[int, str]] = {}
+    for detail in error.errors(include_url=False):
+        keys, line, value = _located(raw, detail)
+        where = ".".join(_named(keys)) or "the file"
+        found.setdefault(keys, (line, f"{_at(path, line)}: {where}: {_text(keys, value, detail)}"))
+    return [text for _, text in sorted(found.values())]
+
+
+def _named(keys: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the keys as messages show them. An unknown key in `source.security` may be a secret, so it is not shown."""
+    for number, key in enumerate(keys):
+        secret = _is_secret(keys[:number]) and key not in {*Security.model_fields, *FromEnvironment.model_fields}
+        yield "…" if secret else str(key)
+
+
+def _is_secret(keys: tuple[Any, ...]) -> bool:
+    """Return whether the value of these keys must not be shown."""
+    return keys[:2] == ("source", "security") or "password" in str(keys)
+
+
+def _located(raw: Any, detail: ErrorDetails) -> tuple[tuple[Any, ...], int, Any]:
+    """Return the keys that lead to the mistake, as far as the file has them, the line of the last one, and its value."""
+    keys: tuple[Any, ...] = ()
+    line = 0
+    for part in detail["loc"]:  # it may end with the name of a type, if several types are possible
+        if not (part in raw if isinstance(raw, dict) else isinstance(raw, list) and isinstance(part, int)):
+            break
+        line = raw.lc.data.get(part, [line])[0]  # a merged key has no line of its own
+        raw = raw[part]
+        keys += (part,)
+    if detail["type"] == "missing" and len(keys) == len(detail["loc"]) - 1:
+        return detail["loc"], line, _NOTHING
+    return keys, line, raw
+
+
+def _text(keys: tuple[Any, ...], found: Any, detail: ErrorDetails) -> str:
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    if detail["type"] == "invalid_key":
+        return f"expected keys that are text, found the key {'…' if _is_secret(keys) else detail['loc'][-1]}"
+    section: Any = Declaration
+    expected = "a mapping"
+    for key in keys:
+        if key not in section.model_fields:
+            return f"unknown key; known here: {', '.join(section.model_fields)}"
+        field = section.model_fields[key]
+        expected = field.description or "a mapping"
+        if field.description:
+            break
+        section = field.annotation
+    return f"expected {expected}, found {_rendered(keys, found)}"
+
+
+def _rendered(keys: tuple[Any, ...], found: Any) -> str:
+    if found is _NOTHING:
+        return "nothing"
+    if _is_secret(keys):
+        return "a value that is not shown: it may be a secret"
+    if isinstance(found, dict | list):
+        return "a mapping" if isinstance(found, dict) else "a list"
+    return json.dumps(found, default=str)
+
+
+def _mistake(problem: str) -> FatalError:
+    return FatalError(problem, next_step=_NEXT_STEP, entry="declaration")
+
+
+def _unquoted(problem: str) -> str:
+    """Replace all text from the first quotation mark to the last one, because quoted text may itself hold quotation marks."""
+    return re.sub(r"['\"].*['\"]", "…", problem, flags=re.DOTALL)
+
+
+def _keys(section: type[Section]) -> set[str]:
+    """Return all keys of a section and of the sections in it."""
+    below = (field.annotation for field in section.model_fields.values())
+    return {*section.model_fields}.union(
+        *(_keys(one) for one in below if isinstance(one, type) and issubclass(one, Section))
+    )
+
+
+def _at(path: Path, line: int) -> str:
+    return f"{_shown(path)}:{line + 1}"
+
+
+def _shown(path: Path) -> str:
+    """Return the path, relative to the project if it is inside, as editors and reviewers name it."""
+    return str(path.relative_to(settings.PROJECT) if path.is_relative_to(settings.PROJECT) else path)

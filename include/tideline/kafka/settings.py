@@ -1,0 +1,81 @@
+"""Connection settings for the clients of a pipeline's brokers. One table ensures that planner and reader use the same settings.
+
+Never connects. `tideline.kafka.broker` uses the option names of librdkafka, the Spark job those of the Java client.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tideline.declaration import Source
+from tideline.errors import FatalError
+
+# Declared key: (librdkafka's option, the Java client's option, or None if the value becomes part of `sasl.jaas.config`).
+_NAMES = {
+    "bootstrap_servers": ("bootstrap.servers", "bootstrap.servers"),
+    "protocol": ("security.protocol", "security.protocol"),
+    "sasl_mechanism": ("sasl.mechanism", "sasl.mechanism"),
+    "sasl_username": ("sasl.username", None),
+    "sasl_password": ("sasl.password", None),
+    "ssl_ca_location": ("ssl.ca.location", "ssl.truststore.certificates"),
+    "ssl_certificate_location": ("ssl.certificate.location", "ssl.keystore.certificate.chain"),
+    # Java 17 requires PKCS#8 and, where it is encrypted, PBES1: `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES`.
+    "ssl_key_location": ("ssl.key.location", "ssl.keystore.key"),
+    "ssl_key_password": ("ssl.key.password", "ssl.key.password"),
+}
+# Planner and reader use the same level. Else a plan could hold offsets behind an open transaction, which Spark cannot read.
+_BOTH = {"isolation.level": "read_committed"}
+
+
+def client_settings(source: Source) -> dict[str, str]:
+    """Return the settings for librdkafka. They hold secrets: never log them.
+
+    Raises:
+        FatalError: An environment variable that the declaration names is not set.
+    """
+    return {_NAMES[key][0]: value for key, value in source.connection().items()} | _BOTH
+
+
+def spark_settings(source: Source) -> dict[str, str]:
+    """Return the settings for Spark's Kafka reader, each with the prefix `kafka.`. They hold secrets: never log them.
+
+    The Java client gets the text of PEM files instead of their paths, because executors may run on machines without the files.
+
+    Raises:
+        FatalError: An environment variable that the declaration names is not set, or a PEM file cannot be read.
+    """
+    values = source.connection()
+    settings = dict(_BOTH)
+    for key, value in values.items():
+        if name := _NAMES[key][1]:
+            settings[name] = _pem(key, value) if key.endswith("_location") else value
+    if "sasl_mechanism" in values:
+        settings["sasl.jaas.config"] = _login(values)
+    if "ssl_ca_location" in values:
+        settings["ssl.truststore.type"] = "PEM"
+    if "ssl_key_location" in values:
+        settings["ssl.keystore.type"] = "PEM"
+    return {f"kafka.{name}": value for name, value in settings.items()}
+
+
+def _login(values: Mapping[str, str]) -> str:
+    module = "plain.PlainLoginModule" if values["sasl_mechanism"] == "PLAIN" else "scram.ScramLoginModule"
+    quoted = f"username={_quoted(values['sasl_username'])} password={_quoted(values['sasl_password'])}"
+    return f"org.apache.kafka.common.security.{module} required {quoted};"
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for Java's StreamTokenizer: an unescaped quote or line break would end it, and a backslash would vanish."""
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(plain, escaped)
+    return f'"{text}"'
+
+
+def _pem(key: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise FatalError(
+            f"source.security.{key}: expected the path of a readable PEM file, found: {type(error).__name__}",
+            next_step="correct the path, or the file's permissions for the account that runs the task; it is not shown: it may be a key",
+            entry="kafka-refuses",
+        ) from None  # the error names the path

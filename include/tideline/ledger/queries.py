@@ -1,0 +1,92 @@
+"""Read the ledger for people and programs. Rows are dictionaries, whose keys are the columns of the query file.
+
+Read-only: takes no locks, changes nothing, queries no broker. Called by the command line, never by the flow.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tideline.ledger.connection import Ledger
+
+Row = dict[str, Any]
+
+
+@contextmanager
+def reading(ledger: Ledger) -> Iterator[None]:
+    """Run the queries inside the block on one snapshot of the ledger, so that two lists of one page never contradict each other."""
+    with ledger.transaction():
+        ledger.run("begin_reading")
+        yield
+
+
+def names(ledger: Ledger) -> list[str]:
+    """Return the names of all pipelines that have ever planned."""
+    return [row["pipeline"] for row in ledger.rows("view_pipeline_names")]
+
+
+def pipelines(ledger: Ledger) -> list[Row]:
+    """Return every pipeline that has ever planned, with the numbers of its streams and unfinished batches."""
+    return _dicts(ledger.rows("view_pipelines"))
+
+
+def streams(ledger: Ledger, pipeline: str) -> list[Row]:
+    """Return the streams of a pipeline, including retired ones."""
+    return _dicts(ledger.rows("view_streams", pipeline=pipeline))
+
+
+def batches(
+    ledger: Ledger, pipeline: str, *, state: str | None = None, kind: str | None = None, limit: int = 20
+) -> list[Row]:
+    """Return the newest batches, with their counts summed over their ranges."""
+    return _dicts(ledger.rows("view_batches", pipeline=pipeline, state=state, kind=kind, limit=limit))
+
+
+def batch(ledger: Ledger, batch_id: int) -> Row | None:
+    """Return one batch with `ranges`, `owns`, `attempts` and `events`; None if there is no such batch."""
+    found = ledger.row("view_batch", batch_id=batch_id)
+    if found is None:
+        return None
+    return {
+        **found,
+        "ranges": _dicts(ledger.rows("view_batch_ranges", batch_id=batch_id)),
+        "owns": _dicts(ledger.rows("view_batch_owned", batch_id=batch_id)),
+        "attempts": _dicts(ledger.rows("view_batch_attempts", batch_id=batch_id)),
+        "events": _dicts(ledger.rows("view_batch_events", batch_id=batch_id)),
+    }
+
+
+def coverage(ledger: Ledger, pipeline: str) -> list[Row]:
+    """Return, for each stream, what accounts for its offsets; `missing` holds those that nothing accounts for."""
+    return _dicts(ledger.rows("view_coverage", pipeline=pipeline))
+
+
+def holes(ledger: Ledger, pipeline: str) -> list[Row]:
+    """Return the offsets that were skipped or lost, with the reason and the name of the decider."""
+    return _dicts(ledger.rows("view_holes", pipeline=pipeline))
+
+
+def reject_reasons(
+    ledger: Ledger, pipeline: str, *, batch_id: int | None = None, reason_like: str | None = None, limit: int = 20
+) -> list[Row]:
+    """Return how many records were rejected for each reason."""
+    return _dicts(
+        ledger.rows("view_reject_reasons", pipeline=pipeline, batch_id=batch_id, reason_like=reason_like, limit=limit)
+    )
+
+
+def rejects(
+    ledger: Ledger, pipeline: str, *, batch_id: int | None = None, reason_like: str | None = None, limit: int = 20
+) -> list[Row]:
+    """Return rejected records, with key, value and headers as `bytes`."""
+    found = _dicts(
+        ledger.rows("view_rejects", pipeline=pipeline, batch_id=batch_id, reason_like=reason_like, limit=limit)
+    )
+    for row in found:
+        for name in ("key", "value", "headers"):
+            row[name] = None if row[name] is None else bytes(row[name])  # the driver returns a memoryview
+    return found
+
+
+def _dicts(rows: list[Any]) -> list[Row]:
+    return [dict(row) for row in rows]

@@ -1,0 +1,217 @@
+"""Airflow's components on loopback, each a process: API server, DAG processor, scheduler, triggerer.
+
+Owns AIRFLOW_HOME and the order in which the components start and stop. Airflow's tasks inherit the given environment.
+Changes the metadata database only through Airflow's own commands. Called by the stack.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import cast
+
+import httpx
+import psycopg2
+
+from tideline.local import ports, program_environment, secret
+from tideline.local.processes import Child, end
+
+_COMPONENTS = {
+    "api-server": ("--workers", "1"),
+    "dag-processor": (),
+    "scheduler": ("--skip-serve-logs",),
+    "triggerer": ("--skip-serve-logs",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AirflowOptions:
+    """The DAGs, plugins and settings of one Airflow."""
+
+    dags: Path
+    """The folder of the DAG files."""
+    plugins: Path
+    """The folder of the plugins."""
+    unpaused: bool = False
+    """Whether new DAGs are created unpaused."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """AIRFLOW__SECTION__KEY variables that add to, or override, the defaults of this module."""
+
+
+class Orchestrator:
+    """One Airflow in one folder.
+
+    Args:
+        directory: AIRFLOW_HOME.
+        metadata_url: The libpq URI of the metadata database, which must exist.
+        options: The DAGs, plugins and settings.
+        environment: Variables for every component, and so for every task.
+        port: The port of the API server; 0 means any free port.
+    """
+
+    username = "admin"
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        metadata_url: str,
+        options: AirflowOptions,
+        environment: Mapping[str, str],
+        port: int = 0,
+    ) -> None:
+        self._directory = directory.absolute()
+        self._metadata_url = metadata_url
+        self._options = options
+        self._given = dict(environment)
+        self._children: dict[str, Child] = {}
+        self.port = port or ports.choose()
+
+    @property
+    def children(self) -> dict[str, Child]:
+        """The components that were started, by name."""
+        return dict(self._children)
+
+    @property
+    def base_url(self) -> str:
+        """The address of the UI and the REST API."""
+        return f"http://{ports.LOOPBACK}:{self.port}"
+
+    @property
+    def password(self) -> str:
+        """The password of `username`."""
+        return secret.keep(self._directory / "password", size=8)
+
+    def start(self) -> None:
+        """Migrate the metadata database, start all components and wait until they are healthy."""
+        self.migrate()
+        self.start_api()
+        self.start_scheduler()
+
+    def migrate(self) -> None:
+        """Migrate the metadata database, unless this version of Airflow has already migrated it."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        secret.write(self._directory / "passwords.json", json.dumps({self.username: self.password}))
+        done = self._directory / "migrated"  # a command of Airflow that checks this takes as long as a migration
+        version = metadata.version("apache-airflow")
+        if not (done.exists() and done.read_text() == version and self._has_tables()):
+            self._run("db", "migrate").finish(seconds=300)
+            done.write_text(version)
+
+    def start_api(self) -> None:
+        """Start the API server and the DAG processor and wait until the API answers."""
+        api = self._launch("api-server")
+        self._launch("dag-processor")
+        api.wait_until(lambda: self._get("/api/v2/monitor/health") is not None, seconds=180)
+        # The first call of the execution API takes seconds, longer than a task waits for it. So it is made here.
+        api.wait_until(lambda: self._get("/execution/health") is not None, seconds=180)
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler and the triggerer, and wait for a new heartbeat of each, and of the DAG processor."""
+        since = datetime.now(UTC)
+        scheduler = self._launch("scheduler")
+        triggerer = self._launch("triggerer")
+        scheduler.wait_until(lambda: self._reports("scheduler", since), seconds=180)
+        triggerer.wait_until(lambda: self._reports("triggerer", since), seconds=180)
+        self._children["dag-processor"].wait_until(lambda: self._reports("dag_processor", since), seconds=180)
+
+    def start_again(self, component: str) -> None:
+        """Start a component that has ended, without waiting until it is healthy.
+
+        Its remaining child processes are killed first, as they would be with a container. Without that, the workers of a
+        dead scheduler would wait for work for ever.
+        """
+        self._children[component].stop()
+        self._launch(component)
+
+    def stop(self) -> None:
+        """Stop the components. The scheduler is first, because its running tasks still report to the API."""
+        if scheduler := self._children.pop("scheduler", None):
+            scheduler.stop()
+        # The triggerer waits ten seconds for its own child. There is nothing to save here, so it is killed after five.
+        end([child.identity for child in self._children.values()], patience=5)
+        for child in self._children.values():
+            child.stop()
+        self._children.clear()
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of every component. It holds secrets."""
+        return {
+            **program_environment.clean(self._directory / "spark"),
+            **self._settings(),
+            **self._options.settings,
+            **self._given,
+        }
+
+    def _settings(self) -> dict[str, str]:
+        fernet = base64.urlsafe_b64encode(bytes.fromhex(secret.keep(self._directory / "fernet-key"))).decode()
+        sections = {
+            "CORE": {
+                "DAGS_FOLDER": str(self._options.dags.absolute()),
+                "PLUGINS_FOLDER": str(self._options.plugins.absolute()),
+                "LOAD_EXAMPLES": "False",
+                "DAGS_ARE_PAUSED_AT_CREATION": str(not self._options.unpaused),
+                "EXECUTOR": "LocalExecutor",
+                "PARALLELISM": "4",  # so many worker processes are forked at the start
+                "FERNET_KEY": fernet,
+                "EXECUTION_API_SERVER_URL": f"{self.base_url}/execution/",
+                "AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+                "SIMPLE_AUTH_MANAGER_USERS": f"{self.username}:admin",
+                "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._directory / "passwords.json"),
+            },
+            "DATABASE": {"SQL_ALCHEMY_CONN": self._metadata_url.replace("postgresql://", "postgresql+psycopg2://", 1)},
+            "API": {"HOST": ports.LOOPBACK, "PORT": str(self.port), "BASE_URL": self.base_url},
+            "API_AUTH": {"JWT_SECRET": secret.keep(self._directory / "jwt-secret")},
+            # On a laptop that is busy with Spark the API answers late. A task must not fail because of that.
+            "WORKERS": {
+                "EXECUTION_API_TIMEOUT": "30",
+                "EXECUTION_API_RETRIES": "8",
+                "SOCKET_CLEANUP_TIMEOUT": "10",
+            },
+            # The default is a second, and each step of a run waits that long. With 0.1 seconds the scheduler used a sixth of a processor.
+            "SCHEDULER": {"SCHEDULER_IDLE_SLEEP_TIME": "0.25"},
+            "DAG_PROCESSOR": {"REFRESH_INTERVAL": "5", "MIN_FILE_PROCESS_INTERVAL": "5", "PARSING_PROCESSES": "1"},
+            "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
+        }
+        return {
+            "AIRFLOW_HOME": str(self._directory),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
+            **{
+                f"AIRFLOW__{section}__{key}": value for section, keys in sections.items() for key, value in keys.items()
+            },
+        }
+
+    def _launch(self, component: str) -> Child:
+        self._children[component] = self._run(component, *_COMPONENTS[component])
+        return self._children[component]
+
+    def _run(self, command: str, *arguments: str) -> Child:
+        return Child(
+            f"airflow {command}",
+            [str(program_environment.BIN / "airflow"), command, *arguments],
+            log=self._directory / f"{command}.log",
+            cwd=self._directory,
+            environment=self.environment(),
+        )
+
+    def _has_tables(self) -> bool:
+        with closing(psycopg2.connect(self._metadata_url)) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT to_regclass('alembic_version') IS NOT NULL")
+            return cursor.fetchone() == (True,)
+
+    def _reports(self, component: str, since: datetime) -> bool:
+        """Return whether the last heartbeat is not older than `since`: an older one may be from a component that has since stopped."""
+        health = self._get("/api/v2/monitor/health") or {}
+        heartbeat = health.get(component, {}).get(f"latest_{component}_heartbeat")
+        return heartbeat is not None and datetime.fromisoformat(heartbeat) >= since
+
+    def _get(self, path: str) -> dict[str, dict[str, str | None]] | None:
+        try:
+            answer = httpx.get(self.base_url + path, timeout=30, trust_env=False)
+        except httpx.TransportError:
+            return None
+        return cast("dict[str, dict[str, str | None]]", answer.json()) if answer.is_success else None

@@ -1,2 +1,0 @@
--- The rows before are staged or refused.
-TRUNCATE {sieve};

@@ -1,0 +1,71 @@
+"""Prepare a claimed batch before anything is read: load its transform, find the output columns, and check that they fit the target table."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.records import transforms
+from spark_jobs.records.transforms import Transform
+from spark_jobs.sinks import postgres
+from spark_jobs.sinks.staging import Decoding, Place, decoded_schema
+from tideline import settings
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain.columns import parse_type
+from tideline.kafka.broker import Broker
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """A claimed batch, with everything that is needed to load it."""
+
+    broker: Broker
+    pipeline: Pipeline
+    attempt: Attempt
+    raw: DataFrame
+    decoding: Decoding
+    decoded: DataFrame | None
+    """The input of the `frame` transform. None if the pipeline has none, and then `frame` is None as well."""
+    frame: DataFrame | None
+    """The output of the `frame` transform."""
+    target: postgres.Target
+
+
+def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt, raw: DataFrame) -> Loading:
+    """Check that the output of the transform fits the target table, and create the table if it does not exist.
+
+    Raises:
+        FatalError: The declaration, the transform or the table is wrong.
+    """
+    transform = transforms.load(pipeline)
+    value = pipeline.source.value
+    columns = {name: parse_type(text) for name, text in value.columns.items()}
+    rows = transforms.records_schema(transform, decoded_schema(value.format, columns))
+    place = Place(
+        ledger_url=settings.ledger_url(),
+        attempt_id=attempt.attempt_id,
+        streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
+    )
+    decoding = Decoding(place=place, value_format=value.format, columns=columns, records=transform.records, rows=rows)
+    decoded, frame = _frame(raw, decoding, transform)
+    target = postgres.prepare(ledger, pipeline, rows if frame is None else transforms.frame_schema(frame))
+    return Loading(
+        broker=broker,
+        pipeline=pipeline,
+        attempt=attempt,
+        raw=raw,
+        decoding=decoding,
+        decoded=decoded,
+        frame=frame,
+        target=target,
+    )
+
+
+def _frame(raw: DataFrame, decoding: Decoding, transform: Transform) -> tuple[DataFrame, DataFrame] | tuple[None, None]:
+    """Return the input and the output of the `frame` transform; two times None if the pipeline has none."""
+    if transform.frame is None:
+        return None, None
+    decoded = raw.mapInArrow(decoding, from_arrow_schema(decoding.rows))
+    return decoded, transforms.framed(transform.frame, decoded)

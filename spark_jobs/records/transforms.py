@@ -1,0 +1,178 @@
+"""Load a pipeline's `transform.py` once in the driver, from where it is sent to the executors with each task.
+
+    def records(batch: pyarrow.Table) -> pyarrow.Table      one row in, any number out, no knowledge of other rows
+    def frame(df: pyspark.sql.DataFrame) -> DataFrame       sees the whole batch: joins, windows, aggregation
+
+A pipeline has either, both (`records` runs first) or none. Both receive the decoded columns and the struct column
+`kafka`. They must return `kafka` with each row, because it identifies the record that the row came from.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from types import CodeType, ModuleType
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+from pyspark import cloudpickle
+from pyspark.errors.exceptions.captured import AnalysisException, CapturedException
+from pyspark.sql import DataFrame
+
+from spark_jobs.records.reject_reasons import of_error
+from tideline.declaration.pipelines import Pipeline
+from tideline.errors import FatalError, TidelineError
+
+KAFKA = pa.struct(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", pa.string()),
+    ]
+)
+"""The struct column `kafka`: position and original content of a record. `headers` is JSON, `[{"key": ..., "value": <base64>}, ...]`, or null."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transform:
+    """The functions that a pipeline applies to decoded records."""
+
+    records: Callable[[pa.Table], pa.Table] | None
+    frame: Callable[[DataFrame], DataFrame] | None
+
+
+class _UncachedLoader(SourceFileLoader):
+    """Always compiles the current content of the file.
+
+    Python's bytecode cache treats a file of the same size and the same modification time in seconds as unchanged. A
+    transform that is corrected within the same second, or deployed with fixed file times, would run in its old version.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the file. Neither read a bytecode cache nor write one beside the declaration."""
+        return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
+
+
+def load(pipeline: Pipeline) -> Transform:
+    """Return the functions of the pipeline's `transform.py`; both None if there is no such file.
+
+    Raises:
+        FatalError: The file cannot be imported, or defines neither function.
+    """
+    path = pipeline.folder / "transform.py"
+    if not path.exists():
+        return Transform(records=None, frame=None)
+    name = f"tideline_transform_{pipeline.name}"
+    spec = importlib.util.spec_from_file_location(name, path, loader=_UncachedLoader(name, str(path)))
+    if spec is None or spec.loader is None:
+        raise FatalError(f"{path}: not a Python file", next_step="correct the file's name", entry="transform")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise FatalError(
+            f"{path}: cannot be imported: {type(error).__name__}: {error}", next_step="correct it", entry="transform"
+        ) from error
+    # Pickled by value: an executor on another machine has Tideline installed, but not this pipeline's folder.
+    cloudpickle.register_pickle_by_value(module)
+    return _functions(module)
+
+
+def _functions(module: ModuleType) -> Transform:
+    transform = Transform(records=getattr(module, "records", None), frame=getattr(module, "frame", None))
+    if transform.records is None and transform.frame is None:
+        raise FatalError(
+            f"{module.__file__}: expected a function `records` or `frame`, found neither",
+            next_step="define one of them, or delete the file",
+            entry="transform",
+        )
+    return transform
+
+
+def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:
+    """Return the output columns of `records`, by a call with a table without rows.
+
+    Raises:
+        FatalError: `records` raises, does not return a table, or loses the column `kafka`.
+    """
+    empty = decoded.append(pa.field("kafka", KAFKA)).empty_table()
+    if transform.records is None:
+        return empty.schema
+    try:
+        given = transform.records(empty)
+    except Exception as error:
+        raise FatalError(
+            f"transform.py: `records` raised on a table without rows: {type(error).__name__}: {error}",
+            next_step="make it work for no rows: that is how its columns are found before anything is read",
+            entry="transform",
+        ) from error
+    if not isinstance(given, pa.Table) or not _has_kafka(given.schema):
+        raise FatalError(
+            f"transform.py: `records` must return a pyarrow.Table with the column `kafka` unchanged, found {_described(given)}",
+            next_step="keep the column `kafka` in what it returns",
+            entry="transform",
+        )
+    return given.schema
+
+
+def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataFrame:
+    """Apply `frame` to the decoded records, lazily.
+
+    Raises:
+        FatalError: `frame` raises, names columns that do not exist, or does not return a DataFrame.
+    """
+    try:
+        given = frame(decoded)
+    except Exception as error:
+        of_spark = isinstance(error, CapturedException | Py4JError) and not isinstance(error, AnalysisException)
+        if of_spark or isinstance(error, TidelineError):
+            raise  # `frame` ran a query, and that has failed
+        raise FatalError(
+            f"transform.py: `frame` raised {of_error(error)}",
+            next_step="correct it; nothing was published",
+            entry="transform",
+        ) from error
+    if not isinstance(given, DataFrame):
+        raise FatalError(
+            f"transform.py: `frame` must return a DataFrame, found {type(given).__name__}",
+            next_step="correct it",
+            entry="transform",
+        )
+    return given
+
+
+def frame_schema(frame: DataFrame) -> pa.Schema:
+    """Return the output columns of `frame`, without running it.
+
+    Raises:
+        FatalError: The column `kafka` is missing, occurs twice, or has another type.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - only frame pipelines need pandas
+
+    schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
+    if not _has_kafka(schema):
+        raise FatalError(
+            "transform.py: `frame` must return the column `kafka` unchanged, once; found columns "
+            + ", ".join(schema.names),
+            next_step="keep `kafka` through joins; an aggregation may keep max(kafka) of each group",
+            entry="transform",
+        )
+    return schema
+
+
+def _has_kafka(schema: pa.Schema) -> bool:
+    """Return whether `kafka` occurs once with its original type. Nullability is ignored, since Spark may change it."""
+    if schema.names.count("kafka") != 1:
+        return False
+    found = schema.field("kafka").type
+    return pa.types.is_struct(found) and [(part.name, part.type) for part in found] == [(p.name, p.type) for p in KAFKA]
+
+
+def _described(given: object) -> str:
+    return f"columns {', '.join(given.schema.names)}" if isinstance(given, pa.Table) else type(given).__name__

@@ -1,0 +1,2 @@
+-- Empty the sieve: the rows of the previous use are staged or refused.
+TRUNCATE {sieve};

@@ -1,0 +1,96 @@
+"""Turn exceptions of Spark into short Tideline errors. The stack traces stay in the log of the task, where Spark has written them."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+from pyspark.errors import AnalysisException, PySparkException, PythonException
+
+from tideline.errors import FatalError, NeedsOperatorError, RetryableError, TidelineError
+from tideline.ledger.attempts import Attempt
+
+# Matches the last lines of an executor's traceback, if the executor raised an error of Tideline.
+_OURS = re.compile(
+    r"^(?:tideline|spark_jobs)\.[\w.]+\.(\w+): (.+?)\n  Next: (.+?)(?:\n  More: docs/runbook\.md#([\w-]+))?$",
+    re.MULTILINE | re.DOTALL,
+)
+_CLASSES: dict[str, type[TidelineError]] = {
+    "FatalError": FatalError,
+    "StepError": FatalError,
+    "NeedsOperatorError": NeedsOperatorError,
+}
+# Raised for records that are missing or that Spark cannot represent, although the broker reports that it has them all.
+_UNREADABLE = "KafkaIllegalStateException"
+# This is also an AnalysisException, but a `frame` is not at fault: the driver's class path lacks the jars.
+_NO_READER = "Failed to find data source: kafka"
+_MAX_LENGTH = 600  # characters
+
+
+@contextmanager
+def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[None]:
+    """Turn exceptions of Spark that are raised inside the context into one short Tideline error.
+
+    Args:
+        attempt: The attempt that reads.
+        check_source: Raises if the broker no longer holds the offsets of the batch. Spark does not report which offsets
+            are missing.
+
+    Raises:
+        NeedsOperatorError: The broker no longer holds the offsets of the batch, or Spark cannot read them.
+        FatalError: Spark has no reader for Kafka, or refuses the names of columns. A retry cannot change that.
+        RetryableError: Any other error of Spark. An error of Tideline that an executor raised keeps its class.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        if ours := list(_OURS.finditer(text)):
+            name, problem, next_step, entry = ours[-1].groups()
+            raise _CLASSES.get(name, RetryableError)(
+                f"{attempt}: {problem}", next_step=next_step, entry=entry
+            ) from error
+        check_source()
+        gist = _gist(error, text)
+        if _NO_READER in gist:
+            raise FatalError(
+                f"{attempt}: Spark has no reader for Kafka: {gist}",
+                next_step="add the jars to the class paths in the file of TIDELINE_SPARK_PROPERTIES, as docs/operating.md shows",
+                entry="environment",
+            ) from error
+        if isinstance(error, AnalysisException):
+            raise FatalError(
+                f"{attempt}: Spark cannot resolve the columns: {gist}",
+                next_step="name the columns so that Spark can tell them apart in a `frame`: without dots and backticks, and not by upper case alone",
+                entry="transform",
+            ) from error
+        if _UNREADABLE in gist:
+            raise NeedsOperatorError(
+                f"{attempt}: Spark refuses to read {attempt.describe_ranges()}: {gist}",
+                next_step="run the task again; if it says the same, leave out the records that it cannot read: "
+                f"tideline skip {attempt.pipeline} 'topic/partition [start, end)' --reason ...",
+                entry="unreadable-records",
+            ) from error
+        raise RetryableError(
+            f"{attempt}: Spark failed: {gist}",
+            next_step="run the task again; if that fails as well, look for the first stack trace in the task's log",
+            entry="spark-failed",
+        ) from error
+
+
+def _gist(error: Exception, text: str) -> str:
+    """Summarize an error of Spark in one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if isinstance(error, PythonException):
+        return _raised(text)[:_MAX_LENGTH]
+    head = [line for line in lines if not line.startswith("An error occurred while calling")]
+    end = next((number for number, line in enumerate(head) if line.startswith(("at ", "==", "JVM stacktrace"))), None)
+    summary = re.sub(r"^: (?:[\w$]+\.)+", "", " ".join(head[:end]))  # the exception's package is no help to the reader
+    return summary[:_MAX_LENGTH]
+
+
+def _raised(traceback: str) -> str:
+    """Return the first line of the error message at the end of a traceback; the message may have more lines."""
+    lines = [line for line in traceback.splitlines() if line.strip()]
+    frame = max((number for number, line in enumerate(lines) if line.startswith('  File "')), default=len(lines))
+    return next((line for line in lines[frame:] if not line[0].isspace()), lines[-1].strip())

@@ -1,0 +1,219 @@
+"""Draw schedules from seeds: the initial state, and the operations that follow.
+
+The weights are chosen so that most schedules load many records, and most faults strike while something is in
+progress.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain
+from random import Random
+
+from faults import drawn_requests, unusual
+from faults.operations import (
+    AddPartitions,
+    AllowGaps,
+    Arrive,
+    Clear,
+    Correct,
+    CrashServer,
+    CreateAgain,
+    CutLog,
+    Decide,
+    Decision,
+    DeleteTopic,
+    DrawnRequest,
+    Duplicate,
+    Fault,
+    Go,
+    KeepLedger,
+    Look,
+    MarkSuccess,
+    Operation,
+    PassTime,
+    Reprocess,
+    RestoreLedger,
+    Retain,
+    SkipOffsets,
+    Start,
+    Strike,
+    SwapCluster,
+    Thaw,
+)
+from faults.races import RACES, Scene
+from windows import at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """The initial state of a schedule."""
+
+    ends: tuple[int, ...]
+    """Records in each partition."""
+    incarnation: int
+    """Number of the topic's incarnation; each re-creation adds one."""
+    delivery: str
+    gaps: str
+    start: str | datetime
+    batch_records: int
+    run_batches: int
+    batch_bytes: int | None = None
+    events_days: int | None = None
+    """Age in days after which upkeep deletes events."""
+    shared: bool = False
+    """Whether two pipelines write to the table, each half of the records."""
+    frame: bool = False
+    """Whether the transform sees the whole batch as a frame. Then the number of filtered records is known only as a
+    difference of counts."""
+    unique: bool = False
+    """Whether ids are UNIQUE in the target table. Then a record that gives two rows with one id is refused at
+    publish, not earlier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """The initial state and all operations, except the healing at the end."""
+
+    beginning: Beginning
+    operations: tuple[Operation, ...]
+
+
+CROWDED_EVERY = 3
+"""One in so many schedules consists of race scenes only."""
+
+
+def schedule(seed: int) -> Schedule:
+    """Return the schedule of a seed; the same seed always gives the same schedule.
+
+    Every third schedule consists only of race scenes, in which one process interferes with another. Half of all
+    schedules also get unusual operations.
+    """
+    random = Random(seed)
+    if seed % CROWDED_EVERY == 0:
+        weights, scenes = zip(*RACES, strict=True)
+        drawn = _drawn(random, random.choices(scenes, weights, k=random.randint(5, 9)))
+    else:
+        drawn = _drawn(random, [_new_run, *random.choices(_SCENES, _WEIGHTS, k=random.randint(1, 6))])
+    changes, operations = unusual.added(Random(f"{unusual.SALT} {seed}"), drawn.operations)
+    return Schedule(beginning=replace(drawn.beginning, **changes(drawn.beginning)), operations=operations)
+
+
+def without_restores(drawn: Schedule) -> Schedule:
+    """Return the schedule without backups and restores of the ledger, for levels that use one real database
+    throughout."""
+    kept = tuple(one for one in drawn.operations if not isinstance(one, KeepLedger | RestoreLedger))
+    return replace(drawn, operations=kept)
+
+
+def _drawn(random: Random, scenes: Sequence[Scene]) -> Schedule:
+    return Schedule(
+        beginning=_beginning(random), operations=tuple(chain.from_iterable(draw(random) for draw in scenes))
+    )
+
+
+def _beginning(random: Random) -> Beginning:
+    incarnation = random.choice((1, 1, 1, 2))
+    return Beginning(
+        ends=tuple(random.randint(0, 14) for _ in range(random.choice((1, 2, 2, 3)))),
+        incarnation=incarnation,
+        delivery="latest_wins" if random.random() < 0.15 else "exactly_once",
+        gaps="allowed" if random.random() < (0.7, 0.2)[incarnation % 2] else "refused",
+        start=random.choice(("latest", at(6), *["earliest"] * 8)),
+        batch_records=random.choice((4, 6, 10)),
+        batch_bytes=random.choice((300, *[None] * 5)),
+        run_batches=random.choice((1, 2, 3)),
+        events_days=random.choice((1, *[None] * 7)),
+        frame=random.random() < 0.2,
+    )
+
+
+def _actor(random: Random) -> int:
+    """Return the number of a process: in half of the cases the newest one."""
+    return -1 if drawn_requests.flag(random) else drawn_requests.number(random)
+
+
+def _fault(random: Random) -> Fault:
+    strike = random.choice(tuple(Strike))
+    # A run has some hundred points from its beginning to its end, and a dozen COMMITs.
+    most = 12 if strike in {Strike.COMMIT_KEPT, Strike.COMMIT_LOST} else 110
+    return Fault(strike, _actor(random), random.randint(0, most))
+
+
+def _go(random: Random) -> Go:
+    return Go(_actor(random), random.choice((random.randint(1, 15), random.randint(15, 50))))
+
+
+def _run(random: Random, request: DrawnRequest) -> list[Operation]:
+    """Return a run that starts and then, in two of three cases, takes some steps or is struck."""
+    then = random.choice((None, Go(-1, random.randint(1, 40)), replace(_fault(random), process=-1)))
+    return [Start(request), *([then] if then else [])]
+
+
+def _new_run(random: Random) -> list[Operation]:
+    return [
+        Arrive(drawn_requests.number(random), random.randint(1, 9)),
+        *_run(random, drawn_requests.new_records(random)),
+    ]
+
+
+def _decision(random: Random) -> list[Operation]:
+    then = (
+        replace(_fault(random), process=-1, after=random.randint(0, 15))
+        if drawn_requests.flag(random, 0.4)
+        else _go(random)
+    )
+    return [Decide(random.choice(tuple(Decision)), drawn_requests.number(random)), then]
+
+
+def _reprocessed(random: Random) -> list[Operation]:
+    request = random.choice(
+        (drawn_requests.new_records, drawn_requests.window, drawn_requests.window, drawn_requests.ranges)
+    )(random)
+    return [Reprocess(drawn_requests.number(random), request)]
+
+
+def _ends(random: Random) -> tuple[int, ...]:
+    return tuple(random.randint(0, 14) for _ in range(random.randint(1, 3)))
+
+
+_TABLE: tuple[tuple[float, Scene], ...] = (
+    (10, _new_run),
+    (3, lambda random: _run(random, drawn_requests.window(random))),
+    (3, lambda random: _run(random, drawn_requests.ranges(random))),
+    (3, lambda random: _run(random, drawn_requests.batch(random))),
+    (4, lambda random: _run(random, drawn_requests.rejects(random))),
+    (12, lambda random: [_go(random)]),
+    (20, lambda random: [_fault(random)]),
+    (5, lambda random: [Thaw(drawn_requests.number(random)), _go(random)]),
+    (2, lambda random: [Duplicate(drawn_requests.number(random))]),
+    (4, lambda random: [Clear(drawn_requests.number(random), random.randrange(3))]),
+    (2, _reprocessed),
+    (2, lambda random: [MarkSuccess(drawn_requests.number(random))]),
+    (
+        2,
+        lambda random: [
+            SkipOffsets(drawn_requests.number(random), drawn_requests.offset(random), random.randint(1, 8))
+        ],
+    ),
+    (6, _decision),
+    (
+        1,
+        lambda random: [
+            Look(random.choice((drawn_requests.new_records, drawn_requests.window, drawn_requests.ranges))(random))
+        ],
+    ),
+    (5, lambda random: [Arrive(drawn_requests.number(random), random.randint(1, 9))]),
+    (2, lambda random: [Retain(drawn_requests.number(random), random.randint(1, 8))]),
+    (1, lambda random: [CutLog(drawn_requests.number(random), random.randint(1, 6))]),
+    (1, lambda random: [AddPartitions(random.randint(1, 2), drawn_requests.offset(random))]),
+    (1, lambda random: [CreateAgain(_ends(random))]),
+    (0.4, lambda random: [DeleteTopic()]),
+    (0.6, lambda random: [SwapCluster()]),
+    (6, lambda random: [PassTime(random.choice((10, 61, 61, 61, 601, 100_000)))]),
+    (1.5, lambda random: [CrashServer()]),
+    (1.5, lambda random: [Correct()]),
+    (1, lambda random: [AllowGaps()]),
+    *RACES,
+)
+_WEIGHTS, _SCENES = zip(*_TABLE, strict=True)

@@ -1,0 +1,110 @@
+"""Determine the progress of a write task from the ledger and from staging, and keep it from publishing for a moment."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import psycopg2
+
+_PATIENCE_S = 120
+_LOOK_S = 0.01
+PUBLISHED = "SELECT extract(epoch FROM at)::float8 FROM tideline.event WHERE pipeline = %s AND action = 'publish'"
+"""The times at which batches were published, in seconds since the epoch."""
+_NEWEST = """
+SELECT batch.batch_id, attempt.attempt_id, attempt.pid,
+       to_regclass(format('tideline_staging.batch_%%s_attempt_%%s', batch.batch_id, batch.fence)) IS NOT NULL,
+       EXISTS (SELECT FROM tideline.staged_count WHERE staged_count.attempt_id = attempt.attempt_id)
+FROM tideline.batch JOIN tideline.attempt USING (attempt)
+WHERE batch.pipeline = %s AND batch.state = 'writing' ORDER BY attempt.attempt_id DESC LIMIT 1
+"""
+
+
+class Moment(StrEnum):
+    """The progress of an attempt."""
+
+    CLAIMED = "claimed"
+    READING = "reading"
+    """Its staging table exists, and no task has ended."""
+    STAGING = "staging"
+    """Some of its tasks have ended."""
+    PUBLISHING = "publishing"
+    """Everything is staged, and its publishing transaction has begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The newest attempt in a pipeline's batches of state `writing`."""
+
+    batch_id: int
+    attempt_id: int
+    pid: int
+    moment: Moment
+
+
+class Witness:
+    """A session of the test's own, which reconnects after crashes of the server.
+
+    Args:
+        url: The database.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: psycopg2.extensions.connection | None = None
+
+    def rows(self, statement: str, *bound: object) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows; wait while the server is down."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = psycopg2.connect(self._url, application_name="witness", connect_timeout=10)
+                    self._connection.autocommit = True
+                with self._connection.cursor() as cursor:
+                    cursor.execute(statement, bound)
+                    return cursor.fetchall() if cursor.description else []
+            except (psycopg2.OperationalError, psycopg2.InterfaceError):
+                self.close()
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def close(self) -> None:
+        """End the session."""
+        if self._connection is not None:
+            with suppress(psycopg2.Error):
+                self._connection.close()
+            self._connection = None
+
+    def standing(self, pipeline: str) -> Standing | None:
+        """Return the progress of a pipeline's newest attempt, also if its writer is dead. Return None if nothing is
+        being written."""
+        rows = self.rows(_NEWEST, pipeline)
+        if not rows:
+            return None
+        batch_id, attempt_id, pid, has_staging, has_counts = rows[0]
+        moment = Moment.STAGING if has_counts else Moment.READING if has_staging else Moment.CLAIMED
+        return Standing(batch_id=batch_id, attempt_id=attempt_id, pid=pid, moment=moment)
+
+    @contextmanager
+    def before_publish(self, batch_id: int, alive: Callable[[], bool]) -> Iterator[bool]:
+        """Hold the publish of the batch with a lock. Yield True when a session waits for the lock, or False if
+        `alive` becomes false before."""
+        holder = psycopg2.connect(self._url, application_name="witness")
+        try:
+            with holder.cursor() as cursor:
+                cursor.execute("SELECT FROM tideline.batch WHERE batch_id = %s FOR NO KEY UPDATE", (batch_id,))
+                yield self._awaited(holder.info.backend_pid, alive)
+        finally:
+            with suppress(psycopg2.Error):
+                holder.close()
+
+    def _awaited(self, holder: int, alive: Callable[[], bool]) -> bool:
+        while alive():
+            if self.rows("SELECT pid FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))", holder):
+                return True
+            time.sleep(_LOOK_S)
+        return False

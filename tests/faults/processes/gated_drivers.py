@@ -1,0 +1,106 @@
+"""Turn each statement, COMMIT and COPY of this process into a step that waits at the gate. Installed only in
+processes of the tests."""
+
+import os
+import re
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import adbc_driver_manager.dbapi
+import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INTRANS, connection
+from psycopg2.extras import DictCursor
+from psycopg2.sql import Composable
+
+from faults.memory.registry import NO_STEPS
+from faults.processes.gate import Gate, Kind, Step
+from faults.processes.statements import name_of
+from tideline.flow import writing
+
+_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\b")
+_ASIDE = re.compile(r"--.*|FOR (NO KEY )?UPDATE")
+
+
+def install(gate: Gate, target: str) -> None:
+    """Make this process wait at the gate from now on; `target` is the text of its pipeline's target.sql."""
+    _watch_sessions(gate, target)
+    _watch_copies(gate)
+    writing.time = SimpleNamespace(sleep=lambda _: gate.reach(Step(name="wait", kind=Kind.WAIT)))
+
+
+def _watch_copies(gate: Gate) -> None:
+    ingest = adbc_driver_manager.dbapi.Cursor.adbc_ingest
+
+    def copy(cursor: Any, table: str, *arguments: Any, **options: Any) -> int:
+        gate.reach(Step(name="task: COPY", kind=Kind.COPY, table=table))
+        return int(ingest(cursor, table, *arguments, **options))
+
+    adbc_driver_manager.dbapi.Cursor.adbc_ingest = copy
+
+
+def _watch_sessions(gate: Gate, target: str) -> None:
+    connect = psycopg2.connect
+
+    class Session(connection):
+        """A session that knows its actor and its last statement, which names the COMMIT."""
+
+        actor = ""
+        last = ""
+        wrote = False
+
+        def sends(self, query: str | Composable, bound: Any) -> bool:
+            """Note a statement; return whether it is a step."""
+            text = query.as_string(self) if isinstance(query, Composable) else query
+            name = name_of(text, target)
+            is_step = name not in NO_STEPS
+            self.last = name if is_step else self.last
+            self.wrote = self.wrote or bool(_WRITES.search(_ASIDE.sub("", text)))
+            if self.last == "set_actor":
+                self.actor = bound["actor"]
+            return is_step
+
+        def step(self, name: str, kind: Kind) -> Step:
+            of_task = self.actor == "spark task"
+            return Step(
+                name=f"task: {name}" if of_task else name,
+                kind=kind,
+                backend=self.info.backend_pid,
+                port=_port(self),
+                inside=self.info.transaction_status != TRANSACTION_STATUS_IDLE,
+                writes=self.wrote,
+            )
+
+        def commit(self) -> None:
+            if gate.watches and self.info.transaction_status == TRANSACTION_STATUS_INTRANS:
+                gate.reach(self.step(f"COMMIT after {self.last}", Kind.COMMIT))
+            self.wrote = False
+            super().commit()
+
+        def rollback(self) -> None:
+            self.wrote = False
+            super().rollback()
+
+    class Statement(DictCursor):
+        """A cursor that waits before each statement."""
+
+        connection: Session
+
+        def execute(self, query: str | Composable, vars: Any = None) -> None:  # noqa: A002 - psycopg2's own name
+            session = self.connection
+            if gate.watches and session.sends(
+                query.as_string(session) if isinstance(query, Composable) else query, vars
+            ):
+                gate.reach(session.step(session.last, Kind.STATEMENT))
+            super().execute(query, vars)
+
+    def watched(*arguments: Any, **options: Any) -> connection:
+        return connect(*arguments, **{**options, "connection_factory": Session, "cursor_factory": Statement})
+
+    psycopg2.connect = watched
+
+
+def _port(session: connection) -> int:
+    """Return the local port of the connection, by which the proxy knows it."""
+    with socket.socket(fileno=os.dup(session.fileno())) as local:
+        return int(local.getsockname()[1])

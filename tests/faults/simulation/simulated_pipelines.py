@@ -1,0 +1,32 @@
+"""Build the pipelines of a schedule from its beginning."""
+
+from functools import cache
+from typing import Any
+
+from faults.actions import OTHER, PIPELINE, TOPIC
+from faults.drawn_schedules import Beginning
+from planners import declared
+from tideline.declaration import Limits, Upkeep
+from tideline.declaration.pipelines import Pipeline
+
+
+def pipelines(beginning: Beginning) -> dict[str, Pipeline]:
+    """Return one pipeline, or two that share the table, by name."""
+    one = _pipeline(beginning)
+    if not beginning.shared:
+        return {PIPELINE: one}
+    both = one.model_copy(update={"sink": one.sink.model_copy(update={"shared": True})})
+    return {name: both.model_copy(update={"name": name}) for name in (PIPELINE, OTHER)}
+
+
+def _pipeline(beginning: Beginning) -> Pipeline:
+    limits = Limits(
+        batch_records=beginning.batch_records, batch_bytes=beginning.batch_bytes, run_batches=beginning.run_batches
+    )
+    update = {"limits": limits, "upkeep": Upkeep(events_days=beginning.events_days), "wake_on_records": True}
+    return _declared(beginning.delivery, beginning.gaps, beginning.start).model_copy(update=update)
+
+
+@cache
+def _declared(delivery: str, gaps: str, start: Any) -> Pipeline:
+    return declared("nowhere:9092", TOPIC, name=PIPELINE, start=start, source={"delivery": delivery, "gaps": gaps})

@@ -1,0 +1,34 @@
+"""Spark's errors are assigned to their cause: a class path without jars is not reported as an error of the columns."""
+
+from uuid import uuid4
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from spark_jobs.spark_errors import explained
+from tideline.domain.states import BatchKind
+from tideline.errors import FatalError
+from tideline.ledger.attempts import Attempt
+
+ATTEMPT = Attempt(pipeline="ads", batch_id=7, kind=BatchKind.LIVE, fence=1, attempt=uuid4(), attempt_id=1, ranges=())
+
+
+@pytest.mark.parametrize(
+    ("said", "cause", "entry"),
+    [
+        (
+            "Failed to find data source: kafka. Please deploy the application as per the deployment section of Structured Streaming.",
+            "ads batch 7 attempt 1: Spark has no reader for Kafka",
+            "environment",
+        ),
+        (
+            "[AMBIGUOUS_REFERENCE] Reference `id` is ambiguous",
+            "ads batch 7 attempt 1: Spark cannot resolve the columns",
+            "transform",
+        ),
+    ],
+)
+def test_what_spark_cannot_analyse_is_told_apart(said, cause, entry):
+    with pytest.raises(FatalError, match=cause) as caught, explained(ATTEMPT, lambda: None):
+        raise AnalysisException(message=said)
+    assert caught.value.entry == entry
