@@ -12,6 +12,7 @@ from psycopg2.sql import SQL
 
 import ledgers
 from asking import query
+from commanding import Cli
 from racing import beside, together
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger
@@ -81,7 +82,7 @@ def test_a_migration_that_fails_in_the_middle_leaves_nothing(empty):
 def test_a_database_without_a_ledger_says_how_to_make_one(empty):
     query(empty, "CREATE SCHEMA tideline")
     with (
-        pytest.raises(FatalError, match=r"tables are missing(.|\n)*python -m tideline\.ledger\.migrate"),
+        pytest.raises(FatalError, match=r"tables are missing(.|\n)*tideline migrate"),
         empty.transaction(),
     ):
         empty.rows("list_open_batches", pipeline="impressions")
@@ -97,7 +98,7 @@ def test_a_ledger_of_this_release_is_used(ledger):
 
 def test_an_older_ledger_is_not_used(empty):
     migrate(empty, dict(list(migrations().items())[:-1]))
-    with pytest.raises(FatalError, match=rf"older than this code: it has not had {NAMES[-1]}(.|\n)*ledger\.migrate"):
+    with pytest.raises(FatalError, match=rf"older than this code: it has not had {NAMES[-1]}(.|\n)*tideline migrate"):
         require_current(empty)
 
 
@@ -114,8 +115,19 @@ def test_a_ledger_migrated_with_other_files_is_not_used(ledger):
 
 
 def test_a_database_without_a_ledger_is_not_used(empty):
-    with pytest.raises(FatalError, match=r"tables are missing(.|\n)*python -m tideline\.ledger\.migrate"):
+    with pytest.raises(FatalError, match=r"tables are missing(.|\n)*tideline migrate"):
         require_current(empty)
+
+
+def test_the_command_brings_a_ledger_up_to_date_and_its_check_changes_nothing(empty, empty_url, tmp_path):
+    cli = Cli(folder=tmp_path, variables={"TIDELINE_LEDGER_URL": empty_url})
+    assert cli.json("migrate", "--check", code=30) == {"missing": NAMES}
+    assert query(empty, "SELECT to_regclass('tideline.migration')") == [(None,)]
+    migrate(empty, dict(list(migrations().items())[:-1]))
+    assert cli.json("migrate", "--check", code=30) == {"missing": [NAMES[-1]]}
+    assert cli.json("migrate") == {"applied": [NAMES[-1]]}
+    assert cli.json("migrate", "--check") == {"missing": []}
+    assert cli("migrate").stdout == "the ledger is up to date\n"
 
 
 BATCHES = ["--pipeline", "impressions", "--dag-id", "d", "--run-id", "r", "--task-id", "write", "--try-number", "1"]
