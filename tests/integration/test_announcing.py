@@ -85,7 +85,7 @@ def test_what_a_run_has_published_is_announced_although_the_run_fails(ledger, ai
     (stream,) = start_streams(ledger, 1)
     done = [published(ledger, {stream: (0, 10)}), published(ledger, {stream: (10, 20)})]
     plan(ledger, {stream: (20, 30)})
-    with pytest.raises(NeedsOperatorError, match="not through"):
+    with pytest.raises(NeedsOperatorError, match="the run is not finished"):
         flow.advance(ledger, PIPELINE, RUN)
     assert airflow.succeed(announce(ledger, airflow)) == done
 
