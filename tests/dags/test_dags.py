@@ -186,7 +186,7 @@ def test_who_announces_may_see_which_events_there_are(parsed):
 # Forms ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_forms_have_the_fields_that_are_read_in_the_order_in_which_they_are_shown(parsed, ingesting):
+def test_the_forms_have_the_fields_that_are_read_in_the_order_they_are_shown(parsed, ingesting):
     """Airflow groups fields by section, and keeps their order within one."""
     forms = {name: list(dag["params"]) for name, dag in ingesting.items()}
     assert forms == {name: list(INGEST_FIELDS) for name in INGEST}

@@ -94,7 +94,7 @@ def test_an_hour_without_anything_missing_ends_as_skipped(system, past):
     assert states == {"plan": "skipped", "write": "skipped", "advance": "skipped"}
 
 
-def test_a_poison_range_is_skipped_on_record_and_filled_later_by_a_backfill_of_its_hour(system, past):
+def test_a_poison_range_is_skipped_on_record_and_filled_later_by_a_backfill(system, past):
     """The hour has had its run. The backfill is started by Airflow's command line, without `replace`: loaded rows stay unchanged."""
     records.create(system.bootstrap, name="poisoned", partitions=2)
     moment = round((ago(1) + timedelta(minutes=5)).timestamp() * 1000)

@@ -92,7 +92,7 @@ def test_coverage_shows_the_new_owner_of_each_offset(system, replayed):
     assert {row[:2]: row[2] for row in found} == {place: row[0] for place, row in rows(system).items()}
 
 
-def test_a_batch_that_owns_nothing_any_more_is_superseded_and_one_that_owns_less_says_so(system, replayed):
+def test_a_batch_that_owns_nothing_is_superseded_and_one_that_owns_less_says_so(system, replayed):
     states = system.batches(NAME)
     assert [states[batch_id] for batch_id in replayed.loaded] == ["superseded", "advanced", "superseded"]
     partly = "SELECT batch_id, detail->>'by' FROM tideline.event WHERE pipeline = %s AND action = 'supersede partly'"

@@ -9,7 +9,7 @@ from system import decoded
 NAME = "announced"
 
 
-def test_what_the_restored_ledger_has_forgotten_is_refused_by_name_and_loaded_again_once(system, announced, tmp_path):
+def test_offsets_forgotten_by_a_restored_ledger_are_refused_and_loaded_again_once(system, announced, tmp_path):
     sent = announced.sent
     file = str(tmp_path / "tideline.dump")
     at_server("pg_dump", system.url, "--format=custom", f"--file={file}")

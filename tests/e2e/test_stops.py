@@ -59,7 +59,7 @@ def test_the_stream_stops_and_the_others_go_on(system, stopped):
     assert (system.heads(NAME), holes(system, NAME)) == ([0, 20], [])
 
 
-def test_plan_warns_while_there_is_time_when_unread_records_have_used_half_of_their_retention(system, stopped):
+def test_plan_warns_when_unread_records_have_used_half_of_their_retention(system, stopped):
     used = "outrun/1: the oldest unread record, offset 0, has used more than half of the topic's retention of 1:00:00"
     assert used in system.log(NAME, stopped, "plan")
 
@@ -72,9 +72,7 @@ def test_a_run_that_finds_nothing_but_stopped_streams_fails_in_plan(system, stop
     assert proposed(log) == {"tideline accept-loss outrun outrun/0 --reason ..."}
 
 
-def test_the_command_that_the_log_proposes_leaves_a_hole_with_who_and_why_and_the_next_run_goes_on(
-    system, sent, stopped
-):
+def test_the_command_proposed_by_the_log_records_a_hole_and_the_next_run_continues(system, sent, stopped):
     [proposal] = proposed(system.log(NAME, stopped, "advance"))
     decide(system, proposal, LOSS)
     system.run(NAME)

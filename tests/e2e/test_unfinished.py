@@ -63,7 +63,7 @@ def unfit(system, mistaken) -> str:
     return system.fail(NAME, until=SECOND.isoformat())
 
 
-def test_a_mistake_fails_write_at_once_and_a_write_marked_success_by_hand_does_not_fool_advance(system, mistaken):
+def test_a_mistake_fails_write_at_once_and_marking_it_success_moves_no_head(system, mistaken):
     """Two retries are declared; they would cost two JVMs and fail in the same way."""
     assert system.states(NAME, mistaken) == {
         "plan": "success",
@@ -85,7 +85,7 @@ def test_a_mistake_fails_write_at_once_and_a_write_marked_success_by_hand_does_n
     assert system.events(NAME, "publish", "advance", "move head") == []
 
 
-def test_the_next_run_tries_what_was_left_behind_and_its_own_and_each_batch_fails_by_itself(system, mistaken, unfit):
+def test_the_next_run_tries_open_batches_and_its_own_and_each_fails_by_itself(system, mistaken, unfit):
     assert system.airflow.tasks(NAME, unfit)["write"]["try_number"] == 1
     assert "no record is good enough" in system.log(NAME, unfit, "write")
     *old, own = system.planned(NAME, unfit)
@@ -156,7 +156,7 @@ def test_a_failed_batch_is_written_with_its_recorded_ranges_when_it_is(system, s
     assert attempts(system, run.batch_id) == [*tried, (len(tried) + 1, "published")]
 
 
-def test_a_run_for_one_batch_is_given_that_one_and_a_cleared_run_its_own_without_those_that_are_written(system, again):
+def test_a_run_gets_its_requested_batch_and_a_cleared_run_its_own_unwritten_ones(system, again):
     for way in ("triggered", "commanded"):
         assert system.planned(NAME, again[way].run_id) == [again[way].batch_id]
     cleared = again["cleared"]

@@ -58,7 +58,7 @@ def test_a_topic_that_was_created_again_is_followed_from_its_first_offset(
     assert {(action, why) for action, _, why in decided(ledger)} == {("retire", WHY), ("start", WHY)}
 
 
-def test_open_batches_over_the_old_topic_go_and_the_other_topics_of_them_are_planned_again(
+def test_open_batches_over_the_old_topic_are_abandoned_and_other_topics_replanned(
     broker, admin, topic, ledger, ledger_url
 ):
     other = created(admin, f"other_{uuid4().hex[:8]}")
@@ -156,7 +156,7 @@ def leads_elsewhere_after(cluster, questions):
 
 @pytest.mark.parametrize("questions", range(1, 5))
 @pytest.mark.parametrize("act", ["plan", "adopt", "accept", "write"])
-def test_an_address_that_leads_elsewhere_between_two_questions_stops_and_adopts_nothing(ledger, cut, act, questions):
+def test_an_address_that_changes_cluster_between_two_queries_adopts_nothing(ledger, cut, act, questions):
     [opened] = cut.plan()
     attempt = claim(ledger, opened) if act == "write" else None
     cut.end_at(22)
@@ -235,7 +235,7 @@ def states(ledger):
 
 
 @pytest.mark.parametrize("noticed", [True, False], ids=["after a plan", "at once"])
-def test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_it_is_adopted(ledger, noticed):
+def test_a_retired_topic_that_returns_is_named_and_continues_once_it_is_adopted(ledger, noticed):
     restored = Restored(ledger)
     restored.logs[0].append(4)
     if noticed:

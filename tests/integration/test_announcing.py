@@ -90,7 +90,7 @@ def test_what_a_run_has_published_is_announced_although_the_run_fails(ledger, ai
     assert airflow.succeed(announce(ledger, airflow)) == done
 
 
-def test_what_healthy_streams_have_published_is_announced_although_another_is_stopped(ledger, airflow):
+def test_batches_of_healthy_streams_are_announced_although_another_is_stopped(ledger, airflow):
     healthy, inconsistent = start_streams(ledger, 2)
     batch_id = published(ledger, {healthy: (0, 10)})
     with ledger.transaction():

@@ -65,7 +65,7 @@ def test_a_hole_that_is_filled_in_part_splits_and_keeps_its_reason(loading, hole
     assert {offset: owners(loading)[offset] for offset in (9, 13, 20)} == {9: 1, 13: 3, 20: 2}
 
 
-def test_a_backfill_that_failed_keeps_its_hole_until_a_run_that_asks_for_it_has_finished_it(loading, hole):
+def test_a_failed_backfill_keeps_its_hole_until_a_run_that_requests_it_fills_it(loading, hole):
     loading.transform("import os\ndef records(batch): return os._exit(1) if batch.num_rows else batch")
     batch_ids = loading.plan("backfill", hour(1))
     with pytest.raises(RetryableError):

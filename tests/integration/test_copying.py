@@ -80,7 +80,7 @@ def test_all_rows_that_break_a_law_are_found_at_once_and_the_table_says_why(ledg
     assert len(copies) == 2 + len(reasons)  # together, without constraints, one row per message
 
 
-def test_a_row_that_breaks_several_laws_has_the_reason_of_the_one_that_the_table_looks_at_first(ledger_url, table):
+def test_a_row_that_breaks_several_constraints_has_the_reason_of_the_first(ledger_url, table):
     all_of_them = {"id": None, "price": Decimal(5000), 'odd "name %{x}': 3, "later": 5}
     one_less = [dict(list(all_of_them.items())[n:]) for n in range(4)]
     alone = [copied(ledger_url, rows(one, count=1))[0][1][0] for one in one_less]

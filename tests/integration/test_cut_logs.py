@@ -88,7 +88,7 @@ def test_a_cut_behind_the_head_and_before_what_is_published_is_accepted_once(led
         cut.plan()
 
 
-def test_open_batches_behind_the_end_of_a_cut_log_are_abandoned_and_planned_again_when_it_grows(ledger, cut):
+def test_open_batches_past_the_end_of_a_truncated_log_are_abandoned_and_replanned(ledger, cut):
     load(ledger, cut.plan())
     cut.end_at(30, 9)
     [opened] = cut.plan()
@@ -122,7 +122,7 @@ def test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed(ledger,
     assert ranges_of(ledger, again) == {0: (offset, 20)}
 
 
-def test_a_cut_behind_planned_offsets_that_grew_again_before_they_were_read_is_noticed(ledger, cut):
+def test_a_log_truncated_and_grown_again_before_the_read_is_noticed(ledger, cut):
     [opened] = cut.plan()
     replace_from(cut.logs[0], 12, end=30)
     [healthy] = cut.plan()

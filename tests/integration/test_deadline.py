@@ -51,9 +51,7 @@ def in_session(session):
     return [line for line in listed.stdout.splitlines() if line.split()[1][0] != "Z"]
 
 
-def test_spark_tasks_that_hang_are_cancelled_and_the_attempt_fails_with_what_it_had_done(
-    loading, declared, monkeypatch
-):
+def test_spark_tasks_that_hang_are_cancelled_and_the_attempt_fails(loading, declared, monkeypatch):
     batch_ids = declared(HANGING_TASKS)
     monkeypatch.setattr(deadline, "MINUTE_SECONDS", 0.5)
     monkeypatch.setattr(deadline, "GRACE_SECONDS", 1000)  # this process must not be ended
@@ -71,9 +69,7 @@ def test_spark_tasks_that_hang_are_cancelled_and_the_attempt_fails_with_what_it_
     assert loading.published() == 10
 
 
-def test_a_driver_that_hangs_ends_with_its_spark_submit_and_the_attempt_is_recorded_as_failed(
-    loading, declared, tmp_path
-):
+def test_a_driver_that_hangs_ends_and_its_attempt_is_recorded_as_failed(loading, declared, tmp_path):
     """A real spark-submit: its JVM waits for the Python process, and ends with the same exit code."""
     batch_ids = declared()
     program, log = tmp_path / "hanging.py", tmp_path / "log"

@@ -28,9 +28,7 @@ def pipeline(broker, topic):
     return filled(broker, topic)
 
 
-def test_what_an_abandoned_batch_had_is_planned_again_and_heads_pass_it_and_those_behind_at_once(
-    ledger, ledger_url, pipeline
-):
+def test_offsets_of_an_abandoned_batch_are_planned_again_and_heads_pass_them(ledger, ledger_url, pipeline):
     first, second = plan(ledger_url, pipeline, "first")
     assert [ranges_of(ledger, n) for n in (first, second)] == [{0: (0, 3), 1: (0, 4)}, {0: (3, 10)}]
     finish(ledger, [second])
@@ -63,9 +61,7 @@ def test_what_was_given_up_and_is_planned_with_newer_records_jams_no_head(ledger
     assert next_offsets(ledger) == {0: 6, 1: 6}
 
 
-def test_a_run_whose_batches_were_all_abandoned_plans_anew_and_one_of_several_does_not_come_back(
-    ledger, ledger_url, pipeline
-):
+def test_a_run_whose_batches_were_all_abandoned_plans_anew(ledger, ledger_url, pipeline):
     first, second = plan(ledger_url, pipeline, "first")
     abandon(ledger_url, first)
     assert plan(ledger_url, pipeline, "first") == [second]
@@ -97,9 +93,7 @@ def test_a_batch_that_somebody_is_writing_cannot_be_abandoned(ledger, ledger_url
     ledgers.publish(ledger, attempt)
 
 
-def test_a_dead_writers_batch_can_be_abandoned_and_what_the_dead_one_does_later_is_refused(
-    ledger, ledger_url, pipeline
-):
+def test_a_dead_writers_batch_can_be_abandoned_and_its_late_publish_is_refused(ledger, ledger_url, pipeline):
     first, second = plan(ledger_url, pipeline, "first")
     ledgers.stage(ledger, attempt := ledgers.claim(ledger, first))
     fall_silent(ledger)

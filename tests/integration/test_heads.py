@@ -38,7 +38,7 @@ def test_heads_move_in_order_only(ledger):
     assert next_offsets(ledger) == [20, 5]
 
 
-def test_a_batch_is_through_when_all_of_its_heads_have_passed_it_and_each_moves_by_itself(ledger):
+def test_a_batch_is_finished_when_all_of_its_heads_have_passed_it(ledger):
     one, two = start_streams(ledger, 2)
     first = plan(ledger, {one: (0, 10)}, run=run(1))
     second = published(ledger, {one: (10, 20), two: (0, 5)}, run=run(2))
@@ -121,7 +121,7 @@ def test_a_head_goes_over_a_hole_and_on_over_a_batch_whose_other_head_waits(ledg
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_head_stands_where_the_first_offset_is_missing_in_whatever_order_the_others_come(ledger, seed):
+def test_the_head_stays_at_the_first_missing_offset_in_any_order_of_publishing(ledger, seed):
     chance = random.Random(seed)
     (stream,) = start_streams(ledger, 1)
     cuts = [0, *sorted(chance.sample(range(1, 40), 8)), 40]

@@ -52,7 +52,7 @@ def broken(ledger):
     return missing, miscounted
 
 
-def test_nothing_is_wrong_with_what_was_loaded_replayed_in_part_and_filled_before_the_start(ledger):
+def test_a_load_with_a_partial_replay_and_a_fill_before_the_start_is_consistent(ledger):
     (stream,) = start_streams(ledger, 1, start=10)
     published(ledger, {stream: (10, 20)})
     heads.advance_published(ledger, PIPELINE)

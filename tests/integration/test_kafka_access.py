@@ -164,7 +164,7 @@ def test_a_topic_that_may_not_be_described_is_fatal_and_not_missing(broker, topi
         until(lambda question=question: f"topic {topic}: not permitted" in refusal(question))
 
 
-def test_a_topic_of_a_pattern_that_may_no_longer_be_described_is_fatal_and_not_missing(broker, topic, sasl, deny):
+def test_a_topic_of_a_pattern_that_may_not_be_described_is_fatal_and_not_missing(broker, topic, sasl, deny):
     deny(AclOperation.DESCRIBE)
     connection = {"bootstrap_servers": broker.sasl_bootstrap, "security": sasl}
     declared = {**connection, "topic_pattern": f"^{topic}$", "value": {"format": "bytes"}}
@@ -182,9 +182,7 @@ def refusal(question):
     return ""
 
 
-def test_a_topic_whose_settings_may_not_be_read_counts_as_not_compacted_and_has_no_known_retention(
-    broker, admin, topic, sasl, deny
-):
+def test_a_topic_whose_settings_are_forbidden_counts_as_not_compacted(broker, admin, topic, sasl, deny):
     compact = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[compact])
     admin.incremental_alter_configs([resource])[resource].result()

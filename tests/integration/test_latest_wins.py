@@ -48,7 +48,7 @@ def assert_tiled(ledger, ends):
         assert all(left[1] == right[0] for left, right in pairwise(edges))
 
 
-def test_what_retention_deleted_unread_is_lost_in_the_policys_name_and_the_stream_goes_on(
+def test_records_deleted_unread_are_lost_in_the_policys_name_and_the_stream_goes_on(
     broker, admin, topic, ledger, ledger_url
 ):
     pipeline = latest(broker, topic, batch_records=2, run_batches=1)

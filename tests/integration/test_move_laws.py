@@ -204,7 +204,7 @@ def test_a_stream_is_stopped_for_a_reason_and_an_accepted_end_is_an_offset(ledge
     refused(ledger, "UPDATE tideline.stream SET accepted_end = -1")
 
 
-def test_a_published_batch_of_a_retired_stream_is_through_and_that_of_a_living_one_is_not(ledger):
+def test_a_published_batch_of_a_retired_stream_is_finished_and_of_a_live_one_not(ledger):
     one, two = start_streams(ledger, 2)
     published(ledger, {one: (0, 10), two: (5, 9)})
     advance = "UPDATE tideline.batch SET state = 'advanced'"

@@ -69,7 +69,7 @@ def test_postgres_itself_keeps_a_table_for_those_who_share_it(ledger, first, sec
     assert "tables_are_shared_by_consent" in refused(ledger, insert.format("two", second))
 
 
-def test_of_two_that_claim_a_table_at_once_one_gets_it_and_the_other_is_told_to_ask_again(ledger, ledger_url):
+def test_of_two_that_claim_a_table_at_once_one_gets_it_and_the_other_can_retry(ledger, ledger_url):
     with Ledger(ledger_url, actor="second") as second:
         with claiming(ledger, "one"):
             waiting = beside(lambda: claim(second, "two"))

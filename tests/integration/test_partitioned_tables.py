@@ -80,7 +80,7 @@ TWO_DAYS = """
 """
 
 
-def test_two_rows_of_one_record_are_refused_although_their_partitions_tell_them_apart(loading):
+def test_two_rows_of_one_record_are_refused_although_their_partitions_differ(loading):
     name = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, name, [records.record(0)])
     loading.declare(name, target=BY_DAY, transform=TWO_DAYS)

@@ -66,9 +66,7 @@ def test_a_plan_finishes_the_heads_of_what_was_published_before(broker, topic, l
         assert [stream.next_offset for stream in reservations.streams(ledger, NAME)] == [3, 0]
 
 
-def test_a_new_partition_starts_at_its_first_offset_though_the_topic_began_at_its_latest(
-    broker, admin, topic, ledger, ledger_url
-):
+def test_a_new_partition_starts_at_its_first_offset_even_under_start_latest(broker, admin, topic, ledger, ledger_url):
     pipeline = declared(broker.bootstrap, topic, start="latest")
     produce(broker, topic, 5)
     assert plan(ledger_url, pipeline, "first") == []

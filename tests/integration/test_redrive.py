@@ -20,7 +20,7 @@ def topic(loading) -> str:
     return loaded_with_rejects(loading)
 
 
-def test_what_can_be_written_now_moves_into_the_output_and_the_rest_keeps_its_new_reason(loading, topic):
+def test_rejects_that_fit_now_move_to_the_output_and_others_get_their_new_reason(loading, topic):
     before = coverage(loading)
     loading.transform(faulty({"n25": "three"}, left_out=["n5"]))
     assert loading.run(ALL) == [3]

@@ -154,7 +154,7 @@ def test_a_row_that_only_the_table_can_refuse_costs_its_record_only(loading, why
     assert (loading.heads(), loading.staging_tables()) == ([6], [])
 
 
-def test_two_of_a_thousand_records_that_break_a_unique_key_are_rejects_and_the_next_run_loads(loading):
+def test_two_of_a_thousand_records_that_break_a_unique_key_are_rejects(loading):
     """The first one by partition and offset is kept, within the batch and compared with existing rows."""
     text = target(after="ALTER TABLE ads.output ADD UNIQUE (id)")
     values = [given(500 if n in {700, 900} else n, "x") for n in range(1000)]
@@ -251,7 +251,7 @@ def test_a_replay_a_backfill_and_a_re_drive_reject_what_the_table_refuses(loadin
 FORBIDS = acting("IF NEW.id = 2 THEN RAISE 'not for you' USING ERRCODE = '42501'; END IF; RETURN NEW;")
 
 
-def test_what_no_row_is_to_blame_for_fails_its_batch_only_and_leaves_nothing_when_it_is_mended(loading):
+def test_an_error_of_no_row_fails_its_batch_only_and_leaves_nothing_behind(loading):
     declare(loading, [given(n, "x") for n in range(10)], target(after=FORBIDS), batch_records=5)
     batch_ids = loading.plan("one")
     for try_number in (1, 2):
@@ -271,7 +271,7 @@ def test_what_no_row_is_to_blame_for_fails_its_batch_only_and_leaves_nothing_whe
     assert loading.rows("SELECT count(*)::int FROM tideline.staged_count") == [(0,)]
 
 
-def test_a_replay_of_rows_that_other_tables_refer_to_at_commit_replaces_them_or_fails_as_a_whole(loading):
+def test_a_replay_of_rows_with_deferred_references_replaces_all_or_fails(loading):
     """Replaced rows may stay referenced; a refused row would leave a reference without its target."""
     unique = "ALTER TABLE ads.output ADD UNIQUE (id)"
     declare(loading, [given(n, "x") for n in range(4)], target(after=unique), fail_above=1)
@@ -294,7 +294,7 @@ def test_a_replay_of_rows_that_other_tables_refer_to_at_commit_replaces_them_or_
     assert (loading.published(), set(loading.rejects())) == (3, {(0, 2)})
 
 
-def test_records_that_the_table_refuses_count_for_the_share_above_which_a_batch_fails(loading):
+def test_records_refused_by_the_table_count_for_the_share_that_fails_a_batch(loading):
     declare(loading, [given(n, "x") for n in range(150)], target(after="ALTER TABLE ads.output ADD UNIQUE (name)"))
     said = loading.refusal(NeedsOperatorError)
     assert "149 of 150 records were rejected" in said

@@ -36,7 +36,7 @@ def renamed(*offsets):
     return {offset: f"new n{offset}" for offset in offsets}
 
 
-def test_a_replay_of_everything_with_an_unchanged_transform_changes_no_row_and_no_reject(loading):
+def test_a_replay_with_an_unchanged_transform_changes_no_row_and_no_reject(loading):
     topic = records.create(loading.bootstrap, partitions=3)
     bad = {5: b"{bad", 17: None, 29: b'{"name": "no id"}', 48: b"\xff"}
     values = [bad.get(n, records.record(n)) for n in range(60)]
@@ -66,7 +66,7 @@ def test_a_batch_that_is_replayed_whole_is_superseded_and_no_head_moves(loading,
     assert loading.rows("SELECT supersedes FROM tideline.batch WHERE batch_id = 4") == [(2,)]
 
 
-def test_a_replay_of_a_part_replaces_exactly_its_offsets_and_leaves_the_rest_to_its_owners(loading, topic):
+def test_a_replay_of_a_part_replaces_exactly_its_offsets(loading, topic):
     loading.transform(RENAMING)
     assert loading.run(ranges(f"{topic}/0 [5, 15)", replace=True)) == [4]
     assert coverage(loading) == [(0, 5, 1), (5, 15, 4), (15, 20, 2), (20, 30, 3)]

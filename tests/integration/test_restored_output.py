@@ -41,7 +41,7 @@ def restored(loading, tmp_path):
     return loading
 
 
-def test_rows_that_the_restored_ledger_does_not_know_are_named_refused_and_deleted_as_the_page_says(restored):
+def test_rows_unknown_to_a_restored_ledger_are_named_and_deleted_as_documented(restored):
     assert unknown(restored) == [(1, 50)]
     with pytest.raises(TidelineError, match=r"already holds a row of partition 1 offset 50"):
         restored.run()

@@ -71,7 +71,7 @@ def test_a_write_asks_once_more_who_has_the_table(loading):
     assert loading.rows("SELECT to_regclass('ads.output')") == [(None,)]
 
 
-def test_a_record_that_both_pipelines_load_is_refused_by_the_name_of_the_one_that_has_it(loading, tmp_path):
+def test_a_record_that_two_pipelines_load_is_refused_and_its_owner_is_named(loading, tmp_path):
     topic = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, topic, [records.record(0)])
     other = replace(loading, folder=tmp_path / "others")

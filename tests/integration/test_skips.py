@@ -45,9 +45,7 @@ def test_a_skipped_range_at_the_head_moves_it_and_one_ahead_waits(ledger, ledger
     ) == [("skipped", WHY, "ada")]
 
 
-def test_a_batch_that_holds_a_skipped_offset_is_abandoned_and_the_rest_of_it_planned_again(
-    ledger, ledger_url, pipeline
-):
+def test_a_batch_with_a_skipped_offset_is_abandoned_and_its_rest_planned_again(ledger, ledger_url, pipeline):
     first, second = plan(ledger_url, pipeline, "first")
     assert skip(ledger_url, pipeline, 1, 2) == [first]
     assert [state(ledger, n)[0] for n in (first, second)] == ["abandoned", "planned"]
@@ -78,9 +76,7 @@ def test_a_skip_beside_an_older_one_takes_only_what_is_left(ledger, ledger_url, 
     assert next_offsets(ledger) == {0: 10, 1: 0}
 
 
-def test_what_cannot_be_skipped_is_refused_with_all_that_is_wrong_and_changes_nothing(
-    broker, ledger, ledger_url, topic, pipeline
-):
+def test_a_skip_that_is_not_possible_is_refused_with_all_reasons(broker, ledger, ledger_url, topic, pipeline):
     late = declared(broker.bootstrap, topic, start="latest")
     plan(ledger_url, late, "begin at ten")
     produce(broker, topic, 5)
@@ -101,7 +97,7 @@ def test_what_cannot_be_skipped_is_refused_with_all_that_is_wrong_and_changes_no
     assert state(ledger, opened[0])[0] == "writing"
 
 
-def test_a_batch_that_is_published_while_its_skip_waits_stays_and_the_skip_is_refused(ledger, ledger_url, pipeline):
+def test_a_batch_published_while_its_skip_waits_stays_and_the_skip_is_refused(ledger, ledger_url, pipeline):
     """A refused decision must not look like one that was carried out."""
     first, _ = plan(ledger_url, pipeline, "first")
     ledgers.stage(ledger, attempt := ledgers.claim(ledger, first))

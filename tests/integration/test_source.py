@@ -111,9 +111,7 @@ def test_the_holes_of_a_compacted_topic_are_counted_as_gaps(loading):
     assert loading.heads() == [total]
 
 
-def test_a_partition_added_between_plan_and_write_does_not_disturb_the_run_and_is_read_from_its_first_offset(
-    loading, topic, admin
-):
+def test_a_partition_added_between_plan_and_write_is_read_by_the_next_run(loading, topic, admin):
     loading.declare(topic, start="latest")
     loading.plan("begin")
     records.produce(loading.bootstrap, topic, map(records.record, range(50, 60)))

@@ -21,9 +21,7 @@ def following(broker, prefix, *, start="latest"):
     return declared(broker.bootstrap, start=start, source={"topic_pattern": f"^{prefix}_.*$"})
 
 
-def test_a_topic_that_fits_later_begins_at_its_first_offset_though_the_others_began_at_their_latest(
-    broker, admin, ledger, ledger_url, prefix
-):
+def test_a_topic_that_matches_later_begins_at_its_first_offset(broker, admin, ledger, ledger_url, prefix):
     pipeline = following(broker, prefix)
     first = created(admin, f"{prefix}_first")
     produce(broker, first, 5)
@@ -92,7 +90,7 @@ def test_a_topic_of_a_pattern_that_was_created_again_does_not_pass_for_a_new_one
     assert ranges(ledger) == {}
 
 
-def test_partitions_that_come_while_a_topic_is_followed_begin_at_their_first_offset_and_hold_nobody(
+def test_a_partition_that_is_added_begins_at_its_first_offset_and_blocks_no_other(
     broker, admin, ledger, ledger_url, prefix
 ):
     topic = created(admin, f"{prefix}_first")

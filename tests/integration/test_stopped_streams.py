@@ -42,7 +42,7 @@ def test_a_batch_with_a_stopped_stream_is_left_to_whoever_writes_it(broker, admi
     assert said == [("third", "a stream of it has stopped; the others are planned again")]
 
 
-def test_a_plan_does_not_wait_for_a_batch_with_a_stopped_stream_that_is_being_published(ledger, ledger_url, cut):
+def test_a_plan_does_not_wait_for_the_publishing_of_a_batch_with_a_stopped_stream(ledger, ledger_url, cut):
     [batch_id] = cut.plan()
     ledgers.claim(ledger, batch_id)
     query(ledger, "UPDATE tideline.stream SET state = 'stopped', stopped_because = 'offsets' WHERE partition = 0")
@@ -52,7 +52,7 @@ def test_a_plan_does_not_wait_for_a_batch_with_a_stopped_stream_that_is_being_pu
         assert cut.plan() == [batch_id]
 
 
-def test_a_stopped_stream_of_a_topic_that_is_declared_no_longer_rests_until_it_is_named_again(
+def test_a_stopped_stream_of_an_undeclared_topic_rests_until_it_is_declared_again(
     broker, admin, topic, ledger, ledger_url
 ):
     other = created(admin, f"other_{uuid4().hex[:8]}")
@@ -71,9 +71,7 @@ def test_a_stopped_stream_of_a_topic_that_is_declared_no_longer_rests_until_it_i
         plan(ledger_url, both, "third")
 
 
-def test_a_known_topic_that_is_missing_stops_its_streams_and_an_unknown_one_is_a_mistake(
-    broker, admin, topic, ledger, ledger_url
-):
+def test_a_missing_topic_stops_its_streams_and_an_unknown_one_is_a_mistake(broker, admin, topic, ledger, ledger_url):
     other = created(admin, f"other_{uuid4().hex[:8]}")
     pipeline = declared(broker.bootstrap, topic, other)
     plan(ledger_url, pipeline, "begin")

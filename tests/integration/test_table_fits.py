@@ -73,7 +73,7 @@ def test_an_index_that_does_not_hold_the_key_of_all_rows_is_no_key(ledger, no_ke
     assert f"no primary or unique key on exactly ({KEY})" in problems(ledger, ("id", pa.int64()))
 
 
-def test_row_level_security_that_applies_to_the_writer_is_named_before_anything_is_read(ledger):
+def test_row_level_security_on_the_writer_is_refused_before_anything_is_read(ledger):
     created(ledger, "id bigint")
     execute(ledger, "ALTER TABLE ads.output ENABLE ROW LEVEL SECURITY")
     postgres.prepare(ledger, PIPELINE, pa.schema([("id", pa.int64())]))  # it does not apply to the table's owner

@@ -153,7 +153,7 @@ def test_a_heart_keeps_its_connection_and_opens_another_only_when_it_is_lost(loa
     assert loading.published() == 10
 
 
-def test_the_heart_beats_from_the_claim_on_also_while_a_cluster_lets_the_session_wait(loading, quick, monkeypatch):
+def test_heartbeats_begin_with_the_claim_also_while_the_session_waits_for_a_cluster(loading, quick, monkeypatch):
     """A queue of more than a minute must not make the writer count as dead."""
     topic = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, topic, map(records.record, range(10)))
@@ -172,7 +172,7 @@ def test_the_heart_beats_from_the_claim_on_also_while_a_cluster_lets_the_session
     assert (len(beats), loading.published()) == (1, 10)
 
 
-def test_an_attempt_that_was_superseded_while_it_waited_for_its_session_reads_nothing(loading, quick, monkeypatch):
+def test_an_attempt_superseded_while_it_waited_for_its_session_reads_nothing(loading, quick, monkeypatch):
     topic = records.create(loading.bootstrap)
     records.produce(loading.bootstrap, topic, map(records.record, range(10)))
     loading.declare(topic)

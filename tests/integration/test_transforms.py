@@ -163,7 +163,7 @@ BROKEN = """\
     """
 
 
-def test_a_transform_that_fails_for_all_fails_the_attempt_and_its_repair_loads_the_same_ranges(loading):
+def test_a_transform_that_fails_for_all_records_fails_the_attempt(loading):
     topic, sent = produced(loading, 400)
     loading.declare(topic, transform=BROKEN)
     text = loading.refusal(FatalError)

@@ -41,11 +41,11 @@ def written(begins=None, loads=None, batch_ids=(1, 2, 3)):
 
 @pytest.mark.parametrize("error", [fatal("one"), asks("one"), hiccup("one")])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_batch_that_fails_while_it_is_loaded_does_not_keep_the_others_from_being_written(error, number):
+def test_a_batch_that_fails_does_not_keep_the_others_from_being_written(error, number):
     assert written(loads={number: error}) == ([n for n in (1, 2, 3) if n != number], error)
 
 
-def test_a_batch_that_cannot_be_read_as_it_was_planned_does_not_keep_the_others_from_being_written():
+def test_a_batch_that_cannot_be_read_does_not_keep_the_others_from_being_written():
     error = asks("one")
     assert written(begins={1: error}) == ([2, 3], error)
 

@@ -29,12 +29,12 @@ def rows(places):
     [PLACES, PLACES[::-1], PLACES[1:], [place for place in PLACES for _ in range(2)], [PLACES[0], PLACES[2]]],
     ids=["as they came", "in another order", "fewer", "several of each", "the same offset of two partitions"],
 )
-def test_a_row_gets_the_bytes_of_its_own_record_where_partitions_have_the_same_offsets(places):
+def test_a_row_gets_the_bytes_of_its_own_record_where_partitions_share_offsets(places):
     came = as_they_came(rows(places), records(PLACES))
     assert came.column("kafka").combine_chunks().equals(records(places))
 
 
-def test_the_same_offsets_of_another_partition_are_not_taken_for_the_records_that_were_read():
+def test_equal_offsets_of_another_partition_are_not_mistaken_for_the_records_read():
     others = [(topic, partition + 7, offset) for topic, partition, offset in PLACES]
     assert as_they_came(rows(others), records(PLACES)).equals(rows(others))
 

@@ -11,7 +11,7 @@ def varchar(length):
 
 
 @pytest.mark.parametrize("text", ["abcd", "abc ", "abc  ", "äöüß"])
-def test_text_that_is_longer_than_its_column_does_not_fit_also_where_only_blanks_are_too_many(text):
+def test_text_longer_than_its_column_does_not_fit_even_if_only_blanks_are_too_many(text):
     with pytest.raises(ValueError, match=r"value too long for type character varying\(3\)"):
         converted(pa.chunked_array([["a", text]]), varchar(3))
 

@@ -154,7 +154,7 @@ def test_a_log_that_ends_before_its_accepted_end_was_cut_again():
     )
 
 
-def test_an_accepted_end_holds_for_what_was_planned_or_skipped_ahead_of_the_head_as_well():
+def test_an_accepted_end_also_holds_for_offsets_planned_or_skipped_past_the_head():
     stream = replace(STREAM, reserved=(OffsetRange(15, 20),), accepted_end=12)
     assert compare([stream], [topic((0, 12))]).inconsistent == ()
     assert "ends at 11, before offset 20" in inconsistent(stream, topic((0, 11)))

@@ -52,7 +52,7 @@ def run_lanes(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_a_suite_that_fails_or_dies_keeps_no_other_from_running_and_is_named_at_the_end(run_lanes):
+def test_a_suite_that_fails_or_dies_stops_no_other_and_is_named_at_the_end(run_lanes):
     code, said = run_lanes([("dead", DEAD), ("good", GOOD)], [("bad", BAD)])
     end = said.partition("Failed, in all suites:")[2]
     assert code == 1

@@ -138,7 +138,7 @@ def test_a_key_that_no_field_has_is_named_with_those_there_are():
     ],
 )
 @pytest.mark.parametrize("load", Load)
-def test_a_value_that_the_choice_does_not_use_is_refused_and_the_choices_that_do_are_named(load, field, value, uses):
+def test_a_value_unused_by_the_choice_is_refused_and_the_right_choices_are_named(load, field, value, uses):
     complete = {
         Load.WINDOW: {"window_start": START.isoformat(), "window_end": END.isoformat()},
         Load.RANGES: {"ranges": [str(FIRST)]},

@@ -29,7 +29,7 @@ def test_there_are_more_than_forty_kinds_of_bad_records_and_no_two_have_one_name
     assert len(CLASSES) == len(BAD) + 1 > 40
 
 
-def test_decoding_keeps_or_rejects_each_record_once_whatever_its_bytes_and_its_neighbours_are(share, first_seed):
+def test_decoding_keeps_or_rejects_each_record_once_whatever_its_bytes(share, first_seed):
     """Decode in another process: a crash of it must not end this one."""
     command = [sys.executable, "-m", "faults.bad_input", "--parser-only"]
     command += ["--records", str(share.parsed_records), "--first-seed", str(first_seed)]
@@ -38,9 +38,7 @@ def test_decoding_keeps_or_rejects_each_record_once_whatever_its_bytes_and_its_n
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-5000:]
 
 
-def test_a_bad_record_of_any_kind_costs_itself_only_and_a_second_load_changes_nothing(
-    loading, n_records, first_seed, tally
-):
+def test_a_bad_record_of_any_kind_costs_itself_only(loading, n_records, first_seed, tally):
     sent = list(mixed(first_seed, n_records))
     assert {name for name, _ in sent} == CLASSES.keys()
     for load in loads(loading, sent):
@@ -58,7 +56,7 @@ def test_a_bad_record_of_any_kind_costs_itself_only_and_a_second_load_changes_no
         tally("bad_input", seed=first_seed, pipeline=load.loaded.declared.name, records=len(sent), **expected)
 
 
-def test_a_timestamp_that_spark_cannot_hold_stops_its_batch_until_a_person_leaves_it_out(loading):
+def test_a_timestamp_that_spark_cannot_hold_stops_its_batch_until_it_is_skipped(loading):
     """Spark refuses the record before Tideline's code sees it. Its error names the offset, which an operator can skip."""
     topic = records.create(loading.bootstrap, **CONFIG)
     cases = [("good", Case(value=records.record(number).encode(), typed=Filtered())) for number in range(5)]

@@ -266,7 +266,7 @@ REFUSED_PIPELINES = [
 ]
 
 
-def test_pipelines_of_other_names_are_listed_as_broken_and_nothing_of_them_reaches_a_terminal(cli):
+def test_pipelines_with_illegal_names_are_listed_as_broken_and_shown_escaped(cli):
     for name in REFUSED_PIPELINES:
         cli.declare(name, "topic")
     shown = cli("pipelines")

@@ -50,7 +50,7 @@ def test_records_come_as_they_are(broker, topic, stream):
     assert found == [Record(0, 7, b"", b"v", tuple(HEADERS)), Record(1, 8, None, None, None)]
 
 
-def test_markers_and_what_was_aborted_are_not_there_and_the_end_is_that_of_committed_records(broker, topic, stream):
+def test_markers_and_aborted_records_are_not_read_and_the_end_is_the_committed_one(broker, topic, stream):
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": uuid4().hex})
     producer.init_transactions(20)
     for end in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):

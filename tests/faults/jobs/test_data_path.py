@@ -74,7 +74,7 @@ def staged(loading, monkeypatch):
     return found
 
 
-def test_a_worker_killed_in_the_midst_of_a_copy_leaves_nothing_and_spark_tries_the_task_again(loading, admin, staged):
+def test_a_worker_killed_during_a_copy_leaves_nothing_and_its_task_is_retried(loading, admin, staged):
     sent = filled(loading, admin, "copy_killed", size=10_000)  # more than the sockets hold behind the tenth row
     checked = TARGET.replace("CREATE TABLE", WAITING_ROW + "CREATE TABLE").replace(
         "NOT NULL,", "NOT NULL CHECK (ads.wait(id)),", 1

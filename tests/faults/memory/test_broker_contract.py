@@ -130,7 +130,7 @@ def test_what_retention_deletes_moves_the_start_and_never_the_end(both):
     both.agree(at(0), at(4), at(5), at(6))
 
 
-def test_the_first_record_as_late_as_a_time_is_found_whatever_the_order_of_the_others(both):
+def test_the_first_record_as_late_as_a_time_is_found_in_any_order_of_the_others(both):
     name = both.create(partitions=2)
     both.produce(name, 3, 1, 7, 7, 2, 9)
     both.agree(*(at(0) + half * MINUTE / 2 for half in range(20)), T0 - timedelta(days=30_000))

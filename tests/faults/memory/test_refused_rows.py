@@ -72,7 +72,7 @@ def taken(name):
     return f'duplicate key value violates unique constraint "output_name_key": Key (name)=({name}) already exists.'
 
 
-def test_records_whose_rows_the_output_refuses_are_rejects_and_the_others_are_published(mirrored, load):
+def test_records_whose_rows_are_refused_become_rejects_and_others_are_published(mirrored, load):
     """Of two rows that exclude each other the first is kept. Values that only a refused record would have used stay free."""
     assert load(["a"], ["b", "a"], ["b"], [None, None], ["c"]) == {1: taken("a")}
     assert load(["d"], ["c"], ["e", "b"], ["e"]) == {1: taken("c"), 2: taken("b")}

@@ -35,7 +35,7 @@ COLUMN_MUTANTS = (
         "two rows of one record are refused although they lie in different partitions of the table",
         (Edit("spark_jobs/sinks/postgres_keys.py", "if not target.partitioned_by:", "if True:"),),
         seen_by="tests/integration/test_partitioned_tables.py::"
-        "test_two_rows_of_one_record_are_refused_although_their_partitions_tell_them_apart",
+        "test_two_rows_of_one_record_are_refused_although_their_partitions_differ",
     ),
     Mutant(
         "heart_begins_late",
@@ -52,14 +52,14 @@ COLUMN_MUTANTS = (
             ),
         ),
         seen_by="tests/integration/test_takeover.py::"
-        "test_the_heart_beats_from_the_claim_on_also_while_a_cluster_lets_the_session_wait",
+        "test_heartbeats_begin_with_the_claim_also_while_the_session_waits_for_a_cluster",
     ),
     Mutant(
         "timed_out_unrecorded",
         "an attempt whose process is ended for its time is recorded as failed",
         (Edit("spark_jobs/deadline.py", "                attempts.fail(ledger, self._attempt, str(error))\n", ""),),
         seen_by="tests/integration/test_deadline.py::"
-        "test_a_driver_that_hangs_ends_with_its_spark_submit_and_the_attempt_is_recorded_as_failed",
+        "test_a_driver_that_hangs_ends_and_its_attempt_is_recorded_as_failed",
     ),
     Mutant(
         "address_taken_as_read",

@@ -212,7 +212,7 @@ FLOW_TESTED_MUTANTS = (
             ),
             Edit("include/tideline/flow/adopting.py", "        _resume(ledger, returned)\n", ""),
         ),
-        seen_by="tests/integration/test_adopted_topics.py::test_a_retired_topic_that_is_back_is_named_and_goes_on_where_it_stood_once_it_is_adopted",
+        seen_by="tests/integration/test_adopted_topics.py::test_a_retired_topic_that_returns_is_named_and_continues_once_it_is_adopted",
     ),
     Mutant(
         "replays_adopted",

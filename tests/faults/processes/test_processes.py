@@ -36,7 +36,7 @@ def total(workers, share, first_seed, tally):
     return counted
 
 
-def test_any_schedule_of_real_processes_leaves_every_record_accounted_for_once_and_nothing_jammed(total, share):
+def test_any_schedule_of_processes_accounts_for_every_record_once_and_jams_nothing(total, share):
     assert total.schedules == share.processes
 
 

@@ -57,7 +57,7 @@ def test_a_killed_process_leaves_nothing_of_its_open_transaction(stage):
     assert (stage.pipelines, stage.log) == ([], ["ads cleans up"])
 
 
-def test_a_process_that_is_frozen_within_a_transaction_has_lost_it_and_finds_out_when_it_goes_on(stage):
+def test_a_process_frozen_within_a_transaction_has_lost_it_when_it_continues(stage):
     process = stage.start()
     process.strike(Strike.FREEZE, ANY_POINT)
     assert (process.ended, stage.database.holder) == (None, None)

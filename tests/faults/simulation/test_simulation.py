@@ -31,7 +31,7 @@ OFTEN = 1
 NEVER_DRAWN = {Heal}
 
 
-def test_any_schedule_of_runs_people_and_crashes_leaves_every_record_accounted_for_once_and_nothing_jammed(
+def test_any_simulated_schedule_accounts_for_every_record_once_and_jams_nothing(
     share, first_seed, tally, request, capsys
 ):
     total, begun = Tally(), time.monotonic()
