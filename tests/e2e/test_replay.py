@@ -109,7 +109,7 @@ def test_a_loaded_pipeline_is_sound(system, replayed):
     checks = {(check["about"], check["check"]): check for check in said["checks"]}
     assert {check["verdict"] for place, check in checks.items() if place != ("ledger", "staging")} == {"ok"}
     assert checks["airflow", "connection"]["found"].startswith("Airflow 3.")
-    assert checks[NAME, "dag"]["found"] == "is on"
+    assert checks[NAME, "dag"]["found"] == "is not paused"
     assert checks[NAME, "output"]["found"] == f"e2e.{NAME} can be written"
 
 

@@ -8,6 +8,8 @@ _FOLDERS = (
     ("tideline.ledger", "sql/queries"),
     ("tideline.ledger", "sql/migrations"),
     ("spark_jobs", "."),
+    ("spark_jobs.readers", "."),
+    ("spark_jobs.records", "."),
     ("spark_jobs.sinks", "."),
 )
 _PLACEHOLDER = re.compile(r"\\\{\w+\\\}")
