@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +56,17 @@ class Cli:
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done
+
+    def on_a_terminal(self, *arguments: str, columns: int) -> str:
+        """Return what the command shows on a terminal of that width."""
+        ours, theirs = os.openpty()
+        termios.tcsetwinsize(theirs, (24, columns))
+        environment = {**self.environment, "TERM": "xterm-256color"}
+        subprocess.run([str(TIDELINE), *arguments], env=environment, stdout=theirs, check=False)
+        os.close(theirs)
+        shown = os.read(ours, 100_000).decode()
+        os.close(ours)
+        return shown
 
     def json(self, *arguments: str, code: int = 0) -> Any:
         """Return the document that the command prints with --json."""

@@ -1,10 +1,8 @@
 """Output of the command line, for people and for programs, over one ledger and one topic with some history."""
 
 import json
-import os
 import re
 import subprocess
-import termios
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -278,7 +276,7 @@ def test_a_reader_who_leaves_early_is_no_error(world):
 
 
 def test_a_terminal_gets_colours_and_whole_numbers_however_narrow_it_is(world):
-    shown = on_a_terminal(world.cli, "batches", NAME, columns=60)
+    shown = world.cli.on_a_terminal("batches", NAME, columns=60)
     assert "\x1b[31mfailed" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert re.search(r"^1 +live +advanced +7 +7 +6 +1 +0 +0 +2 ", plain, re.MULTILINE)
@@ -286,17 +284,6 @@ def test_a_terminal_gets_colours_and_whole_numbers_however_narrow_it_is(world):
 
 
 def test_a_long_text_is_broken_to_fit_a_terminal(world):
-    shown = on_a_terminal(world.cli, "doctor", NAME, columns=120)
+    shown = world.cli.on_a_terminal("doctor", NAME, columns=120)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert max(map(len, plain.splitlines())) <= 120
-
-
-def on_a_terminal(cli: Cli, *arguments: str, columns: int) -> str:
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, (24, columns))
-    environment = {**cli.environment, "TERM": "xterm-256color"}
-    subprocess.run([str(TIDELINE), *arguments], env=environment, stdout=theirs, check=False)
-    os.close(theirs)
-    shown = os.read(ours, 100_000).decode()
-    os.close(ours)
-    return shown

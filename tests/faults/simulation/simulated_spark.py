@@ -4,16 +4,12 @@ and run again.
 Everything around the tasks is the real job.
 """
 
-import json
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
-from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.errors import PySparkException
 
@@ -21,6 +17,7 @@ from faults import records
 from faults.checker.facts import Record
 from faults.memory import Cluster, MemoryLedger, MemorySink, record
 from faults.simulation.actors import SPARK, Scheduler
+from faults.simulation.simulated_records import Outcome, as_reject, headers_of, outcome_of
 from spark_jobs import publishing, write_batches
 from spark_jobs.readers import kept_rejects
 from spark_jobs.sinks.postgres_refusals import Refused
@@ -30,14 +27,6 @@ from tideline.domain.states import BatchKind
 from tideline.ledger.attempts import Attempt, Range
 
 Read = Callable[[], Sequence[Record]]
-
-
-class Outcome(NamedTuple):
-    """The outcome of a value: its rows, or the step that rejected it and the reason."""
-
-    rows: tuple[tuple[Any, ...], ...] = ()
-    step: str | None = None
-    reason: str = ""
 
 
 class SimulatedSpark:
@@ -100,7 +89,7 @@ class SimulatedSpark:
             self._step()
             found = [one for one in read() if (stream_id, one.offset) in reasons]
             rejects = [
-                _reject(stream_id, one, Outcome(step="store", reason=reasons[stream_id, one.offset])) for one in found
+                as_reject(stream_id, one, Outcome(step="store", reason=reasons[stream_id, one.offset])) for one in found
             ]
             if rejects:
                 with MemoryLedger(self._scheduler.database, actor="spark task") as session:
@@ -203,7 +192,7 @@ class SimulatedSpark:
             if self._tasks % 13 == 6:
                 kept = kept[1:]  # a reader that silently leaves a reject out
             return [
-                Record(r["kafka_offset"], r["kafka_timestamp_ms"], r["key"], r["value"], _headers_of(r["headers"]))
+                Record(r["kafka_offset"], r["kafka_timestamp_ms"], r["key"], r["value"], headers_of(r["headers"]))
                 for r in kept
             ]
 
@@ -217,7 +206,7 @@ class SimulatedSpark:
             self._step()
             share = self._shares[attempt.pipeline]
             found = [
-                (one, _passed(one.value, refuses=refuses, mine=records.is_in_share(share, one.offset)))
+                (one, outcome_of(one.value, refuses=refuses, mine=records.is_in_share(share, one.offset)))
                 for one in read()
             ]
             rows = [(stream_id, one.offset, row) for one, passed in found if not passed.step for row in passed.rows]
@@ -242,8 +231,8 @@ class SimulatedSpark:
     def _record(self, attempt: Attempt, stream_id: int, found: Sequence[tuple[Record, Outcome]]) -> None:
         """Record rejects and counts of a task. Records that the table refused are stored first, in a transaction of
         their own, as in the job."""
-        refused = [_reject(stream_id, one, passed) for one, passed in found if passed.step == "store"]
-        before = [_reject(stream_id, one, passed) for one, passed in found if passed.step in {"decode", "transform"}]
+        refused = [as_reject(stream_id, one, passed) for one, passed in found if passed.step == "store"]
+        before = [as_reject(stream_id, one, passed) for one, passed in found if passed.step in {"decode", "transform"}]
         counts = [] if not found else [{
             "stream_id": stream_id,
             "first_read": found[0][0].offset,
@@ -266,42 +255,3 @@ def _of_executors() -> Iterator[None]:
         raise
     except Exception as error:
         raise PySparkException(f"PythonException: {error}") from error
-
-
-def _reject(stream_id: int, one: Record, outcome: Outcome) -> tuple[Any, ...]:
-    place = (stream_id, one.offset, outcome.step, outcome.reason)
-    return (*place, one.timestamp_ms, one.key, one.value, _headers_as_kept(one.headers))
-
-
-@cache
-def _passed(value: bytes, *, refuses: bool, mine: bool) -> Outcome:
-    try:
-        found = json.loads(value)
-    except ValueError:
-        return Outcome(step="decode", reason="not JSON")
-    if not mine:
-        return Outcome()
-    if refuses and found["name"] == records.REFUSED:
-        return Outcome(step="transform", reason=f"{records.REFUSED} is no name")
-    price = Decimal(str(found["price"]))
-    rows = tuple((found["id"], item, found["name"], price) for item in range(found["copies"]))
-    return Outcome(step="store", reason="violates check constraint") if rows and price >= 1000 else Outcome(rows)
-
-
-@cache
-def _headers_as_kept(headers: tuple[tuple[str, bytes | None], ...] | None) -> bytes | None:
-    if headers is None:
-        return None
-    pairs = [
-        {"key": key} if value is None else {"key": key, "value": b64encode(value).decode()} for key, value in headers
-    ]
-    return json.dumps(pairs).encode()
-
-
-@cache
-def _headers_of(kept: bytes | None) -> tuple[tuple[str, bytes | None], ...] | None:
-    return (
-        None
-        if kept is None
-        else tuple((pair["key"], pair.get("value") and b64decode(pair["value"])) for pair in json.loads(kept))
-    )
