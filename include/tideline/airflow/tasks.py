@@ -58,11 +58,11 @@ def replay(declared: Iterable[Pipeline | Broken]) -> None:
 
 def upkeep(declared: Pipeline | Broken) -> None:
     """Define the task that cleans up after one pipeline. For a broken declaration it fails, and the other tasks still run."""
-    outlets: dict[str, Any] = {}
+    lineage: dict[str, Any] = {}
     if isinstance(declared, Pipeline):
         outlet = assets.batches(f"{declared.name} batches")
-        outlets = {"inlets": [assets.output(declared.name)], "outlets": [outlet]}
-    keep_up.override(task_id=name_of(declared), **outlets)(declared.name)
+        lineage = {"inlets": [assets.output(declared.name)], "outlets": [outlet]}
+    keep_up.override(task_id=name_of(declared), **lineage)(declared.name)
 
 
 @task(task_id="plan")
