@@ -11,6 +11,12 @@ from tideline.errors import FatalError
 _WEB_ADDRESS = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s@?#]*)?")
 
 PROJECT = Path(__file__).resolve().parents[2]
+"""The folder of the checkout. It means nothing where the package is installed from a wheel: see `is_checkout`."""
+
+
+def is_checkout() -> bool:
+    """Return whether this package is used from a checkout, which has pipelines and a local stack of its own."""
+    return Path(__file__).resolve().is_relative_to(PROJECT / "include") and (PROJECT / "pyproject.toml").is_file()
 
 
 def required(name: str, why: str) -> str:
@@ -46,8 +52,14 @@ def ledger_url() -> str:
 
 
 def pipelines_dir() -> Path:
-    """Return the folder that has one folder for each declared pipeline. The default is the project's `include/pipelines`."""
-    return Path(os.environ.get("TIDELINE_PIPELINES") or PROJECT / "include" / "pipelines")
+    """Return the folder that has one folder for each declared pipeline. In a checkout, the default is its `include/pipelines`.
+
+    Raises:
+        FatalError: No folder is configured, and this is not a checkout.
+    """
+    if is_checkout() and not os.environ.get("TIDELINE_PIPELINES"):
+        return PROJECT / "include" / "pipelines"
+    return Path(required("TIDELINE_PIPELINES", "the folder that has one folder for each pipeline"))
 
 
 def spark_properties() -> str | None:

@@ -83,7 +83,7 @@ def test_a_task_that_is_about_to_run_parses_its_own_declaration_alone(tmp_path):
     for name, declaration in DECLARED.items():
         declare(tmp_path / name, declaration)
     found = parse(tmp_path, tmp_path / ".airflow", _AIRFLOW_PARSING_CONTEXT_DAG_ID="replay_declaration")
-    assert (set(found["dags"]), found["errors"]) == ({"replay_declaration", "replay", "upkeep"}, {})
+    assert (set(found["dags"]), found["errors"]) == ({"replay_declaration"}, {})
 
 
 def test_dags_that_load_plan_then_write_then_advance_and_announce(parsed, ingesting):

@@ -6,10 +6,11 @@ import pytest
 from jsonschema import Draft7Validator
 
 from tideline.declaration import pipelines, schema
-from tideline.settings import PROJECT
+from tideline.settings import PROJECT, pipelines_dir
 
 VALIDATOR = Draft7Validator(schema.schema())
-SHIPPED = sorted(schema.PATH.parent.glob("*/pipeline.yaml"))
+PATH = pipelines_dir() / schema.FILE
+SHIPPED = sorted(PATH.parent.glob("*/pipeline.yaml"))
 SMALLEST = """\
 description: Ad impressions
 source:
@@ -36,7 +37,7 @@ def complaints_about(tmp_path):
 
 
 def test_the_file_is_what_the_declaration_makes():
-    assert schema.PATH.read_text(encoding="utf-8") == schema.text(), "run: python -m tideline.declaration.schema"
+    assert PATH.read_text(encoding="utf-8") == schema.text(), "run: python -m tideline.declaration.schema"
 
 
 def test_it_is_a_schema():
@@ -47,7 +48,7 @@ def test_it_is_a_schema():
 def test_shipped_pipelines_fit_it_and_tell_editors_where_it_is(path):
     assert complaints(path) == set()
     [named] = re.findall(r"\A# yaml-language-server: \$schema=(\S+)\n", path.read_text(encoding="utf-8"))
-    assert (path.parent / named).resolve() == schema.PATH
+    assert (path.parent / named).resolve() == PATH
 
 
 def test_the_example_of_the_docs_fits_it(complaints_about):

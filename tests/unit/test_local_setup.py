@@ -77,7 +77,7 @@ def test_an_old_java_is_named_with_its_version(checkout, tmp_path, version, majo
 
 def test_a_full_disk_stops_set_up_before_the_first_download(checkout, tmp_path):
     path = fake_java(tmp_path / "bin", "17.0.1")
-    for name in ("requirements.txt", "pyproject.toml", "requirements.in", "ivy.xml"):
+    for name in ("requirements.txt", "pyproject.toml"):
         (checkout / name).write_text("")
     full = "shutil.disk_usage = lambda _: shutil._ntuple_diskusage(10**12, 10**12, 10**9)"
     said = run_setup(checkout, before=full, path=str(path))

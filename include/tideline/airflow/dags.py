@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable, get_parsing_context
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable
 
 from tideline.airflow import assets
 from tideline.airflow.params import ingest_params, replay_params
-from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
 
 _HOURLY: str | None = "0 * * * *"
 _START = datetime(2020, 1, 1, tzinfo=UTC)
-_RESERVED_DAG_IDS = ("replay", "upkeep")
+REPLAY, UPKEEP = "replay", "upkeep"
+"""The ids of the DAGs that work for all pipelines."""
 _MAX_WAKING_RUNS = 2
 """The most active runs of a pipeline that is woken by records: one writes, the next one plans.
 
@@ -48,15 +48,6 @@ older than the declaration keeps. It never deletes the record of which offsets a
 """
 
 
-def parsed_now() -> list[Pipeline | Broken]:
-    """Return the pipelines whose DAGs this parsing needs: all of them, or only one if Airflow is about to run a task of its DAG.
-
-    Each task parses its DAG file anew. With hundreds of declarations, parsing all of them would cost more than the task's work.
-    """
-    dag_id = get_parsing_context().dag_id
-    return pipelines.declared(chosen=lambda name: dag_id is None or _dag_id(name) == dag_id)
-
-
 def ingest_dag(declared: Pipeline | Broken) -> DAG:
     """Build the DAG of one pipeline.
 
@@ -64,7 +55,7 @@ def ingest_dag(declared: Pipeline | Broken) -> DAG:
     """
     if isinstance(declared, Broken):
         return _dag(
-            name_of(declared),
+            dag_id_of(declared.name),
             "The declaration has mistakes: see the log of `plan`",
             _BROKEN_DOC,
             schedule=_interval(_HOURLY),
@@ -86,7 +77,7 @@ def ingest_dag(declared: Pipeline | Broken) -> DAG:
 def replay_dag(pipelines: Iterable[Pipeline | Broken]) -> DAG:
     """Build the DAG `replay`, which replaces loaded rows of any of the pipelines."""
     return _dag(
-        "replay",
+        REPLAY,
         "Load a batch, ranges or a window again, and replace their rows",
         _REPLAY_DOC,
         schedule=None,
@@ -99,7 +90,7 @@ def replay_dag(pipelines: Iterable[Pipeline | Broken]) -> DAG:
 def upkeep_dag() -> DAG:
     """Build the DAG `upkeep`, which cleans up after all pipelines."""
     return _dag(
-        "upkeep",
+        UPKEEP,
         "Clean up: leftovers of dead attempts, stale claims, old history",
         _UPKEEP_DOC,
         schedule=_interval("17 3 * * *"),
@@ -108,17 +99,13 @@ def upkeep_dag() -> DAG:
     )
 
 
-def name_of(declared: Pipeline | Broken) -> str:
+def dag_id_of(pipeline_name: str) -> str:
     """Return the DAG id of a pipeline: its name, changed where the name is not a valid or free DAG id.
 
     A broken declaration needs a DAG as well, and its name may be the mistake.
     """
-    return _dag_id(declared.name)
-
-
-def _dag_id(folder_name: str) -> str:
-    name = re.sub(r"[^\w.-]", "_", folder_name, flags=re.ASCII)
-    return f"{name}_declaration" if name in _RESERVED_DAG_IDS else name
+    name = re.sub(r"[^\w.-]", "_", pipeline_name, flags=re.ASCII)
+    return f"{name}_declaration" if name in (REPLAY, UPKEEP) else name
 
 
 def _dag(dag_id: str, description: str, doc: str, *, schedule: Any, **rest: Any) -> DAG:

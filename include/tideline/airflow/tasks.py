@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from importlib.resources import files
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -16,7 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from tideline import flow, settings
 from tideline.airflow import assets, trigger_form
-from tideline.airflow.dags import name_of
+from tideline.airflow.dags import dag_id_of
 from tideline.airflow.trigger_form import Asked, Triggered
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
@@ -62,7 +63,7 @@ def upkeep(declared: Pipeline | Broken) -> None:
     if isinstance(declared, Pipeline):
         outlet = assets.batches(f"{declared.name} batches")
         lineage = {"inlets": [assets.output(declared.name)], "outlets": [outlet]}
-    keep_up.override(task_id=name_of(declared), **lineage)(declared.name)
+    keep_up.override(task_id=dag_id_of(declared.name), **lineage)(declared.name)
 
 
 @task(task_id="plan")
@@ -123,7 +124,7 @@ def write(pipeline_name: str) -> WriteBatches:
         task_id="write",
         name=f"tideline-{pipeline_name}",
         properties_file=settings.spark_properties(),
-        application=str(settings.PROJECT / "spark_jobs" / "write_batches.py"),
+        application=str(files("spark_jobs") / "write_batches.py"),
         application_args=[
             f"--pipeline={pipeline_name}",
             "--batches={{ ti.xcom_pull(task_ids='plan') | join(',') }}",

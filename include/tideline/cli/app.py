@@ -21,7 +21,7 @@ Exit codes:
 \b
 Variables:
   TIDELINE_LEDGER_URL   libpq URI of the ledger's database
-  TIDELINE_PIPELINES    folder of the pipelines; default: include/pipelines
+  TIDELINE_PIPELINES    folder of the pipelines; in a checkout the default is include/pipelines
   TIDELINE_ACTOR        name stored in the history; default: your user and host
   TIDELINE_AIRFLOW_URL, TIDELINE_AIRFLOW_USERNAME, TIDELINE_AIRFLOW_PASSWORD
                         the Airflow that starts DAG runs; if not set, no run is started

@@ -226,5 +226,6 @@ def _at(path: Path, line: int) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Return the path, relative to the project if it is inside, as editors and reviewers name it."""
-    return str(path.relative_to(settings.PROJECT) if path.is_relative_to(settings.PROJECT) else path)
+    """Return the path, relative to the checkout if it is inside, as editors and reviewers name it."""
+    inside = settings.is_checkout() and path.is_relative_to(settings.PROJECT)
+    return str(path.relative_to(settings.PROJECT) if inside else path)

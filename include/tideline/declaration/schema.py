@@ -1,6 +1,6 @@
 """The JSON schema of `pipeline.yaml`. With it, editors complete keys, explain them and mark mistakes.
 
-    python -m tideline.declaration.schema          writes include/pipelines/pipeline.schema.json
+    python -m tideline.declaration.schema          writes pipeline.schema.json into the folder of the pipelines
 
 Generated from the declaration classes. The schema does not cover rules over several keys, such as a password without its
 user. Only the planner reports those.
@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from tideline import settings
 from tideline.declaration import Declaration
-from tideline.settings import PROJECT
 
-PATH = PROJECT / "include" / "pipelines" / "pipeline.schema.json"
+FILE = "pipeline.schema.json"
 
 
 class _Untitled(GenerateJsonSchema):
@@ -44,4 +44,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    PATH.write_text(text(), encoding="utf-8")
+    (settings.pipelines_dir() / FILE).write_text(text(), encoding="utf-8")

@@ -4,7 +4,8 @@ import argparse
 import sys
 import time
 
-from tideline.errors import TidelineError
+from tideline import settings
+from tideline.errors import FatalError, TidelineError
 from tideline.local import supervisor
 from tideline.local.processes import recorded
 from tideline.local.supervisor import RUN, State
@@ -19,6 +20,7 @@ def main() -> int:
     parser.add_argument("--unpaused", action="store_true", help="new DAGs are created unpaused")
     given = parser.parse_args()
     try:
+        _check_is_checkout()
         if given.command == "up":
             return up(unpaused=given.unpaused)
         if given.command == "supervise":
@@ -30,6 +32,15 @@ def main() -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+
+
+def _check_is_checkout() -> None:
+    """Refuse to start a stack from an installed package: the stack's files belong into a checkout."""
+    if not settings.is_checkout():
+        raise FatalError(
+            "the local stack runs in a checkout of Tideline, and this is an installed package",
+            next_step="clone the project and run `make up` there",
+        )
 
 
 def up(*, unpaused: bool) -> int:

@@ -1,7 +1,6 @@
 """A real Kafka broker on loopback: KRaft mode, one JVM, a plain and a SASL listener. Owns its log folder and its password."""
 
 import base64
-import os
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from tideline import settings
 from tideline.errors import FatalError
-from tideline.local import ports, secret
+from tideline.local import java_program, ports, secret
 from tideline.local.processes import Child
 
 ARCHIVE = settings.PROJECT / ".local" / "kafka.jsa"
@@ -174,7 +173,7 @@ class Broker:
 
     def _java(self, *options: str) -> list[str]:
         log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
-        return [java(), *_JAVA_OPTIONS, *options, *log, "-cp", self._classpath]
+        return [java_program.find(), *_JAVA_OPTIONS, *options, *log, "-cp", self._classpath]
 
 
 def _archived() -> tuple[str, ...]:
@@ -182,19 +181,3 @@ def _archived() -> tuple[str, ...]:
     if not ARCHIVE.exists():
         return ()
     return (f"-XX:SharedArchiveFile={ARCHIVE}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-
-
-def java() -> str:
-    """Return the path of the Java program: that of JAVA_HOME if it is set, else the one on the PATH, which is Spark's rule too.
-
-    Raises:
-        FatalError: There is none.
-    """
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
-        raise FatalError(
-            f"no Java {'in JAVA_HOME=' + home if home else 'on the PATH'}",
-            next_step="install a Java 17+ runtime, or set JAVA_HOME to one",
-        )
-    return found

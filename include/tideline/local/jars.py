@@ -1,6 +1,7 @@
-"""Fetches the jars of ivy.xml with the Ivy that pyspark ships, so that no Maven is needed. Set-up runs it once.
+"""Downloads the jars of ivy.xml with the Ivy that pyspark ships, so that no Maven is needed.
 
-Names no registry: Ivy's defaults, or the user's `~/.ivy2/ivysettings.xml`, decide where jars are downloaded from.
+Set-up runs it once for this checkout. `tideline jars` runs it for a deployment. Names no registry: Ivy's defaults, or the
+user's `~/.ivy2/ivysettings.xml`, decide where jars are downloaded from.
 """
 
 import importlib.util
@@ -9,54 +10,78 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tideline.errors import FatalError
-from tideline.local import secret
-from tideline.local.broker import java
+from tideline.errors import FatalError, RetryableError
+from tideline.local import java_program, secret
 from tideline.settings import PROJECT
 
 _LOCAL = PROJECT / ".local"
-CONFIGURATIONS = ("spark", "kafka")
+_LIST = Path(__file__).with_name("ivy.xml")
 
 
-def fetch() -> None:
-    """Resolve ivy.xml and store the jars in `.local/jars/<configuration>/`.
+def fetch(folders: Mapping[str, Path], *, cache: Path | None = None) -> None:
+    """Download the jars of each configuration of ivy.xml, and replace the folder that is given for it.
+
+    Args:
+        folders: The folder of each configuration. Its contents are replaced only when every jar has been downloaded.
+        cache: Where Ivy keeps what it has downloaded; None keeps nothing.
 
     Raises:
-        CalledProcessError: Ivy failed.
+        FatalError: There is no Java, no pyspark, or a folder holds something other than jars.
+        RetryableError: Ivy could not download a jar.
     """
-    draft = _LOCAL / "jars.new"
-    shutil.rmtree(draft, ignore_errors=True)
-    cache = _LOCAL / "cache" / "ivy"
-    arguments = ["-ivy", str(PROJECT / "ivy.xml"), "-cache", str(cache), "-confs", *CONFIGURATIONS]
+    for folder in folders.values():
+        _check_holds_only_jars(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the first folder: a rename within one file system cannot fail half-way.
+    with tempfile.TemporaryDirectory(prefix=".jars-", dir=next(iter(folders.values())).parent) as scratch:
+        draft = Path(scratch)
+        _run_ivy(draft, list(folders), cache or draft / "cache")
+        for configuration, folder in folders.items():
+            shutil.rmtree(folder, ignore_errors=True)
+            (draft / configuration).rename(folder)
+
+
+def _check_holds_only_jars(folder: Path) -> None:
+    """Refuse to replace a folder of other files, such as a home directory that was named by mistake."""
+    others = [path.name for path in folder.iterdir() if path.suffix != ".jar"] if folder.is_dir() else []
+    if others or (folder.exists() and not folder.is_dir()):
+        raise FatalError(
+            f"{folder}: expected a new folder, or one that holds only jars, found {others[0] if others else 'a file'}",
+            next_step="name another folder",
+        )
+
+
+def _run_ivy(draft: Path, configurations: list[str], cache: Path) -> None:
+    arguments = ["-ivy", str(_LIST), "-cache", str(cache), "-confs", *configurations]
     mirror = Path.home() / ".ivy2" / "ivysettings.xml"
     if mirror.exists():
         arguments += ["-settings", str(mirror)]
     arguments += ["-retrieve", f"{draft}/[conf]/[artifact]-[revision].[ext]"]
     # A file, because a proxy's address may hold a password, and every user of the machine can read command lines.
-    options = _LOCAL / "cache" / "java-options"
-    cache.mkdir(parents=True, exist_ok=True)
+    options = draft / "java-options"
     secret.write(options, "".join(f"{json.dumps(option)}\n" for option in _proxy_options()))
-    command = [java(), f"@{options}", f"-Divy.default.ivy.user.dir={cache}", "-jar", str(_ivy()), *arguments]
-    try:
-        subprocess.run(command, check=True)
-    finally:
-        options.unlink()
-    for configuration in CONFIGURATIONS:
-        folder = _LOCAL / "jars" / configuration
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(exist_ok=True)
-        (draft / configuration).rename(folder)
-    draft.rmdir()
+    java = java_program.find()
+    command = [java, f"@{options}", f"-Divy.default.ivy.user.dir={cache}", "-jar", str(_ivy()), *arguments]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise RetryableError(
+            f"Ivy could not download the jars of {_LIST} (exit code {done.returncode}):\n{done.stdout.strip()}",
+            next_step="check the network, the proxy and ~/.ivy2/ivysettings.xml, and run the same command again",
+        )
 
 
 def _ivy() -> Path:
     found = importlib.util.find_spec("pyspark")
     jars = [*Path(found.origin).parent.glob("jars/ivy-*.jar")] if found and found.origin else []
     if not jars:
-        raise FatalError("pyspark, which ships Ivy, is not installed", next_step="run `make setup`")
+        raise FatalError(
+            "pyspark, which ships Ivy, is not installed", next_step="install Tideline with its dependencies"
+        )
     return jars[0]
 
 
@@ -79,6 +104,6 @@ def _proxy_options() -> list[str]:
 
 if __name__ == "__main__":
     try:
-        fetch()
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"Ivy could not fetch the jars of ivy.xml (exit code {error.returncode})")
+        fetch({name: _LOCAL / "jars" / name for name in ("spark", "kafka")}, cache=_LOCAL / "cache" / "ivy")
+    except (FatalError, RetryableError) as error:
+        sys.exit(str(error))

@@ -67,8 +67,8 @@ def set_up(java_version: str) -> None:
     packages = interpreter + digest(ROOT / "requirements.txt")
     step("Python environment", interpreter, make_environment)
     step("Python packages", packages, install_packages)
-    step("Project", packages + digest(ROOT / "pyproject.toml", ROOT / "requirements.in"), install_project)
-    step("Jars", digest(ROOT / "ivy.xml"), run_module("tideline.local.jars"))
+    step("Project", packages + digest(ROOT / "pyproject.toml"), install_project)
+    step("Jars", digest(Path(__file__).with_name("ivy.xml")), run_module("tideline.local.jars"))
     step("Class-data archives for Java", archive_key(java_version), dump_archives)
 
 
