@@ -30,6 +30,7 @@ FLOORS = (
     {"tideline.cli", "dags", "tideline.transforms"},
 )
 """The packages by layer, from the bottom up. `tideline` holds what every other package may import: errors, settings, redaction."""
+CLIENTS = {"AdminClient", "Consumer", "Producer"}
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 
@@ -132,6 +133,16 @@ def test_the_domain_the_declarations_and_the_verbs_know_no_driver(driver):
         PACKAGE / "errors.py",
     ]
     assert [relative(path) for path in inner if driver in imported(path)] == []
+
+
+def test_kafka_clients_print_no_lines_of_their_own():
+    """Their lines would appear in progress output and in JSON documents. Set-up is excepted: its output is a log file."""
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLIENTS:
+                wrong += [] if "log_level" in path.read_text(encoding="utf-8") else [relative(path)]
+    assert set(wrong) == {"include/tideline/local/class_archive.py"}
 
 
 def test_no_shipped_file_is_longer_than_250_lines():

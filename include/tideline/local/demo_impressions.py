@@ -50,7 +50,7 @@ class Sent:
 
 def create_topic(bootstrap: str, *, partitions: int = PARTITIONS) -> None:
     """Create the topic unless it exists."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     if TOPIC not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic(TOPIC, num_partitions=partitions, replication_factor=1)])[TOPIC].result(30)
 
@@ -70,6 +70,8 @@ def produce(
             "linger.ms": 20,
             "compression.type": "lz4",
             "queue.buffering.max.messages": 500_000,
+            # The client would print its own lines into the progress of the demo. A record that it cannot send is counted below.
+            "log_level": 0,
         }
     )
     sent = Sent()
@@ -126,7 +128,7 @@ def _impressions(
             "shown_at": (moment - timedelta(milliseconds=chance.randrange(3_600_000))).isoformat(
                 timespec="milliseconds"
             ),
-            "user_agent": "Mozilla/5.0 (declared by nobody, and so ignored)",
+            "user_agent": "Mozilla/5.0 (no column of this name is declared, so it is ignored)",
         }
         kind = "filtered" if device == "robot" else "written"
         yield moment, user_id, impression_id, kind, json.dumps(value).encode()
