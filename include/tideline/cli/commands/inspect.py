@@ -120,7 +120,7 @@ def rejects(
 def plan(
     pipeline: PipelineName,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Required: only DAG runs make plans.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Required: this command only shows.")] = False,
     until: UntilTime = None,
     batch: OfBatch = None,
     ranges: OfRanges = None,
@@ -139,7 +139,7 @@ def plan(
 
     if not dry_run:
         raise typer.BadParameter(
-            "only DAG runs make plans: add --dry-run to see what a run would load, or trigger the pipeline's DAG"
+            "this command only shows what a run would load: add --dry-run. To load new records, trigger the pipeline's DAG"
         )
     if until or not (batch or ranges or from_time or to_time):
         if replace or batch or ranges or from_time or to_time:
