@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks import history, latency, loads, memory, partitions, rejects
-from tests.benchmarks.scene import scene
+from benchmarks import history, latency, loads, memory, partitions, rejects
+from benchmarks.scene import scene
 from tideline import settings
 
 TABLES = {

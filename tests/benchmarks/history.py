@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import large_ledger
-from tests.benchmarks.scene import Scene, say, table
+from benchmarks.scene import Scene, say, table
 from tideline.cli.checks import Verdict
 from tideline.cli.checks import ledger as checks
 from tideline.domain.facts import PartitionFacts

@@ -4,8 +4,8 @@ import statistics
 import time
 
 import records
-from tests.benchmarks import rivals
-from tests.benchmarks.scene import PARTITIONS, ROUNDS, Scene, say, table
+from benchmarks import rivals
+from benchmarks.scene import PARTITIONS, ROUNDS, Scene, say, table
 from tideline.airflow.api import AirflowApi
 
 TITLE = "From the trigger to the end of the run, through Airflow"

@@ -3,8 +3,8 @@
 import statistics
 from collections.abc import Callable
 
-from tests.benchmarks import rivals
-from tests.benchmarks.scene import PARTITIONS, RECORDS, ROUNDS, Scene, in_turns, table
+from benchmarks import rivals
+from benchmarks.scene import PARTITIONS, RECORDS, ROUNDS, Scene, in_turns, table
 from tideline import settings
 from tideline.local.postgres import programs
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import psutil
 
-from tests.benchmarks import rivals
-from tests.benchmarks.scene import PARTITIONS, RECORDS, Scene, say, table
+from benchmarks import rivals
+from benchmarks.scene import PARTITIONS, RECORDS, Scene, say, table
 from tideline import flow, settings
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import NewRecords

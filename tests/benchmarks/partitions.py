@@ -2,7 +2,7 @@
 
 import statistics
 
-from tests.benchmarks.scene import RECORDS, Scene, in_turns, table
+from benchmarks.scene import RECORDS, Scene, in_turns, table
 
 TITLE = "The same records over few and many partitions"
 FEW = 10_000

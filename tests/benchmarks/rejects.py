@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from tests.benchmarks.rivals import TOO_DEAR
-from tests.benchmarks.scene import PARTITIONS, RECORDS, Scene, in_turns, table
+from benchmarks.rivals import TOO_DEAR
+from benchmarks.scene import PARTITIONS, RECORDS, Scene, in_turns, table
 
 TITLE = "Rejects"
 _KINDS: dict[str, Callable[[dict[str, Any]], bytes]] = {

@@ -12,8 +12,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import records
+from benchmarks import rivals
 from spark_jobs import write_batches
-from tests.benchmarks import rivals
 from tideline import settings
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
