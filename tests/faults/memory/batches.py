@@ -210,11 +210,7 @@ def _is_for_heads(db: MemoryDatabase, batch: Batch) -> bool:
 @verb
 def list_unclaimed(db: MemoryDatabase, *, pipeline: str, grace_seconds: float, stale_seconds: float) -> Rows:
     writing = of_pipeline(db, pipeline, "writing")
-    alive = [
-        attempt
-        for b in writing
-        if db.clock - (attempt := db.attempts[b.attempt]).heartbeat_at <= stale_seconds * SECOND
-    ]
+    alive = [attempt for b in writing if db.clock - (attempt := db.writing(b)).heartbeat_at <= stale_seconds * SECOND]
     runs = [db.runs.get((pipeline, attempt.dag_id, attempt.run_id), {}) for attempt in alive]
     return [
         {"batch_id": batch.batch_id}

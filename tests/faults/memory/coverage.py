@@ -1,11 +1,13 @@
 """Coverage: the owner of each offset. Owners may change, but at the end of a transaction every offset that had an owner must still have one."""
 
+from typing import Any
+
 from faults.memory import events
 from faults.memory.batches import OPEN, PUBLISHED
 from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import check, not_offsets, overlap, unmet
 from faults.memory.registry import Rows, verb
-from faults.memory.rows import Coverage
+from faults.memory.rows import Batch, Coverage, Range
 
 
 def _insert(
@@ -25,7 +27,7 @@ def _insert(
     by = db.transaction if decided_in is None else decided_in
     new = Coverage(db.next_id("coverage"), stream_id, start, end, batch_id, hole, reason, decided_by, by)
     is_new_hole = hole is not None and by == db.transaction
-    if batch_id is not None and not _has_published(db, new):
+    if batch_id is not None and not _has_published(db, batch_id, new):
         raise unmet(f"batch {batch_id} has not published [{start},{end}) of stream {stream_id}")
     if is_new_hole and db.reserving(stream_id, start, end):
         raise unmet(f"offsets [{start},{end}) of stream {stream_id} are reserved by a batch: no hole")
@@ -39,10 +41,10 @@ def _insert(
         events.insert(db, action, db.streams[stream_id].pipeline, stream_id=stream_id, detail=detail)
 
 
-def _has_published(db: MemoryDatabase, new: Coverage) -> bool:
-    piece = db.ranges[new.batch_id].get(new.stream_id)
+def _has_published(db: MemoryDatabase, batch_id: int, new: Coverage) -> bool:
+    piece = db.ranges[batch_id].get(new.stream_id)
     inside = piece is not None and piece.start <= new.start and new.end <= piece.end
-    return inside and db.batches[new.batch_id].state in PUBLISHED
+    return inside and db.batches[batch_id].state in PUBLISHED
 
 
 def _check(new: Coverage) -> None:
@@ -134,7 +136,7 @@ def list_owners(db: MemoryDatabase, *, stream_ids: list[int], starts: list[int],
     return sorted(found, key=lambda row: (row["stream_id"], row["start_offset"]))
 
 
-def _owner(stream_id, start, end, piece, batch) -> dict:
+def _owner(stream_id: int, start: int, end: int, piece: Coverage | Range, batch: Batch | None) -> dict[str, Any]:
     return {
         "stream_id": stream_id,
         "start_offset": max(start, piece.start),

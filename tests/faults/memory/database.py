@@ -3,19 +3,21 @@
 import random
 from collections.abc import Callable, Hashable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from faults.memory.refusals import law
-from faults.memory.registry import NO_STEPS, Statement
+from faults.memory.registry import NO_STEPS, Rows, Statement
 from faults.memory.rows import (
     Attempt,
     Batch,
     Coverage,
     Event,
+    Key,
     Outgoing,
     OutputRow,
     OutputTable,
+    Place,
     Range,
     Reject,
     StagedCount,
@@ -29,6 +31,8 @@ from faults.memory.rows import (
 SECOND = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Any = object()
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 def moment(clock: int) -> datetime:
@@ -48,12 +52,12 @@ class Table:
     def __init__(self, columns: tuple[str, ...], item: str | None, unique: tuple[str, ...] = ()) -> None:
         self.columns = columns
         self.item = item
-        self.rows: dict[tuple, OutputRow] = {}
+        self.rows: dict[Key, OutputRow] = {}
         self.taken: dict[tuple[str, Any], None] = {}
         """Column and value of the further keys that are taken."""
         self.unique = unique
 
-    def key(self, coordinates: tuple, columns: tuple[str, ...], values: tuple) -> tuple:
+    def key(self, coordinates: Place, columns: tuple[str, ...], values: tuple[Any, ...]) -> Key:
         """Return the key of a row with these values in these columns."""
         return coordinates if self.item is None else (*coordinates, values[columns.index(self.item)])
 
@@ -110,11 +114,12 @@ class MemoryDatabase:
         self.staged_rejects: dict[int, dict[tuple[int, int], StagedReject]] = {}
         self.staged_redrives: dict[int, dict[tuple[int, int], StagedRedrive]] = {}
         self.staging: dict[str, list[StagedRow]] = {}
-        self.outputs: dict[tuple[str, str], Table] = {}
-        self.trials: dict[tuple[str, str], dict[int, TriedRecord]] = {}
+        self.outputs: dict[tuple[str, ...], Table] = {}
+        """By schema and name."""
+        self.trials: dict[tuple[str, ...], dict[int, TriedRecord]] = {}
         """Records of a batch some of whose rows the output refuses, numbered."""
         self._sequences: dict[str, int] = {}
-        self._undo: list[tuple[dict, Hashable, Any]] = []
+        self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
         self.uncovered: list[Coverage] = []
         """Deleted in this transaction: at its end these offsets must have an owner again."""
         self.holder: Any = None
@@ -134,7 +139,7 @@ class MemoryDatabase:
         if self.on_step is not None and name not in NO_STEPS:
             self.on_step(session, name)
 
-    def carry_out(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
+    def carry_out(self, statement: Statement, parameters: Mapping[str, Any]) -> Rows | int:
         """Execute one statement of the open transaction; return its rows, or how many it has touched."""
         return statement.function(self, **parameters, **statement.filled)
 
@@ -143,12 +148,12 @@ class MemoryDatabase:
         self._sequences[table] = number = self._sequences.get(table, 0) + 1
         return number
 
-    def put(self, table: dict, key: Hashable, row: Any) -> None:
+    def put(self, table: dict[K, V], key: K, row: V) -> None:
         """Insert or replace a row."""
         self._undo.append((table, key, table.get(key, _NOTHING)))
         table[key] = row
 
-    def remove(self, table: dict, key: Hashable) -> Any:
+    def remove(self, table: dict[K, V], key: K) -> V:
         """Delete a row and return it."""
         row = table.pop(key)
         self._undo.append((table, key, row))
@@ -206,6 +211,11 @@ class MemoryDatabase:
         self.crash()
         for name, value in kept.items():
             setattr(self, name, _copied(value))
+
+    def writing(self, batch: Batch) -> Attempt:
+        """Return the attempt that writes a batch in state `writing`."""
+        assert batch.attempt is not None, batch
+        return self.attempts[batch.attempt]
 
     def covering(self, stream_id: int, start: int, end: int) -> list[Coverage]:
         """Return the coverage that overlaps the offsets, ascending."""

@@ -1,7 +1,11 @@
 """Converts the content of the database to the facts that the checker compares."""
 
+from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID
+
 from faults.checker.facts import Attempt, Batch, Coverage, Event, Foreign, Found, Outgoing, Range, Reject, Row, Stream
 from faults.memory.database import MemoryDatabase
+from faults.memory.rows import Key, OutputRow
 
 
 def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
@@ -15,7 +19,7 @@ def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
     rows = {key: row for key, row in output.items() if row.batch_id not in theirs}
     followed = {(stream.topic_id, stream.partition) for stream in streams}
     return Found(
-        streams=[Stream(*s[:1], *s[2:9]) for s in streams],
+        streams=[Stream(s.stream_id, *s[2:9]) for s in streams],
         batches=[Batch(b.batch_id, b.kind, b.state, b.fence, b.attempt) for b in batches.values()],
         ranges=[
             Range(
@@ -61,7 +65,7 @@ def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
     )
 
 
-def _owns(db: MemoryDatabase, batch_id: int, place: tuple) -> bool:
+def _owns(db: MemoryDatabase, batch_id: int, place: Key) -> bool:
     topic_id, partition, offset = place[:3]
     return any(
         piece.batch_id == batch_id and piece.start <= offset < piece.end
@@ -71,15 +75,15 @@ def _owns(db: MemoryDatabase, batch_id: int, place: tuple) -> bool:
     )
 
 
-def _rows(rows):
-    by_place: dict = {}
+def _rows(rows: Mapping[Key, OutputRow]) -> Callable[[Stream], Iterator[Row]]:
+    by_place: dict[tuple[UUID, int], list[Row]] = {}
     for key, row in sorted(rows.items(), key=lambda item: item[0][:3]):
         by_place.setdefault(key[:2], []).append(Row(*row))
     return lambda stream: iter(by_place.get((stream.topic_id, stream.partition), ()))
 
 
-def _rejects(database):
-    by_stream: dict = {}
+def _rejects(database: MemoryDatabase) -> Callable[[Stream], Iterator[Reject]]:
+    by_stream: dict[int, list[Reject]] = {}
     for (stream_id, _), reject in sorted(database.rejects.items()):
         by_stream.setdefault(stream_id, []).append(Reject(*reject[1:9]))
     return lambda stream: iter(by_stream.get(stream.stream_id, ()))

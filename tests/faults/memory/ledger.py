@@ -23,7 +23,7 @@ from faults.memory import (
 )
 from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import refusal
-from faults.memory.registry import VERBS, Statement, recognised
+from faults.memory.registry import VERBS, Rows, Statement, recognised
 from faults.memory.rows import StagedRow
 from faults.memory.statements import COPY
 from tideline.ledger.connection import Ledger, unreachable
@@ -52,6 +52,8 @@ _ENDING = ("08", "57P", "25P03")
 class MemoryLedger(Ledger):
     """A session; cheap. Transactions and the handling of errors are those of `Ledger`."""
 
+    connection: "Connection"  # type: ignore[assignment]  # in place of psycopg2's
+
     def __init__(self, database: MemoryDatabase, *, actor: str) -> None:
         self.database = database
         super().__init__("memory", actor=actor)
@@ -61,20 +63,20 @@ class MemoryLedger(Ledger):
         """Return whether a statement was executed that is neither committed nor rolled back."""
         return self.database.holder is self.connection
 
-    def _connect(self) -> "Connection":
+    def _connect(self) -> "Connection":  # type: ignore[override]  # in place of psycopg2's
         try:
             self.database.step(self, "connect")
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise unreachable(error) from error
         return Connection(self)
 
-    def rows(self, verb: str, **parameters: Any) -> list:
+    def rows(self, verb: str, **parameters: Any) -> list[Any]:
         return _rows(self.connection.execute(VERBS[verb], parameters))
 
     def run(self, verb: str, **parameters: Any) -> int:
         return _count(self.connection.execute(VERBS[verb], parameters))
 
-    def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list:
+    def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list[Any]:
         return _rows(self.connection.execute(recognised(query), parameters))
 
     def run_sql(self, query: Composable, parameters: Mapping[str, Any]) -> int:
@@ -82,7 +84,7 @@ class MemoryLedger(Ledger):
 
     def copy(self, staging: str, columns: tuple[str, ...], rows: list[StagedRow]) -> int:
         """COPY rows into a staging table; return how many."""
-        return self.connection.execute(COPY, {"staging": staging, "columns": columns, "rows": rows})
+        return _count(self.connection.execute(COPY, {"staging": staging, "columns": columns, "rows": rows}))
 
 
 class Connection:
@@ -95,7 +97,7 @@ class Connection:
         self._crashes = session.database.crashes
         self._failed = self._lost = False
 
-    def execute(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
+    def execute(self, statement: Statement, parameters: Mapping[str, Any]) -> Rows | int:
         """Execute one statement; it opens a transaction if none is open."""
         self.check()
         try:
@@ -176,11 +178,11 @@ class Connection:
             self.closed = 2
 
 
-def _rows(found: Any) -> list:
+def _rows(found: Rows | int) -> Rows:
     if isinstance(found, int):
         raise psycopg2.ProgrammingError("no results to fetch")
     return found
 
 
-def _count(found: Any) -> int:
+def _count(found: Rows | int) -> int:
     return found if isinstance(found, int) else len(found)

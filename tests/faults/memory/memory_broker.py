@@ -10,6 +10,7 @@ from uuid import UUID
 from tideline.declaration import Source
 from tideline.domain.facts import FoundOffset, PartitionFacts, RecordFacts, TopicFacts
 from tideline.errors import FatalError, RetryableError
+from tideline.kafka.broker import Broker
 from windows import MINUTE, T0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -176,7 +177,7 @@ class Cluster:
         del self.topics[name]
 
 
-class MemoryBroker:
+class MemoryBroker(Broker):
     """The brokers as one source sees them.
 
     Args:

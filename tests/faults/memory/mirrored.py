@@ -145,7 +145,7 @@ def agree(name: str, real: Any, memory: Any) -> None:
         assert real == memory, said
 
 
-def _refusal(error: psycopg2.Error) -> tuple:
+def _refusal(error: psycopg2.Error) -> tuple[str | None, ...]:
     found = error.diag
     # For a violated count the flow shows the whole row to people. The details of other errors are not used.
     detail = found.message_detail if '"batch_range"' in (found.message_primary or "") else None
@@ -166,4 +166,4 @@ def _plain(value: Any) -> Any:
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, datetime):
         return isinstance(other, datetime)  # each side has its own clock
-    return abs(one - other) < _LATE_SECONDS if isinstance(one, float) else one == other
+    return bool(abs(one - other) < _LATE_SECONDS if isinstance(one, float) else one == other)

@@ -9,7 +9,7 @@ from psycopg2.sql import Composed, Identifier
 from faults.memory.database import MemoryDatabase, Table
 from faults.memory.refusals import duplicate, refusal
 from faults.memory.registry import Rows, composed
-from faults.memory.rows import OutputRow, TriedRecord
+from faults.memory.rows import Key, OutputRow, Place, TriedRecord
 
 KEY = ("kafka_topic_id", "kafka_partition", "kafka_offset")
 _SINKS = "spark_jobs.sinks"
@@ -18,7 +18,7 @@ _SINKS = "spark_jobs.sinks"
 class Trial(Table):
     """A table without a key."""
 
-    def key(self, coordinates: tuple, columns: tuple[str, ...], values: tuple) -> tuple:
+    def key(self, coordinates: Place, columns: tuple[str, ...], values: tuple[Any, ...]) -> Key:
         return (*coordinates, len(self.rows))
 
 
@@ -35,7 +35,7 @@ def names(columns: Composed) -> tuple[str, ...]:
     return tuple(part.strings[-1].replace("%%", "%") for part in columns.seq if isinstance(part, Identifier))
 
 
-def put(db: MemoryDatabase, target: Identifier, coordinates: tuple, columns: tuple[str, ...], row: OutputRow) -> None:
+def put(db: MemoryDatabase, target: Identifier, coordinates: Place, columns: tuple[str, ...], row: OutputRow) -> None:
     """Insert a row.
 
     Raises:
@@ -54,7 +54,7 @@ def put(db: MemoryDatabase, target: Identifier, coordinates: tuple, columns: tup
     db.put(found.rows, key, row)
 
 
-def remove(db: MemoryDatabase, found: Table, key: tuple) -> None:
+def remove(db: MemoryDatabase, found: Table, key: Key) -> None:
     """Delete a row."""
     row = db.remove(found.rows, key)
     for one in _further(found, row):
@@ -66,7 +66,7 @@ def _further(found: Table, row: OutputRow) -> list[tuple[str, Any]]:
     return [(column, values[column]) for column in found.unique if values[column] is not None]
 
 
-def _exists(constraint: str, columns: tuple[str, ...], values: tuple) -> psycopg2.Error:
+def _exists(constraint: str, columns: tuple[str, ...], values: tuple[Any, ...]) -> psycopg2.Error:
     detail = f"Key ({', '.join(columns)})=({', '.join(map(str, values))}) already exists."
     return duplicate(constraint, detail)
 
@@ -117,7 +117,7 @@ def try_records(
 ) -> int:
     tried = db.trials[records.strings]
     for number, one in tried.items():
-        done: list[tuple] = []
+        done: list[Key] = []
         try:
             for row in one.rows:
                 put(db, target, one.place, names(columns), row)

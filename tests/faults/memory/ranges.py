@@ -76,12 +76,26 @@ def count(db: MemoryDatabase, old: Range, **counts: Any) -> None:
         db.put(db.reserved[old.stream_id], old.batch_id, new)
 
 
+def settle(db: MemoryDatabase, old: Range, *, gone: int, wrote: int) -> None:
+    """Count rejects of a published range that are rejects no more: some of them were written, the others filtered."""
+    assert old.n_rejected is not None, old
+    assert old.n_written is not None, old
+    assert old.n_filtered is not None, old
+    count(
+        db,
+        old,
+        n_rejected=old.n_rejected - gone,
+        n_written=old.n_written + wrote,
+        n_filtered=old.n_filtered + gone - wrote,
+    )
+
+
 def _is_redriven(old: Range, new: Range) -> bool:
     """Return whether rejects have changed to another fate and nothing else has changed."""
     return (
-        new.n_rejected < old.n_rejected
-        and new.n_written >= old.n_written
-        and new.n_filtered >= old.n_filtered
+        _is_below(new.n_rejected, old.n_rejected)
+        and not _is_below(new.n_written, old.n_written)
+        and not _is_below(new.n_filtered, old.n_filtered)
         and all(getattr(old, name) == getattr(new, name) for name in _UNTOUCHED)
     )
 
@@ -99,22 +113,43 @@ def _are_apart(new: Range) -> bool:
     return 0 < together.count(None) < len(together)
 
 
+def _is_below(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one < other
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def _sum(*numbers: int | None) -> int | None:
+    """Add as SQL does: a null makes the sum null."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
 def _is_below_zero(name: str) -> Callable[[Range], bool]:
     return lambda new: (getattr(new, name) or 0) < 0
 
 
 _CHECKS: tuple[tuple[str, Callable[[Range], bool]], ...] = (
     *((f"batch_range_{name}_check", _is_below_zero(name)) for name in sorted((*_COUNTS, "n_bytes"))),
-    ("counts_add_up", lambda r: r.n_read is not None and r.n_read != r.n_written + r.n_rejected + r.n_filtered),
+    ("counts_add_up", lambda r: _differ(r.n_read, _sum(r.n_written, r.n_rejected, r.n_filtered))),
     ("counts_together", _are_apart),
-    ("end_not_behind", lambda r: r.published_end is not None and r.published_end < r.end),
+    ("end_not_behind", lambda r: _is_below(r.published_end, r.end)),
     ("gaps_are_allowed", lambda r: bool(r.n_gap) and not r.gaps_allowed),
-    ("offsets_add_up", lambda r: r.n_read is not None and r.n_read + r.n_gap != r.end - r.start),
+    ("offsets_add_up", lambda r: _differ(_sum(r.n_read, r.n_gap), r.end - r.start)),
     ("planned_within_log", lambda r: r.planned_log_start > r.start or r.planned_end < r.end),
-    ("read_within_range", lambda r: r.first_read is not None and not r.start <= r.first_read <= r.last_read < r.end),
+    (
+        "read_within_range",
+        lambda r: (
+            _is_below(r.first_read, r.start)
+            or _is_below(r.end - 1, r.last_read)
+            or _is_below(r.last_read, r.first_read)
+        ),
+    ),
     (
         "retention_not_ahead",
-        lambda r: bool(r.n_gap) and r.published_log_start is not None and r.published_log_start > r.start,
+        lambda r: bool(r.n_gap) and _is_below(r.start, r.published_log_start),
     ),
 )
 
@@ -193,5 +228,5 @@ def average_bytes(db: MemoryDatabase, *, pipeline: str) -> Rows:
             lately += (piece for piece in db.ranges[batch_id].values() if piece.n_bytes is not None)
         if len(lately) >= 100:
             break
-    n_bytes, n_read = sum(r.n_bytes for r in lately[:100]), sum(r.n_read for r in lately[:100])
+    n_bytes, n_read = sum(r.n_bytes or 0 for r in lately[:100]), sum(r.n_read or 0 for r in lately[:100])
     return [{"average": (2 * n_bytes + n_read) // (2 * n_read) if n_read else None}]

@@ -25,7 +25,9 @@ def refused(session: MemoryLedger, verb: str, **parameters: Any) -> str:
     """Return the law that refuses a verb: the name of its constraint, or its message."""
     with pytest.raises(psycopg2.Error) as caught:
         run(session, verb, **parameters)
-    return caught.value.diag.constraint_name or caught.value.diag.message_primary
+    law = caught.value.diag.constraint_name or caught.value.diag.message_primary
+    assert law is not None
+    return law
 
 
 def hole(
@@ -46,7 +48,8 @@ def batch(
 def planned(session: MemoryLedger, kind: str = "live") -> int:
     """Plan a batch without ranges."""
     with session.transaction():
-        return session.rows("plan_batches", **batch(kind))[0]["batch_id"]
+        [row] = session.rows("plan_batches", **batch(kind))
+    return int(row["batch_id"])
 
 
 def reserved(

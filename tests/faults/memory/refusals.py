@@ -21,7 +21,7 @@ def refusal(
 ) -> psycopg2.Error:
     """Return the error of a condition, such as `check_violation`, as if a server had raised it."""
     error = _class(condition)(f"{message}\nDETAIL:  {detail}\n" if detail else f"{message}\n")
-    error.diag = Diagnostics(message, detail, constraint)
+    error.diag = Diagnostics(message, detail, constraint)  # type: ignore[assignment]  # only a server makes psycopg2's
     return error
 
 

@@ -17,8 +17,7 @@ def move_rejects(db: MemoryDatabase, *, batch_id: int, attempt_id: int) -> int:
         if place in db.rejects:
             detail = f"Key (stream_id, kafka_offset)=({place[0]}, {place[1]}) already exists."
             raise duplicate("reject_pkey", detail)
-        stream_id, offset, *rest = row
-        db.put(db.rejects, place, Reject(stream_id, offset, batch_id, *rest, attempt_id))
+        db.put(db.rejects, place, Reject(row.stream_id, row.kafka_offset, batch_id, *row[2:], attempt_id))
     return len(staged)
 
 
@@ -133,14 +132,7 @@ def settle_rejects(db: MemoryDatabase, *, attempt_id: int, stream_ids: list[int]
             n_gone[reject.batch_id, reject.stream_id] += 1
             n_written[reject.batch_id, reject.stream_id] += place in written
     for (owner, stream_id), gone in n_gone.items():
-        old, wrote = db.ranges[owner][stream_id], n_written[owner, stream_id]
-        ranges.count(
-            db,
-            old,
-            n_rejected=old.n_rejected - gone,
-            n_written=old.n_written + wrote,
-            n_filtered=old.n_filtered + gone - wrote,
-        )
+        ranges.settle(db, db.ranges[owner][stream_id], gone=gone, wrote=n_written[owner, stream_id])
     return [
         {"batch_id": owner, "stream_id": stream_id, "n_gone": gone, "n_written": n_written[owner, stream_id]}
         for (owner, stream_id), gone in n_gone.items()

@@ -5,8 +5,13 @@ A change replaces the old row, so that a trigger sees both and an undo is cheap.
 Times are whole microseconds of the database's clock.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
+
+Place = tuple[UUID, int, int]
+"""Topic id, partition and offset of a record."""
+Key = tuple[UUID, int, int, *tuple[Any, ...]]
+"""The key of a row of output: the place of its record and, where declared, the value of one more column."""
 
 
 class OutputTable(NamedTuple):
@@ -121,7 +126,7 @@ class Event(NamedTuple):
     attempt: UUID | None
     from_state: str | None
     to_state: str | None
-    detail: dict
+    detail: dict[str, Any]
 
 
 class StagedCount(NamedTuple):
@@ -168,17 +173,17 @@ class StagedRow(NamedTuple):
     stream_id: int
     kafka_offset: int
     task: int
-    values: tuple
+    values: tuple[Any, ...]
 
 
 class OutputRow(NamedTuple):
     kafka_offset: int
     batch_id: int
-    values: tuple
+    values: tuple[Any, ...]
 
 
 class TriedRecord(NamedTuple):
-    place: tuple[UUID, int, int]
+    place: Place
     rows: tuple[OutputRow, ...]
     state: str | None = None
     reason: str | None = None

@@ -45,7 +45,7 @@ class MemorySink:
         """Create the attempt's staging table; return its name."""
         return postgres.create_staging(ledger, self.target, attempt)
 
-    def copy(self, staging: str, task: int, rows: Iterable[tuple[int, int, tuple]]) -> int:
+    def copy(self, staging: str, task: int, rows: Iterable[tuple[int, int, tuple[Any, ...]]]) -> int:
         """Stage the rows of one Spark task, each with stream id, offset and values, in one transaction. Return how many.
 
         Raises:
@@ -91,7 +91,7 @@ def record(
         with ledger.transaction():
             ledger.run("stage_rejects", attempt_id=attempt.attempt_id, **dict(zip(names, columns, strict=True)))
     if counted := sorted(counts, key=lambda count: count["stream_id"]):
-        columns = {name: [count[name] for count in counted] for name in counted[0] if name != "stream_id"}
+        numbers = {name: [count[name] for count in counted] for name in counted[0] if name != "stream_id"}
         stream_ids = [count["stream_id"] for count in counted]
         with ledger.transaction():
-            ledger.run("stage_counts", attempt_id=attempt.attempt_id, stream_ids=stream_ids, **columns)
+            ledger.run("stage_counts", attempt_id=attempt.attempt_id, stream_ids=stream_ids, **numbers)

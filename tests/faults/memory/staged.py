@@ -4,7 +4,7 @@ import re
 
 from psycopg2.sql import Identifier
 
-from faults.memory.database import MemoryDatabase
+from faults.memory.database import K, MemoryDatabase, V
 from faults.memory.refusals import check, dangling, overlap
 from faults.memory.registry import Rows, composed, verb
 from faults.memory.rows import Attempt, StagedCount, StagedReject
@@ -69,7 +69,7 @@ def stage_rejects(
     return n_new
 
 
-def of_attempt(db: MemoryDatabase, table: dict[int, dict], attempt_id: int) -> dict:
+def of_attempt(db: MemoryDatabase, table: dict[int, dict[K, V]], attempt_id: int) -> dict[K, V]:
     """Return the rows of an attempt in a table."""
     if attempt_id not in table:
         db.put(table, attempt_id, {})
@@ -110,20 +110,23 @@ def _is_writing(db: MemoryDatabase, attempt: Attempt) -> bool:
     return batch.state == "writing" and batch.attempt == attempt.attempt
 
 
-def _clear(db: MemoryDatabase, attempts: list[Attempt]) -> tuple[int, ...]:
+def _clear(db: MemoryDatabase, attempts: list[Attempt]) -> tuple[int, int, int]:
     """Delete; return the numbers of counts, rejects and slices of a re-drive."""
-    numbers = []
-    for table in (db.staged_counts, db.staged_rejects, db.staged_redrives):
-        found = [attempt.attempt_id for attempt in attempts if attempt.attempt_id in table]
-        numbers.append(sum(len(db.remove(table, attempt_id)) for attempt_id in found))
-    return tuple(numbers)
+    ids = [attempt.attempt_id for attempt in attempts]
+    return _cut(db, db.staged_counts, ids), _cut(db, db.staged_rejects, ids), _cut(db, db.staged_redrives, ids)
+
+
+def _cut(db: MemoryDatabase, table: dict[int, dict[K, V]], attempt_ids: list[int]) -> int:
+    return sum(len(db.remove(table, attempt_id)) for attempt_id in attempt_ids if attempt_id in table)
 
 
 @verb
 def list_dead_staging(db: MemoryDatabase, *, pipeline: str) -> Rows:
     dead = []
     for name in sorted(db.staging):
-        batch_id, fence = map(int, _STAGING.fullmatch(name).groups())
+        found = _STAGING.fullmatch(name)
+        assert found is not None, name
+        batch_id, fence = map(int, found.groups())
         batch = db.batches.get(batch_id)
         if batch and batch.pipeline == pipeline and not (batch.state == "writing" and batch.fence == fence):
             dead.append({"name": name})

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from psycopg2.sql import Composed, Identifier
 
@@ -11,7 +12,7 @@ from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import law, refusal
 from faults.memory.registry import Rows, Statement, composed
 from faults.memory.rejects import redriven, settled
-from faults.memory.rows import OutputRow, StagedRedrive, StagedRow
+from faults.memory.rows import OutputRow, Range, StagedRedrive, StagedRow
 
 _SINKS = "spark_jobs.sinks"
 
@@ -101,7 +102,7 @@ def list_written(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], *
 @composed(_SINKS, "delete_replaced.sql")
 def delete_replaced(db: MemoryDatabase, *, target: Identifier, batch_id: int, **_: Any) -> int:
     table = output.table(db, target)
-    pieces = {}
+    pieces: dict[tuple[UUID, int], Range] = {}
     for stream_id, piece in db.ranges[batch_id].items():
         stream = db.streams[stream_id]
         pieces[stream.topic_id, stream.partition] = piece
@@ -114,7 +115,7 @@ def delete_replaced(db: MemoryDatabase, *, target: Identifier, batch_id: int, **
     gone = [
         key
         for key, row in table.rows.items()
-        if (piece := pieces.get(key[:2])) is not None and piece.start <= key[2] < piece.end and row.batch_id in ours
+        if (own := pieces.get(key[:2])) is not None and own.start <= key[2] < own.end and row.batch_id in ours
     ]
     for key in gone:
         output.remove(db, table, key)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
@@ -68,14 +68,13 @@ def differences(real: Ledger, database: MemoryDatabase) -> list[str]:
         if table == "event":
             mine, theirs = _histories(mine), _histories(theirs)
         lines += _compared(table, mine, theirs)
-    for (schema, name), table in database.outputs.items():
-        lines += _compared(
-            name, _output(real, schema, name, table), [(*key[:3], *row[1:]) for key, row in table.rows.items()]
-        )
+    for (schema, name), output in database.outputs.items():
+        rows = [(*key[:3], *row[1:]) for key, row in output.rows.items()]
+        lines += _compared(name, _output(real, schema, name, output), rows)
     return lines
 
 
-def _compared(table: str, mine: Iterable[tuple], theirs: Iterable[tuple]) -> list[str]:
+def _compared(table: str, mine: Iterable[tuple[Any, ...]], theirs: Iterable[tuple[Any, ...]]) -> list[str]:
     only_mine, only_theirs = Counter(mine), Counter(theirs)
     only_mine, only_theirs = only_mine - only_theirs, only_theirs - only_mine
     return [f"{table}: only in Postgres: {row}" for row in only_mine] + [
@@ -83,14 +82,14 @@ def _compared(table: str, mine: Iterable[tuple], theirs: Iterable[tuple]) -> lis
     ]
 
 
-def _output(real: Ledger, schema: str, name: str, table: Table) -> list[tuple]:
+def _output(real: Ledger, schema: str, name: str, table: Table) -> list[tuple[Any, ...]]:
     text = SQL("SELECT kafka_topic_id, kafka_partition, kafka_offset, tideline_batch, {} FROM {}").format(
         SQL(", ").join(map(Identifier, table.columns)), Identifier(schema, name)
     )
     return [(*row[:4], tuple(row[4:])) for row in query(real, text)]
 
 
-def _histories(events: list[tuple]) -> list[tuple]:
+def _histories(events: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Group the events of each batch and stream, in order. Events of one statement about several of them have no order."""
     by_thing = sorted(events, key=lambda event: (event[4] or 0, event[5] or 0, event[0]))
     return [
@@ -99,12 +98,12 @@ def _histories(events: list[tuple]) -> list[tuple]:
     ]
 
 
-def _plain(row: tuple) -> tuple:
-    as_kept = {memoryview: bytes, list: tuple}
+def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    as_kept: dict[type, Callable[[Any], Any]] = {memoryview: bytes, list: tuple}
     return tuple(as_kept.get(type(value), lambda same: same)(value) for value in row)
 
 
-def _without_id(event: tuple) -> tuple:
+def _without_id(event: tuple[Any, ...]) -> tuple[Any, ...]:
     _, *rest, detail = event
     return (*rest, json.dumps(detail, sort_keys=True))
 
