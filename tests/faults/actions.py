@@ -33,10 +33,17 @@ TRIES = 3
 class Surroundings(Protocol):
     """The resources that a process uses."""
 
-    ledger: Ledger
-    """The process's own session."""
-    broker: Broker
-    pipeline: Pipeline
+    @property
+    def ledger(self) -> Ledger:
+        """Return the process's own session."""
+
+    @property
+    def broker(self) -> Broker:
+        """Return the brokers, real or not."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Return the declaration."""
 
     def write(self, batch_ids: Sequence[int], writer: Writer) -> None:
         """Claim, stage and publish the batches, as the Spark job does."""
@@ -220,6 +227,6 @@ def actor(task: Task) -> str:
             return "ada"
 
 
-def is_lasting(error: BaseException) -> bool:
+def is_lasting(error: BaseException | None) -> bool:
     """Return whether Airflow fails the task at once, without the remaining tries."""
     return isinstance(error, FatalError | NeedsOperatorError)

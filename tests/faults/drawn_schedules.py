@@ -114,12 +114,13 @@ def _drawn(random: Random, scenes: Sequence[Scene]) -> Schedule:
 
 def _beginning(random: Random) -> Beginning:
     incarnation = random.choice((1, 1, 1, 2))
+    starts: tuple[str | datetime, ...] = ("latest", at(6), *["earliest"] * 8)
     return Beginning(
         ends=tuple(random.randint(0, 14) for _ in range(random.choice((1, 2, 2, 3)))),
         incarnation=incarnation,
         delivery="latest_wins" if random.random() < 0.15 else "exactly_once",
         gaps="allowed" if random.random() < (0.7, 0.2)[incarnation % 2] else "refused",
-        start=random.choice(("latest", at(6), *["earliest"] * 8)),
+        start=random.choice(starts),
         batch_records=random.choice((4, 6, 10)),
         batch_bytes=random.choice((300, *[None] * 5)),
         run_batches=random.choice((1, 2, 3)),

@@ -75,7 +75,8 @@ class Stage(Inventory, Protocol):
 class Actor:
     """An actor of a schedule: a DAG run, a command, or an orphaned process."""
 
-    process: Process
+    process: Process | None
+    """None after its end."""
 
 
 @dataclass(slots=True)
@@ -83,7 +84,6 @@ class DagRun(Actor):
     """A DAG run, at one of its three tasks. Each task has a few tries; an error that another try cannot change fails
     it at once."""
 
-    process: Process | None
     run: Run
     request: Request
     task: int = 0
@@ -156,19 +156,20 @@ class Play:
         ended or has to wait."""
         while actor.process is not None and steps > 0:
             steps = actor.process.go(steps)
-            if actor.process.ended is None:
+            ended = actor.process.ended
+            if ended is None:
                 break
-            self._settle(actor)
+            self._settle(actor, ended)
         return steps
 
     def _strike(self, actor: Actor, fault: Fault) -> None:
         left: int | None = fault.after
-        while actor.process is not None:
+        while actor.process is not None and left is not None:
             process = actor.process
             left = process.strike(fault.strike, left)
             if process.ended is not None:
-                self._settle(actor)
-            if left is None or actor.process is process:
+                self._settle(actor, process.ended)
+            if actor.process is process:
                 break
         if left is None and fault.strike in {Strike.FREEZE, Strike.LOSE}:
             self._presume_dead(actor, process, self.frozen if fault.strike is Strike.FREEZE else self.actors)
@@ -184,9 +185,9 @@ class Play:
             self.actors.remove(actor)
             self.frozen.append(actor)
 
-    def _settle(self, actor: Actor) -> None:
+    def _settle(self, actor: Actor, ended: Ended) -> None:
         """Do what Airflow does when a process has ended."""
-        ended, actor.process = actor.process.ended, None
+        actor.process = None
         if not isinstance(actor, DagRun):
             self.actors.remove(actor)
         elif ended.error is None and not ended.killed:
@@ -230,6 +231,7 @@ class Play:
             case Duplicate():
                 self.command(_task(run))
             case MarkSuccess():
+                assert run.process is not None, run
                 run.process.kill()
                 run.process = None
                 self._succeed(run)

@@ -62,7 +62,7 @@ def _as_it_was(_: Any) -> Mapping[str, Any]:
 
 def _odd_clocks(random: Random) -> tuple[Changes, Scenes]:
     """Producers give their records arbitrary timestamps, and runs load up to a given time."""
-    hours = [
+    hours: Scenes = [
         [Arrive(drawn_requests.number(random), random.randint(1, 9)), Start(_until_a_moment(random)), Finish(-1)]
         for _ in range(3)
     ]
@@ -72,7 +72,7 @@ def _odd_clocks(random: Random) -> tuple[Changes, Scenes]:
 def _overwritten(random: Random) -> tuple[Changes, Scenes]:
     """The newest records are lost and replaced by others in one moment."""
     place = drawn_requests.number(random)
-    loaded = [Arrive(place, random.randint(1, 6)), Start(NewRecords()), Finish(-1)]
+    loaded: list[Operation] = [Arrive(place, random.randint(1, 6)), Start(NewRecords()), Finish(-1)]
     lost = Overwrite(place, random.randint(1, 6), random.randint(0, 4))
     return _as_it_was, [[*(loaded if drawn_requests.flag(random) else []), lost]]
 
@@ -100,13 +100,13 @@ def _shared(random: Random) -> tuple[Changes, Scenes]:
 
 def _restored(random: Random) -> tuple[Changes, Scenes]:
     """The database is restored from a backup, and runs continue with batches from before the restore."""
-    run = [
+    run: list[Operation] = [
         Arrive(drawn_requests.number(random), random.randint(1, 9)),
         Start(random.choice((NewRecords(), drawn_requests.loaded(random)))),
     ]
     known = Until(-1, random.choice((1, 1, 2)))
     begun = [*run, known, Go(-1, random.randint(0, 30))] if drawn_requests.flag(random) else [*run, known]
-    other = [Start(NewRecords()), *([Until(-1, 1)] if drawn_requests.flag(random) else [])]
+    other: list[Operation] = [Start(NewRecords()), *([Until(-1, 1)] if drawn_requests.flag(random) else [])]
     return _as_it_was, [
         [KeepLedger()],
         [*begun, RestoreLedger(), *(other if drawn_requests.flag(random, 0.7) else []), Finish(-2)],
@@ -115,7 +115,7 @@ def _restored(random: Random) -> tuple[Changes, Scenes]:
 
 def _refused(random: Random) -> tuple[Changes, Scenes]:
     """The table refuses rows at publish, not earlier; the refused batches are tried again."""
-    tried = [
+    tried: list[Operation] = [
         Start(random.choice((NewRecords(), drawn_requests.rejects(random), drawn_requests.loaded(random)))),
         _stopped_or_not(random),
     ]
@@ -132,12 +132,14 @@ def _stopped_or_not(random: Random) -> Operation:
 def _woken(random: Random) -> tuple[Changes, Scenes]:
     """Records start one run after the other, and each begins before the one before it has begun its task `write`."""
     place = drawn_requests.number(random)
-    begun = [
+    begun: list[Operation] = [
         Start(NewRecords()),
         Until(-1, 1),
         *([PassTime(random.choice((10, 61)))] if drawn_requests.flag(random, 0.3) else []),
     ]
-    scene = [one for _ in range(random.randint(2, 5)) for one in (Arrive(place, random.randint(1, 4)), *begun)]
+    scene: list[Operation] = [
+        one for _ in range(random.randint(2, 5)) for one in (Arrive(place, random.randint(1, 4)), *begun)
+    ]
     return lambda _: {"delivery": "latest_wins"}, [[*scene, *(Finish(number) for number in range(3))]]
 
 

@@ -55,9 +55,16 @@ class Scheduler:
         self.holding: SimulatedProcess | None = None
         """The process with the open transaction, if there is one."""
 
+    @property
+    def current(self) -> "SimulatedProcess":
+        """Return the running process, for what only a process does."""
+        assert self.running is not None
+        return self.running
+
     def finish_transaction(self) -> None:
         """Let the process with an open transaction continue until no transaction is open."""
         while self.database.holder is not None:
+            assert self.holding is not None
             self.holding.go(1)
 
 
@@ -257,6 +264,7 @@ def _error(name: str) -> Exception:
         case "ask":
             return RetryableError("brokers: no answer", next_step="wait")
         case "spark":
-            return PySparkException("Job aborted due to stage failure")
+            failure: Exception = PySparkException("Job aborted due to stage failure")
+            return failure
         case _:
             return refusal("lock_not_available", "canceling statement due to lock timeout")

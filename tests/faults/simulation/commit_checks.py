@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from faults.memory import MemoryDatabase
-from faults.memory.rows import Attempt, Batch, Event, OutputRow, Stream
+from faults.memory.rows import Attempt, Batch, Event, Key, OutputRow, Stream
 from faults.simulation.tally import Tally
 
 
@@ -34,20 +34,20 @@ class Watcher:
         for stream_id in touched:
             self._check_tiles(database.streams[stream_id])
 
-    def _look_at(self, table: dict, key: Any, old: object) -> Iterable[int]:
+    def _look_at(self, table: dict[Any, Any], key: Any, old: object) -> Iterable[int]:
         """Check one row; return the ids of streams whose coverage has to be checked."""
-        database, new = self._database, table.get(key)
+        database = self._database
         if isinstance(old, OutputRow):
             self._check_owner(key, old)
         elif table is database.streams:
-            self._check_stream(old, new)
+            self._check_stream(old, database.streams[key])
             return [key]
         elif table is database.attempts:
-            self._check_holder(new)
+            self._check_holder(database.attempts[key])
         elif table is database.events:
-            self._check_event(new)
+            self._check_event(database.events.get(key))
         elif table is database.batches:
-            self._counting.append(new)
+            self._counting.append(database.batches[key])
             if isinstance(old, Batch) and old.state == "writing":
                 self.taken.append(old)
         else:
@@ -79,10 +79,10 @@ class Watcher:
             self._counting.append(new)
             if new.action == "abandon":
                 self.given_up.append(new)
-            elif new.action == "stop":
+            elif new.action == "stop" and new.stream_id is not None:
                 self.noticed.append(new.stream_id)
 
-    def _check_owner(self, place: tuple, old: OutputRow) -> None:
+    def _check_owner(self, place: Key, old: OutputRow) -> None:
         owner = self._database.batches[old.batch_id].pipeline
         if self._database.actor.partition(" ")[0] != owner:
             self._broken.append(f"{self._database.actor} has taken a row of pipeline {owner} away: {place}")

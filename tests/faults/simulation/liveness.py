@@ -25,8 +25,9 @@ def _waits_for_a_person(database: MemoryDatabase, batch_id: int) -> bool:
     """Return whether a batch waits for an operator. Replays and re-drives do not count: they never hold up new
     records."""
     batch = database.batches[batch_id]
-    attempt = database.attempts.get(batch.attempt) if batch.kind in {"live", "backfill"} else None
-    return attempt is not None and _FOR_A_PERSON in (attempt.problem or "")
+    if batch.attempt is None or batch.kind not in {"live", "backfill"}:
+        return False
+    return _FOR_A_PERSON in (database.attempts[batch.attempt].problem or "")
 
 
 def unnoticed(world: World) -> list[str]:

@@ -52,9 +52,9 @@ def _readdressed(operations: Operations, fails: Fails) -> Operations | None:
     """Leave out one operation and re-address another one: which process a number means depends on how many processes
     exist."""
     for gone, at in product(range(len(operations)), repeat=2):
-        if gone != at and isinstance(operations[at], Go | Fault):
+        if gone != at and isinstance(moved := operations[at], Go | Fault):
             for process in (-1, 0, 1):
-                changed = [*operations[:at], replace(operations[at], process=process), *operations[at + 1 :]]
+                changed = [*operations[:at], replace(moved, process=process), *operations[at + 1 :]]
                 del changed[gone]
                 if fails(tuple(changed)):
                     return tuple(changed)

@@ -15,7 +15,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.publications import Announcer
 
 
-class NeverPasses(nullcontext):
+class NeverPasses(nullcontext[None]):
     """Replace the thread that ends an attempt which takes too long. Schedules kill processes at any point, so it is
     not needed."""
 

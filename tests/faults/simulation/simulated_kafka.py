@@ -1,12 +1,11 @@
 """Apply the operations of a schedule to an in-memory Kafka."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from faults import records
 from faults.actions import TOPIC
-from faults.checker.facts import Stream
 from faults.memory import Cluster, Log, Topic
 from faults.operations import (
     AddPartitions,
@@ -22,6 +21,18 @@ from faults.operations import (
 
 MOST_PARTITIONS = 4
 _OTHER = "another cluster"
+
+
+class Stream(Protocol):
+    """One partition of one topic incarnation, as the checker or the ledger in memory has it."""
+
+    @property
+    def topic_id(self) -> UUID:
+        """Return the id of the incarnation."""
+
+    @property
+    def partition(self) -> int:
+        """Return the number of the partition."""
 
 
 class SimulatedKafka:
@@ -127,8 +138,9 @@ class SimulatedKafka:
         self.version += 1
         if self._topic is None:
             self._create([5] * self.partitions)
-        for number, log in enumerate(self._topic.logs):
-            reached = self._reached.get((self._topic.topic_id, number), 0)
+        topic = self.cluster.topics[TOPIC]
+        for number, log in enumerate(topic.logs):
+            reached = self._reached.get((topic.topic_id, number), 0)
             log.append(max(1, reached - log.end + 1))
         self._stamp()
 

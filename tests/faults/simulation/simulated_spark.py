@@ -61,7 +61,7 @@ class SimulatedSpark:
 
     def session(self, _: str) -> SimpleNamespace:
         """Replace `session.session`."""
-        return SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self._scheduler.running.cancel))
+        return SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self._scheduler.current.cancel))
 
     def write(self, ledger: MemoryLedger, loading: SimpleNamespace) -> None:
         """Replace `write_batches._write`, with the same steps."""
@@ -100,7 +100,8 @@ class SimulatedSpark:
     @contextmanager
     def _replayed(self, attempt: Attempt) -> Iterator[None]:
         """Check that a replay with an unchanged transform changes no row and no reject."""
-        if attempt.kind is not BatchKind.REPLAY or not self.refuses:
+        unchanged = attempt.kind is BatchKind.REPLAY and self.refuses
+        if not unchanged:
             yield
             return
         before = self._loaded(attempt)
@@ -111,11 +112,11 @@ class SimulatedSpark:
             self._broken.append(f"{attempt} replayed what is loaded, and what is loaded has changed")
         self._scheduler.tally.replays_unchanged += bool(before)
 
-    def _loaded(self, attempt: Attempt) -> list[tuple]:
+    def _loaded(self, attempt: Attempt) -> list[tuple[Any, ...]]:
         """Return the rows and rejects of its offsets, without their batch and attempt."""
         database, target = self._scheduler.database, self._sink.target
         rows = database.outputs[target.schema, target.table].rows
-        found: list[tuple] = []
+        found: list[tuple[Any, ...]] = []
         for piece in attempt.ranges:
             place = piece.topic_id, piece.partition
             found += [
@@ -219,12 +220,12 @@ class SimulatedSpark:
                 return task, len(rows)
 
     def _step(self) -> None:
-        process = self._scheduler.running
+        process = self._scheduler.current
         process.point(SPARK)
         if process.is_cancelled:
             raise PySparkException("Job 0 cancelled as part of cancellation of all jobs")
 
-    def _copy(self, staging: str, task: int, rows: Sequence[tuple[int, int, tuple]]) -> None:
+    def _copy(self, staging: str, task: int, rows: Sequence[tuple[int, int, tuple[Any, ...]]]) -> None:
         self._sink.copy(staging, task, rows)
         self._step()
 

@@ -40,7 +40,7 @@ def presumed(database: MemoryDatabase, stream: Stream) -> str | None:
         return None
     for batch in database.batches.values():
         if batch.state == "writing" and stream.stream_id in database.ranges[batch.batch_id]:
-            attempt = database.attempts[batch.attempt]
+            attempt = database.writing(batch)
             if database.actor == f"{attempt.dag_id} {attempt.run_id} {attempt.task_id}":
                 return None
     return f"{database.actor} writes no batch that holds it"
@@ -68,4 +68,4 @@ def _may_live(database: MemoryDatabase, batch: Batch) -> bool:
     """
     if batch.state != "writing":
         return False
-    return database.clock - database.attempts[batch.attempt].heartbeat_at <= 2 * SILENT_SECONDS * SECOND
+    return database.clock - database.writing(batch).heartbeat_at <= 2 * SILENT_SECONDS * SECOND

@@ -18,7 +18,7 @@ SILENT_SECONDS = 60
 def robbed(database: MemoryDatabase, old: Batch) -> str | None:
     """Return a problem if a transaction changes a batch that another attempt was writing, while that writer is not
     silent."""
-    new, attempt = database.batches[old.batch_id], database.attempts[old.attempt]
+    new, attempt = database.batches[old.batch_id], database.writing(old)
     own = f"{attempt.dag_id} {attempt.run_id} {attempt.task_id}"
     silent = (database.clock - attempt.heartbeat_at) / SECOND
     if new.state == "published" or database.actor == own or silent > SILENT_SECONDS:
@@ -30,9 +30,9 @@ def hurried(database: MemoryDatabase, kafka: SimulatedKafka, event: Event) -> st
     """Return a problem if a readable batch was abandoned in favour of newer records before its run had time to begin."""
     if event.action != "abandon" or event.detail.get("reason") != LATEST_WINS or event.from_state != "planned":
         return None
-    if any(
-        _is_gone(kafka, database.streams[piece.stream_id], piece) for piece in database.ranges[event.batch_id].values()
-    ):
+    assert event.batch_id is not None, event
+    pieces = database.ranges[event.batch_id].values()
+    if any(_is_gone(kafka, database.streams[piece.stream_id], piece) for piece in pieces):
         return None
     planned = min(found.at for found in database.events.values() if found.batch_id == event.batch_id)
     if (age := (event.at - planned) / SECOND) > SILENT_SECONDS:

@@ -250,7 +250,7 @@ class World:
         return events
 
     def _heartbeat(self, _: str, attempt: UUID, superseded: Any) -> SimulatedHeartbeat:
-        return SimulatedHeartbeat(self.scheduler.running, attempt, superseded)
+        return SimulatedHeartbeat(self.scheduler.current, attempt, superseded)
 
     def _printed(self, text: str, **_: Any) -> None:
         self.tally.passed_over += text.endswith(": skipped")
@@ -269,7 +269,7 @@ class World:
             (write_batches, "print"): self._printed,
             (batch_loop, "print"): self._printed,
             (publishing, "print"): self._printed,
-            (writing, "time"): SimpleNamespace(sleep=lambda _: self.scheduler.running.sleep()),
+            (writing, "time"): SimpleNamespace(sleep=lambda _: self.scheduler.current.sleep()),
         }
         before = {(module, name): getattr(module, name, print) for module, name in replacements}
         os.environ["TIDELINE_LEDGER_URL"] = "memory"
