@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from pyspark.errors import PySparkException
 
@@ -36,7 +37,7 @@ class ActingProcess:
         name: str,
         *,
         proxy: CuttingProxy,
-        query: Callable[..., list[tuple]],
+        query: Callable[..., list[tuple[Any, ...]]],
         variety: Variety,
         on_end: Callable[[], None],
     ) -> None:
@@ -68,10 +69,11 @@ class ActingProcess:
     def strike(self, strike: Strike, after: int) -> int | None:
         self._wake()
         while self._is_at_step():
-            if self._can(strike, self._live.at):
+            at = self._at
+            if self._can(strike, at):
                 if after == 0:
-                    self.struck.append((strike, self._live.at.name))
-                    self._hit(strike, self._live.at)
+                    self.struck.append((strike, at.name))
+                    self._hit(strike, at)
                     return None
                 after -= 1
             self._step()
@@ -81,6 +83,12 @@ class ActingProcess:
         if self.ended is None:
             self._live.kill()
             self.ended = Ended(killed=True)
+
+    @property
+    def _at(self) -> Step:
+        """Return the step before which it waits."""
+        assert self._live.at is not None
+        return self._live.at
 
     def _wake(self) -> None:
         if self.frozen:
@@ -97,7 +105,7 @@ class ActingProcess:
         if self._live.gone:
             self._settle()
             return False
-        if self._live.at.kind is Kind.WAIT:
+        if self._at.kind is Kind.WAIT:
             self.waiting = True
             return False
         return True
@@ -114,7 +122,7 @@ class ActingProcess:
         return True
 
     def _step(self) -> None:
-        at = self._live.at
+        at = self._at
         if at.kind is Kind.END:
             self._on_end()
         if at.backend is not None:
@@ -160,7 +168,8 @@ class ActingProcess:
             case Kind.ASK if at.name.startswith("broker"):
                 return RetryableError("brokers: no answer", next_step="wait")
             case Kind.ASK | Kind.COPY:
-                return PySparkException("Job aborted due to stage failure")
+                failure: Exception = PySparkException("Job aborted due to stage failure")
+                return failure
             case _:
                 return next(self._variety.errors)("injected")
 
@@ -170,6 +179,8 @@ class ActingProcess:
             self._proxy.at(f'"{at.table}"', cut_before)
             return
         session = at if at.backend is not None else self._session
+        assert session is not None
+        assert session.port is not None
         if next(self._variety.cuts):
             self._proxy.cut(session.port)
         else:

@@ -3,10 +3,11 @@ replaced."""
 
 import os
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import FoundOffset, RecordFacts, TopicFacts
 from tideline.errors import FatalError, TidelineError
 from tideline.flow import writing
+from tideline.kafka.broker import Broker
 from tideline.ledger import cleanup, decisions, session_settings
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
@@ -60,28 +62,33 @@ class Errand:
     again: Mapping[int, Again] = field(default_factory=dict)
 
 
-class RemoteBroker:
+class RemoteBroker(Broker):
     """The broker methods that a plan and a write use; the conductor answers them from its log."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
     def cluster_id(self) -> str:
-        return self._ask("cluster_id")
+        answer: str = self._ask("cluster_id")
+        return answer
 
     def topic_facts(self) -> list[TopicFacts]:
-        return self._ask("topic_facts")
+        answer: list[TopicFacts] = self._ask("topic_facts")
+        return answer
 
     def missing(self, found: Iterable[TopicFacts], known: Iterable[str] = ()) -> dict[str, FatalError]:
-        return self._ask("missing", list(found), list(known))
+        answer: dict[str, FatalError] = self._ask("missing", list(found), list(known))
+        return answer
 
     def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, FoundOffset]:
-        return self._ask("offsets_at", topic, list(partitions), when)
+        answer: dict[int, FoundOffset] = self._ask("offsets_at", topic, list(partitions), when)
+        return answer
 
     def records_from(
         self, starts: Mapping[tuple[str, int], int], count: int
     ) -> dict[tuple[str, int], list[RecordFacts]]:
-        return self._ask("records_from", dict(starts), count)
+        answer: dict[tuple[str, int], list[RecordFacts]] = self._ask("records_from", dict(starts), count)
+        return answer
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         self._ask("commit_heads", group, dict(heads))
@@ -144,9 +151,13 @@ def _done(errand: Errand, gate: Gate) -> Ended:
     spark = Spark(gate, errand.again)
     _set(errand.timing)
     os.environ["TIDELINE_LEDGER_URL"] = errand.url
-    write_batches.session = lambda _: spark
-    write_batches.Broker = lambda _: broker
-    kafka.load = Spark.kafka
+    replacements: dict[tuple[ModuleType, str], Callable[..., object]] = {
+        (write_batches, "session"): lambda _: spark,
+        (write_batches, "Broker"): lambda _: broker,
+        (kafka, "load"): Spark.kafka,
+    }
+    for (module, name), replacement in replacements.items():
+        setattr(module, name, replacement)
     batch_ids = None
     try:
         for task in errand.tasks:
@@ -175,7 +186,8 @@ def _set(timing: Timing) -> None:
         "lock_timeout": timing.lock_ms,
         "idle_in_transaction_session_timeout": timing.idle_ms,
     }
-    writing.claim.__kwdefaults__ |= {"stale_after_seconds": timing.stale_seconds, "poll_seconds": timing.poll_seconds}
+    defaults = {"stale_after_seconds": timing.stale_seconds, "poll_seconds": timing.poll_seconds}
+    writing.claim.__kwdefaults__ = (writing.claim.__kwdefaults__ or {}) | defaults
     decisions.STALE_AFTER_SECONDS = timing.stale_seconds
     cleanup.SILENT_SECONDS = timing.silent_seconds
     heartbeat.BEAT_SECONDS = timing.beat_seconds

@@ -26,7 +26,8 @@ def install(gate: Gate, target: str) -> None:
     """Make this process wait at the gate from now on; `target` is the text of its pipeline's target.sql."""
     _watch_sessions(gate, target)
     _watch_copies(gate)
-    writing.time = SimpleNamespace(sleep=lambda _: gate.reach(Step(name="wait", kind=Kind.WAIT)))
+    waiting = SimpleNamespace(sleep=lambda _: gate.reach(Step(name="wait", kind=Kind.WAIT)))
+    writing.time = waiting  # type: ignore[attr-defined, assignment]  # in place of the module that it imports
 
 
 def _watch_copies(gate: Gate) -> None:
@@ -49,9 +50,8 @@ def _watch_sessions(gate: Gate, target: str) -> None:
         last = ""
         wrote = False
 
-        def sends(self, query: str | Composable, bound: Any) -> bool:
+        def sends(self, text: str, bound: Any) -> bool:
             """Note a statement; return whether it is a step."""
-            text = query.as_string(self) if isinstance(query, Composable) else query
             name = name_of(text, target)
             is_step = name not in NO_STEPS
             self.last = name if is_step else self.last
@@ -86,18 +86,25 @@ def _watch_sessions(gate: Gate, target: str) -> None:
 
         connection: Session
 
-        def execute(self, query: str | Composable, vars: Any = None) -> None:  # noqa: A002 - psycopg2's own name
+        def execute(self, query: str | bytes | Composable, vars: Any = None) -> None:  # noqa: A002 - psycopg2's own name
             session = self.connection
-            if gate.watches and session.sends(
-                query.as_string(session) if isinstance(query, Composable) else query, vars
-            ):
+            if gate.watches and session.sends(_text(query, session), vars):
                 gate.reach(session.step(session.last, Kind.STATEMENT))
-            super().execute(query, vars)
+            super().execute(query, vars)  # type: ignore[no-untyped-call]  # its stub has no types
 
     def watched(*arguments: Any, **options: Any) -> connection:
-        return connect(*arguments, **{**options, "connection_factory": Session, "cursor_factory": Statement})
+        session: Session = connect(
+            *arguments, **{**options, "connection_factory": Session, "cursor_factory": Statement}
+        )
+        return session
 
-    psycopg2.connect = watched
+    psycopg2.connect = watched  # type: ignore[assignment]  # an overloaded function; it takes any arguments
+
+
+def _text(query: str | bytes | Composable, session: connection) -> str:
+    if isinstance(query, Composable):
+        return query.as_string(session)
+    return query.decode() if isinstance(query, bytes) else query
 
 
 def _port(session: connection) -> int:

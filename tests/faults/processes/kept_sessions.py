@@ -31,10 +31,10 @@ def install() -> None:
 
     def kept(url: str, **options: Any) -> connection:
         while _idle[url]:
-            session = _idle[url].pop()
-            if _lives(session):
-                return session
-        session = connect(url, **{**options, "connection_factory": Kept})
+            idle = _idle[url].pop()
+            if _lives(idle):
+                return idle
+        session: Kept = connect(url, **{**options, "connection_factory": Kept})
         session.url = url
         return session
 
@@ -47,7 +47,7 @@ def install() -> None:
                 cursor.execute("DISCARD TEMP")  # as if it were new
         return _idle_adbc[url]
 
-    psycopg2.connect = kept
+    psycopg2.connect = kept  # type: ignore[assignment]  # an overloaded function; it is called with a URL only
     adbc.connect = kept_adbc
 
 

@@ -62,7 +62,8 @@ def strike(proxy: CuttingProxy, process: LiveProcess, step: Step, fault: Fault, 
             proxy.at(f'"{step.table}"', cut_before)
             process.go()
         case Fault.CUT:
-            proxy.cut(step.port)
+            if step.port is not None:  # a sleep has no connection
+                proxy.cut(step.port)
             process.go()
         case Fault.KEPT:
             proxy.at("COMMIT", cut_after, port=step.port)

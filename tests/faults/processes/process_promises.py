@@ -5,6 +5,8 @@ The checks run before its last step, when no other process has continued.
 
 from faults.actions import Abandon, Advance, Skip, Task, Write
 from faults.processes.process_scene import Scene
+from tideline.domain.requests import NamedRange
+from tideline.ledger.reservations import Run
 
 _WRITTEN = ["published", "advanced", "superseded", "abandoned"]
 _FINISHED = ["advanced", "superseded", "abandoned"]
@@ -16,11 +18,11 @@ class Promise:
     def __init__(self, scene: Scene, task: Task) -> None:
         self._scene = scene
         self._task = task
-        self._given = self._batches_of_run() if isinstance(task, Write | Advance) else []
+        self._given = self._batches_of(task.run) if isinstance(task, Write | Advance) else []
 
-    def _batches_of_run(self) -> list[int]:
+    def _batches_of(self, run: Run) -> list[int]:
         found = "SELECT batch_id FROM tideline.run_batch WHERE pipeline = %s AND run_id = %s"
-        return [row[0] for row in self._scene.query(found, self._scene.pipeline.name, self._task.run.run_id)]
+        return [row[0] for row in self._scene.query(found, self._scene.pipeline.name, run.run_id)]
 
     def broken(self) -> list[str]:
         """Return the broken promises."""
@@ -32,7 +34,7 @@ class Promise:
             case Abandon():
                 return self._not_in([self._task.batch_id], ["abandoned"])
             case Skip():
-                return self._uncovered()
+                return self._uncovered(self._task.piece)
             case _:
                 return []
 
@@ -45,8 +47,7 @@ class Promise:
         verb = type(self._task).__name__.lower()
         return [f"the verb {verb} has ended well, and batch {batch_id} is {state}" for batch_id, state in found]
 
-    def _uncovered(self) -> list[str]:
-        piece = self._task.piece
+    def _uncovered(self, piece: NamedRange) -> list[str]:
         [(covered,)] = self._scene.query(
             "SELECT bool_or(int8range(%s, %s) <@ owned) FROM ("
             "    SELECT range_agg(c.offsets::int8range) AS owned FROM tideline.coverage c JOIN tideline.stream USING (stream_id)"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from random import Random
+from typing import Any
 
 from faults.actions import PIPELINE, Task
 from faults.drawn_schedules import Beginning
@@ -136,7 +137,7 @@ class LiveStage:
         """See `faults.schedule_runner.Stage`."""
         return self.scene.kafka.partitions
 
-    def _rows(self, sql: str) -> list[tuple]:
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.scene.query(sql, self.scene.pipeline.name)
 
     def kill_all(self) -> None:
@@ -158,6 +159,7 @@ class LiveStage:
         """Add what the processes have done to the tally."""
         for process in self.processes:
             ended = process.ended
+            assert ended is not None, process.name
             how = "killed" if ended.killed else type(ended.error).__name__ if ended.error else "ok"
             self._tally.tasks[f"{process.name} {how}"] += 1
             self._tally.commits += process.n_commits

@@ -10,6 +10,7 @@ from faults.processes.child import Migrate, Timing
 from faults.processes.process_scene import Scene
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
+from tideline.ledger.reservations import Run
 from windows import window
 
 
@@ -81,15 +82,21 @@ def _batches_of(scene: Scene, run_id: str) -> list[tuple[int, str]]:
 def _planned(scene: Scene) -> int:
     """Plan one more batch, which is not written yet; return its id."""
     scene.arrive(3)
-    [batch_id] = scene.run_tasks(Plan(run=scene.run(), request=NewRecords())).batch_ids
+    return _only_batch(scene, scene.run())
+
+
+def _only_batch(scene: Scene, run: Run) -> int:
+    """Plan new records, which are one batch; return its id."""
+    [batch_id] = scene.run_tasks(Plan(run=run, request=NewRecords())).batch_ids or []
     return batch_id
 
 
 def _head(scene: Scene) -> int:
-    return scene.query(
+    [(head,)] = scene.query(
         "SELECT max(next_offset) FROM tideline.stream WHERE pipeline = %s AND state <> 'retired' AND partition = 0",
         scene.pipeline.name,
-    )[0][0]
+    )
+    return int(head)
 
 
 def _pieces(start: int, end: int, *, replace: bool = False) -> Ranges:
@@ -200,7 +207,7 @@ def _upkeep(scene: Scene) -> Scenario:
     """Run upkeep after a writer died and left its staging table, with old events."""
     run = scene.run()
     scene.arrive(11)
-    [batch_id] = scene.run_tasks(Plan(run=run, request=NewRecords())).batch_ids
+    batch_id = _only_batch(scene, run)
     # It sends no heartbeat: one that is still under way when the writer is killed would make it look alive.
     writer = scene.start(Write(run=run, try_number=1), timing=Timing(beat_seconds=1000))
     while not (writer.hear(10) and writer.at and writer.at.name == "count_rejects"):
@@ -225,7 +232,8 @@ def _holes(scene: Scene, hole: str) -> list[tuple[int, int]]:
 
 
 def _state(scene: Scene, batch_id: int) -> str:
-    return scene.query("SELECT state::text FROM tideline.batch WHERE batch_id = %s", batch_id)[0][0]
+    [(state,)] = scene.query("SELECT state::text FROM tideline.batch WHERE batch_id = %s", batch_id)
+    return str(state)
 
 
 VERBS = {
