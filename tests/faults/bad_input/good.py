@@ -76,7 +76,13 @@ def good_fields(rng: Random) -> tuple[dict[str, str], dict[str, str | None]]:
         "code": f'"{word}"',
     }
     as_they_are = {name: fields[name] for name in ("id", "b", "i2", "i4", "i8", "f4", "f8", "d", "n", "e")}
-    texts = {"s": shown_text(text), "t": f"{moment} {clock}", "day": moment, "tags": f"{{{word},b}}", "lat": eighth}
+    texts: dict[str, str | None] = {
+        "s": shown_text(text),
+        "t": f"{moment} {clock}",
+        "day": moment,
+        "tags": f"{{{word},b}}",
+        "lat": eighth,
+    }
     return fields, as_they_are | texts | {"name": word, "doc": f'{{"a": {number}}}', "u": ident, "code": word}
 
 

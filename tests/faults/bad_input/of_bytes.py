@@ -34,7 +34,7 @@ def dressed(name: str, *dress: Callable[[bytes], bytes]) -> Class:
 
     def draw(rng: Random) -> Case:
         case = record(rng, Change())
-        return replace(case, value=rng.choice(dress)(case.value))
+        return replace(case, value=rng.choice(dress)(case.value or b""))
 
     return Class(name=name, draw=draw)
 

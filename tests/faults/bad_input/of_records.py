@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from faults.bad_input.fates import Case, Class, Rejected
 from faults.bad_input.good import Change, record, shown_text
@@ -46,7 +47,9 @@ def around(name: str, *, rare: bool = False, by_hand: bool = False, **parts: obj
         case = record(rng, Change())
         if rng.random() < 0.7:
             case = replace(case, value=b"{bad", typed=NO_JSON)
-        chosen = {part: rng.choice(made) if isinstance(made, list) else made for part, made in parts.items()}
+        chosen: dict[str, Any] = {
+            part: rng.choice(made) if isinstance(made, list) else made for part, made in parts.items()
+        }
         return replace(case, by_hand=by_hand, **chosen)
 
     return Class(name=name, draw=draw, rare=rare)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import md5
 
-from faults.bad_input.fates import Case, Fate, Shown, Written
+from faults.bad_input.fates import TOMBSTONE, Case, Fate, Shown, Written
 from faults.bad_input.good import COLUMNS
-from faults.bad_input.of_bytes import TOMBSTONE
 from faults.bad_input.transforms import BY_ACT, FRAMED, WITH_KEY
 
 COORDINATES = """

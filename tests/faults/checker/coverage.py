@@ -104,7 +104,8 @@ def _last_to_publish(
 
     One sweep over all edges and the stream's bounds.
     """
-    edges = sorted({edge for piece in (*loaded, *coverage) for edge in (piece.start, piece.end)}.union(bounds))
+    pieces: list[Range | Coverage] = [*loaded, *coverage]
+    edges = sorted({edge for piece in pieces for edge in (piece.start, piece.end)}.union(bounds))
     beginning = sorted(loaded, key=lambda piece: piece.start, reverse=True)
     owning = sorted(coverage, key=lambda piece: piece.start, reverse=True)
     newest: list[tuple[int, int, int]] = []  # the order is negated so that the latest batch is on top; batch; end

@@ -77,7 +77,7 @@ class KafkaTruth:
         asked = self._admin.list_offsets(
             {place: spec}, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
         )
-        return asked[place].result(ANSWER_SECONDS).offset
+        return int(asked[place].result(ANSWER_SECONDS).offset)
 
     def _read(self, stream: Stream, start: int, end: int) -> Iterator[Record]:
         for message in self._messages(TopicPartition(stream.topic, stream.partition, start)):

@@ -77,7 +77,7 @@ class Reading:
     """What one transaction sees. With `snapshot` all statements see the same state."""
 
     def __init__(self, opened: connection, pipeline: str, table: str) -> None:
-        register_uuid(conn_or_curs=opened)
+        register_uuid(conn_or_curs=opened)  # type: ignore[no-untyped-call]  # its stub has no types
         register_type(BYTES, opened)
         self.connection = opened
         self.pipeline = pipeline

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -182,6 +182,7 @@ class Striker:
     def _second(self, fault: Fault) -> None:
         """Run another job for the same batches to its end. It must succeed whatever the first one does."""
         rounds = self._rounds
+        batch_ids: list[int] | None
         if fault.same_task:
             run_id, batch_ids, first_try = rounds.run_id, rounds.batch_ids, 10
         else:
@@ -223,7 +224,7 @@ class Striker:
             return job if first is not None and time.time() - first.create_time() < _JUST_S else None
         return None
 
-    def _at(self, moments: set[str]) -> tuple[Job, int] | None:
+    def _at(self, moments: Collection[str]) -> tuple[Job, int] | None:
         standing, job = self._witness.standing(self._rounds.pipeline.name), self._rounds.current
         if standing is None or job is None or standing.moment not in moments or not job.is_driven_by(standing.pid):
             return None
@@ -238,7 +239,7 @@ class Striker:
         return found
 
 
-def _kill(processes: list[psutil.Process | None]) -> int | None:
+def _kill(processes: Sequence[psutil.Process | None]) -> int | None:
     """Kill the existing ones of these processes, and return their number; None if there was none."""
     killed = 0
     for process in processes:

@@ -123,12 +123,12 @@ def replay(scene: Scene, number: int, after: float, what: Replayed) -> None:
     """Replay loaded records: a batch, its ranges, or the hour at which the stream began."""
     scene.pause_until(after)
     batch_id, ranges = scene.insist("find a batch to replay", lambda: _loaded(scene, number))
-    request = {
+    requests: dict[Replayed, dict[str, Any]] = {
         Replayed.BATCH: {"batch_id": batch_id},
         Replayed.RANGES: {"ranges": ranges},
         Replayed.WINDOW: {"window_start": (LAST_TICK - HOUR).isoformat(), "window_end": LAST_TICK.isoformat()},
-    }[what]
-    trigger(scene, REPLAY, pipeline=scene.hourly, reason=WHY, **request)
+    }
+    trigger(scene, REPLAY, pipeline=scene.hourly, reason=WHY, **requests[what])
 
 
 def _loaded(scene: Scene, number: int) -> tuple[int, list[str]] | None:

@@ -3,13 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any
 
 from faults.stack.progress import Progress
 from tideline.errors import RetryableError
 from tideline.local.stack import Stack
-
-T = TypeVar("T")
 
 
 class Restarter:
@@ -28,9 +26,8 @@ class Restarter:
         self._down = down
         self._missed: dict[str, float] = {}
 
-    def until_done(self, progress: Progress, *activities: Future[T]) -> list[T]:
-        """Restart parts until all activities are done; return their results. The first error and a hang end the
-        waiting."""
+    def until_done(self, progress: Progress, *activities: Future[Any]) -> None:
+        """Restart parts until all activities are done. The first error and a hang end the waiting."""
         while not all(activity.done() for activity in activities):
             for activity in activities:
                 if activity.done():
@@ -38,7 +35,8 @@ class Restarter:
             self._look()
             progress.look((len(self.restarts), sum(activity.done() for activity in activities)))
             time.sleep(0.1)
-        return [activity.result() for activity in activities]
+        for activity in activities:
+            activity.result()
 
     def until(self, condition: Callable[[], bool], what: str, *, seconds: float) -> None:
         """Restart parts until a condition is true; raise AssertionError if it is not within `seconds`."""

@@ -2,6 +2,7 @@
 do."""
 
 from collections import Counter
+from functools import partial
 from random import Random
 
 from faults.stack import arriving_records, operators
@@ -54,7 +55,7 @@ def _run_until_nothing_is_left(scene: Scene, name: str) -> None:
     for _ in range(_RUNS_AT_MOST):
         run_id = operators.trigger(scene, name)
         await_runs(scene)
-        states = scene.insist("look at the run", lambda run_id=run_id: scene.system.states(name, run_id))
+        states = scene.insist("look at the run", partial(scene.system.states, name, run_id))
         if _NOTHING.items() <= states.items():
             return
     raise AssertionError(f"after {_RUNS_AT_MOST} runs {name} still finds something to do")
