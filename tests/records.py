@@ -4,7 +4,16 @@ import json
 from collections.abc import Iterable
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -42,7 +51,7 @@ def produce(
     """Send values round robin, from `first_partition` on; return the acknowledged values by (partition, offset)."""
     sent: dict[tuple[int, int], bytes | None] = {}
 
-    def acknowledge(error: object, message: object) -> None:
+    def acknowledge(error: KafkaError | None, message: Message) -> None:
         assert error is None, error
         sent[message.partition(), message.offset()] = message.value()
 

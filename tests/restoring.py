@@ -8,7 +8,7 @@ from psycopg2.extensions import parse_dsn
 from tideline.local.postgres import programs
 
 
-def at_server(program, url, *arguments):
+def at_server(program: str, url: str, *arguments: str) -> None:
     """Run one of the server's programs on the ledger's database."""
     parts = parse_dsn(url)
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}

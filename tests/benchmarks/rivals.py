@@ -141,6 +141,7 @@ class Rivals:
     def __init__(self, url: str, pipeline: pipelines.Pipeline, spark: SparkSession, psql: Path) -> None:
         self._url = url
         self._pipeline = pipeline
+        [self._topic] = pipeline.source.topics or ()
         self._spark = spark
         self._psql = psql
         self._servers = pipeline.source.connection()["bootstrap_servers"]
@@ -176,7 +177,7 @@ class Rivals:
 
     def _frame(self) -> DataFrame:
         raw = self._spark.read.format("kafka").option("kafka.bootstrap.servers", self._servers)
-        records = raw.option("subscribe", self._pipeline.source.topics[0]).load()
+        records = raw.option("subscribe", self._topic).load()
         schema = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
         row = functions.from_json(functions.col("value").cast("string"), schema).alias("row")
         frame = records.select(row, "partition", "offset").select("row.*", "partition", "offset")

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import records
 from benchmarks import rivals
-from spark_jobs import write_batches
+from spark_jobs.session import session
 from tideline import settings
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
@@ -40,7 +40,7 @@ class Scene:
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
             f"--master local[2] --properties-file {properties} --driver-memory 2g pyspark-shell"
         )
-        return write_batches.session("bench")
+        return session("bench")
 
     def topic(self, count: int, partitions: int, *, spoil: rivals.Spoil | None = None) -> str:
         """Create a topic with so many records, evenly over its partitions."""

@@ -60,7 +60,8 @@ def watched(asset: Any) -> dict[str, Any]:
 
 def field(param: Any) -> dict[str, Any]:
     """Describe one field of the trigger form, with its default if it has one."""
-    return ({"default": param.value} if is_arg_set(param.value) else {}) | param.schema
+    schema: dict[str, Any] = param.schema
+    return ({"default": param.value} if is_arg_set(param.value) else {}) | schema
 
 
 def main(folder: Path) -> None:

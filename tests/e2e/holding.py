@@ -175,7 +175,7 @@ def _connected_from(port: int) -> list[psutil.Process]:
     """Return the processes whose connection has this local port; none if it has just been closed."""
     connections = psutil.net_connections("tcp4")
     with suppress(psutil.NoSuchProcess):
-        return [psutil.Process(found.pid) for found in connections if found.laddr.port == port and found.pid]
+        return [psutil.Process(c.pid) for c in connections if c.laddr and c.laddr.port == port and c.pid]
     return []
 
 

@@ -37,6 +37,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
         variables={"TIDELINE_PIPELINES": str(folder / "pipelines")},
     ) as stack:
         environment = stack.environment()
+        assert stack.orchestrator is not None  # it has the options of one
         with Ledger(environment["TIDELINE_LEDGER_URL"], actor="test") as ledger:
             migrate(ledger)
         with AirflowApi(

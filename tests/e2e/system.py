@@ -45,7 +45,7 @@ class System:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test", "enable.partition.eof": True})
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
         found = {}
-        ended = set()
+        ended: set[int] = set()
         while len(ended) < partitions:
             for message in consumer.consume(1000, timeout=1):
                 if message.error():

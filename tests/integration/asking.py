@@ -1,12 +1,15 @@
 """Queries of the ledger that only tests need."""
 
+from typing import Any
+
 import psycopg2.errors
 import pytest
+from psycopg2.sql import Composable
 
 from tideline.ledger.connection import Ledger
 
 
-def query(ledger: Ledger, sql: str, *parameters: object) -> list[tuple]:
+def query(ledger: Ledger, sql: str | Composable, *parameters: object) -> list[tuple[Any, ...]]:
     """Return all rows of one statement, in a transaction of its own."""
     with ledger.connection as connection, connection.cursor() as cursor:
         cursor.execute(sql, parameters)
@@ -34,7 +37,7 @@ def state(ledger: Ledger, batch_id: int) -> tuple[str, int]:
     return query(ledger, "SELECT state::text, fence FROM tideline.batch WHERE batch_id = %s", batch_id)[0]
 
 
-def events(ledger: Ledger, batch_id: int) -> list[tuple]:
+def events(ledger: Ledger, batch_id: int) -> list[tuple[Any, ...]]:
     """Return (actor, action, from, to) of a batch, in order."""
     return query(
         ledger,

@@ -1,9 +1,9 @@
 """Planning against brokers in memory and the real ledger: for logs that a real broker would not make on request, and for tests without a broker."""
 
-from typing import Any
+from typing import Any, Unpack
 
 from faults.memory import Cluster, MemoryBroker
-from planners import NAME, declared, run
+from planners import NAME, Limits, declared, run
 from tideline import flow
 from tideline.domain.requests import NewRecords, Request
 from tideline.flow import Plan
@@ -20,7 +20,9 @@ class Brokerless:
         limits: Limits of the declaration.
     """
 
-    def __init__(self, ledger: Ledger, *ends: int, source: dict[str, Any] | None = None, **limits: int) -> None:
+    def __init__(
+        self, ledger: Ledger, *ends: int, source: dict[str, Any] | None = None, **limits: Unpack[Limits]
+    ) -> None:
         self.ledger = ledger
         self.cluster = Cluster()
         self.logs = self.cluster.create("ads", *ends).logs

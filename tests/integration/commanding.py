@@ -74,7 +74,8 @@ class Cli:
 
     def error(self, *arguments: str, code: int) -> dict[str, Any]:
         """Return the error document on stderr with --json."""
-        return json.loads(self(*arguments, "--json", code=code).stderr.splitlines()[-1])
+        document: dict[str, Any] = json.loads(self(*arguments, "--json", code=code).stderr.splitlines()[-1])
+        return document
 
     def declare(self, name: str, topic: str, *, start: str = "earliest", **more: Any) -> Path:
         """Declare a pipeline of raw bytes at the brokers of TIDELINE_KAFKA; `more` are keys of pipeline.yaml. Return its folder."""

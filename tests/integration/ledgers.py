@@ -140,7 +140,7 @@ def wait_for_a_lock(url: str) -> None:
     with Ledger(url, actor="watcher") as watcher:
         deadline = time.monotonic() + 180
         while not watcher.rows_of(SQL(_WAITING), {}):
-            assert time.monotonic() < deadline, "no session waited for a lock within 20 s"
+            assert time.monotonic() < deadline, "no session waited for a lock within 180 s"
             watcher.connection.rollback()
             time.sleep(0.02)
 

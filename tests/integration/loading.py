@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 from uuid import uuid4
 
 import psycopg2
@@ -124,7 +125,7 @@ class Loading:
         self.advance(run_id)
         return batch_ids
 
-    def rows(self, sql: str, *parameters: object) -> list[tuple]:
+    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Return the rows that a reader of the warehouse sees."""
         connection = psycopg2.connect(self.url)
         try:
@@ -134,14 +135,14 @@ class Loading:
         finally:
             connection.close()
 
-    def output(self) -> dict[tuple[int, int], tuple]:
+    def output(self) -> dict[tuple[int, int], tuple[Any, ...]]:
         """Return the table's rows by (partition, offset); fail if a coordinate is there twice."""
         rows = self.rows("SELECT kafka_partition, kafka_offset, id, name, price FROM ads.output")
         found = {(row[0], row[1]): row[2:] for row in rows}
         assert len(found) == len(rows)
         return found
 
-    def rejects(self) -> dict[tuple[int, int], tuple]:
+    def rejects(self) -> dict[tuple[int, int], tuple[str, str, bytes | None]]:
         """Return (step, reason, value) by (partition, offset)."""
         rows = self.rows(
             "SELECT partition, kafka_offset, step, reason, value FROM tideline.reject JOIN tideline.stream USING (stream_id)"
@@ -192,4 +193,5 @@ class Loading:
         """Return how many rows are visible; 0 if there is no table yet."""
         if self.rows("SELECT to_regclass('ads.output')") == [(None,)]:
             return 0
-        return self.rows("SELECT count(*)::int FROM ads.output")[0][0]
+        [(count,)] = self.rows("SELECT count(*)::int FROM ads.output")
+        return int(count)

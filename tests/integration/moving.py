@@ -6,12 +6,14 @@ from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.ledger import reservations
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation, Run
 
 HOLE = "INSERT INTO tideline.coverage (stream_id, offsets, hole, reason, decided_by) VALUES (%s, %s, 'skipped', 'poison', 'ada')"
 
 
-def replay(ledger, stream, start, end, kind=BatchKind.REPLAY):
+def replay(ledger: Ledger, stream: int, start: int, end: int, kind: BatchKind = BatchKind.REPLAY) -> Attempt:
     """Claim and stage a batch over offsets of one stream."""
     wanted = Reservation(
         offsets=OffsetRange(start, end), gaps_allowed=False, facts=PartitionFacts(partition=0, log_start=0, end=end)
@@ -25,7 +27,7 @@ def replay(ledger, stream, start, end, kind=BatchKind.REPLAY):
     return attempt
 
 
-def loaded(ledger, start=0, end=10):
+def loaded(ledger: Ledger, start: int = 0, end: int = 10) -> tuple[int, int]:
     """Start a stream with one advanced batch."""
     (stream,) = start_streams(ledger, 1, start=start)
     batch_id = published(ledger, {stream: (start, end)})

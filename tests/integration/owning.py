@@ -1,5 +1,7 @@
 """Queries for the owners of a pipeline's offsets and for its output, shared by the tests of replay, backfill and re-drive."""
 
+from typing import Any
+
 import psycopg2
 
 from loading import Loading
@@ -57,7 +59,7 @@ def names(loading: Loading) -> dict[int, str]:
     return found
 
 
-def everything(loading: Loading) -> tuple[list, list]:
+def everything(loading: Loading) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """Return all columns of output and rejects except the batch, and for rejects also without attempt and time."""
     return (
         loading.rows(

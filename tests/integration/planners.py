@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import ledgers
 from asking import query
@@ -17,6 +17,14 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
 NAME = "races"
+T = TypeVar("T")
+
+
+class Limits(TypedDict, total=False):
+    """The limits of a declaration that tests set."""
+
+    batch_records: int
+    run_batches: int
 
 
 def declared(
@@ -26,9 +34,9 @@ def declared(
     name: str = NAME,
     source: Mapping[str, Any] | None = None,
     table: str = "ads.output",
-    **limits: int,
+    **limits: Unpack[Limits],
 ) -> Pipeline:
-    """Declare a pipeline over topics of raw bytes; `limits` are `batch_records` and `run_batches`, `source` has other keys of that section."""
+    """Declare a pipeline over topics of raw bytes; `source` has other keys of that section."""
     raw = {
         "description": "A test",
         "source": {
@@ -89,9 +97,7 @@ def ranges_of(ledger: Ledger, batch_id: int) -> dict[int, tuple[int, int]]:
     return {row["partition"]: (row["start_offset"], row["end_offset"]) for row in rows}
 
 
-def decide(
-    url: str, pipeline: Pipeline, verb: Callable[..., Any], *asked: object, actor: str = "ada", **named: Any
-) -> Any:
+def decide(url: str, pipeline: Pipeline, verb: Callable[..., T], *asked: object, actor: str = "ada", **named: Any) -> T:
     """Call a verb that needs the broker, in a session of its own, as an operator does."""
     with Ledger(url, actor=actor) as ledger:
         return verb(ledger, Broker(pipeline.source), pipeline, *asked, **named)

@@ -1,5 +1,7 @@
 """Records some of which are rejected until the transform is corrected."""
 
+from collections.abc import Iterable, Mapping
+
 import records
 from loading import Loading
 from tideline.domain.requests import Rejects
@@ -17,7 +19,7 @@ def records(batch):
 """
 
 
-def faulty(faults=None, left_out=()):
+def faulty(faults: Mapping[str, str] | None = None, left_out: Iterable[str] = ()) -> str:
     return FAULTY.format(faults=faults or {}, left_out=list(left_out))
 
 

@@ -1,10 +1,13 @@
 """Tables that refuse rows, and the records of which they refuse some."""
 
 import json
+from collections.abc import Iterable
+from typing import Any
 
 import psycopg2
 
 import records
+from loading import Loading
 
 COORDINATES = "kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint NOT NULL"
 KEY = "kafka_topic_id, kafka_partition, kafka_offset"
@@ -15,7 +18,7 @@ ACTS = (
 )
 
 
-def acting(body, trigger="TRIGGER acts BEFORE INSERT", when=""):
+def acting(body: str, trigger: str = "TRIGGER acts BEFORE INSERT", when: str = "") -> str:
     return ACTS.format(body=body, trigger=trigger, when=when)
 
 
@@ -26,29 +29,31 @@ LATER = acting(
 )
 
 
-def given(id_, name):
+def given(id_: int, name: str) -> str:
     return json.dumps({"id": id_, "name": name, "price": 1.5})
 
 
-def target(table=TABLE, *, before="", after=""):
+def target(table: str = TABLE, *, before: str = "", after: str = "") -> str:
     return f"CREATE SCHEMA IF NOT EXISTS ads; {before}; {table}; {after}"
 
 
-def declare(loading, values, text, *, partitions=1, **declared):
+def declare(
+    loading: Loading, values: Iterable[bytes | str | None], text: str, *, partitions: int = 1, **declared: Any
+) -> str:
     topic = records.create(loading.bootstrap, partitions=partitions)
     records.produce(loading.bootstrap, topic, values, partitions=partitions)
     loading.declare(topic, target=text, **declared)
     return topic
 
 
-def execute(loading, text):
+def execute(loading: Loading, text: str) -> None:
     connection = psycopg2.connect(loading.url)
     with connection, connection.cursor() as cursor:
         cursor.execute(text)
     connection.close()
 
 
-def reasons(loading):
+def reasons(loading: Loading) -> dict[int, str]:
     """Return the reasons of the table's rejects, by offset."""
     assert {step for step, _, _ in loading.rejects().values()} <= {"store"}
     return {offset: reason for (_, offset), (_, reason, _) in loading.rejects().items()}

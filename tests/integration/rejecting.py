@@ -2,9 +2,11 @@
 
 from ledgers import claim, plan, publish, stage
 from tideline.domain.states import BatchKind
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
 
 
-def reject(ledger, attempt, stream, *offsets):
+def reject(ledger: Ledger, attempt: Attempt, stream: int, *offsets: int) -> None:
     """Stage rejects as a task does."""
     with ledger.transaction():
         ledger.run(
@@ -18,7 +20,9 @@ def reject(ledger, attempt, stream, *offsets):
         )
 
 
-def load(ledger, stream, start, end, *rejected, kind=BatchKind.LIVE):
+def load(
+    ledger: Ledger, stream: int, start: int, end: int, *rejected: int, kind: BatchKind = BatchKind.LIVE
+) -> Attempt:
     """Publish a batch with these rejects."""
     attempt = claim(ledger, plan(ledger, {stream: (start, end)}, kind=kind))
     stage(ledger, attempt)

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -38,7 +39,7 @@ PROPERTIES = {
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory) -> Iterator[Postgres]:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """Start a server."""
     if there := running.found("postgres"):
         yield Postgres(**there)
@@ -51,7 +52,7 @@ def postgres(tmp_path_factory) -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory) -> Iterator[Broker]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Start a broker with a plain and a SASL listener."""
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
     if there := running.found("broker"):
@@ -64,40 +65,40 @@ def broker(tmp_path_factory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def admin(broker) -> AdminClient:
+def admin(broker: Broker) -> AdminClient:
     """Return an admin client that may do anything on the broker."""
     return AdminClient({"bootstrap.servers": broker.bootstrap})
 
 
 @pytest.fixture
-def topic(admin) -> str:
+def topic(admin: AdminClient) -> str:
     """Create a topic for the test, with one partition."""
     return topics.created(admin, f"events_{uuid4().hex[:8]}")
 
 
 @pytest.fixture(scope="session")
-def ledger_template(postgres) -> Iterator[str]:
+def ledger_template(postgres: Postgres) -> Iterator[str]:
     """Yield the name of a migrated database to copy."""
     with ledgers.template(postgres) as name:
         yield name
 
 
 @pytest.fixture
-def ledger_url(postgres, ledger_template) -> Iterator[str]:
+def ledger_url(postgres: Postgres, ledger_template: str) -> Iterator[str]:
     """Yield a database for the test, with an empty ledger."""
     with ledgers.copy_of(postgres, ledger_template) as url:
         yield url
 
 
 @pytest.fixture
-def ledger(ledger_url) -> Iterator[Ledger]:
+def ledger(ledger_url: str) -> Iterator[Ledger]:
     """Open a session with an empty ledger."""
     with Ledger(ledger_url, actor="test") as session:
         yield session
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start one Spark for all tests, as small and quick to start as possible; a lost task is tried twice, as on a cluster."""
     properties = spark_setup.configure(tmp_path_factory.mktemp("spark"))
     # It logs when the interpreter ends, to a stream that pytest has closed by then.
@@ -110,7 +111,9 @@ def spark(tmp_path_factory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def loading(tmp_path, monkeypatch, broker, ledger_url, spark) -> Loading:
+def loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker: Broker, ledger_url: str, spark: SparkSession
+) -> Loading:
     """Provide a pipeline to declare, on the real broker, the real ledger and the real Spark."""
     monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
     monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
@@ -118,7 +121,7 @@ def loading(tmp_path, monkeypatch, broker, ledger_url, spark) -> Loading:
 
 
 @pytest.fixture
-def cli(tmp_path, monkeypatch, ledger_url, broker, topic) -> Cli:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger_url: str, broker: Broker, topic: str) -> Cli:
     """Provide the command line, with a declared pipeline over a topic with one partition, and an empty ledger."""
     monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
     variables = {

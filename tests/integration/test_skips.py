@@ -6,9 +6,10 @@ import pytest
 
 import ledgers
 from asking import query, state
-from deciding import WHY, abandon, everything, fall_silent, filled, piece, skip, story
+from deciding import WHY, abandon, everything, fall_silent, filled, skip, story
 from planners import NAME, ask, coverage, declared, load, next_offsets, plan, ranges_of, run
 from racing import beside, together
+from targeting import piece
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.requests import Ranges

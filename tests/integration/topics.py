@@ -1,26 +1,30 @@
 """Topics on a real broker: create, fill and query them."""
 
 import time
+from collections.abc import Callable, Iterable
+from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from tideline.declaration import Source
+from tideline.kafka.broker import Broker as KafkaBroker
+from tideline.local.broker import Broker
 
 
-def source(servers, *topics, **rest):
+def source(servers: str, *topics: str, **rest: Any) -> Source:
     raw = {"bootstrap_servers": servers, "topics": list(topics), "value": {"format": "bytes"}, **rest}
     return Source.model_validate(raw, context="impressions")
 
 
-def created(admin, name, partitions=1, **config):
+def created(admin: AdminClient, name: str, partitions: int = 1, **config: str) -> str:
     admin.create_topics([NewTopic(name, num_partitions=partitions, config=config)])[name].result()
     until(lambda: exists(admin, name))
     return name
 
 
-def exists(admin, name):
+def exists(admin: AdminClient, name: str) -> bool:
     """Return whether every partition answers: for a moment after its creation a topic has no leaders."""
     try:
         described = admin.describe_topics(TopicCollection([name]))[name].result()
@@ -30,21 +34,21 @@ def exists(admin, name):
         return False
 
 
-def until(condition, *, seconds=180):
+def until(condition: Callable[[], object], *, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"the condition did not come true within {seconds} s"
         time.sleep(0.02)
 
 
-def produce(broker, topic, count=1, partition=0, **record):
+def produce(broker: Broker, topic: str, count: int = 1, partition: int = 0, **record: Any) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for _ in range(count):
         producer.produce(topic, b"x", partition=partition, **record)
     assert producer.flush(20) == 0
 
 
-def transaction(broker, topic, partitions, count=1):
+def transaction(broker: Broker, topic: str, partitions: Iterable[int], count: int = 1) -> Producer:
     """Return a producer with `count` records in each of `partitions` in a transaction that is still open."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": uuid4().hex})
     producer.init_transactions(20)
@@ -56,21 +60,21 @@ def transaction(broker, topic, partitions, count=1):
     return producer
 
 
-def grown(admin, topic, partitions):
+def grown(admin: AdminClient, topic: str, partitions: int) -> None:
     """Add partitions to an existing topic, and wait until all of them answer."""
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
 
-    def described():
-        return admin.describe_topics(TopicCollection([topic]))[topic].result().partitions
+    def described() -> int:
+        return len(admin.describe_topics(TopicCollection([topic]))[topic].result().partitions)
 
-    until(lambda: len(described()) == partitions and exists(admin, topic))
+    until(lambda: described() == partitions and exists(admin, topic))
 
 
-def recreate(admin, topic):
+def recreate(admin: AdminClient, topic: str) -> None:
     admin.delete_topics([topic])[topic].result()
     until(lambda: not exists(admin, topic))
     created(admin, topic)
 
 
-def ends(asked, *, topic=0):
+def ends(asked: KafkaBroker, *, topic: int = 0) -> list[int]:
     return [partition.end for partition in asked.topic_facts()[topic].partitions]
