@@ -49,7 +49,7 @@ def expected(batch_id, attempt, ranges):
     }
 
 
-def test_a_dag_that_waits_for_the_asset_runs_and_is_told_all_of_it(system, announced):
+def test_a_dag_that_waits_for_the_asset_runs_and_gets_all_batches(system, announced):
     run_id = system.wait(lambda: next(iter(runs(system, "downstream")), None), "the waiting DAG to be started")
     system.succeed("downstream", run_id)
     assert runs(system, "downstream") == {run_id: ("asset_triggered", "success")}

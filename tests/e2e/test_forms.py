@@ -68,7 +68,7 @@ def test_ranges_are_loaded_as_they_are_named(system, asked):
     assert planned(system, asked.ranges) == ("backfill", {0: (0, 3), 1: (1, 2)})
 
 
-def test_what_was_asked_for_is_loaded_once_and_nothing_else(system, asked):
+def test_what_was_requested_is_loaded_once_and_nothing_else(system, asked):
     named = {place: value for place, value in asked.sent[OLD].items() if place in {(0, 0), (0, 1), (0, 2), (1, 1)}}
     assert system.output(NAME) == decoded(named | asked.sent[MIDDLE] | asked.sent[NEW])
     assert system.heads(NAME) == [15, 15]

@@ -32,7 +32,7 @@ def test_a_missing_topic_is_named(system):
     assert f"topic {NAME} does not exist" in system.log(NAME, run_id, "plan")
 
 
-def test_a_ledger_that_cannot_be_reached_is_said_to_be_that(system):
+def test_a_ledger_that_cannot_be_reached_is_reported_as_such(system):
     records.create(system.bootstrap, name=NAME)
     with refusing_connections(system.url):
         run_id = system.fail(NAME)

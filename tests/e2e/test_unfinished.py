@@ -166,7 +166,7 @@ def test_a_run_gets_its_requested_batch_and_a_cleared_run_its_own_unwritten_ones
     assert skipped == [True, True, False]
 
 
-def test_who_commands_a_retry_stands_in_the_history(system, again):
+def test_the_history_names_the_operator_of_a_retry(system, again):
     rows = system.rows(
         "SELECT batch_id, actor, detail->>'reason' FROM tideline.event WHERE pipeline = %s AND action = 'retry'", NAME
     )

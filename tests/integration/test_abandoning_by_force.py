@@ -51,7 +51,7 @@ def test_a_driver_that_was_forced_out_hears_of_it_at_its_next_beat(ledger, ledge
     assert not attempts.beat(ledger, hanging.attempt)
 
 
-def test_who_forced_a_batch_out_and_why_stands_in_the_history(ledger, ledger_url, hanging):
+def test_the_history_says_who_forced_a_batch_out_and_why(ledger, ledger_url, hanging):
     abandon(ledger_url, hanging)
     history = "SELECT actor, action, from_state, to_state, detail ->> 'reason' FROM tideline.event WHERE actor = 'ada' ORDER BY event_id"
     assert query(ledger, history) == [
@@ -66,7 +66,7 @@ def test_who_forced_a_batch_out_and_why_stands_in_the_history(ledger, ledger_url
     ]
 
 
-def test_who_forces_a_batch_that_is_just_being_published_waits_and_is_told(ledger, ledger_url, hanging):
+def test_forcing_a_batch_that_is_being_published_waits_and_is_refused(ledger, ledger_url, hanging):
     """The lock of the batch decides: here publishing came first."""
     with ledger.transaction():
         ledger.rows("lock_batch", batch_id=hanging.batch_id)

@@ -31,7 +31,7 @@ def ads(ledger):
 
 
 @pytest.mark.parametrize("tried", [True, False], ids=["failed", "planned"])
-def test_somebodys_replay_holds_no_new_records_up(ledger, ads, tried):
+def test_the_replay_of_an_operator_delays_no_new_records(ledger, ads, tried):
     [replay] = ads.plan("replay", these(2, 5, replace=True))
     if tried:
         fail(ledger, replay)
@@ -63,7 +63,7 @@ def test_what_heals_a_replay_is_its_own_run_or_one_that_asks_for_it(ledger, ads)
     assert ads.ask("hourly").notes == []
 
 
-def test_a_re_drive_is_left_to_whoever_asked_for_it(ledger, ads):
+def test_a_re_drive_is_left_to_the_run_that_requested_it(ledger, ads):
     ads.logs[0].append(4)
     [batch_id] = ads.plan("hourly")
     attempt = ledgers.claim(ledger, batch_id)

@@ -100,7 +100,7 @@ def test_batches_of_healthy_streams_are_announced_although_another_is_stopped(le
     assert airflow.succeed(announce(ledger, airflow)) == [batch_id]
 
 
-def test_whoever_comes_next_announces_what_no_task_has(ledger, airflow, batch_id):
+def test_the_next_task_announces_what_no_task_has(ledger, airflow, batch_id):
     """This includes replays, backfills, re-drives, and batches that have been replaced since."""
     (stream,) = query(ledger, "SELECT stream_id FROM tideline.stream")[0]
     replay = published(ledger, {stream: (0, 10)}, kind=BatchKind.REPLAY)

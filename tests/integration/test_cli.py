@@ -237,7 +237,7 @@ def test_a_dry_run_shows_what_a_run_would_load_and_reserves_nothing(world):
     assert [row["batch_id"] for row in world.cli.json("batches", NAME)["batches"]] == [world.failed, world.loaded]
 
 
-def test_names_that_nobody_knows_are_refused(world):
+def test_unknown_names_are_refused(world):
     for command in ("streams", "batches", "coverage", "rejects"):
         assert "'clicks'" in world.cli.error(command, "clicks", code=20)["error"]
     error = world.cli.error("batch", "99", code=20)
@@ -255,7 +255,7 @@ def test_a_pipeline_that_is_not_declared_any_more_is_still_shown(world):
     assert "forgotten" in json.loads(done.stderr)["error"]
 
 
-def test_what_is_wrong_with_the_ledger_is_said_without_its_password(world, postgres):
+def test_a_problem_of_the_ledger_is_reported_without_its_password(world, postgres):
     without = replace(world.cli, variables={})
     assert "TIDELINE_LEDGER_URL is not set" in without.error("pipelines", code=20)["error"]
     silent = replace(world.cli, variables={"TIDELINE_LEDGER_URL": "postgresql://ada:hush@127.0.0.1:1/tideline"})

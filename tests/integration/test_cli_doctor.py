@@ -108,7 +108,7 @@ def test_rows_that_were_changed_past_the_laws_are_found(cli, ledger, ledger_url,
     assert f"batch {first} {topic}/0 [0, 5)" in checks[NAME, "rejects"]["found"]
 
 
-def test_offsets_that_nobody_accounts_for_are_found(cli, ledger, ledger_url, broker, topic):
+def test_offsets_without_an_account_are_found(cli, ledger, ledger_url, broker, topic):
     topics.produce(broker, topic, 5)
     commanding.load(cli, ledger)
     with lawless(ledger_url) as cursor:

@@ -85,7 +85,7 @@ def test_what_is_published_cannot_be_abandoned(ledger, ledger_url, pipeline):
         abandon(ledger_url, second)
 
 
-def test_a_batch_that_somebody_is_writing_cannot_be_abandoned(ledger, ledger_url, pipeline):
+def test_a_batch_that_an_attempt_is_writing_cannot_be_abandoned(ledger, ledger_url, pipeline):
     first, _ = plan(ledger_url, pipeline, "first")
     ledgers.stage(ledger, attempt := ledgers.claim(ledger, first))
     with pytest.raises(FatalError, match=f"batch {first} is being written by write try 1 of .*pid") as caught:

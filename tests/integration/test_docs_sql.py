@@ -78,7 +78,7 @@ def test_the_docs_show_a_rejected_record_whatever_its_bytes(story):
     assert row["value"] == r"\377\376 not text"
 
 
-def test_the_docs_find_offsets_that_nobody_accounts_for(story):
+def test_the_query_in_the_docs_finds_offsets_without_an_account(story):
     assert query(story, MISSING) == []
     # As after a restore of single tables: without triggers offsets may lose their owner.
     query(story, "SET LOCAL session_replication_role = replica; DELETE FROM tideline.coverage")

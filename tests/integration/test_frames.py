@@ -215,7 +215,7 @@ def test_a_frame_that_cannot_work_is_refused(loading, topic, body, problem):
     assert loading.staging_tables() == []
 
 
-def test_an_error_inside_of_a_frame_is_told_in_one_line(loading, topic):
+def test_an_error_inside_of_a_frame_is_reported_in_one_line(loading, topic):
     body = "df.withColumn('name', F.udf(lambda n: str(1 // (n - 17)))('id'))"
     loading.declare(topic, transform=frame(body))
     text = loading.refusal(RetryableError)

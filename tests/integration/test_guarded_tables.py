@@ -107,7 +107,7 @@ def test_a_heart_may_beat_once_more_when_its_attempt_has_ended(ledger, loaded):
 # Events ----------------------------------------------------------------------------------------------------------
 
 
-def test_events_go_only_by_a_date_that_is_said_and_never_those_of_open_batches(ledger):
+def test_events_are_deleted_only_before_a_date_and_never_of_open_batches(ledger):
     (stream,) = start_streams(ledger, 1)
     plan(ledger, {stream: (0, 10)})
     execute(ledger, OLD)
@@ -120,7 +120,7 @@ def test_events_go_only_by_a_date_that_is_said_and_never_those_of_open_batches(l
     )
 
 
-def test_events_of_the_last_day_stay_whatever_date_is_said(ledger):
+def test_events_of_the_last_day_stay_whatever_the_date(ledger):
     start_streams(ledger, 1)
     everything = "SET LOCAL tideline.prune_before = '2100-01-01'; DELETE FROM tideline.event"
     assert "history" in refused(ledger, everything)

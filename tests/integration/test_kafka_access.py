@@ -111,7 +111,7 @@ def test_a_broker_that_is_let_go_takes_its_threads_with_it(broker, topic):
         gc.enable()
 
 
-def test_a_missing_topic_is_told_with_similar_names_beside_the_facts_of_the_others(broker, topic):
+def test_a_missing_topic_is_reported_with_similar_names_beside_the_others(broker, topic):
     asked = Broker(source(broker.bootstrap, f"{topic}s", topic))
     found = asked.topic_facts()
     assert [facts.topic for facts in found] == [topic]

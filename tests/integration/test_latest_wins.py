@@ -115,7 +115,7 @@ def test_what_a_failed_run_had_planned_is_given_up(admin, broker, ledger, ledger
     flow.advance(ledger, NAME, run("first"))
 
 
-def test_what_somebody_is_writing_is_left_to_its_end(admin, broker, ledger, ledger_url):
+def test_a_batch_that_is_being_written_is_left_to_its_end(admin, broker, ledger, ledger_url):
     topic = topic_of(admin, broker, 10)
     pipeline = latest(broker, topic, batch_records=2, run_batches=2)
     first, second = plan(ledger_url, pipeline, "first")

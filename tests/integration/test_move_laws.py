@@ -84,7 +84,7 @@ def test_a_replay_takes_only_what_batches_have_loaded(ledger):
     execute(ledger, RANGE, batch_id, stream, "[2, 10)", False)
 
 
-def test_offsets_of_a_replay_are_freed_by_nobody_and_reserved_by_nobody(ledger):
+def test_offsets_of_a_replay_are_neither_freed_nor_reserved(ledger):
     """Abandoning a replay changes only its state."""
     stream, _ = loaded(ledger)
     batch_id = begun(ledger, "replay")

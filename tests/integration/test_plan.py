@@ -160,7 +160,7 @@ def test_a_run_plans_no_more_batches_than_it_may(broker, topic, ledger, ledger_u
     assert len(plan(ledger_url, pipeline, "third")) == 1
 
 
-def test_a_line_about_a_batch_can_be_asked_for_again(ledger):
+def test_the_line_of_a_batch_can_be_repeated(ledger):
     one, two = start_streams(ledger, 2)
     batch_id = reserved(ledger, {one: (0, 10), two: (3, 5)})
     [line] = flow.describe(ledger, [batch_id])

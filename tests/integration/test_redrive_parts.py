@@ -56,7 +56,7 @@ def test_many_rejects_are_cut_into_parts_of_which_only_the_ends_are_fetched(ledg
     assert parts(ledger) == []
 
 
-def test_a_redrive_takes_only_what_was_asked_for_and_no_other_one_has(ledger):
+def test_a_redrive_takes_only_what_was_requested_and_no_other_one_has(ledger):
     (stream,) = start_streams(ledger, 1)
     rejected(ledger, [stream], 20)
     assert redrive(ledger, parts(ledger, reason_like="odd", size=4), reason_like="odd") == [4, 4, 2]

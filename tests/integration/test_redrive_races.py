@@ -155,7 +155,7 @@ def test_what_a_replay_has_rejected_again_in_the_meantime_is_written_as_its(load
     assert counts_of(loading, replayed) == {"n_read": 15, "n_written": 14, "n_rejected": 1, "n_filtered": 0, "n_gap": 0}
 
 
-def test_a_re_drive_whose_rejects_have_all_gone_before_it_is_through_with_nothing(loading, topic):
+def test_a_re_drive_whose_rejects_are_all_gone_ends_with_nothing(loading, topic):
     loading.transform("")
     batch_ids = loading.plan("redrive", Rejects(reason_like="one"))
     loading.run(ranges(f"{topic}/0 [0, 30)", replace=True))

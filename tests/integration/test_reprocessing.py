@@ -38,7 +38,7 @@ def test_a_loaded_hour_that_is_reprocessed_plans_nothing(ledger, ledger_url, pip
     assert f"loaded by batch {batch_id}" in again.notes[0]
 
 
-def test_a_loaded_hour_that_is_reprocessed_is_replaced_if_that_is_said(ledger, ledger_url, pipeline):
+def test_a_loaded_hour_that_is_reprocessed_is_replaced_on_request(ledger, ledger_url, pipeline):
     [first] = load(ledger, plan(ledger_url, pipeline, "hour 0", until=T0 + HOUR))
     window = Window(start=T0, end=T0 + HOUR, replace=True)
     [second] = ask(ledger_url, pipeline, "hour 0", window, reason="test").batch_ids

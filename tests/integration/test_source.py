@@ -146,7 +146,7 @@ def test_offsets_that_vanish_during_the_read_are_named(loading, topic, admin, mo
 
 
 @pytest.mark.parametrize("moment", ["before the read", "while reading"])
-def test_offsets_that_go_stop_their_stream_only_until_somebody_accepts_their_loss(loading, admin, monkeypatch, moment):
+def test_lost_offsets_stop_their_stream_until_their_loss_is_accepted(loading, admin, monkeypatch, moment):
     topic = records.create(loading.bootstrap, partitions=2)
     sent = records.produce(loading.bootstrap, topic, map(records.record, range(40)), partitions=2)
     loading.declare(topic)

@@ -26,7 +26,7 @@ def cut(ledger):
     return Cut(ledger)
 
 
-def test_a_batch_with_a_stopped_stream_is_left_to_whoever_writes_it(broker, admin, topic, ledger, ledger_url):
+def test_a_batch_with_a_stopped_stream_is_left_to_its_writer(broker, admin, topic, ledger, ledger_url):
     pipeline = declared(broker.bootstrap, topic)
     produce(broker, topic, 4)
     produce(broker, topic, 3, partition=1)

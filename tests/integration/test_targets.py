@@ -79,7 +79,7 @@ def test_ranges_of_a_stopped_stream_are_refused_and_those_of_the_others_are_not(
     assert "loaded by batch" in again.notes[0], "not an error about a stream outside the request"
 
 
-def test_what_is_loaded_and_gone_from_kafka_is_only_told(admin, broker, ledger, ledger_url):
+def test_loaded_offsets_that_are_gone_from_kafka_are_only_reported(admin, broker, ledger, ledger_url):
     topic = topic_of(admin, broker, 8)
     pipeline = declared(broker.bootstrap, topic)
     [batch_id] = load(ledger, plan(ledger_url, pipeline, "all"))
@@ -111,7 +111,7 @@ def test_an_open_batch_is_joined_as_it_stands_and_nothing_else_with_it(ledger, l
     flow.advance(ledger, NAME, run("retry True"))
 
 
-def test_a_loaded_batch_is_loaded_again_only_if_that_is_said(ledger, ledger_url, pipeline):
+def test_a_loaded_batch_is_loaded_again_only_on_request(ledger, ledger_url, pipeline):
     first, second = load(ledger, plan(ledger_url, pipeline, "first"))
     given = ask(ledger_url, pipeline, "again", OneBatch(batch_id=first))
     assert given.batch_ids == []
@@ -125,7 +125,7 @@ def test_a_loaded_batch_is_loaded_again_only_if_that_is_said(ledger, ledger_url,
     assert {owner for *_, owner in coverage(ledger)} == {replayed, second}
 
 
-def test_an_abandoned_batch_is_planned_as_far_as_nobody_has_it(ledger, ledger_url, pipeline):
+def test_an_abandoned_batch_is_planned_as_far_as_it_is_free(ledger, ledger_url, pipeline):
     first, _ = plan(ledger_url, pipeline, "first")
     with Ledger(ledger_url, actor="ada") as own:
         flow.abandon(own, first, reason="poison")
@@ -133,7 +133,7 @@ def test_an_abandoned_batch_is_planned_as_far_as_nobody_has_it(ledger, ledger_ur
     assert kinds(ledger, [again]) == [("backfill", ranges_of(ledger, first))]
 
 
-def test_a_batch_of_another_pipeline_or_of_nobody_is_refused(ledger, ledger_url, broker, records, pipeline):
+def test_a_batch_of_another_pipeline_or_of_none_is_refused(ledger, ledger_url, broker, records, pipeline):
     [batch_id, *_] = plan(ledger_url, pipeline, "first")
     with pytest.raises(
         FatalError, match=f"expected batch {batch_id} to be one of this pipeline's, but it belongs to {NAME}"
@@ -247,7 +247,7 @@ def test_a_reason_that_is_blank_is_none(ledger, ledger_url, pipeline, reason):
     assert query(ledger, "SELECT DISTINCT reason FROM tideline.batch") == [(None,)]
 
 
-def test_a_reason_stands_in_every_event_that_a_plan_causes(ledger, ledger_url, pipeline):
+def test_every_event_of_a_plan_has_its_reason(ledger, ledger_url, pipeline):
     ask(ledger_url, pipeline, "window", window(0, 9), reason="the invoices of May")
     found = query(ledger, "SELECT action, actor, detail ->> 'reason' FROM tideline.event WHERE batch_id IS NOT NULL")
     assert set(found) == {("plan", "window", "the invoices of May")}

@@ -155,7 +155,7 @@ def test_a_session_that_is_lost_as_it_begins_is_to_be_tried_again(proxy):
         Ledger(proxy.url, actor="cut off")
 
 
-def test_a_wrong_password_is_not_to_be_tried_again_and_not_told(ledger_url):
+def test_a_wrong_password_is_neither_tried_again_nor_shown(ledger_url):
     with pytest.raises(FatalError, match=r"refused the connection: .*password authentication failed") as caught:
         Ledger(make_dsn(ledger_url, password="open sesame"), actor="test")
     assert "sesame" not in str(caught.value)

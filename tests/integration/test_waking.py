@@ -100,7 +100,7 @@ def test_it_fires_for_each_partition_and_topic(broker, admin, topic, declare):
     asyncio.run(look())
 
 
-def test_records_of_an_open_transaction_wake_nobody_until_it_ends(broker, topic, declare):
+def test_records_of_an_open_transaction_start_no_run_until_it_ends(broker, topic, declare):
     declare(topic)
 
     async def look():
@@ -159,7 +159,7 @@ def test_a_run_that_may_not_plan_all_there_is_is_behind_and_the_next_one_is_not(
     assert behind == [True, False]
 
 
-def test_a_partition_that_nobody_has_read_yet_is_behind_when_it_has_records(ledger, ledger_url, broker, admin, topic):
+def test_a_partition_that_was_never_read_is_behind_when_it_has_records(ledger, ledger_url, broker, admin, topic):
     pipeline = planners.declared(broker.bootstrap, topic)
     produce(broker, topic, 1)
     planners.load(ledger, planners.plan(ledger_url, pipeline, "first"))

@@ -76,7 +76,7 @@ def test_a_window_takes_what_an_earlier_run_left_open_between_the_head_and_its_e
     assert ask(ledger_url, pipeline, "again", window(0, 3)).batch_ids == []
 
 
-def test_a_window_takes_an_open_backfill_that_stands_in_its_heads_way(ledger, ledger_url, pipeline):
+def test_a_window_takes_an_open_backfill_that_its_heads_have_to_pass(ledger, ledger_url, pipeline):
     [ahead] = ask(ledger_url, pipeline, "ahead", these(pipeline, (2, 4))).batch_ids
     given = ask(ledger_url, pipeline, "window", window(0, 6)).batch_ids
     assert ahead in given

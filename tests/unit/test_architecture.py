@@ -192,7 +192,7 @@ def test_a_query_file_says_what_it_is_for():
     assert missing == []
 
 
-def test_sql_stands_in_files():
+def test_sql_is_kept_in_files():
     """In Python they would have no name and no comment. The local stack's statements to its own server are no verbs."""
     statement = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE|WITH)\s+\S")
     found = [

@@ -60,7 +60,7 @@ def test_a_newer_try_takes_the_others_over():
     assert written(loads={2: error}) == ([1], error)
 
 
-def test_a_batch_with_nothing_left_to_write_is_passed_over():
+def test_a_batch_with_nothing_left_to_write_is_left_out():
     assert written(batch_ids=(9, 1)) == ([1], None)
 
 

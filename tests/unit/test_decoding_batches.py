@@ -148,7 +148,7 @@ def test_an_impossible_decoder_is_refused_when_it_is_made(value_format, columns,
         decoder(value_format, columns)
 
 
-def test_bad_records_among_many_do_not_send_the_good_ones_through_the_judge(monkeypatch):
+def test_bad_records_among_many_are_examined_without_the_good_ones(monkeypatch):
     """One record in a hundred with a wrong type once doubled the time of a load."""
     judged = []
     exact = json_prefilter.type_fault

@@ -18,9 +18,16 @@ from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.settings import PROJECT
 
 README = PROJECT / "README.md"
-PAGES = [README, PROJECT / "CHANGELOG.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+PAGES = [
+    README,
+    PROJECT / "CHANGELOG.md",
+    PROJECT / "CONTRIBUTING.md",
+    *(page for place in ("docs", "tests") for page in sorted((PROJECT / place).rglob("*.md"))),
+]
 EXAMPLE = PROJECT / "include" / "pipelines" / "impressions"
 PLACES = ("include", "spark_jobs", "dags", "tests")
+# A path in backticks is seen from the project or, in tests/README.md, from the tests.
+FOLDERS = (*PLACES, "docs", r"\.ci", "unit", "integration", "e2e", "faults", "benchmarks")
 CODE = [p for place in PLACES for p in (PROJECT / place).rglob("*") if p.suffix in {".py", ".sql", ".yaml"}]
 OTHER = [PROJECT / name for name in ("Makefile", "pyproject.toml", "docker-compose.yaml", "requirements.in")]
 # Names of other projects that appear nowhere else here.
@@ -61,7 +68,7 @@ def cells(page: Path) -> Iterator[list[str]]:
             yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)]+)\)", text(page)):
         path, _, anchor = target.partition("#")
@@ -75,12 +82,12 @@ def words_of_the_code() -> frozenset[str]:
     return frozenset(word for path in (*CODE, *OTHER) for word in re.findall(r"\w+", text(path)))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_paths_and_names_in_backticks_exist(page):
     files = {path.name for path in CODE} | {path.name for path in PROJECT.iterdir()}
     for name in quoted(page):
-        if re.fullmatch(rf"({'|'.join(PLACES)}|docs|\.ci)(/[\w.-]*)+", name):
-            assert (PROJECT / name).exists(), name
+        if re.fullmatch(rf"({'|'.join(FOLDERS)})(/[\w.-]*)+", name):
+            assert (PROJECT / name).exists() or (page.parent / name).exists(), name
         elif re.fullmatch(r"[\w-]+\.(py|sql|yaml|toml|txt|in|xml)", name):
             assert name in files, name
         elif re.fullmatch(r"(tideline\.)?[a-z]+(_[a-z0-9]+)+", name) and name not in FOREIGN:

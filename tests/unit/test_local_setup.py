@@ -64,7 +64,7 @@ def test_no_java_on_the_path_says_so(checkout):
     assert "there is no `java` on the PATH" in run_setup(checkout)
 
 
-def test_a_java_home_without_java_is_not_passed_over_for_the_path(checkout, tmp_path):
+def test_a_java_home_without_java_is_not_replaced_by_the_path(checkout, tmp_path):
     path = fake_java(tmp_path / "bin", "17.0.1")
     assert "JAVA_HOME=/nonexistent holds no bin/java" in run_setup(checkout, path=str(path), JAVA_HOME="/nonexistent")
 

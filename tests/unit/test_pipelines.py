@@ -155,7 +155,7 @@ def test_a_mistake_names_line_key_expected_and_found(declare, old, new, expected
     assert expected in text
 
 
-def test_all_mistakes_of_a_file_are_told_at_once_in_order_of_line(declare):
+def test_all_mistakes_of_a_file_are_reported_at_once_in_order_of_line(declare):
     folder = declare(new="retries: -1\nlimits:\n  run_batches: x\n  more: 1\n")
     (folder / "target.sql").unlink()
     first, *rest = mistakes(folder)
@@ -262,7 +262,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(declare):
         pipelines.load_named("nope")
 
 
-def test_no_pipelines_folder_is_told(monkeypatch):
+def test_a_missing_pipelines_folder_is_reported(monkeypatch):
     monkeypatch.setenv("TIDELINE_PIPELINES", "/nowhere/pipelines")
     with pytest.raises(FatalError, match="/nowhere/pipelines: expected the folder of the pipelines"):
         pipelines.declared()

@@ -93,7 +93,7 @@ def test_a_long_stream_does_not_starve_the_others(free, batch_records):
 
 @always
 @given(free=free_ranges(), batch_records=st.integers(1, 3))
-def test_streams_that_a_small_batch_passed_over_come_first_in_the_next(free, batch_records):
+def test_streams_that_a_small_batch_left_out_come_first_in_the_next(free, batch_records):
     """If a batch has fewer records than there are streams, every stream is still in one of the first batches."""
     streams = [stream for stream, pieces in free.items() if pieces]
     rounds = -(-len(streams) // batch_records)
@@ -120,7 +120,7 @@ def offsets(ranges):
 
 @always
 @given(free=free_ranges(), count=st.integers(0, 200))
-def test_the_newest_are_the_last_ones_of_each_stream_and_no_more_than_asked_for(free, count):
+def test_the_newest_are_the_last_of_each_stream_and_no_more_than_requested(free, count):
     kept = newest(free, count)
     everything_there = {stream: offsets(pieces) for stream, pieces in free.items()}
     for stream, pieces in kept.items():

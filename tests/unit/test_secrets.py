@@ -92,7 +92,7 @@ def test_a_ledgers_address_is_never_quoted(secret):
         ("host=db password=s3cr et", "not a libpq URI"),
     ],
 )
-def test_an_address_that_is_wrong_is_told_what_is_wrong(address, said):
+def test_the_mistake_in_a_wrong_address_is_named(address, said):
     assert said in fault(address)
 
 
@@ -180,7 +180,7 @@ def test_airflows_address_is_never_quoted_when_it_holds_a_password(secret):
 
 @settings(max_examples=5, deadline=None)
 @given(SECRETS)
-def test_an_airflow_that_does_not_answer_is_not_told_with_its_password(secret):
+def test_an_airflow_that_does_not_answer_is_reported_without_its_password(secret):
     variables = {
         "TIDELINE_AIRFLOW_URL": "http://127.0.0.1:1",
         "TIDELINE_AIRFLOW_USERNAME": "me",

@@ -28,7 +28,7 @@ ATTEMPT = Attempt(pipeline="ads", batch_id=7, kind=BatchKind.LIVE, fence=1, atte
         ),
     ],
 )
-def test_what_spark_cannot_analyse_is_told_apart(said, cause, entry):
+def test_what_spark_cannot_analyse_is_distinguished(said, cause, entry):
     with pytest.raises(FatalError, match=cause) as caught, explained(ATTEMPT, lambda: None):
         raise AnalysisException(message=said)
     assert caught.value.entry == entry

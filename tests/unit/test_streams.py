@@ -173,7 +173,7 @@ def test_an_accepted_end_is_no_leave_for_retention():
 
 @always
 @given(head=offsets, reserved=st.lists(pieces, max_size=3), start=offsets)
-def test_lost_is_what_lies_between_head_and_log_and_nobody_has(head, reserved, start):
+def test_lost_is_what_lies_between_head_and_log_without_an_owner(head, reserved, start):
     stream = replace(STREAM, next_offset=head, reserved=tuple(reserved))
     gone = {
         offset
@@ -195,7 +195,7 @@ RETIRED = replace(STREAM, retired=True)
 
 
 @pytest.mark.parametrize("topics", [[], [topic((0, 50), topic_id=NEW)]])
-def test_a_retired_stream_is_nobodys_concern(topics):
+def test_a_retired_stream_is_not_checked(topics):
     found = compare([RETIRED], topics)
     assert (found.ready, found.inconsistent, found.stopped) == ((), (), ())
     assert compare([RETIRED], topics, gone=["ads"] if not topics else ()).inconsistent == ()
@@ -254,7 +254,7 @@ def test_a_partition_that_is_gone_stops_its_stream():
     assert "0 partitions" in problem
 
 
-def test_a_sick_partition_does_not_stop_its_neighbours():
+def test_an_inconsistent_partition_does_not_stop_its_neighbours():
     neighbour = replace(STREAM, stream_id=2, partition=1)
     found = compare([STREAM, neighbour], [topic((20, 50), (0, 50))])
     assert [stream.stream_id for stream, _ in found.inconsistent] == [1]

@@ -4,10 +4,7 @@ from faults.bad_input import of_bytes, of_moments, of_numbers, of_records, of_sh
 from faults.bad_input.fates import Class
 from faults.bad_input.good import GOOD
 
-BAD: tuple[Class, ...] = tuple(
-    one
-    for room in (of_numbers, of_moments, of_texts, of_shapes, of_bytes, of_records, of_tables)
-    for one in room.CLASSES
-)
+MODULES = (of_numbers, of_moments, of_texts, of_shapes, of_bytes, of_records, of_tables)
+BAD: tuple[Class, ...] = tuple(one for module in MODULES for one in module.CLASSES)
 """All unusual classes. Many of them are still written, unchanged."""
 CLASSES: dict[str, Class] = {one.name: one for one in (GOOD, *BAD)}

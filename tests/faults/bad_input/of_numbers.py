@@ -47,7 +47,7 @@ CLASSES = [
         *kept("d", {"-0.0": "0.0000", "-0": "0.0000", "0e5": "0.0000", '"0E-10"': "0.0000"}),
     ),
     fields_class(
-        "numbers nearest to what was said",
+        "numbers nearest to the given ones",
         *kept(
             "f8", {"1e-400": "0", "5e-324": "5e-324", "0.1": "0.1", "1.7976931348623157e308": "1.7976931348623157e+308"}
         ),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import records
+from faults.bad_input import kinds_page
 from faults.bad_input.classes import BAD, CLASSES
 from faults.bad_input.fates import Case, Filtered
 from faults.bad_input.loads import Load, loads
@@ -27,6 +28,10 @@ def is_as_it_should_be(load: Load) -> None:
 
 def test_there_are_more_than_forty_kinds_of_bad_records_and_no_two_have_one_name():
     assert len(CLASSES) == len(BAD) + 1 > 40
+
+
+def test_the_page_of_kinds_lists_those_that_are_sent():
+    assert kinds_page.PAGE.read_text(encoding="utf-8") == kinds_page.page(), kinds_page.COMMAND
 
 
 def test_decoding_keeps_or_rejects_each_record_once_whatever_its_bytes(share, first_seed):

@@ -45,7 +45,7 @@ def harmless(done) -> str:
     return said
 
 
-def test_a_reason_stands_in_the_history_as_it_was_said_whichever_act_it_is_for(cli, ledger, broker, topic, admin):
+def test_the_history_keeps_the_reason_of_each_act_unchanged(cli, ledger, broker, topic, admin):
     topics.produce(broker, topic, 6)
     loaded = commanding.load(cli, ledger, rejected=1)
     topics.produce(broker, topic, 6)

@@ -35,7 +35,7 @@ def test_a_ledger_that_has_come_to_rest_breaks_no_law(quiet):
     assert checked(quiet.url, quiet.truth, quiet=True) == []
 
 
-def test_work_under_way_breaks_no_law_until_all_should_be_through(busy):
+def test_unfinished_work_breaks_no_law_until_all_should_be_finished(busy):
     assert checked(busy.url, busy.truth) == []
     assert laws(checked(busy.url, busy.truth, quiet=True)) == {"jammed", "unread", "unannounced"}
 
@@ -53,7 +53,7 @@ def test_the_ledger_that_is_checked_has_seen_everything(busy):
         assert all(next(found.rejects(stream)) for stream in found.streams[:2])
 
 
-def test_a_pipeline_that_nobody_has_run_breaks_no_law(ledger_url):
+def test_a_pipeline_that_never_ran_breaks_no_law(ledger_url):
     assert checked(ledger_url, Remembered({}, expected=lambda *_: None), quiet=True) == []
 
 

@@ -190,7 +190,7 @@ def test_topics_grow_go_and_come_again_under_another_id(both):
     both.agree()
 
 
-def test_what_is_set_for_a_topic_is_told(both):
+def test_the_settings_of_a_topic_are_returned(both):
     both.create(**{"cleanup.policy": "compact"})
     both.create(**{"cleanup.policy": "delete", "retention.ms": "90000"})
     both.create(**{"cleanup.policy": "compact,delete", "retention.ms": "90000"})
@@ -214,7 +214,7 @@ def test_heads_are_shown_as_far_as_there_is_something_to_show_them_of(both):
         assert shown(both.admin, group) == both.cluster.heads[group]
 
 
-def test_who_asks_for_what_is_not_there_is_told_so(both):
+def test_a_query_for_what_does_not_exist_is_answered_so(both):
     name = both.create()
     for topic, partitions in ((name, [0, 3]), (GONE, [0])):
         said = [refusal(brokers.offsets_at, topic, partitions, T0) for brokers in pair(both)]

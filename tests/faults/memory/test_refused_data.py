@@ -76,7 +76,7 @@ def test_a_record_is_counted_once(session, stream):
     assert refused(session, "stage_counts", **{**staged, "attempt_id": 77}) == "staged_count_attempt_id_fkey"
 
 
-def test_a_hole_has_a_reason_and_a_name_and_lies_where_nobody_has_anything(session, stream):
+def test_a_hole_has_a_reason_and_a_name_and_covers_only_free_offsets(session, stream):
     assert refused(session, "record_hole", **hole(stream, reason=None)) == "holes_have_a_name"
     assert refused(session, "record_hole", **hole(stream, reason="")) == "coverage_reason_check"
     assert refused(session, "record_hole", **hole(stream, by="")) == "coverage_decided_by_check"

@@ -16,8 +16,8 @@ ANNOUNCING_MUTANTS = (
         seen_by="tests/integration/test_announcing.py::test_nothing_is_marked_as_announced_before_its_event_was_seen",
     ),
     Mutant(
-        "announced_by_the_first_or_never",
-        "what a task has taken and not announced is taken again",
+        "announced_by_the_first_task_only",
+        "batches that a task has taken and not announced are taken again",
         (
             Edit(
                 "include/tideline/flow/announcing.py",
@@ -28,14 +28,14 @@ ANNOUNCING_MUTANTS = (
         seen_by="tests/integration/test_announcing.py::test_nothing_is_marked_as_announced_before_its_event_was_seen",
     ),
     Mutant(
-        "running_tasks_robbed",
-        "what a running task may still announce is left to it",
+        "taken_from_running_tasks",
+        "batches that a running task may still announce are left to it",
         (Edit("include/tideline/flow/announcing.py", " and events.may_succeed(other)}", " and False}"),),
         seen_by="tests/integration/test_announcing.py::test_what_a_running_task_may_still_announce_is_left_to_it",
     ),
     Mutant(
-        "events_asked_first",
-        "whether a task is running is asked before which events there are",
+        "events_listed_first",
+        "running tasks are listed before the existing events",
         (
             Edit(
                 "include/tideline/flow/announcing.py",
@@ -49,13 +49,13 @@ ANNOUNCING_MUTANTS = (
     ),
     Mutant(
         "taken_by_two_tasks",
-        "of two tasks that ask at once one takes a batch",
+        "of two tasks at once only one takes a batch",
         (Edit("include/tideline/ledger/sql/queries/take_waiting.sql", "outbox.n_tries = seen.n_tries AND ", ""),),
         seen_by="tests/integration/test_announcing.py::test_of_two_tasks_that_ask_at_once_one_takes_a_batch",
     ),
     Mutant(
         "published_past_the_outbox",
-        "what publishes a batch puts it into the outbox",
+        "publishing a batch puts it into the outbox",
         (
             Edit(
                 "include/tideline/ledger/sql/migrations/0009_outbox.sql",
@@ -63,11 +63,11 @@ ANNOUNCING_MUTANTS = (
                 "",
             ),
         ),
-        seen_by="tests/integration/test_announcing.py::test_whoever_comes_next_announces_what_no_task_has",
+        seen_by="tests/integration/test_announcing.py::test_the_next_task_announces_what_no_task_has",
     ),
     Mutant(
         "forced_without_a_fence",
-        "who takes a batch from a living attempt fences it first",
+        "a batch is taken from a living attempt only after the fence is raised",
         (
             Edit(
                 "include/tideline/ledger/decisions.py",

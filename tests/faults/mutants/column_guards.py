@@ -8,7 +8,7 @@ _FITS = "tests/integration/test_table_fits.py"
 COLUMN_MUTANTS = (
     Mutant(
         "blanks_cut",
-        "text that is longer than its column is refused, blanks at its end as well",
+        "text that is longer than its column is refused, also if the rest is blanks",
         (Edit(_TYPES, "if column.length is not None:", "if False:"),),
         seen_by="tests/unit/test_sink_columns.py",
     ),
@@ -20,7 +20,7 @@ COLUMN_MUTANTS = (
     ),
     Mutant(
         "generated_columns_produced",
-        "a column that only the table fills must not be produced",
+        "a column that only the table fills is refused in the output of a transform",
         (Edit(_TYPES, "if column.filled is not None:", "if False:"),),
         seen_by=f"{_FITS}::test_a_column_that_only_the_table_fills_must_not_be_produced",
     ),
@@ -38,8 +38,8 @@ COLUMN_MUTANTS = (
         "test_two_rows_of_one_record_are_refused_although_their_partitions_differ",
     ),
     Mutant(
-        "heart_begins_late",
-        "the heart beats from the claim on, and not from the Spark session on",
+        "heartbeat_begins_late",
+        "heartbeats begin with the claim, not with the Spark session",
         (
             Edit(
                 "spark_jobs/write_batches.py",
@@ -56,18 +56,18 @@ COLUMN_MUTANTS = (
     ),
     Mutant(
         "timed_out_unrecorded",
-        "an attempt whose process is ended for its time is recorded as failed",
+        "an attempt that is ended at its time-out is recorded as failed",
         (Edit("spark_jobs/deadline.py", "                attempts.fail(ledger, self._attempt, str(error))\n", ""),),
         seen_by="tests/integration/test_deadline.py::"
         "test_a_driver_that_hangs_ends_and_its_attempt_is_recorded_as_failed",
     ),
     Mutant(
-        "address_taken_as_read",
+        "address_not_checked",
         "an address in which a password is not escaped is refused before anything connects",
         (
             Edit("include/tideline/ledger/address.py", 'if "@" in login or "/" in login:', "if False:"),
             Edit("include/tideline/ledger/address.py", "if _PERCENT.search(rest):", "if False:"),
         ),
-        seen_by="tests/unit/test_secrets.py::test_an_address_that_is_wrong_is_told_what_is_wrong",
+        seen_by="tests/unit/test_secrets.py::test_the_mistake_in_a_wrong_address_is_named",
     ),
 )

@@ -4,18 +4,18 @@ from faults.mutants.mutant import Edit, Mutant
 
 FLOW_MUTANTS = (
     Mutant(
-        "open_batches_forgotten",
-        "a plan begins with the batches that were left open",
+        "open_batches_not_adopted",
+        "a plan begins with the open batches of earlier runs",
         (Edit("include/tideline/flow/planning.py", "    return Plan(adopted + new,", "    return Plan(new,"),),
     ),
     Mutant(
-        "asked_without_looking",
-        "what is asked for is compared with what Kafka holds",
+        "request_not_compared",
+        "requested offsets are compared with those that Kafka has",
         (Edit("include/tideline/flow/planning.py", "    targets.check_held(found, shares)\n", ""),),
     ),
     Mutant(
-        "batches_of_a_run_forgotten",
-        "a run keeps the batches that it was given",
+        "batches_of_a_run_replanned",
+        "a run gets the same batches at each try",
         (
             Edit(
                 "include/tideline/flow/planning.py",
@@ -26,7 +26,7 @@ FLOW_MUTANTS = (
     ),
     Mutant(
         "reserved_is_free",
-        "what another batch has reserved is not free",
+        "offsets that another batch has reserved are not planned",
         (
             Edit(
                 "include/tideline/flow/candidates.py",
@@ -37,12 +37,12 @@ FLOW_MUTANTS = (
     ),
     Mutant(
         "replay_takes_open",
-        "a replay leaves alone what an open batch will load",
+        "a replay takes no offsets of open batches",
         (Edit("include/tideline/flow/targets.py", "if replace and _why_not(owner) is None]", "if replace]"),),
     ),
     Mutant(
         "backfill_takes_open",
-        "a backfill leaves alone what an open batch will load",
+        "a backfill takes no offsets of open batches",
         (
             Edit(
                 "include/tideline/flow/targets.py",
@@ -52,13 +52,13 @@ FLOW_MUTANTS = (
         ),
     ),
     Mutant(
-        "advance_believes",
-        "advance asks whether its batches are through",
+        "advance_checks_nothing",
+        "advance checks that the batches of its run are advanced",
         (Edit("include/tideline/flow/advancing.py", "    if blocked:", "    if False:"),),
     ),
     Mutant(
         "skip_takes_anything",
-        "a skip asks what is loaded or reserved",
+        "a skip takes no offsets that are loaded or reserved",
         (
             Edit(
                 "include/tideline/flow/operator_decisions.py",
@@ -72,7 +72,7 @@ FLOW_MUTANTS = (
     ),
     Mutant(
         "skip_over_holes",
-        "a skip leaves out what is in a hole already",
+        "a skip takes no offsets that are in a hole already",
         (
             Edit(
                 "include/tideline/flow/operator_decisions.py",
@@ -82,13 +82,13 @@ FLOW_MUTANTS = (
         ),
     ),
     Mutant(
-        "other_topic_unseen",
-        "a topic that was created again is noticed",
+        "new_incarnation_undetected",
+        "a topic that was created again is detected",
         (Edit("include/tideline/domain/streams.py", "    if topic.topic_id != topic_id:", "    if False:"),),
     ),
     Mutant(
-        "topic_not_rechecked",
-        "publish asks once more whether the topic is still the one that was planned",
+        "topic_id_compared_once",
+        "the topic id is compared again before publishing",
         (
             Edit(
                 "include/tideline/flow/writing.py",
@@ -98,8 +98,8 @@ FLOW_MUTANTS = (
         ),
     ),
     Mutant(
-        "retention_unseen",
-        "what retention has deleted unread is noticed",
+        "retention_undetected",
+        "offsets that retention has deleted unread are detected",
         (
             Edit(
                 "include/tideline/domain/streams.py",
@@ -109,8 +109,8 @@ FLOW_MUTANTS = (
         ),
     ),
     Mutant(
-        "unreadable_unseen",
-        "what is to be read is compared with what Kafka holds before the read",
+        "range_not_compared",
+        "planned ranges are compared with the log before they are read",
         (
             Edit(
                 "include/tideline/flow/writing.py",
@@ -120,8 +120,8 @@ FLOW_MUTANTS = (
         ),
     ),
     Mutant(
-        "unreadable_kept",
-        "a plan gives up the batches over streams that have stopped",
+        "batch_of_stopped_stream_kept",
+        "a plan abandons the batches over stopped streams",
         (
             Edit(
                 "include/tideline/flow/planning.py",
@@ -137,7 +137,7 @@ FLOW_MUTANTS = (
     ),
     Mutant(
         "loss_without_a_hole",
-        "a loss that is accepted leaves a hole",
+        "an accepted loss becomes a hole",
         (
             Edit(
                 "include/tideline/flow/operator_decisions.py",
@@ -147,13 +147,13 @@ FLOW_MUTANTS = (
         ),
     ),
     Mutant(
-        "adopted_beside_the_old",
-        "who adopts a topic lets the streams of the old one retire",
+        "old_streams_not_retired",
+        "adopting a topic retires the streams of the old one",
         (Edit("include/tideline/flow/adopting.py", "        _retire(ledger, old)\n", ""),),
     ),
     Mutant(
         "announced_again",
-        "an event that is there is not announced once more",
+        "an event that exists is not created again",
         (
             Edit(
                 "include/tideline/flow/announcing.py",
@@ -178,8 +178,8 @@ FLOW_TESTED_MUTANTS = (
         seen_by="tests/integration/test_odd_timestamps.py::test_hourly_runs_of_a_day_end_without_lag_and_have_loaded_each_record_once",
     ),
     Mutant(
-        "future_record_is_an_edge",
-        "a window looks behind a record that is ahead of the clock",
+        "future_record_is_a_boundary",
+        "a record that is ahead of the clock does not end a window",
         (
             Edit(
                 "include/tideline/flow/timeline.py",
@@ -190,8 +190,8 @@ FLOW_TESTED_MUTANTS = (
         seen_by="tests/integration/test_odd_timestamps.py::test_a_window_of_a_past_hour_ends_behind_a_record_that_is_ahead",
     ),
     Mutant(
-        "regrown_log_unseen",
-        "a log that was cut and has grown again is noticed",
+        "regrown_log_undetected",
+        "a truncated log that has grown again is detected",
         (
             Edit(
                 "include/tideline/flow/candidates.py",
@@ -202,8 +202,8 @@ FLOW_TESTED_MUTANTS = (
         seen_by="tests/integration/test_cut_logs.py::test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed",
     ),
     Mutant(
-        "retired_topic_back_unseen",
-        "a retired topic that is back is noticed",
+        "retired_topic_undetected",
+        "a retired topic that is back is detected",
         (
             Edit(
                 "include/tideline/domain/streams.py",
@@ -216,7 +216,7 @@ FLOW_TESTED_MUTANTS = (
     ),
     Mutant(
         "replays_adopted",
-        "a run for new records leaves replays to whoever asked for them",
+        "a run for new records takes no replays of other runs",
         (
             Edit(
                 "include/tideline/flow/planning.py",
@@ -224,10 +224,10 @@ FLOW_TESTED_MUTANTS = (
                 "adopted = [batch.batch_id for batch in opened]",
             ),
         ),
-        seen_by="tests/integration/test_adoption.py::test_somebodys_replay_holds_no_new_records_up",
+        seen_by="tests/integration/test_adoption.py::test_the_replay_of_an_operator_delays_no_new_records",
     ),
     Mutant(
-        "grace_forgotten",
+        "grace_ignored",
         "a batch that was planned a moment ago is left to its run",
         (
             Edit(
@@ -239,8 +239,8 @@ FLOW_TESTED_MUTANTS = (
         seen_by="tests/integration/test_latest_wins.py::test_runs_that_plan_before_the_last_one_has_begun_take_nothing_from_it",
     ),
     Mutant(
-        "second_look_decides",
-        "a cut that was seen is a cut, though a second look no longer shows it",
+        "second_check_decides",
+        "a truncation that was seen counts, although a second check no longer shows it",
         (Edit("include/tideline/flow/truncation.py", "known.log_start, newer)", "known.log_start, known.end)"),),
         seen_by="tests/faults/simulation/test_once_failed.py",
     ),

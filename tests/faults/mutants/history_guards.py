@@ -7,26 +7,26 @@ _TESTS = "tests/integration/test_guarded_tables.py"
 
 HISTORY_MUTANTS = (
     Mutant(
-        "reject_goes_by_hand",
-        "a reject goes only with a re-drive or a replay that loads its record",
+        "reject_deleted_by_hand",
+        "a reject is deleted only by a re-drive or a replay that loads its record",
         (Edit(_MIGRATION, "IF EXISTS (\n        WITH writing AS", "IF false AND EXISTS (\n        WITH writing AS"),),
         seen_by=_TESTS,
     ),
     Mutant(
         "reject_of_a_stale_attempt",
-        "rejects come with the attempt that holds their batch",
+        "rejects are inserted only by the attempt that holds their batch",
         (Edit(_MIGRATION, " AND attempt.attempt_id = c.attempt_id)", ")"),),
         seen_by=_TESTS,
     ),
     Mutant(
         "attempt_ends_twice",
-        "how an attempt has ended never changes",
+        "the outcome of an attempt never changes",
         (Edit(_MIGRATION, "OR OLD.ended_at IS NOT NULL AND (", "OR false AND ("),),
         seen_by=_TESTS,
     ),
     Mutant(
-        "young_events_go",
-        "no event of the last day goes, whatever moment is named",
+        "young_events_deleted",
+        "no event of the last day is deleted, whatever time is given",
         (Edit(_MIGRATION, " AND OLD.at < now() - interval '1 day'", ""),),
         seen_by=_TESTS,
     ),

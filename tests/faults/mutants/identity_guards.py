@@ -8,7 +8,7 @@ _MIGRATIONS = "include/tideline/ledger/sql/migrations"
 IDENTITY_MUTANTS = (
     Mutant(
         "redriven_counted",
-        "a re-drive compares which rejects it has read, not how many, and settles these (both lines)",
+        "a re-drive compares and settles exactly the rejects that it has read, not their number (both lines)",
         (
             Edit(
                 f"{_QUERIES}/lock_redriven.sql",
@@ -47,20 +47,20 @@ IDENTITY_MUTANTS = (
         seen_by="tests/unit/test_kafka_metadata.py",
     ),
     Mutant(
-        "slice_read_as_it_comes",
-        "a task that reads rejects a second time finds the same or fails",
+        "slice_not_fixed",
+        "a task that reads rejects a second time reads the same or fails",
         (Edit(f"{_MIGRATIONS}/0005_redrives.sql", "IF NEW IS DISTINCT FROM OLD THEN", "IF false THEN"),),
         seen_by="tests/integration/test_redrive_identity.py",
     ),
     Mutant(
-        "batches_taken_on_trust",
+        "batches_of_airflow_trusted",
         "tasks compare the batches that Airflow remembers with those that the ledger has given to the run",
         (Edit("include/tideline/flow/advancing.py", "if unknown or not batch_ids:", "if False:"),),
         seen_by="tests/integration/test_restored_ledger.py",
     ),
     Mutant(
         "claimed_for_any_run",
-        "a claim asks whether the batch was given to its run",
+        "a claim checks that the batch was given to its run",
         (Edit("include/tideline/ledger/attempts.py", "        if pipeline is not None:\n", "        if False:\n"),),
         seen_by="tests/integration/test_restored_ledger.py",
     ),

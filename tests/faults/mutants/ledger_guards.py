@@ -5,7 +5,7 @@ from faults.mutants.mutant import Edit, Mutant
 LEDGER_MUTANTS = (
     Mutant(
         "publish_in_any_state",
-        "publish asks in which state the batch is",
+        "publish checks the state of the batch",
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
@@ -15,8 +15,8 @@ LEDGER_MUTANTS = (
         ),
     ),
     Mutant(
-        "publish_by_anybody",
-        "publish asks who holds the batch at all",
+        "publish_without_the_batch",
+        "publish checks that its attempt holds the batch and is the newest",
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
@@ -26,8 +26,8 @@ LEDGER_MUTANTS = (
         ),
     ),
     Mutant(
-        "refusal_unsaid",
-        "an attempt that is refused says so",
+        "refusal_not_raised",
+        "a refused attempt raises an error",
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
@@ -54,7 +54,7 @@ LEDGER_MUTANTS = (
     ),
     Mutant(
         "old_coverage_stays",
-        "a replay or backfill takes coverage away from those who had it",
+        "a replay or backfill takes the coverage of its offsets from the owners before it",
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
@@ -65,12 +65,12 @@ LEDGER_MUTANTS = (
     ),
     Mutant(
         "heads_stay",
-        "a walk moves the heads before it asks which batches they have passed",
+        "heads are moved before the batches behind them become advanced",
         (Edit("include/tideline/ledger/heads.py", '    ledger.rows("pass_coverage", pipeline=pipeline)\n', ""),),
     ),
     Mutant(
         "claim_in_any_state",
-        "a claim asks whether there is anything left to write",
+        "a claim leaves published and abandoned batches alone",
         (
             Edit(
                 "include/tideline/ledger/attempts.py",
@@ -80,7 +80,7 @@ LEDGER_MUTANTS = (
         ),
     ),
     Mutant(
-        "nobody_takes_over",
+        "no_takeover",
         "a batch of a writer that fell silent is taken over",
         (
             Edit(
@@ -107,8 +107,8 @@ LEDGER_MUTANTS = (
         (Edit("include/tideline/ledger/attempts.py", 'fence=batch["fence"] + 1', 'fence=max(batch["fence"], 1)'),),
     ),
     Mutant(
-        "failed_batch_kept",
-        "an attempt that failed gives its batch back",
+        "failed_batch_stays_writing",
+        "a failed attempt sets its batch to `failed`",
         (
             Edit(
                 "include/tideline/ledger/attempts.py",
@@ -118,8 +118,8 @@ LEDGER_MUTANTS = (
         ),
     ),
     Mutant(
-        "failure_unsaid",
-        "an error makes the attempt a failed one",
+        "failure_not_recorded",
+        "an error is recorded as the failure of its attempt",
         (
             Edit(
                 "include/tideline/ledger/attempts.py",
@@ -130,7 +130,7 @@ LEDGER_MUTANTS = (
     ),
     Mutant(
         "published_abandoned",
-        "what is published cannot be abandoned",
+        "a published batch cannot be abandoned",
         (
             Edit(
                 "include/tideline/ledger/decisions.py",
@@ -152,7 +152,7 @@ LEDGER_MUTANTS = (
     ),
     Mutant(
         "publish_by_an_older_attempt",
-        "publish asks whether a newer attempt holds the batch",
+        "publish compares its attempt with the newest one",
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
@@ -162,8 +162,8 @@ LEDGER_MUTANTS = (
         ),
     ),
     Mutant(
-        "commit_taken_for_granted",
-        "a COMMIT that was not answered is looked up",
+        "commit_assumed",
+        "the result of a COMMIT without an answer is looked up",
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
@@ -174,7 +174,7 @@ LEDGER_MUTANTS = (
     ),
     Mutant(
         "commit_never_looked_up",
-        "a COMMIT that was not answered may have succeeded",
+        "a COMMIT without an answer may have succeeded",
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
@@ -185,8 +185,8 @@ LEDGER_MUTANTS = (
         first_seed=309,
     ),
     Mutant(
-        "redriven_uncompared",
-        "a re-drive compares which rejects it has read with which are there",
+        "redriven_not_compared",
+        "a re-drive compares the rejects that it has read with those in the ledger",
         (
             Edit(
                 "include/tideline/ledger/redrives.py",
@@ -196,8 +196,8 @@ LEDGER_MUTANTS = (
         ),
     ),
     Mutant(
-        "redrive_covers",
-        "a re-drive leaves coverage alone",
+        "redrive_changes_coverage",
+        "a re-drive does not change coverage",
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
@@ -208,7 +208,7 @@ LEDGER_MUTANTS = (
     ),
     Mutant(
         "written_abandoned",
-        "a batch that somebody is writing cannot be abandoned",
+        "a batch that an attempt is writing cannot be abandoned",
         (
             Edit(
                 "include/tideline/ledger/decisions.py",

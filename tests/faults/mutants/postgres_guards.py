@@ -19,7 +19,7 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "offset_in_two_batches",
-        "no offset is reserved twice (the exclusion constraint, with the turns of planners)",
+        "no offset is reserved twice (the exclusion constraint, and the turns of planners)",
         (
             Edit(f"{_QUERIES}/lock_pipeline.sql", " FOR NO KEY UPDATE", ""),
             Edit(f"{_MIGRATIONS}/0001_ledger.sql", "        WHERE (reserves)\n", "        WHERE (false)\n"),
@@ -28,7 +28,7 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "two_owners_in_output",
-        "no offset has two owners in the output (the exclusion constraint, with the room that publish makes)",
+        "no offset has two owners in the output (the exclusion constraint, and the statement that takes coverage from earlier owners)",
         (
             Edit(_PUBLISHING, '    ledger.run("uncover_ranges", batch_id=attempt.batch_id)\n', ""),
             Edit(
@@ -40,7 +40,7 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "heads_pass_unpublished",
-        "heads only pass what is accounted for (the walk, with its trigger)",
+        "heads only pass offsets that are accounted for (the statement, and its trigger)",
         (
             Edit(
                 f"{_QUERIES}/pass_coverage.sql",
@@ -55,7 +55,7 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "advanced_before_heads",
-        "a batch is advanced when all heads have passed it (the statement, with its trigger)",
+        "a batch is advanced when all heads have passed it (the statement, and its trigger)",
         (
             Edit(f"{_QUERIES}/advance_batches.sql", "NOT (kind = 'live' AND EXISTS", "NOT (false AND EXISTS"),
             Edit(f"{_MIGRATIONS}/0004_moves.sql", "IF NEW.state = 'advanced' AND", "IF false AND"),
@@ -63,8 +63,8 @@ POSTGRES_MUTANTS = (
         first_seed=12,
     ),
     Mutant(
-        "losers_count",
-        "only rows of the tasks that won count (the filter, with the sum over the winners)",
+        "losing_tasks_count",
+        "only rows of the winning tasks count (the filter, and the sum over the winners)",
         (
             Edit(f"{_SINK}/count_staged.sql", "WHERE tideline_task = ANY (%(tasks)s)\n", ""),
             Edit(f"{_SINK}/insert_staged.sql", "WHERE s.tideline_task = ANY (%(tasks)s);", ";"),
@@ -73,14 +73,14 @@ POSTGRES_MUTANTS = (
         ),
     ),
     Mutant(
-        "gaps_unseen",
-        "offsets that gave no record are missed where gaps are refused",
+        "gaps_undetected",
+        "offsets without a record are detected where gaps are not allowed",
         (Edit(f"{_MIGRATIONS}/0001_ledger.sql", "CHECK (n_gap = 0 OR gaps_allowed)", "CHECK (true)"),),
         first_seed=3,
     ),
     Mutant(
         "counts_of_all_attempts",
-        "what another attempt has read is not counted",
+        "records that another attempt has read are not counted",
         (
             Edit(
                 f"{_QUERIES}/record_counts.sql",
@@ -92,19 +92,19 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "rejects_of_all_attempts",
-        "what another attempt has rejected is not a reject of the batch",
+        "rejects of another attempt are not rejects of the batch",
         (Edit(f"{_QUERIES}/move_rejects.sql", "WHERE attempt_id = %(attempt_id)s", "WHERE %(attempt_id)s > 0"),),
         first_seed=3,
     ),
     Mutant(
-        "anybody_fails_a_batch",
-        "only the attempt that holds a batch gives it back",
+        "stale_attempt_fails_a_batch",
+        "only the attempt that holds a batch sets it to `failed`",
         (Edit(f"{_QUERIES}/fail_batch.sql", " AND attempt = %(attempt)s", " AND %(attempt)s IS NOT NULL"),),
         first_seed=36,
     ),
     Mutant(
-        "heads_before_the_turn",
-        "who plans for a look takes its locks in the order of a plan",
+        "dry_run_locks_heads_first",
+        "a dry run takes its locks in the order of a plan",
         (
             Edit(
                 "include/tideline/flow/planning.py",
@@ -116,7 +116,7 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "batch_read_before_its_lock",
-        "a batch is locked first and read then",
+        "a batch is locked before it is read",
         (
             Edit(
                 f"{_QUERIES}/lock_batch.sql",
@@ -132,8 +132,8 @@ POSTGRES_MUTANTS = (
         first_seed=54,
     ),
     Mutant(
-        "failures_leave_no_history",
-        "every change of a batch's state stands in the history",
+        "failure_without_an_event",
+        "every change of a batch's state writes an event",
         (
             Edit(
                 f"{_MIGRATIONS}/0004_moves.sql",
@@ -145,7 +145,7 @@ POSTGRES_MUTANTS = (
     ),
     Mutant(
         "other_incarnation_replaced",
-        "a replay deletes rows of its own topic only, and not of one that had the name before (nor of other batches than had its offsets)",
+        "a replay deletes only rows of its own topic incarnation (and only of batches that owned its offsets)",
         (
             Edit(f"{_SINK}/delete_replaced.sql", "t.kafka_topic_id = r.topic_id AND ", ""),
             Edit(f"{_SINK}/delete_replaced.sql", "  AND t.tideline_batch IN (SELECT batch_id FROM ours);", ";"),
@@ -153,8 +153,8 @@ POSTGRES_MUTANTS = (
         first_seed=825,
     ),
     Mutant(
-        "replay_takes_what_is_free",
-        "a replay takes only what is loaded (the plan's trigger, with its rejects)",
+        "replay_takes_unloaded",
+        "a replay takes only loaded offsets (the trigger of the plan, and that of rejects)",
         (
             Edit(
                 f"{_MIGRATIONS}/0004_moves.sql",

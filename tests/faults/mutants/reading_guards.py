@@ -8,7 +8,7 @@ _TESTS = "tests/integration/test_short_ranges.py"
 READING_MUTANTS = (
     Mutant(
         "read_behind_the_end",
-        "what a fetch returns from behind the end of a range is not of the batch",
+        "records behind the end of a range that a fetch returns are not part of the batch",
         (
             Edit(
                 _READER,
@@ -19,8 +19,8 @@ READING_MUTANTS = (
         seen_by=f"{_TESTS}::test_records_before_and_behind_a_range_are_not_in_it",
     ),
     Mutant(
-        "half_read_and_left",
-        "a range that is left to Spark's reader leaves none of its records here",
+        "half_read_range_kept",
+        "no record is kept of a range that is left to Spark's reader",
         (Edit(_READER, ".where(_within(finished))", ".where(_within(by_place.values()))"),),
         seen_by=f"{_TESTS}::test_what_does_not_fit_into_the_drivers_memory_is_left_whole",
     ),

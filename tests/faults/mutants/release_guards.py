@@ -13,7 +13,7 @@ RELEASE_MUTANTS = (
     ),
     Mutant(
         "invalid_index_kept",
-        "an index whose making was cut off is made anew",
+        "an index whose creation was interrupted is created again",
         (
             Edit(
                 f"{_LEDGER}/migrate.py",
@@ -24,7 +24,7 @@ RELEASE_MUTANTS = (
         seen_by="tests/integration/test_migrations.py",
     ),
     Mutant(
-        "holes_told_by_the_clock",
+        "new_holes_by_the_clock",
         "a hole is new in the transaction that decides it",
         (
             Edit(

@@ -9,18 +9,14 @@ import pytest
 
 import running
 from faults.drawn_schedules import CROWDED_EVERY
-from faults.mutants.flow_guards import FLOW_MUTANTS, FLOW_TESTED_MUTANTS
-from faults.mutants.ledger_guards import LEDGER_MUTANTS
+from faults.mutants import mutants_table
 from faults.mutants.mutant import Mutant, edited, grow
 from faults.mutants.mutant_runner import Verdict, simulated, with_processes, with_tests
-from faults.mutants.mutants_table import written
+from faults.mutants.mutants_table import SIMULATED, TESTED
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS
-from faults.mutants.tested_guards import TESTED_MUTANTS
 from faults.share import COMMIT, SOAK
 from tideline.settings import PROJECT
 
-SIMULATED = (*LEDGER_MUTANTS, *FLOW_MUTANTS)
-TESTED = (*TESTED_MUTANTS, *FLOW_TESTED_MUTANTS)
 ENOUGH = 50
 """Schedules."""
 LIBRARIES = (
@@ -109,9 +105,5 @@ def test_three_commits_try_every_mutant():
         assert sample(mutants, 0, SOAK.mutants_of) == list(mutants)
 
 
-def test_the_docs_name_the_guards_that_are_tried():
-    text = (PROJECT / "docs" / "reliability.md").read_text(encoding="utf-8")
-    for mutants in (SIMULATED, POSTGRES_MUTANTS, TESTED):
-        assert written(mutants) in text, (
-            "a table of mutants in docs/reliability.md is another one: see faults/mutants/mutants_table.py"
-        )
+def test_the_page_of_mutants_lists_those_that_are_tried():
+    assert mutants_table.PAGE.read_text(encoding="utf-8") == mutants_table.page(), mutants_table.COMMAND

@@ -21,7 +21,7 @@ TESTED_MUTANTS = (
     *READING_MUTANTS,
     Mutant(
         "publish_by_any_attempt",
-        "publish asks which attempt holds the batch",
+        "publish checks which attempt holds the batch",
         (
             Edit(
                 _PUBLISHING, ' and batch["attempt"] == attempt.attempt:\n        return None', ":\n        return None"
@@ -32,13 +32,13 @@ TESTED_MUTANTS = (
     ),
     Mutant(
         "rows_of_others_replaced",
-        "a replay deletes rows of its own pipeline only",
+        "a replay deletes only rows of its own pipeline",
         (Edit(f"{_SINK}/delete_replaced.sql", "  AND t.tideline_batch IN (SELECT batch_id FROM ours);", ";"),),
         seen_by="tests/faults/memory/test_claims.py",
     ),
     Mutant(
-        "table_unclaimed",
-        "a plan asks who has its table",
+        "table_not_claimed",
+        "a plan claims its table",
         (
             Edit(
                 "include/tideline/flow/planning.py",
@@ -49,8 +49,8 @@ TESTED_MUTANTS = (
         seen_by="tests/faults/memory/test_claims.py",
     ),
     Mutant(
-        "heads_walk_once",
-        "heads walk until nothing moves any more",
+        "heads_moved_once",
+        "heads are moved until none moves any more",
         (
             Edit(
                 f"{_QUERIES}/pass_coverage.sql",
@@ -62,7 +62,7 @@ TESTED_MUTANTS = (
     ),
     Mutant(
         "counts_of_a_task",
-        "what is counted for a range does not depend on which others its task has read",
+        "the count of a range does not depend on the other ranges of its task",
         (
             Edit(
                 "spark_jobs/records/staged_counts.py",
@@ -73,8 +73,8 @@ TESTED_MUTANTS = (
         seen_by="tests/integration/test_staged_counts.py",
     ),
     Mutant(
-        "sifted_rows_unproven",
-        "rows that break a law are refused in the table's own words, and are not said to be staged",
+        "unproven_rows_counted",
+        "rows that break a law are refused with the table's own message, and are not counted as staged",
         (
             Edit(
                 "spark_jobs/sinks/copying.py",
@@ -86,7 +86,7 @@ TESTED_MUTANTS = (
     ),
     Mutant(
         "tasks_wait_for_ever",
-        "the connections of tasks end waits as the ledger's do",
+        "connections of tasks have the same time-outs as those of the ledger",
         (
             Edit(
                 "spark_jobs/sinks/copying.py",
@@ -97,14 +97,14 @@ TESTED_MUTANTS = (
         seen_by="tests/integration/test_copying.py",
     ),
     Mutant(
-        "walks_do_not_wait",
-        "a walk locks all heads in the order of their ids, before it moves one",
+        "heads_locked_one_by_one",
+        "all heads are locked in the order of their ids before one is moved",
         (Edit(f"{_QUERIES}/pass_coverage.sql", " FOR NO KEY UPDATE", ""),),
         seen_by="tests/integration/test_heads.py",
     ),
     Mutant(
-        "lost_staging_unseen",
-        "staged rows that a crash of the server has emptied are missed (the sum over the tasks, with the counts)",
+        "lost_staging_undetected",
+        "a staging table that a crash of the server has emptied is detected (the sum over the tasks, and the counts)",
         (
             Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
             Edit(
@@ -115,7 +115,7 @@ TESTED_MUTANTS = (
     ),
     Mutant(
         "living_staging_dropped",
-        "upkeep leaves alone what a living attempt has put aside",
+        "upkeep keeps the staging tables of living attempts",
         (
             Edit(
                 f"{_QUERIES}/list_dead_staging.sql",
@@ -138,7 +138,7 @@ TESTED_MUTANTS = (
     ),
     Mutant(
         "refused_rows_fail_the_batch",
-        "records of which the table refuses a row are found and rejected, and the others are published",
+        "records with a row that the table refuses become rejects, and the others are published",
         (
             Edit(
                 "spark_jobs/publishing.py",
@@ -150,7 +150,7 @@ TESTED_MUTANTS = (
     ),
     Mutant(
         "first_bad_batch_ends_the_run",
-        "a batch that fails for a reason of its own does not keep the others from being written",
+        "a batch that fails for a reason of its own does not prevent the others from being written",
         (
             Edit(
                 "spark_jobs/batch_loop.py",
@@ -161,8 +161,8 @@ TESTED_MUTANTS = (
         seen_by="tests/unit/test_batch_loop.py",
     ),
     Mutant(
-        "owners_looked_at_once",
-        "a replay looks again at who owns its offsets once it has their locks",
+        "owners_listed_once",
+        "a replay lists the owners of its offsets again when it has their locks",
         (
             Edit(
                 _PUBLISHING,

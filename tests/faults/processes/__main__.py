@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=0, help="seed of the first schedule; the others count up")
     parser.add_argument("--workers", type=int, default=COUNT)
     parser.add_argument(
-        "--write-table", action="store_true", help="record the steps of all verbs and write them to docs/reliability.md"
+        "--write-table", action="store_true", help="record the steps of all verbs and write them to STEPS.md"
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Workers(Path(folder), arguments.workers) as workers:

@@ -1,5 +1,4 @@
-"""Render and read the failpoint matrix in docs/reliability.md: one row for each step of each verb, one column for
-each fault.
+"""Render and read the failpoint matrix in STEPS.md: one row for each step of each verb, one column for each fault.
 
 The tests strike the cases that the table lists.
 """
@@ -11,12 +10,11 @@ from pathlib import Path
 from faults.processes.gate import Kind
 from faults.processes.matrix import Case
 from faults.processes.process_faults import Fault, faults_of
-from tideline.settings import PROJECT
 
-PAGE = PROJECT / "docs" / "reliability.md"
+PAGE = Path(__file__).with_name("STEPS.md")
 COMMAND = "PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.processes --write-table"
 _BEGIN, _END = "<!-- failpoints -->", "<!-- /failpoints -->"
-_EMPTY = f"# Reliability\n\n{_BEGIN}\n{_END}\n"
+_EMPTY = f"# Each step of each verb\n\n{_BEGIN}\n{_END}\n"
 _VERB = re.compile(r"<details><summary>(.+): \d+ steps?</summary>")
 
 Points = Mapping[str, Sequence[tuple[str, Kind]]]

@@ -40,7 +40,7 @@ def test_any_schedule_of_processes_accounts_for_every_record_once_and_jams_nothi
     assert total.schedules == share.processes
 
 
-def test_commits_whose_outcome_nobody_knows_are_resolved_right(total, share):
+def test_commits_with_an_unknown_outcome_are_resolved_right(total, share):
     """Each schedule has ended right, although these faults struck in them."""
     assert total.unknown_commits >= share.unknown_commits
     assert total.resolved >= share.unknown_commits // 20  # of a publish

@@ -67,7 +67,7 @@ def test_a_process_frozen_within_a_transaction_has_lost_it_when_it_continues(sta
 
 
 @pytest.mark.parametrize(("strike", "kept"), [(Strike.COMMIT_KEPT, ["ads"]), (Strike.COMMIT_LOST, [])])
-def test_whoever_loses_the_answer_to_a_commit_cannot_tell_what_became_of_it(stage, strike, kept):
+def test_without_the_answer_to_a_commit_its_outcome_is_unknown(stage, strike, kept):
     process = stage.start()
     process.strike(strike, 0)
     process.go(10)

@@ -74,7 +74,7 @@ def an_unknown_commit_is_taken_for_one_that_took_effect(monkeypatch):
     monkeypatch.setattr(publishing, "was_published", lambda ledger, _: ledger.reconnect() is None)
 
 
-def nobody_takes_over_from_a_writer_that_is_silent(monkeypatch):
+def a_silent_writer_is_never_taken_over(monkeypatch):
     monkeypatch.setattr(attempts, "_may_take_over", lambda *_: False)
 
 
@@ -96,12 +96,12 @@ def replaced_batches_keep_their_state(monkeypatch):
     [
         (published_without_asking_who_holds_the_batch, 50, 8),
         (an_unknown_commit_is_taken_for_one_that_took_effect, 200, 8),
-        (nobody_takes_over_from_a_writer_that_is_silent, 50, 4),
+        (a_silent_writer_is_never_taken_over, 50, 4),
         (batches_advance_one_at_a_time, 50, 8),
         (replaced_batches_keep_their_state, 50, 6),
     ],
 )
-def test_a_planted_defect_is_found_soon_and_told_in_a_few_operations(monkeypatch, defect, most_seeds, most_operations):
+def test_a_planted_defect_is_found_soon_and_shown_in_a_few_operations(monkeypatch, defect, most_seeds, most_operations):
     defect(monkeypatch)
     _, failure = play(0, most_seeds)
     assert failure is not None
