@@ -53,7 +53,7 @@ def test_a_dag_that_waits_for_the_asset_runs_and_gets_all_batches(system, announ
     run_id = system.wait(lambda: next(iter(runs(system, "downstream")), None), "the waiting DAG to be started")
     system.succeed("downstream", run_id)
     assert runs(system, "downstream") == {run_id: ("asset_triggered", "success")}
-    assert system.airflow.returned("downstream", run_id, "told") == [
+    assert system.airflow.returned("downstream", run_id, "loaded") == [
         event["extra"] for event in events(system, "announced")
     ]
 

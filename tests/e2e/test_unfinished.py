@@ -79,7 +79,7 @@ def test_a_mistake_fails_write_at_once_and_marking_it_success_moves_no_head(syst
     system.wait(lambda: system.states(NAME, mistaken)["advance"] == "failed", "advance to fail")
     log = system.log(NAME, mistaken, "advance")
     assert f"batch {first} is failed, last tried by write try 1 of {mistaken}" in log
-    assert "a_module_that_nobody_has" in log
+    assert "a_module_that_does_not_exist" in log
     assert all(f"batch {batch_id} is planned, not tried yet" in log for batch_id in others)
     assert system.heads(NAME) == [0, 0]
     assert system.events(NAME, "publish", "advance", "move head") == []

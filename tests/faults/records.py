@@ -31,14 +31,14 @@ CREATE TABLE ads.output (
     PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset, item)
 );
 """
-REFUSED = "nobody"
+REFUSED = "unnamed"
 """The name that the transform refuses until it is corrected."""
 TRANSFORM = """\
 import pyarrow as pa, pyarrow.compute as pc
 
 def records(batch):
-    if {refuses} and pc.any(pc.equal(batch["name"], "nobody")).as_py():
-        raise ValueError("nobody is no name")
+    if {refuses} and pc.any(pc.equal(batch["name"], "unnamed")).as_py():
+        raise ValueError("unnamed is no name")
     copies = batch["copies"].to_pylist()
     rows = batch.take(pa.array([row for row, n in enumerate(copies) for _ in range(n)], pa.int64()))
     item = pa.array([item for n in copies for item in range(n)], pa.int32())

@@ -30,7 +30,7 @@ class Healable(Protocol):
     def failed_batches(self) -> Sequence[int]:
         """Return the batches that a run failed to write."""
 
-    def asked_for(self) -> Sequence[tuple[str, int]]:
+    def requested(self) -> Sequence[tuple[str, int]]:
         """Return the open batches that no run for new records adopts because they were requested explicitly: pipeline
         and batch id of each."""
 
@@ -81,7 +81,7 @@ def decide(play: Play, ledger: Healable) -> int:
         for command in commands:
             play.command(command)
             finish(play)
-        for name, batch_id in ledger.asked_for():
+        for name, batch_id in ledger.requested():
             play.start(OneBatch(batch_id=batch_id), name)
             finish(play)
         if _found_nothing(play, NewRecords()) and not ledger.failed_batches():

@@ -206,13 +206,13 @@ class LedgerMachine(RuleBasedStateMachine):
         for partition in range(PARTITIONS):
             while (partition, self.heads[partition]) in self.output:
                 self.heads[partition] += 1
-        through = []
+        advanced = []
         for batch_id, batch in self.batches.items():
             passed = all(self.heads[n] >= end for n, (_, end) in batch.ranges.items())
             if batch.state is BatchState.PUBLISHED and passed:
                 batch.become(BatchState.ADVANCED)
-                through.append(batch_id)
-        return through
+                advanced.append(batch_id)
+        return advanced
 
     # Invariants ----------------------------------------------------------------------------------------------------
 

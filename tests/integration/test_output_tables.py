@@ -120,8 +120,8 @@ def test_a_table_is_freed_when_nothing_can_be_written_into_it_any_more(ledger):
     ]
     with pytest.raises(FatalError, match="expected a table that it writes, found none"):
         flow.free_table(ledger, "impressions", reason="given up")
-    with pytest.raises(FatalError, match="that the ledger knows, found 'Nobody'"):
-        flow.free_table(ledger, "Nobody", reason="given up")
+    with pytest.raises(FatalError, match="that the ledger knows, found 'Unknown'"):
+        flow.free_table(ledger, "Unknown", reason="given up")
 
 
 def test_the_command_frees_a_table_and_doctor_names_who_has_it(cli, ledger):
@@ -130,7 +130,7 @@ def test_the_command_frees_a_table_and_doctor_names_who_has_it(cli, ledger):
         (check["about"], check["check"]): check for check in cli.json("doctor", commanding.NAME, code=30)["checks"]
     }
     assert found[commanding.NAME, "output"]["found"] == "ads.output is written by pipeline gone as well"
-    assert cli.error("free-table", "nobody", "--reason", "x", code=20)["entry"] == "no-such-pipeline"
+    assert cli.error("free-table", "unknown", "--reason", "x", code=20)["entry"] == "no-such-pipeline"
     assert cli("free-table", "gone", "--reason", "given up").stdout == "ads.output: free; its rows stay\n"
     assert tables(ledger) == {}
 

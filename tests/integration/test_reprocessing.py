@@ -44,7 +44,7 @@ def test_a_loaded_hour_that_is_reprocessed_is_replaced_on_request(ledger, ledger
     [second] = ask(ledger_url, pipeline, "hour 0", window, reason="test").batch_ids
     assert ranges_of(ledger, second) == ranges_of(ledger, first)
     assert ask(ledger_url, pipeline, "hour 0", window, reason="test").batch_ids == [first, second], (
-        "until it is through"
+        "until it is finished"
     )
     load(ledger, [second])
     [third] = ask(ledger_url, pipeline, "hour 0", window, reason="test").batch_ids

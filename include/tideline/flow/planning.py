@@ -144,7 +144,7 @@ def _plan(call: _PlanCall, request: Request) -> tuple[Plan, Survey | None]:
     decisions.abandon_unreadable(ledger, pipeline.name)
     given = reservations.batches_of_run(ledger, pipeline.name, call.run)
     # Airflow's backfill clears a past run in place. A finished run may find holes that were left since, or a request to replace.
-    if given and (isinstance(request, NewRecords) or not reservations.are_through(ledger, given)):
+    if given and (isinstance(request, NewRecords) or not reservations.are_finished(ledger, given)):
         return Plan(given), None
     decisions.set_reason(ledger, call.reason or "")
     if isinstance(request, OneBatch) and targets.is_open(ledger, pipeline, request):

@@ -55,7 +55,7 @@ def batches_of_run(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
     ]
 
 
-def are_through(ledger: Ledger, batch_ids: Iterable[int]) -> bool:
+def are_finished(ledger: Ledger, batch_ids: Iterable[int]) -> bool:
     """Return whether all of these batches are finished: advanced, superseded or abandoned."""
     return not ledger.rows("list_unfinished", batch_ids=list(batch_ids))
 

@@ -33,7 +33,7 @@ def fail_and_retry(
     Raises:
         FatalError: The run did not fail, or its batch did not load the second time.
     """
-    print(f"\n  A mishap: the table ads.offers is gone while {MORE:,} more impressions arrive.")
+    print(f"\n  A failure: the table ads.offers is gone while {MORE:,} more impressions arrive.")
     with _without_offers(ledger):
         sent = demo_impressions.produce(environment["TIDELINE_KAFKA"], MORE, seed=MORE)
         run_id = airflow.trigger(dag_id)

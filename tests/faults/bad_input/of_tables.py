@@ -29,7 +29,7 @@ def filtered(rng: Random) -> Case:
 CLASSES = [
     fields_class("a CHECK that is broken", *each("i4", "13"), fate=Rejected("store", "violates check constraint")),
     fields_class("a CHECK that raises", *each("i8", "0"), fate=Rejected("store", "division by zero")),
-    fields_class("a CHECK that gives up", *each("i8", "-1"), fate=Rejected("store", "told to give up")),
+    fields_class("a CHECK that gives up", *each("i8", "-1"), fate=Rejected("store", "the function refuses -1")),
     fields_class(
         "longer than varchar(5)",
         *texts("code", "sixsix", "é" * 6, "x" * 3000),
@@ -106,7 +106,7 @@ CLASSES = [
     fields_class(
         "the transform raises",
         acting("raise"),
-        fate=Rejected("transform", r"ValueError: told to raise \x1b[31m %s {} \ud800"),
+        fate=Rejected("transform", r"ValueError: asked to raise \x1b[31m %s {} \ud800"),
     ),
     fields_class(
         "the transform raises without words", acting("speechless"), fate=Rejected("transform", "SpeechlessError")

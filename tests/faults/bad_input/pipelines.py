@@ -21,7 +21,7 @@ TYPED = (
 CREATE SCHEMA IF NOT EXISTS ads;
 CREATE FUNCTION ads.may(i8 bigint) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN
-    IF i8 = -1 THEN RAISE 'told to give up'; END IF;
+    IF i8 = -1 THEN RAISE 'the function refuses -1'; END IF;
     RETURN true;
 END $$;
 CREATE TABLE ads.typed (

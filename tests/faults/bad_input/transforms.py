@@ -17,7 +17,7 @@ def deeper():
 def records(batch):
     acts = set(batch["act"].to_pylist())
     if "raise" in acts:
-        raise ValueError("told to raise \\x1b[31m %s {} \\ud800")
+        raise ValueError("asked to raise \\x1b[31m %s {} \\ud800")
     if "speechless" in acts:
         raise SpeechlessError
     if "nothing" in acts:

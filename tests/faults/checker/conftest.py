@@ -7,7 +7,7 @@ import pytest
 
 import ledgers
 from faults.checker import Remembered
-from faults.checker.healthy import Loads, live_through, stop_halfway, truth
+from faults.checker.healthy import Loads, carry_out_everything, stop_halfway, truth
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
 
@@ -27,7 +27,7 @@ def quiet(postgres, ledger_template) -> Iterator[Whole]:
     with ledgers.copy_of(postgres, ledger_template) as url:
         with Ledger(url, actor="test") as ledger:
             loads = Loads(ledger)
-            live_through(loads)
+            carry_out_everything(loads)
         yield Whole(url, truth(loads.topic), loads.pipeline)
 
 
@@ -37,6 +37,6 @@ def busy(postgres, ledger_template) -> Iterator[Whole]:
     with ledgers.copy_of(postgres, ledger_template) as url:
         with Ledger(url, actor="test") as ledger:
             loads = Loads(ledger)
-            live_through(loads)
+            carry_out_everything(loads)
             stop_halfway(loads)
         yield Whole(url, truth(loads.topic), loads.pipeline)

@@ -1,4 +1,4 @@
-"""Builds a ledger without violations that has been through every operation.
+"""Builds a ledger without violations after every operation.
 
 It uses the real verbs over a log in memory; a substitute for the Spark job writes the rows.
 """
@@ -226,7 +226,7 @@ def ranges(partition: int, start: int, end: int, *, replace: bool = False) -> Ra
     return Ranges(ranges=(NamedRange("ads", partition, OffsetRange(start, end)),), replace=replace)
 
 
-def live_through(loads: Loads) -> None:
+def carry_out_everything(loads: Loads) -> None:
     """Carry out every operation on a ledger. At the end no batch is open and the heads are at the end of the log."""
     ledger, broker, pipeline = loads.ledger, loads.broker, loads.pipeline
     assert loads.run() == []  # the streams begin at the latest offsets

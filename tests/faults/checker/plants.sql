@@ -2,10 +2,10 @@
 -- any more either. What comes before the first one is run before each.
 --
 -- There: in stream 1, which is retired, batch 9 owns all of its [40, 50) and batch 5 of its [28, 38); 8 is a backfill of [4, 8), before the start; the
--- replays 12 and 13 have taken from one another, [50, 53) is a skipped hole, 2 was abandoned over [14, 18), and 11 is superseded. In stream 4, whose
+-- replays 12 and 13 have taken offsets from each other, [50, 53) is a skipped hole, 2 was abandoned over [14, 18), and 11 is superseded. In stream 4, whose
 -- offsets are missing where transactions end, batch 25 owns most of its [12, 20); 27 [20, 32) is planned, 28 [32, 44) is being written, 29 [44, 56)
 -- has failed, 30 [56, 68) is published and waits, 31 [68, 80) is planned. Stream 5 ends at 13, and stream 6 is empty; of the incarnation 3 there are
--- records that nobody reads. %(good)s and the like are offsets at which such a record stands.
+-- records that no stream reads. %(good)s and the like are offsets of such records.
 SET LOCAL session_replication_role = replica;
 CREATE FUNCTION pg_temp.add_row(s bigint, at bigint, b bigint, item int DEFAULT 0) RETURNS void LANGUAGE sql AS $$
     INSERT INTO ads.output (id, item, name, price, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch)
@@ -63,7 +63,7 @@ SELECT pg_temp.add_row(4, %(marker)s, 25);
 -- invented: a reject where a transaction ends
 SELECT pg_temp.add_reject(4, %(marker)s, 25);
 
--- invented: a row of a topic that nobody follows
+-- invented: a row of a topic that no stream follows
 SELECT pg_temp.add_row(1, %(good)s, 9, 7);
 UPDATE ads.output SET kafka_topic_id = gen_random_uuid() WHERE name = 'planted';
 
@@ -121,7 +121,7 @@ UPDATE tideline.reject SET batch_id = 10 WHERE batch_id = 9 AND kafka_offset = %
 -- out of place: a row in a hole
 SELECT pg_temp.add_row(1, 51, 9);
 
--- out of place: a row where nobody has loaded
+-- out of place: a row at offsets that no batch has loaded
 SELECT pg_temp.add_row(1, 2, 8);
 
 -- out of place: a reject behind everything
@@ -251,7 +251,7 @@ UPDATE tideline.batch_range SET n_read = NULL, n_written = NULL, n_rejected = NU
 ALTER TABLE tideline.batch_range DROP CONSTRAINT counts_add_up;
 UPDATE tideline.batch_range SET n_written = n_written - 1 WHERE batch_id = 12;
 
--- counts: an offset that nobody read
+-- counts: an offset that was not read
 ALTER TABLE tideline.batch_range DROP CONSTRAINT offsets_add_up;
 UPDATE tideline.batch_range SET n_written = n_written - 1, n_read = n_read - 1 WHERE batch_id = 12;
 
@@ -308,7 +308,7 @@ DELETE FROM tideline.attempt WHERE batch_id = 1 AND fence = 1;
 -- also: winner, announced twice
 UPDATE tideline.batch SET attempt = (SELECT attempt FROM tideline.attempt WHERE batch_id = 1 AND fence = 1) WHERE batch_id = 1;
 
--- fence: an attempt that nobody has claimed
+-- fence: an attempt without a claim
 UPDATE tideline.event SET attempt = gen_random_uuid() WHERE batch_id = 9 AND action = 'claim';
 
 -- winner: none
@@ -323,7 +323,7 @@ UPDATE tideline.attempt SET outcome = 'published' WHERE batch_id = 29;
 -- open attempt: of a batch that has failed
 UPDATE tideline.attempt SET ended_at = NULL, outcome = NULL WHERE batch_id = 29;
 
--- open attempt: none where somebody writes
+-- open attempt: none of a batch that is being written
 UPDATE tideline.attempt SET ended_at = now(), outcome = 'failed' WHERE batch_id = 28;
 
 -- open attempt: two that write
@@ -339,7 +339,7 @@ UPDATE tideline.attempt SET outcome = NULL WHERE batch_id = 29;
 -- outbox: a published batch that is not in it
 DELETE FROM tideline.outbox WHERE batch_id = 9;
 
--- outbox: a batch that nobody has written
+-- outbox: a batch that was never written
 INSERT INTO tideline.outbox (batch_id, pipeline) VALUES (27, 'harness');
 
 -- outbox: marked as announced too early
@@ -348,7 +348,7 @@ UPDATE tideline.outbox SET announced_at = now() WHERE batch_id = 30;
 -- announced twice: one batch
 INSERT INTO ads.asset_event SELECT * FROM ads.asset_event WHERE batch_id = 9;
 
--- announced twice: a batch that nobody has written
+-- announced twice: a batch that was never written
 INSERT INTO ads.asset_event VALUES (27, gen_random_uuid());
 
 -- announced twice: by an attempt that has not published

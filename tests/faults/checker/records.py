@@ -40,11 +40,11 @@ def _of_stream(index: Index, truth: Truth, stream: Stream) -> Iterator[Violation
     seen = truth.records(stream, start, end) if start < end else iter(())
     tallies: dict[int, Tally] = {}
     pieces = iter(coverage)
-    piece = nobody = Coverage(stream.stream_id, END, END)
-    piece, tally = next(pieces, nobody), Tally()
+    piece = beyond = Coverage(stream.stream_id, END, END)
+    piece, tally = next(pieces, beyond), Tally()
     for offset, record, rows, rejects in places(seen, index.found.rows(stream), index.found.rejects(stream)):
         while piece.end <= offset:
-            piece = next(pieces, nobody)
+            piece = next(pieces, beyond)
         owner = piece.batch_id if piece.start <= offset else None
         if owner is not None:
             if owner != tally.batch_id:

@@ -7,7 +7,7 @@ import pytest
 
 import ledgers
 from faults.checker import Watch, watch
-from faults.checker.healthy import NAME, TABLE, Loads, live_through
+from faults.checker.healthy import NAME, TABLE, Loads, carry_out_everything
 from tideline.ledger.connection import Ledger
 from topics import until
 
@@ -42,7 +42,7 @@ class Watched(Loads):
 
 def test_a_ledger_that_is_lived_in_breaks_no_law_at_any_moment(ledger, ledger_url):
     with watch(ledger_url, NAME, TABLE, every=0.005) as seen:
-        live_through(Watched(ledger, seen))
+        carry_out_everything(Watched(ledger, seen))
     assert seen.violations == []
     assert seen.looks > 5
 

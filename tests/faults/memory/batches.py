@@ -13,7 +13,7 @@ OPEN = ("planned", "writing", "failed")
 KINDS = ("live", "backfill", "replay", "redrive")
 """In the order of the SQL type."""
 PUBLISHED = ("published", "advanced", "superseded")
-THROUGH = ("advanced", "superseded", "abandoned")
+FINISHED = ("advanced", "superseded", "abandoned")
 _WAYS = {
     "planned>writing",
     "writing>writing",
@@ -229,7 +229,7 @@ def list_published_batches(db: MemoryDatabase, *, pipeline: str) -> Rows:
 @verb
 def list_unfinished(db: MemoryDatabase, *, batch_ids: list[int]) -> Rows:
     found = (db.batches[batch_id] for batch_id in sorted(set(batch_ids)) if batch_id in db.batches)
-    return [{"batch_id": batch.batch_id} for batch in found if batch.state not in THROUGH]
+    return [{"batch_id": batch.batch_id} for batch in found if batch.state not in FINISHED]
 
 
 @verb

@@ -1,6 +1,6 @@
 """The batches of a DAG run."""
 
-from faults.memory.batches import THROUGH
+from faults.memory.batches import FINISHED
 from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import dangling
 from faults.memory.registry import Rows, verb
@@ -47,7 +47,7 @@ def list_in_the_way(db: MemoryDatabase, *, pipeline: str, dag_id: str, run_id: s
     found = []
     for batch_id in sorted(_given(db, pipeline, dag_id, run_id)):
         batch = db.batches[batch_id]
-        if batch.state not in THROUGH:
+        if batch.state not in FINISHED:
             newest = None if batch.attempt is None else db.attempts[batch.attempt]
             names = ("dag_id", "run_id", "task_id", "try_number", "problem")
             tried = {name: newest and getattr(newest, name) for name in names}

@@ -39,8 +39,8 @@ def test_both_ledgers_keep_a_table_for_those_who_share_it(session, mirrored):
 
 def test_both_ledgers_refuse_the_same_claims(session, stream):
     plan(session, {stream: (0, 10)})
-    nobody = {"pipeline": "nobody", "table": "ads.output", "shared": False}
-    assert refused(session, "claim_table", **nobody) == "output_table_pipeline_fkey"
+    unknown = {"pipeline": "unknown", "table": "ads.output", "shared": False}
+    assert refused(session, "claim_table", **unknown) == "output_table_pipeline_fkey"
     nowhere = {"pipeline": PIPELINE, "table": "output", "shared": False}
     assert refused(session, "claim_table", **nowhere) == "output_table_table_name_check"
     assert claimed(session, PIPELINE, "ads.output", shared=False) == []

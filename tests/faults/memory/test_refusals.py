@@ -21,7 +21,7 @@ def test_a_stream_begins_once_and_never_below_zero(session, stream):
         refused(session, "start_stream", **topic, partition=3, start_offset=0, leader_epoch=-1)
         == "stream_leader_epoch_check"
     )
-    other = {**topic, "pipeline": "nobody"}
+    other = {**topic, "pipeline": "unknown"}
     assert (
         refused(session, "start_stream", **other, partition=0, start_offset=5, leader_epoch=None)
         == "stream_pipeline_fkey"
@@ -45,7 +45,7 @@ def test_a_retired_stream_never_changes(session, stream):
 
 def test_a_batch_has_a_pipeline_and_a_reason_that_says_something(session, stream):
     assert refused(session, "plan_batches", **batch(reason="")) == "batch_reason_check"
-    assert refused(session, "plan_batches", **batch(pipeline="nobody")) == "batch_pipeline_fkey"
+    assert refused(session, "plan_batches", **batch(pipeline="unknown")) == "batch_pipeline_fkey"
     assert refused(session, "plan_batches", **batch(supersedes=77)) == "batch_supersedes_fkey"
     assert refused(session, "lock_pipeline", pipeline="No Name") == "pipeline_pipeline_check"
 
@@ -86,7 +86,7 @@ def test_a_run_has_batches_that_there_are(session, stream):
     assert refused(session, "join_run", **run_of, batch_ids=[77]) == "run_batch_batch_id_fkey"
     event = {"action": "retry", "stream_id": None, "attempt": None, "detail": json({})}
     assert refused(session, "record_event", pipeline=PIPELINE, batch_id=77, **event) == "event_batch_id_fkey"
-    assert refused(session, "record_event", pipeline="nobody", batch_id=None, **event) == "event_pipeline_fkey"
+    assert refused(session, "record_event", pipeline="unknown", batch_id=None, **event) == "event_pipeline_fkey"
 
 
 def test_each_attempt_has_a_fence_of_its_own(session, stream):

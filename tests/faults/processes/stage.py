@@ -124,7 +124,7 @@ class LiveStage:
         failed = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'failed' ORDER BY 1"
         return [row[0] for row in self._rows(failed)]
 
-    def asked_for(self) -> Sequence[tuple[str, int]]:
+    def requested(self) -> Sequence[tuple[str, int]]:
         """See `faults.recovery.Healable`."""
         wanted = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state IN ('planned', 'writing', 'failed') AND kind <> 'live' ORDER BY 1"
         return [(PIPELINE, batch_id) for (batch_id,) in self._rows(wanted)]

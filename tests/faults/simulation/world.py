@@ -114,7 +114,7 @@ class World:
         """See `faults.recovery.Healable`."""
         return [batch.batch_id for batch in self.database.batches.values() if batch.state == "failed"]
 
-    def asked_for(self) -> list[tuple[str, int]]:
+    def requested(self) -> list[tuple[str, int]]:
         """See `faults.recovery.Healable`."""
         rows = self.database.batches.values()
         return [(row.pipeline, row.batch_id) for row in rows if row.kind != "live" and row.state in batches.OPEN]
