@@ -22,6 +22,9 @@ from tideline.errors import FatalError, RetryableError
 from tideline.ledger.address import fault
 from tideline.ledger.session_settings import conninfo
 
+_NO_RIGHT = "42501"
+"""SQLSTATE of a statement for which the role lacks a privilege."""
+
 register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
 
 
@@ -188,10 +191,10 @@ def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
     libpq never puts the password in its text.
     """
     text = _first_line(error)
-    if "authentication failed" in text or "does not exist" in text:
+    if any(cause in text for cause in ("authentication failed", "does not exist", "permission denied for database")):
         return FatalError(
             f"the ledger's database refused the connection: {text}",
-            next_step="check user, password and database name in TIDELINE_LEDGER_URL",
+            next_step="check user, password and database name in TIDELINE_LEDGER_URL, and whether the user may CONNECT",
             entry="ledger-refuses",
         )
     return RetryableError(
@@ -202,7 +205,7 @@ def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
 
 
 def _translated(error: psycopg2.Error) -> Exception:
-    """Translate an error that can be retried, or that means missing tables; return any other error unchanged."""
+    """Translate an error that can be retried, or that means missing tables or rights; return any other error unchanged."""
     # A dropped connection has no SQLSTATE; class 08, 57P0x (shutdown, crash recovery), 25P03 (idle too long), 40xxx (deadlock,
     # serialization), 55P03 (lock timeout) and 53xxx (out of connections, disk full) are temporary.
     code = error.pgcode or ""
@@ -221,6 +224,12 @@ def _translated(error: psycopg2.Error) -> Exception:
             f"the ledger's tables are missing: {_first_line(error)}",
             next_step="create them with: tideline migrate",
             entry="ledger-not-migrated",
+        )
+    if code == _NO_RIGHT:
+        return FatalError(
+            f"the ledger's database refused: {_first_line(error)}",
+            next_step="grant the user of TIDELINE_LEDGER_URL what docs/permissions.md shows; `tideline doctor` names what it lacks",
+            entry="ledger-refuses",
         )
     return error
 

@@ -24,9 +24,9 @@ def pending_migrations(ledger: Ledger) -> list[str]:
     return [name for number, (name, text) in migrations().items() if applied.get(number) != checksum(text)]
 
 
-def privileges(ledger: Ledger) -> Row:
-    """Return `can_stage`, and `closed_tables`: the tables of the ledger that its user cannot read or write."""
-    return dict(ledger.rows("view_privileges")[0])
+def lacking_rights(ledger: Ledger) -> list[str]:
+    """Return the rights that the ledger's user lacks for loading, such as `UPDATE on tideline.batch`."""
+    return [row["lacks"] for row in ledger.rows("view_privileges")]
 
 
 def output_privileges(ledger: Ledger, table: str) -> Row:

@@ -46,17 +46,12 @@ def _migrations(session: Ledger, server: Row) -> Iterable[Check]:
 
 def rights(session: Ledger) -> Iterable[Check]:
     """Check the privileges of the ledger's user."""
-    found = invariants.privileges(session)
-    if found["closed_tables"]:
+    if lacks := invariants.lacking_rights(session):
         yield bad(
             _ABOUT,
             "rights",
-            f"cannot read and write tideline.{listed(found['closed_tables'])}",
-            "grant the ledger's user SELECT, INSERT, UPDATE and DELETE on the schema's tables",
-        )
-    elif not found["can_stage"]:
-        yield bad(
-            _ABOUT, "rights", "cannot create staging tables", "grant the ledger's user CREATE on tideline_staging"
+            f"the ledger's user lacks {listed(lacks)}",
+            "grant it as docs/permissions.md shows, after each migration; a user who only looks does not need it",
         )
     else:
         yield ok(_ABOUT, "rights", "the ledger and staging can be written")
@@ -67,7 +62,7 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
     table = pipeline.sink.table
     found = invariants.output_privileges(session, table)
     if not found["can_write"]:
-        wanted = "SELECT, INSERT and DELETE on it" if found["exists"] else "CREATE on its schema, or create it"
+        wanted = "USAGE on its schema, and SELECT, INSERT and DELETE on it" if found["exists"] else "CREATE on its schema, or create it"
         return bad(
             pipeline.name, "output", f"the ledger's user cannot write {table}", f"grant the ledger's user {wanted}"
         )

@@ -2,7 +2,7 @@
 -- replay deletes rows.
 SELECT c.oid IS NOT NULL AS exists,
        CASE WHEN c.oid IS NOT NULL
-            THEN has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'DELETE')
+            THEN has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'DELETE')
             WHEN n.oid IS NOT NULL THEN has_schema_privilege(n.oid, 'CREATE')
             ELSE has_database_privilege(current_database(), 'CREATE') END AS can_write
 FROM (VALUES (1)) AS one

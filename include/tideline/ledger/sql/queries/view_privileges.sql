@@ -1,7 +1,18 @@
--- Privileges of the ledger's user: whether it can create staging tables, and which tables of the ledger it cannot read
--- or write.
-SELECT has_schema_privilege('tideline_staging', 'CREATE') AS can_stage,
-       (SELECT coalesce(array_agg(c.relname::text ORDER BY c.relname), '{}')
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = 'tideline' AND c.relkind = 'r' AND c.relname <> 'migration'
-          AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT'))) AS closed_tables;
+-- The rights that the ledger's user lacks, of those that loading needs (docs/permissions.md), such as `UPDATE on
+-- tideline.batch`.
+WITH needed AS (
+    SELECT privilege, 'tideline.' || name AS table_name
+    FROM (VALUES
+        ('SELECT', '{attempt,batch,batch_range,coverage,event,migration,outbox,output_table,pipeline,redrive,reject,run_batch,'
+                   'staged_count,staged_redrive,staged_reject,stream}'),
+        ('INSERT', '{attempt,batch,batch_range,coverage,event,outbox,output_table,pipeline,redrive,reject,run_batch,'
+                   'staged_count,staged_redrive,staged_reject,stream}'),
+        ('UPDATE', '{attempt,batch,batch_range,coverage,outbox,output_table,pipeline,reject,staged_count,staged_redrive,stream}'),
+        ('DELETE', '{coverage,event,output_table,reject,staged_count,staged_redrive,staged_reject}')
+    ) AS of_privilege (privilege, names), unnest(names::text[]) AS name
+)
+SELECT privilege || ' on ' || table_name AS lacks FROM needed WHERE NOT has_table_privilege(table_name, privilege)
+UNION ALL
+SELECT privilege || ' on schema tideline_staging' FROM unnest(ARRAY['USAGE', 'CREATE']) AS privilege
+WHERE NOT has_schema_privilege('tideline_staging', privilege)
+ORDER BY lacks;

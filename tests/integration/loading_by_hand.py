@@ -1,0 +1,150 @@
+"""What tasks, driver and executors do in Postgres to load, replay and re-drive records, without Spark and Kafka.
+
+Each statement is the product's own. It takes a tenth of a second, so that it can be tried with every right left out.
+"""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from uuid import uuid4
+
+import pyarrow as pa
+from psycopg2.sql import SQL, Identifier
+
+import ledgers
+from planners import declared
+from rejecting import reject
+from spark_jobs.readers.kept_rejects import read_slice
+from spark_jobs.sinks import postgres
+from spark_jobs.sinks.copying import Copier
+from spark_jobs.sinks.postgres import STAGED_STREAM, STAGED_TASK, Target
+from spark_jobs.sinks.postgres_output import Staged, insert_output
+from spark_jobs.sinks.postgres_types import converted
+from tideline import flow
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.states import BatchKind
+from tideline.ledger import attempts, publications, publishing, reservations
+from tideline.ledger.attempts import Attempt, Writer
+from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.publications import Announcer
+from tideline.ledger.reservations import Run
+from tideline.ledger.versions import require_current
+
+TABLE, DIMENSION = "ads.impressions", "ads.offers"
+_SCHEMA = pa.schema(
+    [
+        ("impression_id", pa.string()),
+        ("offer_id", pa.int64()),
+        ("price", pa.decimal128(18, 6)),
+        ("shown_at", pa.timestamp("us", "UTC")),
+    ]
+)
+_TASK = 1
+_OFFSETS = range(10)
+
+
+def everything(url: str) -> str:
+    """Do everything that the role which loads has to do, for a new pipeline; return its name."""
+    name = f"p_{uuid4().hex[:8]}"
+    pipeline = _pipeline(name)
+    with Ledger(url, actor=name) as ledger:
+        require_current(ledger)
+        stream = _stream(ledger, name)
+        target = postgres.prepare(ledger, pipeline, _SCHEMA)
+        with ledger.transaction():
+            ledger.rows_of(_dimension(), {})
+        load = partial(_load, ledger, url, target, stream)
+        first = load(_plan(ledger, name, stream, BatchKind.LIVE), _OFFSETS, rejected={3, 5})
+        flow.advance(ledger, name, _run(first.batch_id))
+        load(_plan(ledger, name, stream, BatchKind.REDRIVE), {3, 5}, rejected={5})
+        load(_plan(ledger, name, stream, BatchKind.REPLAY), _OFFSETS, rejected=())
+        _announce(ledger, name)
+        flow.abandon(ledger, _plan(ledger, name, stream, BatchKind.REPLAY), reason="not needed")
+        flow.upkeep(ledger, pipeline)
+        flow.advance(ledger, name, _run(first.batch_id))
+        flow.free_table(ledger, name, reason="moved")
+    return name
+
+
+def _pipeline(name: str) -> Pipeline:
+    made = declared("127.0.0.1:1", "ads", name=name, table=TABLE)
+    sink = made.sink.model_copy(update={"shared": True})
+    return made.model_copy(update={"sink": sink, "upkeep": made.upkeep.model_copy(update={"events_days": 1})})
+
+
+def _dimension() -> SQL:
+    return SQL(statement("spark_jobs.records", "select_dimension.sql")).format(table=Identifier(*DIMENSION.split(".")))
+
+
+def _stream(ledger: Ledger, pipeline: str) -> int:
+    topic = TopicFacts(cluster_id="c", topic="ads", topic_id=uuid4(), compacted=False, partitions=())
+    with ledger.transaction():
+        reservations.lock_pipeline(ledger, pipeline)
+        facts = PartitionFacts(partition=0, log_start=0, end=len(_OFFSETS))
+        return reservations.start_stream(ledger, pipeline, topic, facts, 0).stream_id
+
+
+def _plan(ledger: Ledger, pipeline: str, stream: int, kind: BatchKind) -> int:
+    ranges = {stream: (_OFFSETS.start, _OFFSETS.stop)}
+    redriven = kind is BatchKind.REDRIVE
+    batch_id = ledgers.plan(ledger, ranges, run=_run(uuid4()), kind=kind, pipeline=pipeline, gaps_allowed=redriven)
+    if redriven:
+        with ledger.transaction():
+            reservations.take_rejects(ledger, [batch_id], of_batch=None, reason_like=None)
+    return batch_id
+
+
+def _run(of: object) -> Run:
+    return Run(dag_id="impressions", run_id=f"manual__{of}")
+
+
+def _load(
+    ledger: Ledger, url: str, target: Target, stream: int, batch_id: int, offsets: Collection[int], *, rejected: Collection[int]
+) -> Attempt:
+    """Claim, stage and publish a batch that reads these offsets and rejects some of them."""
+    (row,) = ledger.rows("find_batch", batch_id=batch_id)
+    writer = Writer(dag_id=row["dag_id"], run_id=row["run_id"], task_id="write", try_number=1)
+    attempt = ledgers.claim(ledger, batch_id, writer=writer)
+    assert attempts.beat(ledger, attempt.attempt)
+    staging = postgres.create_staging(ledger, target, attempt)
+    if attempt.kind is BatchKind.REDRIVE:
+        read_slice(ledger, attempt, stream, _OFFSETS.start, _OFFSETS.stop)
+    kept = sorted(set(offsets) - set(rejected))
+    with Copier(url, staging, target.table) as copier:
+        assert copier.copy(_rows(target, stream, kept)) == (len(kept), {})
+    with ledger.transaction():
+        counted = {"first_read": [min(offsets)], "last_read": [max(offsets)], "n_read": [len(offsets)]}
+        ledger.run(
+            "stage_counts", attempt_id=attempt.attempt_id, stream_ids=[stream], **counted, n_filtered=[0], n_bytes=[0]
+        )
+    reject(ledger, attempt, stream, *rejected)
+    staged = Staged(target=target, attempt=attempt, table=staging, tasks={_TASK: len(kept)})
+    facts = {stream: PartitionFacts(partition=0, log_start=0, end=_OFFSETS.stop)}
+    publishing.publish(
+        ledger, attempt, partial(insert_output, staged=staged), facts=facts, filtered_by_difference=False
+    )
+    postgres.drop_staging(ledger, batch_id, [attempt.fence])
+    return attempt
+
+
+def _rows(target: Target, stream: int, offsets: Collection[int]) -> pa.Table:
+    now = datetime.now(UTC)
+    rows = [{"impression_id": str(uuid4()), "offer_id": 1, "price": Decimal(1), "shown_at": now} for _ in offsets]
+    produced = pa.Table.from_pylist(rows, _SCHEMA)
+    return pa.table(
+        {
+            **{column.name: converted(produced.column(column.name), column) for column in target.columns},
+            "kafka_offset": pa.array(offsets, pa.int64()),
+            STAGED_STREAM: pa.repeat(pa.scalar(stream, pa.int64()), len(offsets)),
+            STAGED_TASK: pa.repeat(pa.scalar(_TASK, pa.int64()), len(offsets)),
+        }
+    )
+
+
+def _announce(ledger: Ledger, pipeline: str) -> None:
+    waiting = publications.waiting(ledger, pipeline)
+    announcer = Announcer(dag_id="impressions", run_id="manual__1", task_id="publish")
+    assert len(publications.take(ledger, waiting, announcer)) == len(waiting) == 3
+    publications.confirm(ledger, waiting)
