@@ -6,27 +6,29 @@ WORKER_DAEMON = "spark_jobs.worker_daemon"
 """The module that starts Python workers, by forking itself."""
 
 
+SETTINGS = {
+    # Otherwise timestamps without a zone would be interpreted in the time zone of the machine.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # Kafka is not in this list, so Spark uses its newer (V2) Kafka reader, which is off by default. It is an eighth
+    # faster, since it creates no Row objects.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    "spark.python.daemon.module": WORKER_DAEMON,
+    # Each partition is read once, by one task. By default Spark caches a consumer and its fetched records for five
+    # minutes. That is useless here, and some twenty cached consumers fill a small driver's memory.
+    "spark.kafka.consumer.cache.timeout": "1s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "1s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+    # A speculative copy of a slow task would stage its rows a second time for nothing: only one of the two tasks can
+    # win.
+    "spark.speculation": "false",
+}
+"""What the job sets, whatever the deployment's properties say. A declaration that sets one of these is refused."""
+
+
 def session(name: str) -> SparkSession:
     """Return the Spark session of this job. All batches share it."""
-    spark = (
-        SparkSession.builder.appName(f"tideline {name}")
-        # Otherwise timestamps without a zone would be interpreted in the time zone of the machine.
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "20000")
-        # Kafka is not in this list, so Spark uses its newer (V2) Kafka reader, which is off by default. It is an eighth
-        # faster, since it creates no Row objects.
-        .config("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
-        .config("spark.python.daemon.module", WORKER_DAEMON)
-        # Each partition is read once, by one task. By default Spark caches a consumer and its fetched records for five
-        # minutes. That is useless here, and some twenty cached consumers fill a small driver's memory.
-        .config("spark.kafka.consumer.cache.timeout", "1s")
-        .config("spark.kafka.consumer.cache.evictorThreadRunInterval", "1s")
-        .config("spark.kafka.consumer.fetchedData.cache.timeout", "1s")
-        .config("spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval", "1s")
-        # A speculative copy of a slow task would stage its rows a second time for nothing: only one of the two tasks
-        # can win.
-        .config("spark.speculation", "false")
-        .getOrCreate()
-    )
+    spark = SparkSession.builder.appName(f"tideline {name}").config(map=SETTINGS).getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark

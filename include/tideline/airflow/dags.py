@@ -1,14 +1,15 @@
 """The DAGs without their tasks: schedules, trigger forms, retries, and the texts that Airflow shows."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable
 
-from tideline.airflow import assets
+from tideline.airflow import assets, notifications
 from tideline.airflow.params import ingest_params, replay_params
+from tideline.declaration.airflow import TIDELINE_TAG
 from tideline.declaration.pipelines import Broken, Pipeline
 
 _HOURLY: str | None = "0 * * * *"
@@ -60,7 +61,8 @@ def ingest_dag(declared: Pipeline | Broken) -> DAG:
             _BROKEN_DOC,
             schedule=_interval(_HOURLY),
             params=ingest_params(),
-            tags=["tideline", "broken declaration"],
+            tags=[TIDELINE_TAG, "broken declaration"],
+            default_args=notifications.of_pipeline(declared),
         )
     return _dag(
         declared.name,
@@ -68,13 +70,15 @@ def ingest_dag(declared: Pipeline | Broken) -> DAG:
         _INGEST_DOC.format(name=declared.name),
         schedule=_schedule(declared),
         params=ingest_params(),
-        tags=["tideline"],
-        default_args=_retries(declared.retries, declared.retry_delay_seconds),
+        tags=[TIDELINE_TAG, *declared.tags],
+        default_args=_retries(declared.retries, declared.retry_delay_seconds)
+        | ({"owner": declared.owner} if declared.owner else {})
+        | notifications.of_pipeline(declared),
         **({"max_active_runs": _MAX_WAKING_RUNS} if declared.wake_on_records else {}),
     )
 
 
-def replay_dag(pipelines: Iterable[Pipeline | Broken]) -> DAG:
+def replay_dag(pipelines: Sequence[Pipeline | Broken]) -> DAG:
     """Build the DAG `replay`, which replaces loaded rows of any of the pipelines."""
     return _dag(
         REPLAY,
@@ -82,8 +86,8 @@ def replay_dag(pipelines: Iterable[Pipeline | Broken]) -> DAG:
         _REPLAY_DOC,
         schedule=None,
         params=replay_params(declared.name for declared in pipelines),
-        tags=["tideline", "operations"],
-        default_args=_retries(2, 60),
+        tags=[TIDELINE_TAG, "operations"],
+        default_args=_retries(2, 60) | notifications.of_chosen(pipelines),
     )
 
 
@@ -94,7 +98,7 @@ def upkeep_dag() -> DAG:
         "Clean up: leftovers of dead attempts, stale claims, old history",
         _UPKEEP_DOC,
         schedule=_interval("17 3 * * *"),
-        tags=["tideline", "operations"],
+        tags=[TIDELINE_TAG, "operations"],
         default_args=_retries(2, 300),
     )
 

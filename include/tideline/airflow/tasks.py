@@ -4,24 +4,22 @@ XCom carries only ids. No secret is on a command line or in a rendered template:
 """
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from importlib.resources import files
+from datetime import datetime
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import AssetAlias, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline import flow, settings
-from tideline.airflow import assets, trigger_form
+from tideline.airflow import assets, notifications, trigger_form
 from tideline.airflow.dags import dag_id_of
+from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
+from tideline.airflow.spark_submit import write
 from tideline.airflow.trigger_form import Asked, Triggered
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
-from tideline.errors import FatalError, NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publications import Announcer
@@ -30,9 +28,6 @@ from tideline.ledger.versions import require_current
 
 log = logging.getLogger(__name__)
 
-_PERMANENT_EXIT = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
-_WRITE_MARGIN = timedelta(minutes=15)
-"""Time for the work before the first claim and after the last publish. The task's timeout ends a job that did not end itself."""
 # Airflow renders this when a task of the DAG `replay` begins.
 _CHOSEN_PIPELINE = "{{ params.pipeline }}"
 
@@ -43,7 +38,8 @@ def ingest(declared: Pipeline | Broken) -> None:
     A broken declaration gets no `announce`: it publishes nothing, and its name may be invalid for an asset.
     """
     outlet = assets.batches(f"{declared.name} batches")
-    written = plan(declared.name) >> write(declared.name)
+    pool = declared.pool if isinstance(declared, Pipeline) else None
+    written = plan(declared.name) >> write(declared.name, pool=pool)
     written >> _advancing(outlet)(declared.name)
     if isinstance(declared, Pipeline):
         written >> _announcing(outlet, [declared])(declared.name)
@@ -63,7 +59,8 @@ def upkeep(declared: Pipeline | Broken) -> None:
     if isinstance(declared, Pipeline):
         outlet = assets.batches(f"{declared.name} batches")
         lineage = {"inlets": [assets.output(declared.name)], "outlets": [outlet]}
-    keep_up.override(task_id=dag_id_of(declared.name), **lineage)(declared.name)
+    notified = notifications.of_upkeep(declared)
+    keep_up.override(task_id=dag_id_of(declared.name), **lineage, **notified)(declared.name)
 
 
 @task(task_id="plan")
@@ -80,7 +77,7 @@ def plan_replay(pipeline_name: str) -> list[int]:
 
 def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[int]:
     context = get_current_context()
-    with _permanent_errors_fail_at_once():
+    with permanent_errors_fail_at_once():
         asked = read_form(_triggered(context))
         pipeline = pipelines.load_named(pipeline_name)
         broker = Broker(pipeline.source)
@@ -93,49 +90,6 @@ def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[i
         log.info(nothing)  # Airflow's own log line does not give the reason
         raise AirflowSkipException(nothing)
     return planned.batch_ids
-
-
-class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here
-    """Runs spark-submit. Airflow's operator retries every failure; this one does not retry exit codes of errors that a retry cannot fix."""
-
-    def pre_execute(self, context: Any) -> None:
-        """Set the task's timeout from the limits of its batches. Batches and pipeline are known only from the rendered arguments."""
-        super().pre_execute(context)
-        given = dict(argument.removeprefix("--").split("=", 1) for argument in self.application_args)
-        with _permanent_errors_fail_at_once():
-            limits = pipelines.load_named(given["pipeline"]).limits
-        # One timeout more, because the job waits for a batch that another run is writing.
-        minutes = (len(given["batches"].split(",")) + 1) * limits.timeout_minutes
-        self.execution_timeout = timedelta(minutes=minutes) + _WRITE_MARGIN
-
-    def execute(self, context: Any) -> None:
-        """Run the job. Fail the task without retries if the declaration, the transform or the table is wrong, or an operator must decide."""
-        try:
-            super().execute(context)
-        except AirflowException as error:
-            if _PERMANENT_EXIT.search(str(error)):
-                raise AirflowFailException(str(error)) from error
-            raise
-
-
-def write(pipeline_name: str) -> WriteBatches:
-    """Define the task that writes the batches returned by `plan`. The deployment's Spark properties set jars and JVM options."""
-    return WriteBatches(
-        task_id="write",
-        name=f"tideline-{pipeline_name}",
-        properties_file=settings.spark_properties(),
-        application=str(files("spark_jobs") / "write_batches.py"),
-        application_args=[
-            f"--pipeline={pipeline_name}",
-            "--batches={{ ti.xcom_pull(task_ids='plan') | join(',') }}",
-            "--dag-id={{ ti.dag_id }}",
-            "--run-id={{ run_id }}",
-            "--task-id={{ ti.task_id }}",
-            "--try-number={{ ti.try_number }}",
-        ],
-        # Runs write one after the other. This only saves resources: the second run finds most of the work done.
-        max_active_tis_per_dag=1,
-    )
 
 
 def _advancing(outlet: AssetAlias) -> Any:
@@ -153,7 +107,7 @@ def _announcing(outlet: AssetAlias, declared: Iterable[Pipeline | Broken]) -> An
 def advance(pipeline_name: str) -> None:
     """Move the heads over published batches, and fail unless every batch of this run is finished."""
     context = get_current_context()
-    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
+    with permanent_errors_fail_at_once(), _ledger(context) as ledger:
         pipeline = pipelines.load_named(pipeline_name)
         planned = context["ti"].xcom_pull(task_ids="plan") or []
         flow.check_given(ledger, pipeline_name, _run(context), planned)
@@ -176,7 +130,7 @@ def advance(pipeline_name: str) -> None:
 def announce(pipeline_name: str) -> None:
     """Emit the asset event of each published batch that was not announced yet. Skip the task if there is none."""
     context = get_current_context()
-    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
+    with permanent_errors_fail_at_once(), _ledger(context) as ledger:
         announced = _announce(context, ledger, pipeline_name)
     log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, announced)) or "none")
     if not announced:
@@ -197,7 +151,7 @@ def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
 def keep_up(pipeline_name: str) -> None:
     """Clean up after one pipeline, announce published batches that no run has announced, and log each change."""
     context = get_current_context()
-    with _permanent_errors_fail_at_once(), _ledger(context) as ledger:
+    with permanent_errors_fail_at_once(), _ledger(context) as ledger:
         done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
         announced = _announce(context, ledger, pipeline_name)
     if announced:
@@ -235,12 +189,3 @@ def _ledger(context: Any) -> Iterator[Ledger]:
     with Ledger(settings.ledger_url(), actor=f"{ti.dag_id} {ti.run_id} {ti.task_id} try {ti.try_number}") as ledger:
         require_current(ledger)
         yield ledger
-
-
-@contextmanager
-def _permanent_errors_fail_at_once() -> Iterator[None]:
-    """Fail the task without retries on errors that a retry cannot fix. All other errors are retried as declared."""
-    try:
-        yield
-    except (FatalError, NeedsOperatorError) as error:
-        raise AirflowFailException(str(error)) from error

@@ -44,6 +44,17 @@ class Airflow:
             found = self._api.call("GET", "dags?tags=tideline&limit=1000")["dags"]
         return {dag["dag_id"]: dag["is_paused"] for dag in found}
 
+    def has_pool(self, name: str) -> bool:
+        """Return whether there is a pool of this name. Tasks of a pool that does not exist never start."""
+        with _airflow_errors(self._url):
+            try:
+                self._api.call("GET", f"pools/{quote(name, safe='')}")
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code == httpx.codes.NOT_FOUND:
+                    return False
+                raise
+        return True
+
     def start(self, pipeline: str, batch_id: int, reason: str) -> Started:
         """Trigger a run of the pipeline's DAG for exactly one batch."""
         with _airflow_errors(self._url):

@@ -7,26 +7,15 @@ creates these values and writes the messages about mistakes.
 from pathlib import Path
 from typing import Annotated
 
-from croniter import CroniterError, croniter  # type: ignore[import-untyped]  # it has no types
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
+from tideline.declaration.airflow import Cron, Owner, Pool, Tags
+from tideline.declaration.notify import Notify
 from tideline.declaration.sections import AboveZero, Name, Section, Text, ZeroOrAbove
 from tideline.declaration.source import Source
+from tideline.declaration.spark import Spark
 
-__all__ = ["Declaration", "Limits", "Pipeline", "Rejects", "Section", "Sink", "Source", "Upkeep"]
-
-_CRON_FIELDS = 5  # minute, hour, day, month, weekday: croniter accepts seconds and years as well, Airflow does not
-
-
-def _cron(value: str) -> str:
-    try:
-        croniter(value).get_next()  # also refuses a time that never occurs, such as the 31st of February
-        fits = len(value.split()) == _CRON_FIELDS
-    except CroniterError:
-        fits = False
-    if not fits:
-        raise ValueError(f"expected a cron expression of five fields, or null, found {value!r}")
-    return value
+__all__ = ["Declaration", "Limits", "Notify", "Pipeline", "Rejects", "Section", "Sink", "Source", "Spark", "Upkeep"]
 
 
 class Sink(Section):
@@ -99,7 +88,7 @@ class Declaration(Section):
     """The contents of `pipeline.yaml`."""
 
     description: Text = Field(title="Shown in Airflow", description="text")
-    schedule: Annotated[str, AfterValidator(_cron)] | None = Field(
+    schedule: Cron | None = Field(
         default="0 * * * *",
         title="When runs start",
         description="a cron expression of five fields (UTC), or null to start runs only by hand",
@@ -113,10 +102,25 @@ class Declaration(Section):
     wake_on_records: bool = Field(
         default=False, title="Whether new records start a run too, besides the schedule", description="true or false"
     )
+    owner: Owner | None = Field(
+        default=None,
+        title="Who Airflow shows as the owner of the DAG; null is Airflow's default",
+        description="text of at most 500 characters, or null",
+    )
+    tags: Tags = Field(
+        default=(), title="Tags of the DAG, besides tideline", description="a list of texts of at most 100 characters"
+    )
+    pool: Pool | None = Field(
+        default=None,
+        title="The Airflow pool of the task write; it must exist in Airflow, or the task never starts",
+        description="the name of an Airflow pool, or null",
+    )
     source: Source
     sink: Sink
     limits: Limits = Limits()
     rejects: Rejects = Rejects()
+    spark: Spark = Spark()
+    notify: Notify = Notify()
     upkeep: Upkeep = Upkeep()
 
 

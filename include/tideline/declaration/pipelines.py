@@ -7,7 +7,7 @@ nothing heavy: the DAG files call it each time Airflow parses them. So do the CL
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from tideline import settings
-from tideline.declaration import Declaration, Pipeline, Section
-from tideline.declaration.sections import FromEnvironment
+from tideline.declaration import Declaration, Notify, Pipeline, Section
+from tideline.declaration.sections import FromEnvironment, may_be_secret
 from tideline.declaration.security import Security
 from tideline.errors import FatalError
 
@@ -38,6 +38,8 @@ class Broken:
 
     name: str
     error: FatalError
+    notify: Notify = field(default_factory=Notify)
+    """As declared, if the mistakes are elsewhere: a run that fails because of them is a failed run."""
 
 
 def declared(*, chosen: Callable[[str], bool] = lambda _: True) -> list[Pipeline | Broken]:
@@ -92,7 +94,15 @@ def _load_or_broken(folder: Path) -> Pipeline | Broken:
     try:
         return load(folder)
     except FatalError as error:
-        return Broken(name=folder.name, error=error)
+        return Broken(name=folder.name, error=error, notify=_notify_alone(folder))
+
+
+def _notify_alone(folder: Path) -> Notify:
+    """Return the section `notify` of a declaration with mistakes, without a notifier if the mistakes are in this section."""
+    try:
+        return Notify.model_validate(_parse(folder / "pipeline.yaml")["notify"])
+    except (FatalError, LookupError, TypeError, ValidationError):
+        return Notify()
 
 
 def _folders() -> list[Path]:
@@ -152,20 +162,22 @@ def _worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
 def _named(keys: tuple[Any, ...]) -> Iterator[str]:
     """Yield the keys as messages show them. An unknown key in `source.security` may be a secret, so it is not shown."""
     for number, key in enumerate(keys):
-        secret = _is_secret(keys[:number]) and key not in {*Security.model_fields, *FromEnvironment.model_fields}
+        known = keys[0] == "notify" or key in {*Security.model_fields, *FromEnvironment.model_fields}
+        secret = _is_secret(keys[:number]) and not known
         yield "…" if secret else str(key)
 
 
 def _is_secret(keys: tuple[Any, ...]) -> bool:
     """Return whether the value of these keys must not be shown."""
-    return keys[:2] == ("source", "security") or "password" in str(keys)
+    return keys[:2] in {("source", "security"), ("notify", "arguments")} or any(may_be_secret(str(key)) for key in keys)
 
 
 def _located(raw: Any, detail: ErrorDetails) -> tuple[tuple[Any, ...], int, Any]:
     """Return the keys that lead to the mistake, as far as the file has them, the line of the last one, and its value."""
     keys: tuple[Any, ...] = ()
     line = 0
-    for part in detail["loc"]:  # it may end with the name of a type, if several types are possible
+    below = getattr(detail.get("ctx", {}).get("error"), "keys", ())
+    for part in (*detail["loc"], *below):  # `loc` may end with the name of a type, if several types are possible
         if not (part in raw if isinstance(raw, dict) else isinstance(raw, list) and isinstance(part, int)):
             break
         line = raw.lc.data.get(part, [line])[0]  # a merged key has no line of its own

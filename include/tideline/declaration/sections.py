@@ -1,10 +1,39 @@
-"""The base class of all sections of a declaration, values from the environment, and the simple types of keys."""
+"""The base class of all sections of a declaration, values from the environment, the simple types of keys, and what may be a secret."""
 
+import re
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 ENV = "{env: NAME} with NAME in capitals"
+
+_SECRET_NAME = re.compile(
+    r"secret|passw(or)?d|passphrase|token|authorization|(access|account|api|private)[._-]?key", re.IGNORECASE
+)
+_ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]*@")
+
+
+def may_be_secret(name: str) -> bool:
+    """Return whether the value of a key of this name may be a secret. The id of an Airflow connection is none."""
+    return _SECRET_NAME.search(name) is not None and not name.endswith("conn_id")
+
+
+def has_password(value: str) -> bool:
+    """Return whether the text contains an address with a password, such as `https://user:password@host`."""
+    return _ADDRESS_WITH_PASSWORD.search(value) is not None
+
+
+class MistakeBelow(ValueError):  # noqa: N818 - pydantic expects a ValueError; it never leaves the declaration
+    """A mistake in a value that pydantic does not look into.
+
+    Args:
+        keys: The keys that lead from the validated value to the mistake.
+        text: The message.
+    """
+
+    def __init__(self, keys: tuple[str | int, ...], text: str) -> None:
+        super().__init__(text)
+        self.keys = keys
 
 
 class Section(BaseModel):

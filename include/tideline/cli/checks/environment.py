@@ -1,4 +1,4 @@
-"""Checks of the environment: Python packages, and Airflow if it is configured."""
+"""Checks of the environment: Python packages, the declared notifiers, and Airflow if it is configured."""
 
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -27,8 +27,21 @@ def _version(name: str) -> str | None:
         return None
 
 
+def notifier(pipeline: Pipeline) -> Iterable[Check]:
+    """Check that the declared notifier can be created here; yield nothing if none is declared. Nothing is sent."""
+    if pipeline.notify.notifier is not None:
+        yield from guarded(pipeline.name, "notifier", lambda: [_notifier(pipeline)])
+
+
+def _notifier(pipeline: Pipeline) -> Check:
+    from tideline.airflow import notifications
+
+    notifications.notifier(pipeline.name, pipeline.notify)
+    return ok(pipeline.name, "notifier", f"{pipeline.notify.notifier} can be created here; nothing was sent")
+
+
 def orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
-    """Check that Airflow answers, and that it has an unpaused DAG for each pipeline."""
+    """Check that Airflow answers, and that it has an unpaused DAG for each pipeline, and the declared pools."""
     yield from guarded("airflow", "connection", lambda: _orchestrator(pipelines))
 
 
@@ -39,6 +52,7 @@ def _orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
             return
         yield ok("airflow", "connection", f"Airflow {session.version()} answers")
         paused = session.paused()
+        pools = {pool: session.has_pool(pool) for pool in {pipeline.pool for pipeline in pipelines} if pool}
     for pipeline in pipelines:
         if pipeline.name not in paused:
             yield bad(
@@ -51,3 +65,16 @@ def _orchestrator(pipelines: Sequence[Pipeline]) -> Iterable[Check]:
             yield warn(pipeline.name, "dag", "is paused: nothing is scheduled", "unpause it in Airflow")
         else:
             yield ok(pipeline.name, "dag", "is not paused")
+        if pipeline.pool:
+            yield _pool(pipeline.name, pipeline.pool, exists=pools[pipeline.pool])
+
+
+def _pool(pipeline: str, pool: str, *, exists: bool) -> Check:
+    if exists:
+        return ok(pipeline, "pool", f"Airflow has the pool {pool}")
+    return bad(
+        pipeline,
+        "pool",
+        f"Airflow has no pool {pool}: the task `write` never starts",
+        f"add the pool to Airflow, or correct the key pool: airflow pools set {pool} 4 'Spark jobs'",
+    )

@@ -62,7 +62,11 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
     table = pipeline.sink.table
     found = invariants.output_privileges(session, table)
     if not found["can_write"]:
-        wanted = "USAGE on its schema, and SELECT, INSERT and DELETE on it" if found["exists"] else "CREATE on its schema, or create it"
+        wanted = (
+            "USAGE on its schema, and SELECT, INSERT and DELETE on it"
+            if found["exists"]
+            else "CREATE on its schema, or create it"
+        )
         return bad(
             pipeline.name, "output", f"the ledger's user cannot write {table}", f"grant the ledger's user {wanted}"
         )

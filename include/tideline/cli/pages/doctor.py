@@ -85,6 +85,8 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
                 yield from _in_snapshot(session, "output rows", _output_rows_of(pipeline), about=key)
         if session and key in known:
             yield from _in_snapshot(session, "laws", _laws_of(key), about=key)
+    for pipeline in ready:
+        yield from environment.notifier(pipeline)
     yield from environment.orchestrator(ready)
 
 

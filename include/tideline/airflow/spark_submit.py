@@ -1,0 +1,93 @@
+"""The task `write`: it runs the Spark job with the connection and the properties that the pipeline declares."""
+
+import re
+from datetime import timedelta
+from importlib.resources import files
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from tideline import settings
+from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
+from tideline.declaration import pipelines
+from tideline.declaration.pipelines import Pipeline
+from tideline.errors import FatalError, NeedsOperatorError
+
+_PERMANENT_EXIT = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
+_WRITE_MARGIN = timedelta(minutes=15)
+"""Time for the work before the first claim and after the last publish. The task's timeout ends a job that did not end itself."""
+
+
+class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here
+    """Runs spark-submit. Airflow's operator retries every failure; this one does not retry exit codes of errors that a retry cannot fix."""
+
+    def pre_execute(self, context: Any) -> None:
+        """Set the task's timeout, its Spark connection and its Spark properties, as its pipeline declares them.
+
+        Batches and pipeline are known only from the rendered arguments: in the DAG `replay` the form names the pipeline.
+        """
+        super().pre_execute(context)
+        given = dict(argument.removeprefix("--").split("=", 1) for argument in self.application_args)
+        with permanent_errors_fail_at_once():
+            pipeline = pipelines.load_named(given["pipeline"])
+            self._use_spark_of(pipeline)
+        # One timeout more, because the job waits for a batch that another run is writing.
+        minutes = (len(given["batches"].split(",")) + 1) * pipeline.limits.timeout_minutes
+        self.execution_timeout = timedelta(minutes=minutes) + _WRITE_MARGIN
+
+    def _use_spark_of(self, pipeline: Pipeline) -> None:
+        declared = pipeline.spark
+        if declared.connection is not None:
+            _require_connection(pipeline.name, declared.connection)
+            self._conn_id = declared.connection
+        if declared.properties:
+            self.conf = declared.conf()  # after Airflow has rendered its templates, so a property is never one
+
+    def execute(self, context: Any) -> None:
+        """Run the job. Fail the task without retries if the declaration, the transform or the table is wrong, or an operator must decide."""
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            if _PERMANENT_EXIT.search(str(error)):
+                raise AirflowFailException(str(error)) from error
+            raise
+
+
+def _require_connection(pipeline: str, connection: str) -> None:
+    """Raise FatalError if Airflow has no such connection. The operator would only log this and submit the job to YARN."""
+    try:
+        BaseHook.get_connection(connection)
+    except AirflowNotFoundException as error:
+        raise FatalError(
+            f"pipeline {pipeline}, key spark.connection: Airflow has no connection {connection!r}",
+            next_step="add the connection to Airflow, or correct the key; then clear the task",
+            entry="no-spark-connection",
+        ) from error
+
+
+def write(pipeline_name: str, *, pool: str | None = None) -> WriteBatches:
+    """Define the task that writes the batches returned by `plan`. The deployment's Spark properties set jars and JVM options.
+
+    Args:
+        pipeline_name: The pipeline, or a template of its name.
+        pool: The Airflow pool. The other tasks take none of its slots: they take seconds, and must not wait for loads.
+    """
+    return WriteBatches(
+        task_id="write",
+        pool=pool,
+        name=f"tideline-{pipeline_name}",
+        properties_file=settings.spark_properties(),
+        application=str(files("spark_jobs") / "write_batches.py"),
+        application_args=[
+            f"--pipeline={pipeline_name}",
+            "--batches={{ ti.xcom_pull(task_ids='plan') | join(',') }}",
+            "--dag-id={{ ti.dag_id }}",
+            "--run-id={{ run_id }}",
+            "--task-id={{ ti.task_id }}",
+            "--try-number={{ ti.try_number }}",
+        ],
+        # Runs write one after the other. This only saves resources: the second run finds most of the work done.
+        max_active_tis_per_dag=1,
+    )
