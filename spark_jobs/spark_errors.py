@@ -61,7 +61,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
         if isinstance(error, AnalysisException):
             raise FatalError(
                 f"{attempt}: Spark cannot resolve the columns: {gist}",
-                next_step="name the columns so that Spark can tell them apart in a `frame`: without dots and backticks, and not by upper case alone",
+                next_step="name the columns so that Spark can distinguish them in a `frame`: without dots and backticks, and not by upper case alone",
                 entry="transform",
             ) from error
         if _UNREADABLE in gist:

@@ -34,7 +34,7 @@ def required(name: str, why: str) -> str:
     if any("\ud800" <= character <= "\udfff" for character in value):
         raise FatalError(
             f"environment variable {name} holds bytes that are no UTF-8; it holds {why}",
-            next_step=f"set {name} anew and run again; what it holds is not shown",
+            next_step=f"correct {name} and run again; what it holds is not shown",
             entry="environment",
         )
     if not value:

@@ -26,7 +26,7 @@ def check_distinct(
     if rows := ledger.rows_of(query, bound):
         raise FatalError(
             f"{attempt}: {target.schema}.{target.table} refuses the output: the transform gives several rows for the record at offset "
-            f"{rows[0]['kafka_offset']} of stream {rows[0]['tideline_stream']}, and nothing but their partition tells them apart",
-            next_step="declare sink.item with a column that tells the rows of one record apart, or let transform.py give one row for each record",
+            f"{rows[0]['kafka_offset']} of stream {rows[0]['tideline_stream']}, and only their partition distinguishes them",
+            next_step="declare sink.item with a column that distinguishes the rows of one record, or let transform.py give one row for each record",
             entry="table-refuses-rows",
         )

@@ -18,7 +18,7 @@ BY_HAND = {
     "schedule": None,
     "retries": 5,
     "retry_delay_seconds": 7,
-    "source": {"bootstrap_servers": {"env": "NOBODY_SETS_THIS"}, "topics": ["t"], "value": {"format": "text"}},
+    "source": {"bootstrap_servers": {"env": "NEVER_SET"}, "topics": ["t"], "value": {"format": "text"}},
     "sink": {"table": "s.t"},
 }
 BROKEN = {"description": "Neither source nor sink"}

@@ -62,7 +62,7 @@ def test_what_was_given_up_and_is_planned_with_newer_records_jams_no_head(ledger
     assert next_offsets(ledger) == {0: 6, 1: 6}
 
 
-def test_a_run_whose_batches_were_all_abandoned_plans_anew(ledger, ledger_url, pipeline):
+def test_a_run_whose_batches_were_all_abandoned_plans_again(ledger, ledger_url, pipeline):
     first, second = plan(ledger_url, pipeline, "first")
     abandon(ledger_url, first)
     assert plan(ledger_url, pipeline, "first") == [second]

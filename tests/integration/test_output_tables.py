@@ -48,8 +48,8 @@ def test_a_table_is_shared_by_consent_of_both(ledger, first, second):
     with pytest.raises(FatalError) as caught:
         claim(ledger, "two", shared=second)
     assert "two: expected table ads.output for itself, found that pipeline one writes it as well" in str(caught.value)
-    unsaid = " and ".join(name for name, said in (("two", second), ("one", first)) if not said)
-    assert f"sink.shared: true in {unsaid} and" in caught.value.next_step
+    undeclared = " and ".join(name for name, said in (("two", second), ("one", first)) if not said)
+    assert f"sink.shared: true in {undeclared} and" in caught.value.next_step
     assert "tideline free-table one" in caught.value.next_step
     assert tables(ledger) == {"one": (TABLE, first)}
     claim(ledger, "one", shared=True)

@@ -145,7 +145,7 @@ def test_what_a_replay_has_rejected_again_in_the_meantime_is_written_as_its(load
 
     meanwhile(replay)
     with pytest.raises(
-        RetryableError, match=r"2 were read, 1 of these are gone or were rejected anew, 1 others are there"
+        RetryableError, match=r"2 were read, 1 of these are gone or were rejected again, 1 others are there"
     ):
         loading.write("redrive", batch_ids)
     loading.transform("")

@@ -15,7 +15,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 @pytest.mark.parametrize("module", ["write_batches", "worker_daemon"])
-def test_no_process_of_a_run_compiles_pyspark_anew(module):
+def test_no_process_of_a_run_compiles_pyspark_again(module):
     zips = sorted(map(str, (SPARK_HOME / "python" / "lib").glob("*.zip")))
     shown = subprocess.run(
         [

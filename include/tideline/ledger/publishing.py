@@ -223,7 +223,7 @@ def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) ->
         )
     step = {
         # A batch keeps the settings that it was planned with, so a new declaration alone would not help it.
-        "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed and let the batch be planned anew: "
+        "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed and let the batch be planned again: "
         f"tideline abandon {attempt.batch_id} --reason ...; else find out what removed the records",
         "end_not_behind": "find out why the log is shorter than when it was read (unclean election, restore)",
         "retention_not_ahead": "raise the topic's retention; what was deleted before the read is lost",

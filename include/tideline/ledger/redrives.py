@@ -25,7 +25,7 @@ def check(ledger: Ledger, attempt: Attempt) -> None:
     if found["n_gone"] or found["n_unread"] or found["n_undecoded"]:
         raise RetryableError(
             f"{attempt}: the rejects have changed since they were read: {found['n_read']} were read, {found['n_gone']} of these are gone or were "
-            f"rejected anew, {found['n_unread']} others are there, of {found['n_undecoded']} partitions not all were decoded",
+            f"rejected again, {found['n_unread']} others are there, of {found['n_undecoded']} partitions not all were decoded",
             next_step="run the task again: it takes what is left",
             entry="rejects-have-changed",
         )

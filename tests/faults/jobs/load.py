@@ -92,7 +92,7 @@ def _check_machine(arguments: argparse.Namespace) -> None:
     free = shutil.disk_usage(settings.PROJECT).free
     if needed > free:
         sys.exit(
-            f"{arguments.records:,} records need about {needed / 1e9:.0f} GB of disk, {free / 1e9:.0f} GB are free: ask for fewer"
+            f"{arguments.records:,} records need about {needed / 1e9:.0f} GB of disk, {free / 1e9:.0f} GB are free: choose fewer"
         )
     memory = psutil.virtual_memory().available
     if memory < _MEMORY_BYTES:

@@ -5,7 +5,7 @@
     database.pass_time(61)                          # the only clock there is
 
 An exception of `on_step` is raised by the step. A psycopg2.OperationalError loses the connection: at "commit" nothing is kept, at "committed"
-everything is, and the session cannot tell which. Any other exception at "commit" also undoes the transaction. At most one session is in a
+everything is, and the session does not know which. Any other exception at "commit" also undoes the transaction. At most one session is in a
 transaction: `on_step` may run another session only while `session.in_transaction` is false. `ledger.connection.lose()` cuts off one session
 from outside, `database.crash()` all of them. Do not change anything else in the tables directly.
 
