@@ -6,12 +6,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.records import transforms
+from spark_jobs.records.record_steps import record_steps
 from spark_jobs.records.transforms import Transform
 from spark_jobs.sinks import postgres
-from spark_jobs.sinks.staging import Decoding, Place, decoded_schema
+from spark_jobs.sinks.staging import Decoding, Place
 from tideline import settings
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.columns import parse_type
 from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
@@ -40,17 +40,15 @@ def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attemp
         FatalError: The declaration, the transform or the table is wrong.
     """
     transform = transforms.load(pipeline)
-    value = pipeline.source.value
-    columns = {name: parse_type(text) for name, text in value.columns.items()}
-    rows = transforms.records_schema(transform, decoded_schema(value.format, columns))
+    steps = record_steps(pipeline, transform)
     place = Place(
         ledger_url=settings.ledger_url(),
         attempt_id=attempt.attempt_id,
         streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
     )
-    decoding = Decoding(place=place, value_format=value.format, columns=columns, records=transform.records, rows=rows)
+    decoding = Decoding(place=place, steps=steps)
     decoded, frame = _frame(raw, decoding, transform)
-    target = postgres.prepare(ledger, pipeline, rows if frame is None else transforms.frame_schema(frame))
+    target = postgres.prepare(ledger, pipeline, steps.rows if frame is None else transforms.frame_schema(frame))
     return Loading(
         broker=broker,
         pipeline=pipeline,
@@ -67,5 +65,5 @@ def _frame(raw: DataFrame, decoding: Decoding, transform: Transform) -> tuple[Da
     """Return the input and the output of the `frame` transform; two times None if the pipeline has none."""
     if transform.frame is None:
         return None, None
-    decoded = raw.mapInArrow(decoding, from_arrow_schema(decoding.rows))
+    decoded = raw.mapInArrow(decoding, from_arrow_schema(decoding.steps.rows))
     return decoded, transforms.framed(transform.frame, decoded)

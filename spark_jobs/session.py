@@ -1,6 +1,11 @@
 """Create the Spark session of the job, with the settings that correct results and fast reads depend on."""
 
+import os
+import sys
+
 from pyspark.sql import SparkSession
+
+from spark_jobs.records.record_steps import BATCH_RECORDS
 
 WORKER_DAEMON = "spark_jobs.worker_daemon"
 """The module that starts Python workers, by forking itself."""
@@ -9,7 +14,7 @@ WORKER_DAEMON = "spark_jobs.worker_daemon"
 SETTINGS = {
     # Otherwise timestamps without a zone would be interpreted in the time zone of the machine.
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_RECORDS),
     # Kafka is not in this list, so Spark uses its newer (V2) Kafka reader, which is off by default. It is an eighth
     # faster, since it creates no Row objects.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
@@ -31,4 +36,20 @@ def session(name: str) -> SparkSession:
     """Return the Spark session of this job. All batches share it."""
     spark = SparkSession.builder.appName(f"tideline {name}").config(map=SETTINGS).getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def local_session(name: str) -> SparkSession:
+    """Return a Spark session that runs in this process, for a few rows; the one that runs already, if there is one."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    here = {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        # A laptop's own host name often has no address, or that of another network.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    spark = SparkSession.builder.appName(f"tideline {name}").config(map=SETTINGS | here).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
     return spark

@@ -51,7 +51,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
                 f"{attempt}: {problem}", next_step=next_step, entry=entry
             ) from error
         check_source()
-        gist = _gist(error, text)
+        gist = in_one_line(error)
         if _NO_READER in gist:
             raise FatalError(
                 f"{attempt}: Spark has no reader for Kafka: {gist}",
@@ -78,8 +78,9 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
         ) from error
 
 
-def _gist(error: Exception, text: str) -> str:
+def in_one_line(error: Exception) -> str:
     """Summarize an error of Spark in one line."""
+    text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if isinstance(error, PythonException):
         return _raised(text)[:_MAX_LENGTH]

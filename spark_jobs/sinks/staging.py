@@ -5,20 +5,19 @@ twice, but reports only one of the two as the winner. So staged rows carry the i
 keyed by the data, so a second run adds nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from spark_jobs.records.decoding import decoder
-from spark_jobs.records.kafka_metadata import as_they_came, kafka_column, stream_ids
-from spark_jobs.records.row_bisection import Refusal, isolate
+from spark_jobs.records.kafka_metadata import stream_ids
+from spark_jobs.records.record_steps import RecordSteps
+from spark_jobs.records.row_bisection import isolate
 from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.sinks.copying import Copier, RefusedError
 from spark_jobs.sinks.postgres import STAGED_STREAM, STAGED_TASK, Target
 from spark_jobs.sinks.postgres_types import converted
-from tideline.domain.columns import ColumnType
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -42,46 +41,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """Turns raw records into decoded and transformed rows, counts the records, and stores rejects."""
+    """Turns raw records into decoded and transformed rows, and stores their counts and rejects."""
 
     place: Place
-    value_format: str
-    columns: Mapping[str, ColumnType]
-    records: Callable[[pa.Table], pa.Table] | None
-    rows: pa.Schema
-    """The output columns of `records` for a table without rows. They were checked before anything was read."""
+    steps: RecordSteps
 
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`, before a `frame` transform. Yield the rows."""
         with self.place.recorder() as recorder:
-            for table in self.tables(batches, recorder):
+            for table in self.steps.tables(batches, recorder):
                 yield from table.to_batches()
-
-    def tables(self, batches: Batches, recorder: Recorder) -> Iterator[pa.Table]:
-        """Yield the rows of each Arrow batch, without rejected records."""
-        decode = decoder(self.value_format, self.columns)
-        for batch in batches:
-            raw = kafka_column(batch)
-            decoded = decode(batch.column("value"))
-            rejected = [raw.take(pa.array(decoded.rejected, pa.int64()))]
-            recorder.reject("decode", rejected[0], decoded.rejected.values())
-            table = decoded.table.append_column("kafka", raw.take(decoded.kept) if decoded.rejected else raw)
-            passed, refusals = self._transform(table)
-            for refusal in refusals:
-                rejected.append(refusal.row.column("kafka").combine_chunks())
-                recorder.reject("transform", rejected[-1], [refusal.reason])
-            recorder.count(raw, rejected=rejected, passed=passed)
-            yield from passed
-
-    def _apply(self, table: pa.Table) -> pa.Table:
-        given = self.records(table)  # type: ignore[misc]  # the caller has checked that it is not None
-        fitting = given if given.schema.equals(self.rows) else given.select(self.rows.names).cast(self.rows)
-        return as_they_came(fitting, table.column("kafka").combine_chunks())
-
-    def _transform(self, table: pa.Table) -> tuple[list[pa.Table], list[Refusal]]:
-        if self.records is None:
-            return [table], []
-        return isolate(table, self._apply, (Exception,), suspect="`records` of transform.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +121,5 @@ class OnePass:
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
         with self.decoding.place.recorder() as recorder:
-            winner = self.staging.store(self.decoding.tables(batches, recorder), recorder)
+            winner = self.staging.store(self.decoding.steps.tables(batches, recorder), recorder)
         yield winner
-
-
-def decoded_schema(value_format: str, columns: Mapping[str, ColumnType]) -> pa.Schema:
-    """Return the columns that decoding produces, before any transform."""
-    return decoder(value_format, columns)(pa.array([], pa.binary())).table.schema

@@ -27,7 +27,8 @@ FLOORS = (
     {"tideline.flow", "spark_jobs.records"},
     {"tideline.airflow", "spark_jobs.readers", "spark_jobs.sinks"},
     {"tideline.local", "spark_jobs"},
-    {"tideline.cli", "dags", "tideline.transforms"},
+    {"tideline.authoring"},
+    {"tideline.cli", "dags", "tideline.transforms", "tideline.testing"},
 )
 """The packages by layer, from the bottom up. `tideline` holds what every other package may import: errors, settings, redaction."""
 CLIENTS = {"AdminClient", "Consumer", "Producer"}
@@ -94,6 +95,7 @@ def test_every_package_stands_on_a_floor():
     assert packages - {name for name in packages if name.startswith("tideline.cli.")} == set(FLOOR_OF) - {
         "dags",
         "tideline.transforms",
+        "tideline.testing",
     }
 
 

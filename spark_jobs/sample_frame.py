@@ -1,0 +1,49 @@
+"""Apply a `frame` transform to a few rows, in a Spark session of this process, to show its result before anything is loaded."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.records.transforms import frame_schema, framed
+from spark_jobs.session import local_session
+from spark_jobs.spark_errors import in_one_line
+from tideline.errors import FatalError
+
+
+def framed_sample(name: str, frame: Callable[[DataFrame], DataFrame], decoded: pa.Table) -> pa.Table:
+    """Return the rows that `frame` makes of decoded records.
+
+    Args:
+        name: The name of the pipeline.
+        frame: The function of `transform.py`.
+        decoded: The output of `records`, with the column `kafka`.
+
+    Raises:
+        FatalError: `frame` fails, or Spark does not start here.
+    """
+    spark = _started(name)
+    try:
+        given = framed(frame, spark.createDataFrame(decoded, schema=from_arrow_schema(decoded.schema)))
+        frame_schema(given)
+        return given.toArrow()
+    except (PySparkException, Py4JError) as error:
+        raise FatalError(
+            f"{name}: transform.py: `frame` failed: {in_one_line(error)}",
+            next_step="correct it; nothing was stored",
+            entry="transform",
+        ) from error
+
+
+def _started(name: str) -> SparkSession:
+    try:
+        return local_session(name)
+    except PySparkRuntimeError as error:
+        raise FatalError(
+            f"{name}: Spark does not start in this process, and the transform has a `frame`: {in_one_line(error)}",
+            next_step="install Java 17 or newer, and set JAVA_HOME or PATH to it",
+            entry="environment",
+        ) from error
