@@ -25,9 +25,10 @@ def framed_sample(name: str, frame: Callable[[DataFrame], DataFrame], decoded: p
     Raises:
         FatalError: `frame` fails, or Spark does not start here.
     """
-    spark = _started(name)
+    spark = started(name)
     try:
-        given = framed(frame, spark.createDataFrame(decoded, schema=from_arrow_schema(decoded.schema)))
+        # In one chunk: Spark makes no rows at all of a table whose first chunk is empty.
+        given = framed(frame, spark.createDataFrame(decoded.combine_chunks(), schema=from_arrow_schema(decoded.schema)))
         frame_schema(given)
         return given.toArrow()
     except (PySparkException, Py4JError) as error:
@@ -38,7 +39,12 @@ def framed_sample(name: str, frame: Callable[[DataFrame], DataFrame], decoded: p
         ) from error
 
 
-def _started(name: str) -> SparkSession:
+def started(name: str) -> SparkSession:
+    """Return the Spark session of this process, and start it if there is none.
+
+    Raises:
+        FatalError: Spark does not start here.
+    """
     try:
         return local_session(name)
     except PySparkRuntimeError as error:

@@ -1,11 +1,15 @@
 """Create the Spark session of the job, with the settings that correct results and fast reads depend on."""
 
+import logging
 import os
+import shlex
 import sys
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from spark_jobs.records.record_steps import BATCH_RECORDS
+from tideline import settings
 
 WORKER_DAEMON = "spark_jobs.worker_daemon"
 """The module that starts Python workers, by forking itself."""
@@ -42,14 +46,18 @@ def session(name: str) -> SparkSession:
 def local_session(name: str) -> SparkSession:
     """Return a Spark session that runs in this process, for a few rows; the one that runs already, if there is one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop's host name may have no address
+    if properties := settings.spark_properties():
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--properties-file {shlex.quote(properties)} pyspark-shell")
     here = {
         "spark.master": "local[2]",
         "spark.ui.enabled": "false",
-        # A laptop's own host name often has no address, or that of another network.
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
     }
+    is_new = SparkSession.getActiveSession() is None
     spark = SparkSession.builder.appName(f"tideline {name}").config(map=SETTINGS | here).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    if is_new:
+        spark.sparkContext.setLogLevel("OFF")  # an error reaches the caller as an exception
+        PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return spark

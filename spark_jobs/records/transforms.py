@@ -13,10 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from types import CodeType, ModuleType
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import AnalysisException, CapturedException
 from pyspark.sql import DataFrame
 
@@ -58,11 +60,20 @@ class _UncachedLoader(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
 
 
+class NeedsSparkError(FatalError):
+    """The file can only be imported while a Spark session runs, as in the job: it defines a Spark function such as a UDF."""
+
+
+def _needs_session(error: Exception) -> bool:
+    return isinstance(error, PySparkRuntimeError) and error.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS"
+
+
 def load(pipeline: Pipeline) -> Transform:
     """Return the functions of the pipeline's `transform.py`; both None if there is no such file.
 
     Raises:
-        FatalError: The file cannot be imported, or defines neither function.
+        FatalError: The file cannot be imported, defines neither function, or one of them is no function.
+        NeedsSparkError: The file cannot be imported without a Spark session, and none runs.
     """
     path = pipeline.folder / "transform.py"
     if not path.exists():
@@ -76,7 +87,8 @@ def load(pipeline: Pipeline) -> Transform:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise FatalError(
+        kind = NeedsSparkError if _needs_session(error) else FatalError
+        raise kind(
             f"{path}: cannot be imported: {type(error).__name__}: {error}", next_step="correct it", entry="transform"
         ) from error
     # Pickled by value: an executor on another machine has Tideline installed, but not this pipeline's folder.
@@ -85,13 +97,21 @@ def load(pipeline: Pipeline) -> Transform:
 
 
 def _functions(module: ModuleType) -> Transform:
-    transform = Transform(records=getattr(module, "records", None), frame=getattr(module, "frame", None))
+    named: dict[str, Any] = {name: getattr(module, name, None) for name in ("records", "frame")}
+    transform = Transform(**named)
     if transform.records is None and transform.frame is None:
         raise FatalError(
             f"{module.__file__}: expected a function `records` or `frame`, found neither",
             next_step="define one of them, or delete the file",
             entry="transform",
         )
+    for name, function in named.items():
+        if not (function is None or callable(function)):
+            raise FatalError(
+                f"{module.__file__}: expected a function `{name}`, found {type(function).__name__}",
+                next_step="define it as a function",
+                entry="transform",
+            )
     return transform
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from spark_jobs.records.reject_reasons import of_error
 from spark_jobs.records.row_bisection import isolate
-from spark_jobs.sinks.postgres import OF_A_ROW, STAGED_ROW, STAGING_SCHEMA
+from spark_jobs.sinks.fitting import STAGED_ROW
+from spark_jobs.sinks.postgres import OF_A_ROW, STAGING_SCHEMA
 from tideline.ledger.connection import statement
 from tideline.ledger.session_settings import conninfo
 

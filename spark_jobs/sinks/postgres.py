@@ -5,7 +5,6 @@ break this guarantee: a table in another database than the ledger, or another pr
 coordinates.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -13,22 +12,19 @@ import psycopg2.errors
 import pyarrow as pa
 from psycopg2.sql import SQL, Composable, Identifier
 
-from spark_jobs.sinks.postgres_types import Column, misfit
+from spark_jobs.sinks import fitting
+from spark_jobs.sinks.fitting import Described
+from spark_jobs.sinks.postgres_types import Column
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
 from tideline.ledger import output_tables
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
 
-COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
-"""Columns that every output table has: the record that a row came from, and the batch that wrote it."""
 STAGING_SCHEMA = "tideline_staging"
-STAGED_STREAM, STAGED_TASK, STAGED_ROW = "tideline_stream", "tideline_task", "tideline_row"
-"""Extra columns of staged rows: the stream of the row's record, the Spark task that stages the row, and the row's number in its Arrow batch."""
 OF_A_ROW = ("22", "23", "38", "39", "44", "54", "P0")
 """Classes of SQLSTATE that are the fault of a row and not of the server: data errors, constraints, errors of functions
 in checks and triggers, and limits such as a text that is nested too deep for `jsonb`."""
-_OURS = (*COORDINATES, STAGED_STREAM, STAGED_TASK, STAGED_ROW, "tideline_law")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,52 +63,53 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
         FatalError: Another pipeline has the table, `target.sql` fails or creates another table, or columns, types or
             the key do not fit. The message names all columns that do not fit.
     """
-    schema, table = pipeline.sink.table.split(".")
+    place = _place(pipeline)
     with ledger.transaction():
         # The plan has claimed a table already. Since then the declaration may name another one, which another pipeline
         # may have.
         output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
-        found = _describe(ledger, schema, table)
-        if not found:
+        if not _columns(ledger, place):
             _create(ledger, pipeline)
-            found = _describe(ledger, schema, table)
-        partitioned_by = _key_fits(ledger, schema, table, pipeline.sink.item)
-        laws = ledger.rows_of(sink_sql("describe_laws"), {"schema": schema, "table": table})[0]
-    produced = pa.schema([field for field in produced if field.name != "kafka"])
-    problems = _misfits(found, produced)
-    if laws["row_security"]:
-        problems.append("row-level security applies to the writer's role: own the table with it, or give it BYPASSRLS")
-    if partitioned_by is None:
-        problems.append(
-            f"no primary or unique key on exactly ({', '.join(_key(pipeline.sink.item))}), or on these with the columns behind them "
-            "that the table is partitioned by"
-        )
-    if problems:
+        found = described(ledger, pipeline)
+        laws = ledger.rows_of(sink_sql("describe_laws"), place)[0]
+    if problems := fitting.problems(found, produced, pipeline.sink.item):
         raise FatalError(
             f"{pipeline.name}: table {pipeline.sink.table} does not fit what the transform produces: "
             + "; ".join(problems),
             next_step=f"alter the table, or correct {pipeline.folder.name}/transform.py and target.sql; nothing was read",
             entry="table-does-not-fit",
         )
-    columns = tuple(found[field.name] for field in produced)
     return Target(
-        schema=schema,
-        table=table,
-        columns=columns,
+        **place,
+        columns=tuple(found.columns[name] for name in fitting.written(produced).names),
         item=pipeline.sink.item,
-        partitioned_by=partitioned_by or (),
+        partitioned_by=fitting.partitioned_by(found, pipeline.sink.item) or (),
         deferred=tuple((name, constraint) for name, constraint in laws["deferred"]),
         referring=tuple((name, constraint) for name, constraint in laws["referring"]),
         refers_to_itself=laws["refers_to_itself"],
     )
 
 
-def _key(item: str | None) -> list[str]:
-    return [*COORDINATES[:3], *([item] if item else [])]
+def described(ledger: Ledger, pipeline: Pipeline) -> Described:
+    """Return what the pipeline's table has, within a transaction. It has no columns if it does not exist."""
+    place = _place(pipeline)
+    return Described(
+        columns=_columns(ledger, place),
+        keys=[row["columns"] for row in ledger.rows_of(sink_sql("list_keys"), place)],
+        partition_keys=[
+            (row["columns"], row["partitioned_by"]) for row in ledger.rows_of(sink_sql("list_partition_keys"), place)
+        ],
+        row_security=any(row["row_security"] for row in ledger.rows_of(sink_sql("describe_laws"), place)),
+    )
 
 
-def _describe(ledger: Ledger, schema: str, table: str) -> dict[str, Column]:
-    rows = ledger.rows_of(sink_sql("describe_table"), {"schema": schema, "table": table})
+def _place(pipeline: Pipeline) -> dict[str, str]:
+    schema, table = pipeline.sink.table.split(".")
+    return {"schema": schema, "table": table}
+
+
+def _columns(ledger: Ledger, place: Mapping[str, str]) -> dict[str, Column]:
+    rows = ledger.rows_of(sink_sql("describe_table"), place)
     return {
         row["name"]: Column(
             name=row["name"],
@@ -131,8 +128,8 @@ def _create(ledger: Ledger, pipeline: Pipeline) -> None:
     text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
     # Of two first batches at the same time, the second waits here and then finds the table.
     ledger.rows_of(sink_sql("lock_creation"), {})
-    schema, table = pipeline.sink.table.split(".")
-    if _describe(ledger, schema, table):
+    place = _place(pipeline)
+    if _columns(ledger, place):
         return
     try:
         ledger.run_sql(SQL(text.replace("%", "%%")), {})
@@ -144,44 +141,12 @@ def _create(ledger: Ledger, pipeline: Pipeline) -> None:
             next_step="correct target.sql",
             entry="table-does-not-fit",
         ) from error
-    if not _describe(ledger, schema, table):
+    if not _columns(ledger, place):
         raise FatalError(
             f"{pipeline.name}: target.sql ran, but there is no table {pipeline.sink.table}",
             next_step="make target.sql create the table that sink.table names",
             entry="table-does-not-fit",
         )
-
-
-def _misfits(found: Mapping[str, Column], produced: pa.Schema) -> list[str]:
-    problems = [f"{name}: missing in the table" for name in COORDINATES if name not in found]
-    problems += [f"{name}: produced twice" for name, count in Counter(produced.names).items() if count > 1]
-    for field in produced:
-        if field.name in _OURS:
-            problems.append(f"{field.name}: filled by the sink, the transform must not return it")
-        elif field.name not in found:
-            problems.append(f"{field.name}: missing in the table")
-        elif (why := misfit(field.type, found[field.name])) is not None:
-            problems.append(f"{field.name} {found[field.name].type_name}: {why}")
-    given = {*produced.names, *COORDINATES}
-    problems += [
-        f"{column.name}: NOT NULL, but not produced"
-        for column in found.values()
-        if column.required and column.name not in given
-    ]
-    return problems
-
-
-def _key_fits(ledger: Ledger, schema: str, table: str, item: str | None) -> tuple[str, ...] | None:
-    """Return the columns of the table's key behind coordinates and item, by which it is partitioned; None if no key fits."""
-    place, wanted = {"schema": schema, "table": table}, sorted(_key(item))
-    if any(sorted(row["columns"]) == wanted for row in ledger.rows_of(sink_sql("list_keys"), place)):
-        return ()
-    for row in ledger.rows_of(sink_sql("list_partition_keys"), place):
-        # Coordinates must be first: a replay finds the rows to replace by them, in the index of each partition.
-        first, rest = row["columns"][: len(wanted)], row["columns"][len(wanted) :]
-        if sorted(first) == wanted and {*rest} <= {*row["partitioned_by"]}:
-            return tuple(rest)
-    return None
 
 
 def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
@@ -191,7 +156,7 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
     with ledger.transaction():
         others = [
             column
-            for column in _describe(ledger, target.schema, target.table)
+            for column in _columns(ledger, {"schema": target.schema, "table": target.table})
             if column not in {*produced, "kafka_offset"}
         ]
         ledger.run_sql(

@@ -5,7 +5,8 @@ from typing import Any
 
 from psycopg2.sql import SQL, Composable
 
-from spark_jobs.sinks.postgres import COORDINATES, STAGED_STREAM, Target, quoted, sink_sql
+from spark_jobs.sinks.fitting import COORDINATES, STAGED_STREAM
+from spark_jobs.sinks.postgres import Target, quoted, sink_sql
 from tideline.errors import FatalError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger

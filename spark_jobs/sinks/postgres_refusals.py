@@ -13,7 +13,8 @@ import psycopg2
 from psycopg2.sql import SQL, Composable, Identifier, Literal
 
 from spark_jobs.records.reject_reasons import one_line
-from spark_jobs.sinks.postgres import COORDINATES, OF_A_ROW, STAGING_SCHEMA, quoted, sink_sql
+from spark_jobs.sinks.fitting import COORDINATES
+from spark_jobs.sinks.postgres import OF_A_ROW, STAGING_SCHEMA, quoted, sink_sql
 from spark_jobs.sinks.postgres_output import Staged, as_a_whole, check_now, make_room, move
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger

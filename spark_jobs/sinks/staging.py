@@ -16,7 +16,8 @@ from spark_jobs.records.record_steps import RecordSteps
 from spark_jobs.records.row_bisection import isolate
 from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.sinks.copying import Copier, RefusedError
-from spark_jobs.sinks.postgres import STAGED_STREAM, STAGED_TASK, Target
+from spark_jobs.sinks.fitting import STAGED_STREAM, STAGED_TASK
+from spark_jobs.sinks.postgres import Target
 from spark_jobs.sinks.postgres_types import converted
 
 Batches = Iterator[pa.RecordBatch]

@@ -44,7 +44,9 @@ class Trial:
     """What became of the records of a sample. Each is written, rejected or filtered."""
 
     table: pa.Table
-    """The rows, with the struct column `kafka` that names the record of each."""
+    """The rows, with the struct column `kafka` that names the record of each, in the order of the sample."""
+    lines: list[int]
+    """For each row the number of its record in the sample, from 1."""
     rejects: list[Reject]
     """In the order of the sample."""
     n_read: int
@@ -55,7 +57,11 @@ class Trial:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows that would be written, with the columns that the transform produces, without `kafka`."""
-        return self.table.drop_columns("kafka").to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
+        return self.first(self.table.num_rows)
+
+    def first(self, limit: int) -> list[dict[str, Any]]:
+        """Return at most `limit` of the rows."""
+        return self.table.drop_columns("kafka").slice(0, limit).to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
 
 
 @dataclass(slots=True)
@@ -80,7 +86,7 @@ def tried(pipeline: Pipeline, sample: pa.Table) -> Trial:
             that are not in the sample.
         RetryableError: The database of a `dimension` did not answer.
     """
-    transform = transforms.load(pipeline)
+    transform = _transform(pipeline)
     steps = record_steps(pipeline, transform)
     account = _Account()
     tables = list(steps.tables(sample.to_batches(max_chunksize=BATCH_RECORDS), account))
@@ -93,15 +99,27 @@ def tried(pipeline: Pipeline, sample: pa.Table) -> Trial:
             next_step="let transform.py return the column `kafka` unchanged",
             entry="transform",
         )
-    in_order = sorted(range(len(places)), key=lambda row: numbers[places[row]])  # Spark returns rows in any order
+    lines = [numbers[place] for place in places]
+    in_order = sorted(range(len(lines)), key=lines.__getitem__)  # Spark returns rows in any order
     rejects = [Reject(line=numbers[place], step=step, reason=reason) for place, step, reason in account.rejected]
     return Trial(
         table=rows.take(pa.array(in_order, pa.int64())),
+        lines=sorted(lines),
         rejects=sorted(rejects, key=lambda reject: reject.line),
         n_read=sample.num_rows,
-        n_written=len(set(places)),
-        n_filtered=sample.num_rows - len(set(places)) - len(rejects),
+        n_written=len(set(lines)),
+        n_filtered=sample.num_rows - len(set(lines)) - len(rejects),
     )
+
+
+def _transform(pipeline: Pipeline) -> Transform:
+    try:
+        return transforms.load(pipeline)
+    except transforms.NeedsSparkError:
+        from spark_jobs.sample_frame import started  # noqa: PLC0415 - see `_framed`
+
+        started(pipeline.name)
+        return transforms.load(pipeline)
 
 
 def _framed(pipeline: Pipeline, transform: Transform, decoded: pa.Table) -> pa.Table:

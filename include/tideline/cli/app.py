@@ -15,7 +15,7 @@ Exit codes:
    2  the command line is invalid
   10  the ledger, a broker or Airflow did not answer: try again
   20  invalid configuration, name or request: change it before you try again
-  30  an operator has to decide; doctor, coverage: a check failed
+  30  an operator has to decide; doctor, coverage, test --fail-on-rejects: a check failed
   40  a newer attempt has claimed the batch
 
 \b

@@ -28,6 +28,7 @@ _STYLES = {
     "planned": "cyan",
     "writing": "cyan",
     "warn": "yellow",
+    "not checked": "yellow",
     "stopping": "yellow",
     "waiting": "yellow",
     "skipped": "yellow",

@@ -23,7 +23,7 @@ from tideline.declaration.sections import FromEnvironment, may_be_secret
 from tideline.declaration.security import Security
 from tideline.errors import FatalError
 
-__all__ = ["Broken", "Pipeline", "declared", "load", "load_named"]
+__all__ = ["Broken", "Pipeline", "declared", "load", "load_named", "shown"]
 
 _LEGAL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 # Names of Tideline's own DAGs, and names that Airflow refuses for an asset.
@@ -58,7 +58,7 @@ def load_named(name: str) -> Pipeline:
             return load(folder)
     known = ", ".join(folder.name for folder in _folders()) or "none"
     raise FatalError(
-        f"{_shown(settings.pipelines_dir())}: expected a folder for pipeline {name!r}, found only: {known}",
+        f"{shown(settings.pipelines_dir())}: expected a folder for pipeline {name!r}, found only: {known}",
         next_step="correct the name, or add the folder",
         entry="no-such-pipeline",
     )
@@ -73,11 +73,11 @@ def load(folder: Path) -> Pipeline:
     path = folder / "pipeline.yaml"
     mistakes = []
     if not _LEGAL_NAME.fullmatch(folder.name):
-        mistakes.append(f"{_shown(folder)}: expected a folder name like {_LEGAL_NAME.pattern}, found {folder.name!r}")
+        mistakes.append(f"{shown(folder)}: expected a folder name like {_LEGAL_NAME.pattern}, found {folder.name!r}")
     if folder.name in _TAKEN:
-        mistakes.append(f"{_shown(folder)}: expected another folder name than {', '.join(_TAKEN)}: these are taken")
+        mistakes.append(f"{shown(folder)}: expected another folder name than {', '.join(_TAKEN)}: these are taken")
     if not (folder / "target.sql").is_file():
-        mistakes.append(f"{_shown(folder)}: expected a file target.sql with the table's definition, found none")
+        mistakes.append(f"{shown(folder)}: expected a file target.sql with the table's definition, found none")
     try:
         raw = _parse(path)
         declaration = Declaration.model_validate(raw, context=folder.name)
@@ -136,7 +136,7 @@ def _parse(path: Path) -> Any:
     try:
         return yaml.load(path.read_text("utf-8"))
     except OSError as error:
-        raise _mistake(f"{_shown(path)}: expected the pipeline's declaration, found {error.strerror}") from error
+        raise _mistake(f"{shown(path)}: expected the pipeline's declaration, found {error.strerror}") from error
     except DuplicateKeyError as error:
         key = re.match(r'found duplicate key "(\w+)"', error.problem)
         known = key and key[1] in _keys(Declaration)
@@ -146,7 +146,7 @@ def _parse(path: Path) -> Any:
     except MarkedYAMLError as error:
         raise _mistake(f"{_at(path, error.problem_mark.line)}: not YAML: {_unquoted(error.problem)}") from None
     except (YAMLError, ValueError):
-        raise _mistake(f"{_shown(path)}: not YAML in UTF-8") from None
+        raise _mistake(f"{shown(path)}: not YAML in UTF-8") from None
 
 
 def _worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
@@ -234,10 +234,10 @@ def _keys(section: type[Section]) -> set[str]:
 
 
 def _at(path: Path, line: int) -> str:
-    return f"{_shown(path)}:{line + 1}"
+    return f"{shown(path)}:{line + 1}"
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
     """Return the path, relative to the checkout if it is inside, as editors and reviewers name it."""
     inside = settings.is_checkout() and path.is_relative_to(settings.PROJECT)
     return str(path.relative_to(settings.PROJECT) if inside else path)

@@ -1,0 +1,70 @@
+"""Check a pipeline's table in the database, as the loader does before it reads, and change nothing."""
+
+from collections.abc import Iterator
+
+import psycopg2
+import psycopg2.errors
+import pyarrow as pa
+from psycopg2.sql import SQL
+
+from spark_jobs.sinks import fitting, postgres
+from spark_jobs.sinks.fitting import Described
+from tideline.authoring.findings import Finding, Verdict
+from tideline.declaration.pipelines import Pipeline
+from tideline.ledger import queries
+from tideline.ledger.connection import Ledger, statement
+
+
+def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Finding]:
+    """Check the table, or what target.sql would create if there is no table.
+
+    Raises:
+        RetryableError: The database did not answer.
+    """
+    table = pipeline.sink.table
+
+    def finding(verdict: Verdict, found: str) -> Finding:
+        return Finding(pipeline=pipeline.name, where=f"table {table}", verdict=verdict, found=found)
+
+    with queries.reading(session):
+        there = postgres.described(session, pipeline)
+    state = "exists"
+    if not there.columns:
+        state = "does not exist: the first batch creates it from target.sql"
+        try:
+            there = _tried(session, pipeline)
+        except psycopg2.errors.InsufficientPrivilege as error:
+            yield finding(Verdict.NOT_CHECKED, f"{state}; this role may not try that: {_first_line(error)}")
+            return
+        except psycopg2.Error as error:
+            yield finding(Verdict.BAD, f"does not exist, and target.sql fails: {_first_line(error)}")
+            return
+    if not there.columns:
+        yield finding(
+            Verdict.BAD, f"expected that target.sql creates {table}, found that it runs and creates no such table"
+        )
+        return
+    problems = fitting.problems(there, produced, pipeline.sink.item)
+    yield from (finding(Verdict.BAD, problem) for problem in problems)
+    if produced is None:
+        yield finding(Verdict.NOT_CHECKED, f"{state}; whether what the transform returns fits")
+    elif not problems:
+        yield finding(Verdict.OK, f"{state}; what the transform returns fits")
+
+
+def _tried(session: Ledger, pipeline: Pipeline) -> Described:
+    """Return the table that target.sql creates. It is created in a transaction that is rolled back.
+
+    Raises:
+        psycopg2.Error: A statement fails.
+    """
+    text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
+    with session.transaction():
+        session.run_sql(SQL(statement("tideline.authoring", "try_target.sql")), {"text": text})
+        found = postgres.described(session, pipeline)
+        session.connection.rollback()
+    return found
+
+
+def _first_line(error: psycopg2.Error) -> str:
+    return str(error).strip().splitlines()[0]

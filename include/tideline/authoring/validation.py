@@ -1,0 +1,155 @@
+"""Check pipelines as far as that is possible before a run, and report all mistakes of all of them at once.
+
+Asks no broker, and without a session no database. What depends on either, or on Spark, is reported as not checked.
+"""
+
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_jobs.records import transforms
+from spark_jobs.records.record_steps import record_steps
+from spark_jobs.sinks import fitting
+from tideline import settings
+from tideline.authoring import database_table, target_sql
+from tideline.authoring.findings import Finding, Verdict
+from tideline.declaration import pipelines
+from tideline.declaration.pipelines import Broken, Pipeline, shown
+from tideline.errors import FatalError
+from tideline.ledger.connection import Ledger
+
+
+def validated(name: str | None, session: Ledger | None) -> list[Finding]:
+    """Check all pipelines, or the one of that name.
+
+    Args:
+        name: The pipeline to check; None for all.
+        session: A session with the database of the target tables. With None only the files are checked.
+
+    Raises:
+        FatalError: There is no folder for the pipeline.
+        RetryableError: The database did not answer.
+    """
+    everyone = pipelines.declared()
+    chosen = [one for one in everyone if name in {None, one.name}]
+    if not chosen and name is not None:
+        pipelines.load_named(name)
+    declared = [one for one in everyone if isinstance(one, Pipeline)]
+    found: list[Finding] = []
+    for one in chosen:
+        found += _broken(one) if isinstance(one, Broken) else _pipeline(one, declared, session)
+    return found
+
+
+def _broken(broken: Broken) -> Iterator[Finding]:
+    """Report each mistake of a declaration. Its transform is imported all the same, so that one run shows as much as possible."""
+    for line in broken.error.problem.splitlines():
+        where, _, found = line.partition(": ")
+        yield Finding(pipeline=broken.name, where=where, verdict=Verdict.BAD, found=found)
+    folder = settings.pipelines_dir() / broken.name
+    try:
+        transforms.load(Pipeline.model_construct(name=broken.name, folder=folder))
+    except transforms.NeedsSparkError:
+        pass  # it is reported as not checked, below
+    except FatalError as error:
+        yield _of_transform(broken.name, folder, error)
+    yield Finding(
+        pipeline=broken.name,
+        where=shown(folder),
+        verdict=Verdict.NOT_CHECKED,
+        found="columns, transform and target.sql, until pipeline.yaml is right",
+    )
+
+
+def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger | None) -> Iterator[Finding]:
+    yield from _declaration(pipeline, declared)
+    produced, found = _transform(pipeline)
+    yield from found
+    yield from _target(pipeline, produced)
+    if session is not None:
+        yield from database_table.checked(session, pipeline, produced)
+
+
+def _declaration(pipeline: Pipeline, declared: Sequence[Pipeline]) -> Iterator[Finding]:
+    where = shown(pipeline.folder / "pipeline.yaml")
+    others = [one for one in declared if one.sink.table == pipeline.sink.table and one.name != pipeline.name]
+    alone = [one.name for one in [pipeline, *others] if others and not one.sink.shared]
+    if alone:
+        names = ", ".join(one.name for one in others)
+        found = (
+            f"sink.table: expected {pipeline.sink.table} for one pipeline, found that {names} declares it as well; "
+            f"declare another table, or sink.shared: true in {' and '.join(alone)}"
+        )
+        yield Finding(pipeline=pipeline.name, where=where, verdict=Verdict.BAD, found=found)
+    else:
+        yield Finding(pipeline=pipeline.name, where=where, verdict=Verdict.OK, found="has no mistakes")
+
+
+def _transform(pipeline: Pipeline) -> tuple[pa.Schema | None, Iterable[Finding]]:
+    """Return the output columns of the transform, None if they are not known, with what was found."""
+    where = shown(pipeline.folder / "transform.py")
+
+    def finding(verdict: Verdict, found: str) -> Finding:
+        return Finding(pipeline=pipeline.name, where=where, verdict=verdict, found=found)
+
+    try:
+        transform = transforms.load(pipeline)
+        rows = record_steps(pipeline, transform).rows
+    except transforms.NeedsSparkError:
+        found = "the file, which needs a Spark session when it is imported"
+        return None, [finding(Verdict.NOT_CHECKED, f"{found}; try it: tideline test {pipeline.name} FILE")]
+    except FatalError as error:
+        return None, [_of_transform(pipeline.name, pipeline.folder, error)]
+    names = ", ".join(fitting.written(rows).names) or "none"
+    if transform.frame is None:
+        made = "`records` makes" if transform.records else "there is none; decoding makes"
+        return rows, [finding(Verdict.OK, f"{made} the columns {names}")]
+    return None, [
+        finding(Verdict.OK, f"`frame` is given the columns {names}"),
+        finding(
+            Verdict.NOT_CHECKED, f"what `frame` returns, without Spark; try it: tideline test {pipeline.name} FILE"
+        ),
+    ]
+
+
+def _of_transform(name: str, folder: Path, error: FatalError) -> Finding:
+    """Return an error of a transform as a finding. Its text may begin with the file's name, which is shown beside it."""
+    path = folder / "transform.py"
+    line = _line(error.__cause__, path) if error.__cause__ else None
+    where = f"{shown(path)}:{line}" if line else shown(path)
+    found = error.problem.removeprefix(f"{path}: ").removeprefix("transform.py: ")
+    return Finding(pipeline=name, where=where, verdict=Verdict.BAD, found=found)
+
+
+def _line(error: BaseException, path: Path) -> int | None:
+    """Return the line of the file in which the error was raised; None if that is not known."""
+    if isinstance(error, SyntaxError):
+        return error.lineno if error.filename == str(path) else None
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return lines[-1] if lines else None
+
+
+def _target(pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Finding]:
+    path = pipeline.folder / "target.sql"
+
+    def finding(verdict: Verdict, found: str) -> Finding:
+        return Finding(pipeline=pipeline.name, where=shown(path), verdict=verdict, found=found)
+
+    try:
+        known = target_sql.read(path.read_text(encoding="utf-8"), pipeline.sink.table)
+    except UnicodeDecodeError as error:
+        yield finding(Verdict.BAD, f"expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}")
+        return
+    yield from (finding(Verdict.BAD, mistake) for mistake in known.mistakes)
+    yield from (finding(Verdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
+    if known.table is None:
+        yield finding(Verdict.NOT_CHECKED, f"the columns of {pipeline.sink.table}: {known.why_unknown}")
+        return
+    problems = fitting.problems(known.table, produced, pipeline.sink.item)
+    yield from (finding(Verdict.BAD, problem) for problem in problems)
+    if produced is None:
+        yield finding(Verdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.sink.table}")
+    elif not problems and not known.mistakes:
+        yield finding(Verdict.OK, f"creates {pipeline.sink.table}, and what the transform returns fits it")

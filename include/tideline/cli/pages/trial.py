@@ -1,0 +1,99 @@
+"""Builds the pages of samples: the rows that a pipeline makes of records, the rejects, and the counts."""
+
+import json
+import sys
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from datetime import date
+from typing import Any
+
+from tideline.authoring import sample
+from tideline.authoring.trial import Trial, tried
+from tideline.cli.output import Cell, Grid, Page
+from tideline.declaration import pipelines
+from tideline.errors import NeedsOperatorError
+
+
+def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> Page:
+    """Try a pipeline on the lines of a file, each the value of one record.
+
+    Raises:
+        FatalError: The declaration or the transform is wrong.
+        RetryableError: The database of a `dimension` did not answer.
+    """
+    pipeline = pipelines.load_named(name)
+    with redirect_stdout(sys.stderr):  # a transform may print, and stdout is for the result
+        trial = tried(pipeline, sample.of_values(pipeline, sample.lines(content)))
+    exit_code = NeedsOperatorError.exit_code if fail_on_rejects and trial.rejects else 0
+    return Page(document=document(name, trial, limit=limit), parts=parts(trial, limit=limit), exit_code=exit_code)
+
+
+def document(name: str, trial: Trial, *, limit: int) -> Mapping[str, Any]:
+    """Return what became of a sample as a JSON object, with at most `limit` rows and as many rejects."""
+    rejects = [{"line": one.line, "step": one.step, "reason": one.reason} for one in trial.rejects[:limit]]
+    rows = [
+        {"line": line, "row": _plain(row)} for line, row in zip(trial.lines[:limit], trial.first(limit), strict=True)
+    ]
+    return {"pipeline": name, "counts": _counts(trial), "rows": rows, "rejects": rejects}
+
+
+def parts(trial: Trial, *, limit: int) -> Sequence[Grid | str]:
+    """Return what became of a sample as tables, with at most `limit` rows and as many rejects."""
+    rows = trial.first(limit)
+    names = [name for name in trial.table.column_names if name != "kafka"]
+    cells = [(line, *(_cell(row[name]) for name in names)) for line, row in zip(trial.lines[:limit], rows, strict=True)]
+    rejects = [(one.line, one.step, one.reason) for one in trial.rejects[:limit]]
+    counts = _counts(trial)
+    return [
+        Grid(columns=(">line", *names), rows=cells, title=_title("Rows", len(cells), counts["rows"])),
+        Grid(
+            columns=(">line", "step", "reason"),
+            rows=rejects,
+            title=_title("Rejects", len(rejects), counts["rejected"]),
+        ),
+        "read {read} = written {written} + rejected {rejected} + filtered {filtered}".format_map(counts),
+    ]
+
+
+def _counts(trial: Trial) -> dict[str, int]:
+    return {
+        "read": trial.n_read,
+        "written": trial.n_written,
+        "rejected": len(trial.rejects),
+        "filtered": trial.n_filtered,
+        "rows": trial.table.num_rows,
+    }
+
+
+def _title(name: str, shown: int, count: int) -> str:
+    return name if shown == count else f"{name}: the first {shown} of {count}"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: exact numbers and times as text, bytes in base64."""
+    match value:
+        case bytes():
+            return b64encode(value).decode()
+        case date():  # a datetime is one as well
+            return value.isoformat().replace("+00:00", "Z")
+        case dict():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
+
+
+def _cell(value: Any) -> Cell:
+    """Return a value as text on one line. A number stays as it is written: the table would add separators to its thousands."""
+    match value:
+        case None | str():
+            return value
+        case bytes():
+            return value.decode("utf-8", errors="backslashreplace")
+        case _:
+            plain = _plain(value)
+            return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

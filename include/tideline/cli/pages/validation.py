@@ -1,0 +1,32 @@
+"""Builds the page of `tideline validate`: what was checked, what is wrong, and what was not checked."""
+
+import sys
+from contextlib import ExitStack, redirect_stdout
+
+from tideline.authoring.findings import Verdict
+from tideline.authoring.validation import validated
+from tideline.cli.output import Grid, Page
+from tideline.cli.session import ledger
+from tideline.errors import FatalError
+
+
+def validation(name: str | None, *, with_database: bool) -> Page:
+    """Check all pipelines, or one.
+
+    Raises:
+        FatalError: There is no such pipeline, or the database refused a statement.
+        RetryableError: The database did not answer.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(sys.stderr))  # a transform may print, and stdout is for the result
+        session = stack.enter_context(ledger(of_any_release=True)) if with_database else None
+        findings = validated(name, session)
+    counts = {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in Verdict}
+    grid = Grid(
+        columns=("verdict", "pipeline", "where", "found"),
+        rows=[(one.verdict, one.pipeline, one.where, one.found) for one in findings],
+        empty="no pipelines",
+    )
+    document = {"ok": not counts["bad"], "counts": counts, "findings": [one.document() for one in findings]}
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return Page(document=document, parts=[grid, summary], exit_code=FatalError.exit_code if counts["bad"] else 0)
