@@ -40,7 +40,9 @@ def rights(role: str) -> list[Right]:
         r"GRANT ([A-Z, ]+) ON\s+([^;]+?)\s+TO ([^;]+);", ONCE + AFTER_EACH_MIGRATION + OUTPUT
     ):
         if role in re.findall(r"\w+", roles):
-            found += [Right(one, on, role) for one in re.findall(r"\w+", privileges) for on in re.split(r",\s+", objects)]
+            found += [
+                Right(one, on, role) for one in re.findall(r"\w+", privileges) for on in re.split(r",\s+", objects)
+            ]
     return found
 
 

@@ -45,8 +45,11 @@ _TASK = 1
 _OFFSETS = range(10)
 
 
-def everything(url: str) -> str:
-    """Do everything that the role which loads has to do, for a new pipeline; return its name."""
+def everything(url: str, *, refused: Collection[int] = ()) -> str:
+    """Do everything that the role which loads has to do, for a new pipeline; return its name.
+
+    The rows of the offsets in `refused` break a CHECK of the table.
+    """
     name = f"p_{uuid4().hex[:8]}"
     pipeline = _pipeline(name)
     with Ledger(url, actor=name) as ledger:
@@ -55,11 +58,11 @@ def everything(url: str) -> str:
         target = postgres.prepare(ledger, pipeline, _SCHEMA)
         with ledger.transaction():
             ledger.rows_of(_dimension(), {})
-        load = partial(_load, ledger, url, target, stream)
-        first = load(_plan(ledger, name, stream, BatchKind.LIVE), _OFFSETS, rejected={3, 5})
+        load = partial(_load, ledger, url, target, stream, refused=refused)
+        first = load(_plan(ledger, name, stream, BatchKind.LIVE), offsets=_OFFSETS, rejected={3, 5})
         flow.advance(ledger, name, _run(first.batch_id))
-        load(_plan(ledger, name, stream, BatchKind.REDRIVE), {3, 5}, rejected={5})
-        load(_plan(ledger, name, stream, BatchKind.REPLAY), _OFFSETS, rejected=())
+        load(_plan(ledger, name, stream, BatchKind.REDRIVE), offsets={3, 5, *refused}, rejected={5})
+        load(_plan(ledger, name, stream, BatchKind.REPLAY), offsets=_OFFSETS, rejected=())
         _announce(ledger, name)
         flow.abandon(ledger, _plan(ledger, name, stream, BatchKind.REPLAY), reason="not needed")
         flow.upkeep(ledger, pipeline)
@@ -101,7 +104,15 @@ def _run(of: object) -> Run:
 
 
 def _load(
-    ledger: Ledger, url: str, target: Target, stream: int, batch_id: int, offsets: Collection[int], *, rejected: Collection[int]
+    ledger: Ledger,
+    url: str,
+    target: Target,
+    stream: int,
+    batch_id: int,
+    *,
+    offsets: Collection[int],
+    rejected: Collection[int],
+    refused: Collection[int],
 ) -> Attempt:
     """Claim, stage and publish a batch that reads these offsets and rejects some of them."""
     (row,) = ledger.rows("find_batch", batch_id=batch_id)
@@ -113,14 +124,15 @@ def _load(
         read_slice(ledger, attempt, stream, _OFFSETS.start, _OFFSETS.stop)
     kept = sorted(set(offsets) - set(rejected))
     with Copier(url, staging, target.table) as copier:
-        assert copier.copy(_rows(target, stream, kept)) == (len(kept), {})
+        n_staged, reasons = copier.copy(_rows(target, stream, kept, refused))
+    assert {kept[position] for position in reasons} == set(refused) & set(kept)
     with ledger.transaction():
         counted = {"first_read": [min(offsets)], "last_read": [max(offsets)], "n_read": [len(offsets)]}
         ledger.run(
             "stage_counts", attempt_id=attempt.attempt_id, stream_ids=[stream], **counted, n_filtered=[0], n_bytes=[0]
         )
-    reject(ledger, attempt, stream, *rejected)
-    staged = Staged(target=target, attempt=attempt, table=staging, tasks={_TASK: len(kept)})
+    reject(ledger, attempt, stream, *rejected, *(kept[position] for position in reasons))
+    staged = Staged(target=target, attempt=attempt, table=staging, tasks={_TASK: n_staged})
     facts = {stream: PartitionFacts(partition=0, log_start=0, end=_OFFSETS.stop)}
     publishing.publish(
         ledger, attempt, partial(insert_output, staged=staged), facts=facts, filtered_by_difference=False
@@ -129,9 +141,10 @@ def _load(
     return attempt
 
 
-def _rows(target: Target, stream: int, offsets: Collection[int]) -> pa.Table:
-    now = datetime.now(UTC)
-    rows = [{"impression_id": str(uuid4()), "offer_id": 1, "price": Decimal(1), "shown_at": now} for _ in offsets]
+def _rows(target: Target, stream: int, offsets: Collection[int], refused: Collection[int]) -> pa.Table:
+    every = {"offer_id": 1, "shown_at": datetime.now(UTC)}
+    prices = [Decimal(-1 if offset in refused else 1) for offset in offsets]
+    rows = [{"impression_id": str(uuid4()), "price": price, **every} for price in prices]
     produced = pa.Table.from_pylist(rows, _SCHEMA)
     return pa.table(
         {
