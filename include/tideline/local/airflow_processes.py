@@ -106,18 +106,20 @@ class Orchestrator:
         """Start the API server and the DAG processor and wait until the API answers."""
         api = self._launch("api-server")
         self._launch("dag-processor")
-        api.wait_until(lambda: self._get("/api/v2/monitor/health") is not None, seconds=180)
-        # The first call of the execution API takes seconds, longer than a task waits for it. So it is made here.
-        api.wait_until(lambda: self._get("/execution/health") is not None, seconds=180)
+        with self._client() as client:
+            api.wait_until(lambda: _answer(client, "/api/v2/monitor/health") is not None, seconds=180)
+            # The first call of the execution API takes seconds, longer than a task waits for it. So it is made here.
+            api.wait_until(lambda: _answer(client, "/execution/health") is not None, seconds=180)
 
     def start_scheduler(self) -> None:
         """Start the scheduler and the triggerer, and wait for a new heartbeat of each, and of the DAG processor."""
         since = datetime.now(UTC)
         scheduler = self._launch("scheduler")
         triggerer = self._launch("triggerer")
-        scheduler.wait_until(lambda: self._reports("scheduler", since), seconds=180)
-        triggerer.wait_until(lambda: self._reports("triggerer", since), seconds=180)
-        self._children["dag-processor"].wait_until(lambda: self._reports("dag_processor", since), seconds=180)
+        with self._client() as client:
+            scheduler.wait_until(lambda: _reports(client, "scheduler", since), seconds=180)
+            triggerer.wait_until(lambda: _reports(client, "triggerer", since), seconds=180)
+            self._children["dag-processor"].wait_until(lambda: _reports(client, "dag_processor", since), seconds=180)
 
     def start_again(self, component: str) -> None:
         """Start a component that has ended, without waiting until it is healthy.
@@ -203,15 +205,22 @@ class Orchestrator:
             cursor.execute("SELECT to_regclass('alembic_version') IS NOT NULL")
             return cursor.fetchone() == (True,)
 
-    def _reports(self, component: str, since: datetime) -> bool:
-        """Return whether the last heartbeat is not older than `since`: an older one may be from a component that has since stopped."""
-        health = self._get("/api/v2/monitor/health") or {}
-        heartbeat = health.get(component, {}).get(f"latest_{component}_heartbeat")
-        return heartbeat is not None and datetime.fromisoformat(heartbeat) >= since
+    def _client(self) -> httpx.Client:
+        """Return a client of the API server. One serves all questions of a wait: each new one reads the trusted certificates, for 50 ms."""
+        return httpx.Client(base_url=self.base_url, timeout=30, trust_env=False)
 
-    def _get(self, path: str) -> dict[str, dict[str, str | None]] | None:
-        try:
-            answer = httpx.get(self.base_url + path, timeout=30, trust_env=False)
-        except httpx.TransportError:
-            return None
-        return cast("dict[str, dict[str, str | None]]", answer.json()) if answer.is_success else None
+
+def _reports(client: httpx.Client, component: str, since: datetime) -> bool:
+    """Return whether the last heartbeat is not older than `since`: an older one may be from a component that has since stopped."""
+    health = _answer(client, "/api/v2/monitor/health") or {}
+    heartbeat = health.get(component, {}).get(f"latest_{component}_heartbeat")
+    return heartbeat is not None and datetime.fromisoformat(heartbeat) >= since
+
+
+def _answer(client: httpx.Client, path: str) -> dict[str, dict[str, str | None]] | None:
+    """Return what the API server answers; None while it does not, or answers with an error."""
+    try:
+        answer = client.get(path)
+    except httpx.TransportError:
+        return None
+    return cast("dict[str, dict[str, str | None]]", answer.json()) if answer.is_success else None
