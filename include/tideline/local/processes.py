@@ -23,6 +23,8 @@ from tideline.local import niceness
 
 _LOG_TAIL = 15
 _PR_SET_PDEATHSIG = 1
+_SOON_S, _SELDOM_S = 0.02, 0.5
+"""Shortest and longest pause in seconds between two questions whether a program is ready."""
 _RECORD = ".pid"
 # Loaded before any fork: between fork and exec the child must not take the dynamic loader's locks.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -113,13 +115,15 @@ class Child:
         Raises:
             RetryableError: The program ended, or was not ready within `seconds`.
         """
-        deadline = time.monotonic() + seconds
+        begun = time.monotonic()
         while not ready():
             if self._popen.poll() is not None:
                 raise self._failure(f"ended with exit code {self._popen.returncode} before it was ready")
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - begun
+            if waited > seconds:
                 raise self._failure(f"was not ready after {seconds:.0f} s")
-            time.sleep(0.05)
+            # The longer it takes, the less often it is asked: questions take processor time from the start that they wait for.
+            time.sleep(min(max(_SOON_S, waited / 20), _SELDOM_S))
 
     def finish(self, *, seconds: float) -> None:
         """Wait for a program that ends by itself.
