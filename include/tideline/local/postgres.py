@@ -39,6 +39,9 @@ _INITDB = (
     "--locale=C.UTF-8",
     "--auth-host=scram-sha-256",
     "--auth-local=scram-sha-256",
+    # The password is 32 random bytes, which no number of rounds makes harder to guess. The default of 4096 costs every connection 5 ms of processor
+    # time, several times what it takes to open it.
+    "--set=scram_iterations=1",
     "--no-sync",
 )
 _STATUS_LINE = 8  # of postmaster.pid; the first line is the server's pid

@@ -26,7 +26,7 @@ from tideline.local.postgres import Postgres
 
 # A process opens a dozen sessions, so each has to be cheap. The tests crash processes, not the machine, so fsync would protect nothing. A deadlock
 # must be reported before the conductor's patience ends.
-_SETTINGS = {"scram_iterations": "1", "jit": "off", "fsync": "off", "deadlock_timeout": "50ms"}
+_SETTINGS = {"jit": "off", "fsync": "off", "deadlock_timeout": "50ms"}
 LEDGER = "faults"
 """The database with an empty ledger, used as the template of copies."""
 
@@ -176,7 +176,6 @@ def ground(folder: Path) -> Iterator[Ground]:
         server = Postgres(folder / "postgres", settings=_SETTINGS)
         server.start()
         try:
-            _cheapen(server)
             server.ensure_database(LEDGER)
             with Ledger(server.url(LEDGER), actor="harness") as ledger:
                 migrate(ledger)
@@ -190,12 +189,3 @@ def ground(folder: Path) -> Iterator[Ground]:
                 place.close()
         finally:
             server.stop()
-
-
-def _cheapen(server: Postgres) -> None:
-    """Set the same password again, hashed with as few rounds as the settings say."""
-    url = server.url("postgres")
-    session = psycopg2.connect(url)
-    with session, session.cursor() as cursor:
-        cursor.execute("ALTER ROLE postgres PASSWORD %s", (parse_dsn(url)["password"],))
-    session.close()
