@@ -43,6 +43,9 @@ def described(dag: Any) -> dict[str, Any]:
                 "trigger_rule": task.trigger_rule.value,
                 "inlets": [inlet.name for inlet in task.inlets],
                 "outlets": [type(outlet).__name__ for outlet in task.outlets],
+                "owner": task.owner,
+                "pool": task.pool,
+                "notifies": len(task.on_failure_callback),
                 "arguments": getattr(task, "application_args", None) or list(task.op_args),
             }
             for task in dag.tasks

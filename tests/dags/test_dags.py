@@ -21,10 +21,19 @@ BY_HAND = {
     "source": {"bootstrap_servers": {"env": "NEVER_SET"}, "topics": ["t"], "value": {"format": "text"}},
     "sink": {"table": "s.t"},
 }
-BROKEN = {"description": "Neither source nor sink"}
+NOTIFY = {"notifier": "a.package.that.is.not.Installed", "arguments": {"to": "oncall"}}
+OWNED = BY_HAND | {
+    "owner": "data-platform",
+    "tags": ["ads"],
+    "pool": "kafka",
+    "spark": {"connection": "spark-eu", "properties": {"spark.executor.memory": "2g"}},
+    "notify": NOTIFY,
+}
+BROKEN = {"description": "Neither source nor sink", "notify": NOTIFY}
 DECLARED = {
     "by_hand": BY_HAND,
     "broken": BROKEN,
+    "owned": OWNED,
     "waking": BY_HAND | {"schedule": "5 * * * *", "wake_on_records": True},
     "waking_only": BY_HAND | {"wake_on_records": True},
     # Names that no pipeline may have: each must break only its own DAG.
@@ -32,7 +41,17 @@ DECLARED = {
     "self": BY_HAND,
     "two words": BY_HAND,
 }
-INGEST = {"impressions", "by_hand", "broken", "waking", "waking_only", "replay_declaration", "self", "two_words"}
+INGEST = {
+    "impressions",
+    "by_hand",
+    "broken",
+    "owned",
+    "waking",
+    "waking_only",
+    "replay_declaration",
+    "self",
+    "two_words",
+}
 WRONG = {"broken", "replay_declaration", "self", "two_words"}
 
 
@@ -156,6 +175,35 @@ def test_dags_are_described_and_tagged(parsed):
         ["tideline"],
     )
     assert {name for name, dag in parsed["dags"].items() if not dag["description"] or not dag["doc"]} == set()
+
+
+def test_owner_and_tags_are_those_of_the_declaration(parsed):
+    owned, unowned = parsed["dags"]["owned"], parsed["dags"]["by_hand"]
+    assert {task["owner"] for task in owned["tasks"].values()} == {"data-platform"}
+    assert {task["owner"] for task in unowned["tasks"].values()} == {"airflow"}
+    assert owned["tags"] == ["ads", "tideline"]
+
+
+def test_only_the_task_that_writes_takes_a_slot_of_the_declared_pool(parsed):
+    for name, pool in [("owned", "kafka"), ("by_hand", "default_pool")]:
+        tasks = parsed["dags"][name]["tasks"]
+        assert {task_id: task["pool"] for task_id, task in tasks.items()} == dict.fromkeys(tasks, "default_pool") | {
+            "write": pool
+        }
+
+
+def test_tasks_notify_where_a_notifier_is_declared_even_if_it_is_not_installed(parsed):
+    notifying = {
+        name: {task_id for task_id, task in dag["tasks"].items() if task["notifies"]}
+        for name, dag in parsed["dags"].items()
+    }
+    loading = {"plan", "write", "advance"}
+    assert {name: tasks for name, tasks in notifying.items() if tasks} == {
+        "owned": loading | {"announce"},
+        "broken": loading,
+        "replay": loading | {"announce"},
+        "upkeep": {"owned", "broken"},
+    }
 
 
 def test_a_broken_declaration_keeps_a_dag_that_says_so_and_is_not_retried(parsed, ingesting):

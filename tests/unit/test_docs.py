@@ -124,7 +124,7 @@ def declared_keys(section: type[Section], prefix: str = "") -> Iterator[tuple[st
         if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
             yield from declared_keys(info.annotation, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", info.default
+            yield f"{prefix}{name}", list(info.default) if isinstance(info.default, tuple) else info.default
 
 
 def test_keys_and_defaults_are_those_of_the_code():

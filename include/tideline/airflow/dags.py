@@ -9,7 +9,7 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, CronDataIntervalTimetable
 
 from tideline.airflow import assets, notifications
 from tideline.airflow.params import ingest_params, replay_params
-from tideline.declaration.airflow import TIDELINE_TAG
+from tideline.declaration.airflow import TAG_OF_EVERY_DAG
 from tideline.declaration.pipelines import Broken, Pipeline
 
 _HOURLY: str | None = "0 * * * *"
@@ -61,7 +61,7 @@ def ingest_dag(declared: Pipeline | Broken) -> DAG:
             _BROKEN_DOC,
             schedule=_interval(_HOURLY),
             params=ingest_params(),
-            tags=[TIDELINE_TAG, "broken declaration"],
+            tags=[TAG_OF_EVERY_DAG, "broken declaration"],
             default_args=notifications.of_pipeline(declared),
         )
     return _dag(
@@ -70,7 +70,7 @@ def ingest_dag(declared: Pipeline | Broken) -> DAG:
         _INGEST_DOC.format(name=declared.name),
         schedule=_schedule(declared),
         params=ingest_params(),
-        tags=[TIDELINE_TAG, *declared.tags],
+        tags=[TAG_OF_EVERY_DAG, *declared.tags],
         default_args=_retries(declared.retries, declared.retry_delay_seconds)
         | ({"owner": declared.owner} if declared.owner else {})
         | notifications.of_pipeline(declared),
@@ -86,7 +86,7 @@ def replay_dag(pipelines: Sequence[Pipeline | Broken]) -> DAG:
         _REPLAY_DOC,
         schedule=None,
         params=replay_params(declared.name for declared in pipelines),
-        tags=[TIDELINE_TAG, "operations"],
+        tags=[TAG_OF_EVERY_DAG, "operations"],
         default_args=_retries(2, 60) | notifications.of_chosen(pipelines),
     )
 
@@ -98,7 +98,7 @@ def upkeep_dag() -> DAG:
         "Clean up: leftovers of dead attempts, stale claims, old history",
         _UPKEEP_DOC,
         schedule=_interval("17 3 * * *"),
-        tags=[TIDELINE_TAG, "operations"],
+        tags=[TAG_OF_EVERY_DAG, "operations"],
         default_args=_retries(2, 300),
     )
 

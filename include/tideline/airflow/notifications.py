@@ -20,6 +20,7 @@ from tideline.declaration import Notify
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.declaration.sections import FromEnvironment
 from tideline.errors import FatalError
+from tideline.redaction import without
 
 log = logging.getLogger(__name__)
 
@@ -66,36 +67,39 @@ def notifier(pipeline: str, notify: Notify) -> BaseNotifier:
     Raises:
         FatalError: There is no such class, it does not accept the arguments, or a variable is not set.
     """
+    secrets: list[str] = []
     arguments = {
-        key: _looked_up(value, f"notify.arguments.{key} of {pipeline}") for key, value in notify.arguments.items()
+        key: _looked_up(value, f"notify.arguments.{key} of pipeline {pipeline}", secrets)
+        for key, value in notify.arguments.items()
     }
     try:
         created = resolve_name(str(notify.notifier))(**arguments)
     except Exception as error:  # the code of any package runs here
-        raise _unusable(pipeline, notify, f"{type(error).__name__}: {error}") from error
+        raise _unusable(pipeline, notify, without(f"{type(error).__name__}: {error}", secrets)) from error
     if not isinstance(created, BaseNotifier):
-        raise _unusable(pipeline, notify, f"{type(created).__name__}")
+        raise _unusable(pipeline, notify, f"a {type(created).__name__}")
     return created
 
 
 def _unusable(pipeline: str, notify: Notify, found: str) -> FatalError:
     return FatalError(
-        f"pipeline {pipeline}, key notify: expected a notifier of Airflow that can be created, {notify.notifier}, found {found}",
+        f"pipeline {pipeline}, key notify: {notify.notifier}: expected a notifier of Airflow that can be created, found {found}",
         next_step="install its package where tasks run, or correct the key; `tideline doctor` creates it as a task does",
         entry="no-notification",
     )
 
 
-def _looked_up(value: Any, what: str) -> Any:
+def _looked_up(value: Any, what: str, secrets: list[str]) -> Any:
+    """Return an argument with the values of its variables, which are added to `secrets`."""
     match value:
         case FromEnvironment():
-            secret = settings.required(value.env, what)
-            mask_secret(secret)  # the notifier may log it
-            return secret
+            secrets.append(settings.required(value.env, what))
+            mask_secret(secrets[-1])  # the notifier may log it
+            return secrets[-1]
         case list():
-            return [_looked_up(item, what) for item in value]
+            return [_looked_up(item, what, secrets) for item in value]
         case dict():
-            return {key: _looked_up(item, what) for key, item in value.items()}
+            return {key: _looked_up(item, what, secrets) for key, item in value.items()}
     return value
 
 

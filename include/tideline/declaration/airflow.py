@@ -5,7 +5,7 @@ from typing import Annotated
 from croniter import CroniterError, croniter  # type: ignore[import-untyped]  # it has no types
 from pydantic import AfterValidator, Field
 
-TIDELINE_TAG = "tideline"
+TAG_OF_EVERY_DAG = "tideline"
 """The tag of every DAG of Tideline. `tideline doctor` finds the DAGs by it."""
 
 _CRON_FIELDS = 5  # minute, hour, day, month, weekday: croniter accepts seconds and years as well, Airflow does not
@@ -24,9 +24,9 @@ def _cron(value: str) -> str:
 
 
 def _different(tags: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(tags)) < len(tags) or TIDELINE_TAG in tags:
+    if len(set(tags)) < len(tags) or TAG_OF_EVERY_DAG in tags:
         raise ValueError(
-            f"expected each tag once, and not {TIDELINE_TAG}, which every DAG has, found {', '.join(tags)}"
+            f"expected each tag once, and not {TAG_OF_EVERY_DAG}, which every DAG has, found {', '.join(tags)}"
         )
     return tags
 

@@ -1,0 +1,89 @@
+"""The task `write` in Airflow: its time limit, and the Spark connection and properties of its pipeline."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from tideline.airflow.spark_submit import write
+
+DECLARATION = {
+    "description": "A test",
+    "source": {"bootstrap_servers": "nowhere:9092", "topics": ["t"], "value": {"format": "text"}},
+    "sink": {"table": "s.t"},
+    "limits": {"timeout_minutes": 30},
+}
+
+
+@pytest.fixture
+def rendered(tmp_path, monkeypatch):
+    """Return the task of the DAG `replay`, whose pipeline only the form names, as Airflow has rendered it."""
+    monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_EU", json.dumps({"conn_type": "spark", "host": "spark://eu", "port": 7077}))
+
+    def render(pipeline, batches="7", **declared):
+        folder = tmp_path / "loads"
+        folder.mkdir()
+        (folder / "pipeline.yaml").write_text(json.dumps(DECLARATION | declared))
+        (folder / "target.sql").write_text("SELECT 1")
+        task = write("{{ params.pipeline }}")
+        task.application_args = [f"--pipeline={pipeline}", f"--batches={batches}", "--dag-id=replay", "--run-id=a=b"]
+        return task
+
+    return render
+
+
+def command(task) -> list[str]:
+    """Return the command line that Airflow's operator would run."""
+    line: list[str] = task._get_hook()._build_spark_submit_command(task.application)
+    return line
+
+
+@pytest.mark.parametrize(("batches", "minutes"), [("7", 2 * 30 + 15), ("7,8,9", 4 * 30 + 15)])
+def test_the_task_may_take_what_its_batches_may_take_and_once_more(rendered, batches, minutes):
+    task = rendered("loads", batches)
+    assert task.execution_timeout is None
+    task.pre_execute({})
+    assert task.execution_timeout == timedelta(minutes=minutes)
+
+
+def test_a_pipeline_that_is_gone_fails_the_task_without_retries(rendered):
+    with pytest.raises(AirflowFailException, match="expected a folder for pipeline 'gone'"):
+        rendered("gone").pre_execute({})
+
+
+def test_connection_and_properties_are_those_of_the_pipeline_that_the_form_names(rendered):
+    properties = {
+        "spark.executor.memory": "2g",
+        "spark.sql.shuffle.partitions": 3,
+        "spark.x": True,
+        "spark.y": "{{ ds }}",
+    }
+    task = rendered("loads", spark={"connection": "spark_eu", "properties": properties})
+    task.pre_execute({})
+    line = command(task)
+    assert line[line.index("--master") + 1] == "spark://eu:7077"
+    assert [line[at + 1] for at, word in enumerate(line) if word == "--conf"] == [
+        "spark.executor.memory=2g",
+        "spark.sql.shuffle.partitions=3",
+        "spark.x=true",
+        "spark.y={{ ds }}",
+    ]
+
+
+def test_without_a_declaration_they_are_those_of_the_deployment(rendered):
+    task = rendered("loads")
+    task.pre_execute({})
+    line = command(task)
+    assert line[line.index("--master") + 1] == "local[2]"
+    assert "--conf" not in line
+
+
+def test_a_connection_that_airflow_does_not_have_fails_the_task_without_retries(rendered):
+    """Airflow's operator would submit the job to YARN."""
+    task = rendered("loads", spark={"connection": "spark_us"})
+    expected = r"pipeline loads, key spark\.connection: Airflow has no connection 'spark_us'"
+    with pytest.raises(AirflowFailException, match=expected):
+        task.pre_execute({})
