@@ -1,4 +1,4 @@
-"""A notifier that appends what it is created and called with to a file."""
+"""A notifier that appends what it is called with to a file. Nothing of it is a mock: Airflow creates and calls it like any other."""
 
 import json
 from pathlib import Path
@@ -7,21 +7,23 @@ from airflow.sdk import BaseNotifier
 
 
 class RecordingNotifier(BaseNotifier):
-    """Writes one line of JSON for each notification. It raises `error` instead, if one is given."""
+    """Writes one line of JSON for each notification, and logs a secret as a careless notifier would. It raises `error` instead, if one is given."""
 
-    template_fields = ("text",)
+    template_fields = ("text", "about")
 
-    def __init__(self, path, text="", error=None, **rest):
+    def __init__(self, path, text="", about=(), secret=None, error=None, **rest):
         super().__init__()
         self.path = Path(path)
         self.text = text
+        self.about = about
+        self.secret = secret
         self.error = error
         self.rest = rest
 
     def notify(self, context):
-        """Append the rendered text and the other arguments."""
-        self.log.info("notifying with %s", self.rest)
+        """Append the rendered texts and the other arguments."""
+        self.log.info("notifying with %s", self.secret)
         if self.error:
             raise RuntimeError(self.error)
         with self.path.open("a") as file:
-            file.write(json.dumps({"text": self.text, **self.rest}) + "\n")
+            file.write(json.dumps({"text": self.text, "about": self.about, **self.rest}) + "\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import declaring
+import notified
 import starting
 from loaded import Announced, Loaded, load_impressions, publish_announced
 from system import System
@@ -30,7 +31,9 @@ def system(tmp_path_factory) -> Iterator[System]:
     """Start the stack with an empty ledger."""
     folder = tmp_path_factory.mktemp("e2e")
     declaring.declare_all(folder / "pipelines")
-    with starting.running(folder, settings=SETTINGS) as running:
+    notified.install(folder / "plugins")
+    plugins = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder / "plugins")}
+    with starting.running(folder, settings=SETTINGS | plugins) as running:
         yield running
 
 

@@ -1,11 +1,13 @@
 """The tests' pipelines. All are declared before Airflow starts: a DAG that is added later is seen only when the DAG file is parsed again."""
 
+import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from string import Template
 from typing import Any
 
+import notified
 from tideline.settings import PROJECT
 
 SHARED = Path(__file__).parent / "pipelines"
@@ -18,6 +20,8 @@ _DEFAULTS = {
     "start": "earliest",
     "batch_records": 1_000_000,
     "run_batches": 20,
+    "notify": {},
+    "spark": {},
 }
 
 LAST_TICK = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
@@ -36,7 +40,7 @@ def declare_all(folder: Path) -> None:
         "unfinished": {"transform": "missing_transform.py", "batch_records": 120},
         "announced": {"batch_records": 40},
         "woken": {"wake": "true", "batch_records": 10, "run_batches": 2},
-        "refused": {"retries": 0},
+        "refused": {"retries": 0, "notify": notified.section(folder.parent)},
         # Acts of people: fill in, load again, try again.
         "backfilled": {"schedule": _HOURLY, "start": (LAST_TICK - HOUR).isoformat()},
         "poisoned": {"schedule": _HOURLY, "retries": 0, "transform": "dying_transform.py"},
@@ -44,12 +48,16 @@ def declare_all(folder: Path) -> None:
         "replayed": {"batch_records": 20},
         "rejected": {"transform": "choosy_transform.py"},
         # Changes of the source.
-        "outrun": {},
+        "outrun": {
+            "notify": notified.section(folder.parent),
+            "spark": {"connection": "spark_default", "properties": {"spark.sql.shuffle.partitions": 3}},
+        },
     }
     for name, rest in pipelines.items():
         declare(folder / name, **rest)
     (folder / "broken").mkdir()
-    shutil.copy(SHARED / "broken.yaml", folder / "broken" / "pipeline.yaml")
+    broken = _filled("broken.yaml", notify=notified.section(folder.parent))
+    (folder / "broken" / "pipeline.yaml").write_text(broken)
     (folder / "broken" / "target.sql").write_text(_filled("target.sql", name="broken"))
     _take_over_impressions(folder / "impressions")
 
@@ -73,4 +81,6 @@ def declare(folder: Path, *, transform: str | None = None, **words: Any) -> None
 
 
 def _filled(file: str, **words: Any) -> str:
-    return Template((SHARED / file).read_text()).substitute(words)
+    """Return the file with the words filled in; mappings become JSON, which is YAML."""
+    written = {word: json.dumps(value) if isinstance(value, dict) else value for word, value in words.items()}
+    return Template((SHARED / file).read_text()).substitute(written)

@@ -7,6 +7,7 @@ import psycopg2
 
 import declaring
 import records
+from notified import notified
 
 NAME = "refused"
 
@@ -21,6 +22,7 @@ def test_a_broken_declaration_names_file_and_key_and_leaves_the_other_dags_alive
     run_id = system.fail("broken")
     log = system.log("broken", run_id, "plan")
     assert "broken/pipeline.yaml:3: retires: unknown key" in log
+    assert [(sent.task_id, sent.event) for sent in notified(system, run_id)] == [("plan", "failure")]
     assert 'broken/pipeline.yaml:11: limits.batch_records: expected an integer above 0, found "many"' in log
     dags = system.airflow.call("GET", "dags?limit=200")["dags"]
     assert {dag["dag_id"] for dag in dags} >= {folder.name for folder in (system.folder / "pipelines").iterdir()}
@@ -39,6 +41,8 @@ def test_a_ledger_that_cannot_be_reached_is_reported_as_such(system):
     log = system.log(NAME, run_id, "plan")
     assert "the ledger's database cannot be reached" in log
     assert "TIDELINE_LEDGER_URL" in log
+    # Both `plan` and `announce` have failed.
+    assert [(sent.task_id, sent.event) for sent in notified(system, run_id)] == [("plan", "failure")]
 
 
 def test_a_broker_that_does_not_answer_is_named(system):

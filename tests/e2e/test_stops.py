@@ -9,7 +9,8 @@ import time
 import pytest
 
 import records
-from operating import WHO, decide, decisions, holes, proposed
+from notified import notified
+from operating import WHO, command, decide, decisions, holes, proposed
 from sources import forget
 from system import decoded
 
@@ -59,6 +60,21 @@ def test_the_stream_stops_and_the_others_go_on(system, stopped):
     assert (system.heads(NAME), holes(system, NAME)) == ([0, 20], [])
 
 
+def test_a_stopped_stream_notifies_once_with_its_reason_and_the_next_command(system, stopped):
+    [notification] = notified(system, stopped)
+    assert notification[:4] == (NAME, stopped, "advance", "stopped_stream")
+    assert "outrun/0 at offset 0: offsets [0, 5) are gone unread" in notification.message
+    assert proposed(notification.message) == {"tideline accept-loss outrun outrun/0 --reason ..."}
+    log = system.log(NAME, stopped, "advance")
+    assert "outrun: recording_notifier.RecordingNotifier has notified of this failure (stopped_stream)" in log
+    assert "notifying with ***" in log
+
+
+def test_the_job_has_the_declared_connection_and_properties(system, stopped):
+    log = system.log(NAME, stopped, "write")
+    assert "--master local[2] --conf spark.sql.shuffle.partitions=3 --properties-file" in log
+
+
 def test_plan_warns_when_unread_records_have_used_half_of_their_retention(system, stopped):
     used = "outrun/1: the oldest unread record, offset 0, has used more than half of the topic's retention of 1:00:00"
     assert used in system.log(NAME, stopped, "plan")
@@ -67,6 +83,7 @@ def test_plan_warns_when_unread_records_have_used_half_of_their_retention(system
 def test_a_run_that_finds_nothing_but_stopped_streams_fails_in_plan(system, stopped):
     run_id = system.fail(NAME)
     assert system.states(NAME, run_id)["plan"] == "failed"
+    assert [(sent.task_id, sent.event) for sent in notified(system, run_id)] == [("plan", "stopped_stream")]
     log = system.log(NAME, run_id, "plan")
     assert "outrun/0 at offset 0: offsets [0, 5) are gone unread" in log
     assert proposed(log) == {"tideline accept-loss outrun outrun/0 --reason ..."}
@@ -81,3 +98,8 @@ def test_the_command_proposed_by_the_log_records_a_hole_and_the_next_run_continu
     left = {place: value for place, value in sent.items() if place not in {(0, n) for n in range(5)}}
     assert system.output(NAME) == decoded(left)
     assert system.heads(NAME) == [20, 20]
+
+
+def test_doctor_creates_the_notifier_without_sending_anything(system, stopped):
+    report = command(system, "tideline", "doctor", NAME)
+    assert "recording_notifier.RecordingNotifier can be created here; nothing was sent" in " ".join(report.split())
