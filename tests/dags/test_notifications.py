@@ -9,6 +9,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tideline.airflow import notifications
+from tideline.cli.checks import Verdict, environment
 from tideline.declaration import Notify
 from tideline.declaration.pipelines import Broken
 from tideline.errors import FatalError, RetryableError
@@ -201,3 +202,16 @@ def test_the_message_about_refused_arguments_does_not_show_a_secret(monkeypatch)
     with pytest.raises(FatalError) as caught:
         notifications.notifier("orders", declared)
     assert "t0p-s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "verdicts"),
+    [({}, [Verdict.OK]), ({"to": "oncall", "notifier": "no.such.package.Notifier"}, [Verdict.BAD])],
+)
+def test_doctor_creates_a_notifier_and_sends_nothing(notify, declared, verdicts):
+    assert [check.verdict for check in environment.notifier(broken(notify(**declared)))] == verdicts
+    assert notify.received() == []
+
+
+def test_doctor_has_nothing_to_say_where_no_notifier_is_declared():
+    assert list(environment.notifier(broken(Notify()))) == []

@@ -9,6 +9,7 @@ import httpx
 
 from tideline import settings
 from tideline.airflow.api import AirflowApi
+from tideline.declaration.airflow import TAG_OF_EVERY_DAG
 from tideline.errors import FatalError, RetryableError
 
 
@@ -41,7 +42,7 @@ class Airflow:
     def paused(self) -> dict[str, bool]:
         """Return, for each DAG of a pipeline, whether it is paused."""
         with _airflow_errors(self._url):
-            found = self._api.call("GET", "dags?tags=tideline&limit=1000")["dags"]
+            found = self._api.call("GET", f"dags?tags={TAG_OF_EVERY_DAG}&limit=1000")["dags"]
         return {dag["dag_id"]: dag["is_paused"] for dag in found}
 
     def has_pool(self, name: str) -> bool:
