@@ -6,6 +6,7 @@ since the last look.
 
 import time
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -13,24 +14,37 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from tideline.domain.facts import Place, RecordFacts
 from tideline.errors import FatalError, RetryableError, TidelineError
 
-_READING = {
+LOOKING = {
     # The consumer joins no group and commits nothing, but the client requires a group id.
     "group.id": "tideline.look",
     "enable.auto.commit": False,
-    # Fail if the requested offset does not exist, and never continue at another one.
-    "auto.offset.reset": "error",
     "enable.partition.eof": True,
-    # Only a few records are needed, so the consumer must not fetch ahead.
-    "queued.min.messages": 1,
-    "fetch.message.max.bytes": 65_536,
-    # With one record in its queue the client pauses before the next fetch, by default for a second. At the end of a log the broker waits for more
-    # records, by default for half a second. A search for a time makes about ten such reads.
-    "fetch.queue.backoff.ms": 5,
+    # At the end of a log the broker waits for more records, by default for half a second.
     "fetch.wait.max.ms": 10,
     "log_level": 0,
 }
+"""The settings of every consumer that only looks at records, in addition to those of the connection."""
+_READING = {
+    **LOOKING,
+    # Fail if the requested offset does not exist, and never continue at another one.
+    "auto.offset.reset": "error",
+    # Only a few records are needed, so the consumer must not fetch ahead.
+    "queued.min.messages": 1,
+    "fetch.message.max.bytes": 65_536,
+    # With one record in its queue the client pauses before the next fetch, by default for a second. A search for a time makes about ten such reads.
+    "fetch.queue.backoff.ms": 5,
+}
 _OF_THE_GROUP = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE}
 _POLL_S = 0.1
+
+
+class Got(Enum):
+    """What a consumer's message is."""
+
+    RECORD = "a record"
+    END = "the end of a partition"
+    NOTHING = "neither, and no failure either"
+
 
 _Records = dict[Place, list[RecordFacts]]
 
@@ -58,11 +72,11 @@ def records_from(settings: Mapping[str, Any], starts: Mapping[Place, int], count
             message = consumer.poll(_POLL_S)
             if message is None:
                 if time.monotonic() > deadline:
-                    raise _unanswered(waiting, f"no answer within {seconds:g} s")
+                    raise unanswered(waiting, f"no answer within {seconds:g} s")
             elif _is_enough(message, found, count):
-                waiting.discard((str(message.topic()), int(message.partition() or 0)))
+                waiting.discard(place_of(message))
     except KafkaException as error:
-        raise _explained(waiting, error.args[0]) from error
+        raise explained(waiting, error.args[0]) from error
     finally:
         consumer.close()
     return found
@@ -70,14 +84,10 @@ def records_from(settings: Mapping[str, Any], starts: Mapping[Place, int], count
 
 def _is_enough(message: Message, found: _Records, count: int) -> bool:
     """Store a record in `found`; return whether its partition is finished."""
-    error = message.error()
-    if error is not None:
-        if error.code() in _OF_THE_GROUP:
-            return False
-        if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - public: names of librdkafka's own errors begin with _
-            raise KafkaException(error)
-        return True
-    records = found[str(message.topic()), int(message.partition() or 0)]
+    kind = got(message)
+    if kind is not Got.RECORD:
+        return kind is Got.END
+    records = found[place_of(message)]
     if len(records) < count:
         _, timestamp = message.timestamp()
         records.append(
@@ -86,9 +96,31 @@ def _is_enough(message: Message, found: _Records, count: int) -> bool:
     return len(records) >= count
 
 
-def _explained(waiting: set[Place], error: KafkaError) -> TidelineError:
+def got(message: Message) -> Got:
+    """Return what a message is.
+
+    Raises:
+        KafkaException: It is a failure.
+    """
+    error = message.error()
+    if error is None:
+        return Got.RECORD
+    if error.code() in _OF_THE_GROUP:
+        return Got.NOTHING
+    if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - public: names of librdkafka's own errors begin with _
+        raise KafkaException(error)
+    return Got.END
+
+
+def place_of(message: Message) -> Place:
+    """Return the topic and partition of a record, or of the end of a partition."""
+    return str(message.topic()), int(message.partition() or 0)
+
+
+def explained(waiting: set[Place], error: KafkaError) -> TidelineError:
+    """Return the error to raise for the failure of a consumer that waits for records of these partitions."""
     if error.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return _unanswered(waiting, error.str())
+        return unanswered(waiting, error.str())
     topics = ", ".join(sorted({topic for topic, _ in waiting}))
     return FatalError(
         f"topics {topics}: one of them is not permitted: {error.str()}",
@@ -97,7 +129,8 @@ def _explained(waiting: set[Place], error: KafkaError) -> TidelineError:
     )
 
 
-def _unanswered(waiting: set[Place], why: str) -> RetryableError:
+def unanswered(waiting: set[Place], why: str) -> RetryableError:
+    """Return the error to raise if no record of these partitions comes."""
     places = ", ".join(f"{topic}/{partition}" for topic, partition in sorted(waiting)[:5])
     return RetryableError(
         f"records of {places} could not be read: {why}",
