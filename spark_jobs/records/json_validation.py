@@ -28,7 +28,8 @@ MAX_PLACES = 76
 """The most digits that a decimal may have after the point. For more digits Arrow's parser reads beyond the end of a
 lookup table: it returns a wrong number, or the process crashes."""
 _SHOWN = 60
-_TWICE = object()
+TWICE = object()
+"""The value of a key that occurs more than once in its object."""
 _FLOAT_OVERFLOW = 2**128 - 2**103  # from here on the nearest 32-bit float is infinity
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -86,7 +87,7 @@ def type_fault(columns: Mapping[str, ColumnType], *, unsure: str | None = None) 
     """
     check = partial(_struct_fault, [(name, _check(kind)) for name, kind in columns.items()])
     # Not orjson: it rounds a decimal to a double, and keeps only the last of two equal keys.
-    parse = json.JSONDecoder(object_pairs_hook=_object, parse_float=Decimal).decode
+    parse = json.JSONDecoder(object_pairs_hook=object_from_pairs, parse_float=Decimal).decode
 
     def fault(raw: bytes) -> str | None:
         try:
@@ -98,10 +99,11 @@ def type_fault(columns: Mapping[str, ColumnType], *, unsure: str | None = None) 
     return fault
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def object_from_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object as `json` shall make it (`object_pairs_hook`), with `TWICE` for keys that occur more than once."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        fields |= {name: _TWICE for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+        fields |= {name: TWICE for name, count in Counter(name for name, _ in pairs).items() if count > 1}
     return fields
 
 
@@ -127,7 +129,7 @@ def _struct_fault(checks: Iterable[tuple[str, Check]], value: object) -> str | N
         return f": expected an object, found {_shown(value)}"
     for name, check in checks:
         inner = value.get(name)
-        if inner is _TWICE:
+        if inner is TWICE:
             return f".{name}: is there twice"
         if inner is not None and (problem := check(inner)):
             return f".{name}{problem}"

@@ -23,7 +23,7 @@ from tideline.declaration.sections import FromEnvironment, may_be_secret
 from tideline.declaration.security import Security
 from tideline.errors import FatalError
 
-__all__ = ["Broken", "Pipeline", "declared", "load", "load_named", "shown"]
+__all__ = ["Broken", "Pipeline", "declared", "load", "load_named", "name_mistake", "shown"]
 
 _LEGAL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 # Names of Tideline's own DAGs, and names that Airflow refuses for an asset.
@@ -72,10 +72,8 @@ def load(folder: Path) -> Pipeline:
     """
     path = folder / "pipeline.yaml"
     mistakes = []
-    if not _LEGAL_NAME.fullmatch(folder.name):
-        mistakes.append(f"{shown(folder)}: expected a folder name like {_LEGAL_NAME.pattern}, found {folder.name!r}")
-    if folder.name in _TAKEN:
-        mistakes.append(f"{shown(folder)}: expected another folder name than {', '.join(_TAKEN)}: these are taken")
+    if mistake := name_mistake(folder.name):
+        mistakes.append(f"{shown(folder)}: {mistake}")
     if not (folder / "target.sql").is_file():
         mistakes.append(f"{shown(folder)}: expected a file target.sql with the table's definition, found none")
     try:
@@ -88,6 +86,13 @@ def load(folder: Path) -> Pipeline:
     if mistakes:
         raise _mistake("\n".join(mistakes))
     return Pipeline.model_construct(name=folder.name, folder=folder, **dict(declaration))
+
+
+def name_mistake(name: str) -> str | None:
+    """Return why a folder of this name declares no pipeline, or None if it may."""
+    if not _LEGAL_NAME.fullmatch(name):
+        return f"expected a folder name like {_LEGAL_NAME.pattern}, found {name!r}"
+    return f"expected another folder name than {', '.join(_TAKEN)}: these are taken" if name in _TAKEN else None
 
 
 def _load_or_broken(folder: Path) -> Pipeline | Broken:

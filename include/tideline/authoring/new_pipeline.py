@@ -1,0 +1,120 @@
+"""Make the folder of a new pipeline from the newest records of its topic. `tideline new` calls it."""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tideline import settings
+from tideline.authoring import sample, scaffold, source_options
+from tideline.authoring.inference import Doubt
+from tideline.authoring.looking import SECONDS, look
+from tideline.authoring.scaffold import Connection
+from tideline.authoring.survey import Survey, survey, unseen
+from tideline.authoring.trial import tried
+from tideline.declaration import Sink, pipelines
+from tideline.errors import FatalError
+
+_SCHEMA = "pipeline.schema.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the author has chosen."""
+
+    name: str
+    topic: str
+    servers: str | None
+    """`host:port,...`, or `env:NAME` for the value of a variable."""
+    security: Mapping[str, str]
+    """Keys of `source.security`, with values as above."""
+    like: str | None
+    """The pipeline whose brokers and security to take instead."""
+    table: str
+    count: int
+    """The most records to look at; 0: none, and no broker is asked."""
+    values: bool
+    """Whether the sample of the test holds real records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A new pipeline."""
+
+    folder: Path
+    files: tuple[str, ...]
+    sample: Path
+    seen: Survey
+    doubts: tuple[Doubt, ...]
+
+
+def make(options: Options) -> Made:
+    """Look at records and write the folder. It appears whole or not at all.
+
+    Raises:
+        FatalError: The name, an option or the topic is wrong, the folder exists, or the topic has no records.
+        RetryableError: The brokers did not answer.
+    """
+    folder = _free_folder(options.name)
+    source = source_options.source(
+        options.name, options.topic, servers=options.servers, security=options.security, like=options.like
+    )
+    source_options.checked(Sink, {"table": options.table}, options.name)
+    seen = unseen(options.topic)
+    if options.count:
+        newest = look(source, options.count, seconds=SECONDS)
+        if not newest.records:
+            raise FatalError(
+                f"topic {options.topic}: expected records to look at, found none",
+                next_step="produce some and run again; or add --empty to write a folder that you fill in",
+                entry="new-pipeline",
+            )
+        seen = survey(options.topic, newest)
+    connection = Connection(servers=source.bootstrap_servers, security=scaffold.as_settings(source.security))
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{options.name}.", dir=folder.parent) as parent:
+            draft = Path(parent) / options.name
+            draft.mkdir()
+            schema = f"../{_SCHEMA}" if (folder.parent / _SCHEMA).is_file() else None
+            files = scaffold.write(
+                draft, seen, connection=connection, table=options.table, schema=schema, values=options.values
+            )
+            doubts = (*seen.doubts, *_tried(draft, seen))
+            draft.rename(folder)
+    except OSError as error:
+        raise FatalError(
+            f"{folder}: expected to write it, found: {error.strerror}",
+            next_step="correct the permissions, or point TIDELINE_PIPELINES at another folder",
+            entry="new-pipeline",
+        ) from error
+    return Made(folder=folder, files=tuple(files), sample=folder / files[-1], seen=seen, doubts=doubts)
+
+
+def _free_folder(name: str) -> Path:
+    """Return the path of the folder to write."""
+    folder = settings.pipelines_dir() / name
+    if mistake := pipelines.name_mistake(name):
+        raise FatalError(mistake, next_step="choose another name", entry="new-pipeline")
+    if not folder.parent.is_dir():
+        raise FatalError(
+            f"{folder.parent}: expected the folder of the pipelines, found none",
+            next_step="create it, or point TIDELINE_PIPELINES at it",
+            entry="no-such-pipeline",
+        )
+    if folder.exists():
+        raise FatalError(
+            f"{folder}: expected no such folder, found one",
+            next_step="choose another name, or delete the folder",
+            entry="new-pipeline",
+        )
+    return folder
+
+
+def _tried(draft: Path, seen: Survey) -> list[Doubt]:
+    """Load the draft, decode and transform the good records with it, and return a doubt if one of them is rejected."""
+    pipeline = pipelines.load(draft)
+    rejects = tried(pipeline, sample.of_values(pipeline, seen.good)).rejects
+    if not rejects:
+        return []
+    reason = f"{len(rejects):,} records fail in transform.py: {rejects[0].reason}"
+    return [Doubt("records", reason, "they become rejects", "Correct transform.py")]

@@ -1,0 +1,234 @@
+"""Look at records of a topic and describe them: format, keys, headers, fields and their types. Pure functions.
+
+The description names what the records do not decide (`Doubt`). It proves itself: every record is decoded with the
+columns that were inferred, by the decoder of the Spark job, and those that it rejects are counted.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, DecimalException
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.records.decoding import decoder
+from spark_jobs.records.json_validation import object_from_pairs, syntax_fault
+from tideline.authoring.inference import Doubt, infer
+from tideline.domain.columns import ColumnType, SimpleType
+from tideline.kafka.newest_records import Newest, Record
+
+_REJECTED = "they become rejects, with this reason"
+_MANY = 100
+"""From so many records on the shares are worth something."""
+_REASONS = 3
+"""The most reasons of rejects that are named."""
+_TEN_YEARS_MS = 10 * 365 * 24 * 3_600_000
+_UNITS = {"s": 1_000, "ms": 1, "us": 1 / 1_000}
+"""The units of numbers that are times, as milliseconds."""
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+
+Object = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field of the records that becomes a column."""
+
+    name: str
+    kind: ColumnType
+    n_null: int = 0
+    n_missing: int = 0
+    unit: str | None = None
+    """`s`, `ms` or `us` if its whole numbers seem to be times since 1970."""
+    is_uuid: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What the records of a topic look like."""
+
+    topic: str
+    n_records: int
+    n_partitions: int
+    value_format: str
+    """`json`, `text` or `bytes`."""
+    fields: tuple[Field, ...]
+    """The columns to declare; only for `json`."""
+    keys: str
+    """The form of the keys, for people."""
+    headers: tuple[str, ...]
+    """The names of headers, the most common first."""
+    is_gappy: bool
+    """Whether offsets without a record were seen."""
+    doubts: tuple[Doubt, ...]
+    good: tuple[bytes, ...]
+    """The values that can be decoded, in the order of the records."""
+
+
+def survey(topic: str, newest: Newest) -> Survey:
+    """Describe records of a topic, at least one."""
+    records = newest.records
+    doubts = _about_few(records)
+    values = [record.value for record in records if record.value is not None]
+    if len(values) < len(records):
+        seen = f"{len(records) - len(values):,} of {len(records):,} records are tombstones, which hold no value"
+        doubts.append(Doubt("records", seen, "they become rejects", "No format of a declaration accepts them"))
+    value_format, fields, more = _value(records, values)
+    good, rejects = _decoded(value_format, fields, values)
+    return Survey(
+        topic=topic,
+        n_records=len(records),
+        n_partitions=len({record.partition for record in records}),
+        value_format=value_format,
+        fields=tuple(fields),
+        keys=_keys(records),
+        headers=tuple(name for name, _ in Counter(n for record in records for n, _ in record.headers).most_common()),
+        is_gappy=topic in newest.gappy,
+        doubts=(*doubts, *more, *rejects),
+        good=tuple(good),
+    )
+
+
+def unseen(topic: str) -> Survey:
+    """Return the description of a topic without records: one invented field, to be replaced."""
+    doubt = Doubt(
+        "records", "none was looked at", "one invented field, id", "Replace source.value, and the table's columns"
+    )
+    return Survey(
+        topic=topic,
+        n_records=0,
+        n_partitions=0,
+        value_format="json",
+        fields=(Field(name="id", kind=SimpleType("string")),),
+        keys="not known",
+        headers=(),
+        is_gappy=False,
+        doubts=(doubt,),
+        good=(),
+    )
+
+
+def _about_few(records: Sequence[Record]) -> list[Doubt]:
+    if len(records) >= _MANY:
+        return []
+    advice = "Look again with `tideline sample` when there are more"
+    return [Doubt("records", f"there are only {len(records):,} to look at", "what these allow", advice)]
+
+
+def _value(records: Sequence[Record], values: Sequence[bytes]) -> tuple[str, list[Field], list[Doubt]]:
+    """Return the format that fits the most records, the columns of JSON objects, and what is doubtful."""
+    n_objects = sum(syntax_fault(value) is None for value in values)
+    if n_objects and 2 * n_objects >= len(values):
+        fields, doubts = _fields(records)
+        if fields:
+            return "json", fields, doubts
+        advice = "Declare format json with columns when you know the fields"
+        return "text", [], [Doubt("format", "JSON objects without a field that can be a column", "text", advice)]
+    n_texts = sum(map(_is_text, values))
+    if n_texts and 2 * n_texts >= len(values):
+        return "text", [], []
+    advice = "Decode them in transform.py: its column `value` holds the bytes"
+    if any(value[:1] == b"\0" for value in values):
+        advice += ". Values that begin with byte 0 may be those of a schema registry, which are not decoded"
+    return "bytes", [], [Doubt("format", "values that are neither JSON objects nor text", "bytes", advice)]
+
+
+def _fields(records: Iterable[Record]) -> tuple[list[Field], list[Doubt]]:
+    timed = [(found, record.timestamp_ms) for record in records if (found := _parsed(record.value)) is not None]
+    inferred = infer([found for found, _ in timed])
+    fields = [
+        Field(
+            name=name,
+            kind=kind,
+            n_null=sum(name in found and found[name] is None for found, _ in timed),
+            n_missing=sum(name not in found for found, _ in timed),
+            unit=_unit([(found.get(name), timestamp) for found, timestamp in timed]),
+            is_uuid=all(isinstance(v, str) and _UUID.fullmatch(v) for f, _ in timed if (v := f.get(name)) is not None),
+        )
+        for name, kind in inferred.types.items()
+    ]
+    moments = [
+        Doubt(
+            field.name,
+            f"whole numbers that can be times since 1970, in {field.unit}",
+            "bigint, which transform.py makes a timestamp",
+            "If they are no times, delete the field from MOMENTS in transform.py, and make its column in target.sql bigint",
+        )
+        for field in fields
+        if field.unit
+    ]
+    return fields, [*inferred.doubts, *moments]
+
+
+def _parsed(value: bytes | None) -> Object | None:
+    """Return the JSON object of a value, or None if it is none, or one that Python cannot hold."""
+    if value is None or syntax_fault(value):
+        return None
+    # Not orjson: it rounds a decimal to a double, and keeps only the last of two equal keys.
+    parse = json.JSONDecoder(object_pairs_hook=object_from_pairs, parse_float=Decimal).decode
+    try:
+        found: dict[str, Any] = parse(value.decode())
+    except (RecursionError, DecimalException, ValueError):
+        return None
+    return found
+
+
+def _unit(values: Iterable[tuple[object, int | None]]) -> str | None:
+    """Return the unit in which every value is a time of ten years around its record's timestamp, if there is one."""
+    numbers = [(value, timestamp) for value, timestamp in values if value is not None]
+    for unit, factor in _UNITS.items():
+        if numbers and all(
+            type(value) is int and timestamp is not None and abs(value * factor - timestamp) < _TEN_YEARS_MS
+            for value, timestamp in numbers
+        ):
+            return unit
+    return None
+
+
+def _decoded(value_format: str, fields: Iterable[Field], values: Sequence[bytes]) -> tuple[list[bytes], list[Doubt]]:
+    """Decode all values; return those that can be decoded, and a doubt for each of the common reasons of rejects."""
+    decode = decoder(value_format, {field.name: field.kind for field in fields})
+    decoded = decode(pa.array(values, pa.binary()))
+    reasons = Counter(decoded.rejected.values())
+    doubts = [
+        Doubt(
+            "records",
+            f"{count:,} of {len(values):,} cannot be decoded: {reason}",
+            _REJECTED,
+            "Mend the producer or the columns",
+        )
+        for reason, count in reasons.most_common(_REASONS)
+    ]
+    if rest := sum(reasons.values()) - sum(count for _, count in reasons.most_common(_REASONS)):
+        doubts.append(
+            Doubt(
+                "records", f"{rest:,} more cannot be decoded", "they become rejects", "`tideline sample` lists reasons"
+            )
+        )
+    return [values[position] for position in decoded.kept.to_pylist()], doubts
+
+
+def _keys(records: Sequence[Record]) -> str:
+    keys = [record.key for record in records if record.key is not None]
+    if not keys:
+        return "none"
+    form = (
+        "JSON objects"
+        if all(syntax_fault(key) is None for key in keys)
+        else "text"
+        if all(map(_is_text, keys))
+        else "bytes"
+    )
+    where = "in all records" if len(keys) == len(records) else f"in {len(keys):,} of {len(records):,} records"
+    n_distinct = len(set(keys))
+    return f"{form}, {where}, {'all different' if n_distinct == len(keys) else f'{n_distinct:,} different ones'}"
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        return "\0" not in content.decode()
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,102 @@
+"""The columns of a new table: names that Postgres takes, and types that hold the fields' values. Pure functions."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tideline.authoring.survey import Field
+from tideline.domain.columns import ArrayType, DecimalType, SimpleType
+
+# The words that Postgres does not take as the name of a column unless they are quoted: of the categories "reserved" and
+# "reserved (can be function or type)" in pg_get_keywords().
+RESERVED = frozenset(
+    """all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation
+    column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
+    current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze
+    from full grant group having ilike in initially inner intersect into is isnull join lateral leading left like limit
+    localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary references
+    returning right select session_user similar some symmetric system_user table tablesample then to trailing true union
+    unique user using variadic verbose when where window with""".split()  # noqa: SIM905 - a list would have one word on each line
+)
+_TAKEN = frozenset(
+    """kafka kafka_topic_id kafka_partition kafka_offset tideline_batch
+    tableoid xmin cmin xmax cmax ctid""".split()  # noqa: SIM905 - as above
+)
+"""Names of the sink's columns and of the columns that every table of Postgres has."""
+_MAX_NAME = 63
+_TYPES = {
+    "string": "text",
+    "double": "double precision",
+    "float": "real",
+    "int": "integer",
+    "timestamp": "timestamptz",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of the table, and the field that it holds."""
+
+    name: str
+    type_name: str
+    field: Field
+
+    @property
+    def quoted(self) -> str:
+        """Return the name as SQL."""
+        return f'"{self.name}"' if self.name in RESERVED else self.name
+
+    @property
+    def is_renamed(self) -> bool:
+        """Return whether the field has another name."""
+        return self.name != self.field.name
+
+    @property
+    def is_nested(self) -> bool:
+        """Return whether the column holds objects or arrays as JSON."""
+        return self.type_name == "jsonb"
+
+
+def table_columns(fields: Iterable[Field]) -> list[Column]:
+    """Return a column for each field, with different names."""
+    found: dict[str, Column] = {}
+    fields = list(fields)
+    kept = {field.name for field in fields if _legal(field.name) == field.name}
+    for field in fields:
+        name = field.name if field.name in kept else _free(_legal(field.name), kept | found.keys())
+        found[name] = Column(name=name, type_name=_type_name(field), field=field)
+    return list(found.values())
+
+
+def _legal(name: str) -> str:
+    """Return the name in lower case with underscores, as `user_id` for `userId`."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain)
+    legal = re.sub(r"[^a-z0-9_]+", "_", parted.lower())[:_MAX_NAME] or "field"
+    return f"field_{legal}"[:_MAX_NAME] if legal[0].isdigit() or legal in _TAKEN else legal
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    """Return the name, or the name with the first number that makes it different."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name[: _MAX_NAME - 8]}_{number}"
+    return free
+
+
+def _type_name(field: Field) -> str:
+    if field.unit:
+        return "timestamptz"
+    match field.kind:
+        case SimpleType(name="string") if field.is_uuid:
+            return "uuid"
+        case SimpleType(name=name):
+            return _TYPES.get(name, name)
+        case DecimalType(precision=precision, scale=scale):
+            return f"numeric({precision}, {scale})"
+        case ArrayType(element=SimpleType(name="string")):
+            return "text[]"
+        case _:
+            return "jsonb"

@@ -1,0 +1,39 @@
+"""Records as a topic would hold them, and pipelines that are written from them."""
+
+import json
+
+from tideline.authoring import scaffold
+from tideline.authoring.survey import survey
+from tideline.kafka.newest_records import Newest, Record
+
+NOW_MS = 1_795_000_000_000
+CONNECTION = scaffold.Connection(servers="broker-1:9092", security={})
+
+
+def newest(*values, key=None, headers=(), gappy=()):
+    """Return records with these values, as bytes or as JSON."""
+    records = [
+        Record(
+            topic="orders",
+            partition=0,
+            offset=offset,
+            timestamp_ms=NOW_MS + offset,
+            key=key(offset) if key else None,
+            value=value if isinstance(value, bytes | None) else json.dumps(value).encode(),
+            headers=tuple(headers),
+        )
+        for offset, value in enumerate(values)
+    ]
+    return Newest(records=records, gappy=frozenset(gappy))
+
+
+def surveyed(*values, **rest):
+    return survey("orders", newest(*values, **rest))
+
+
+def written(folder, seen, *, name="orders", values=True, connection=CONNECTION):
+    """Write the folder of a pipeline, and return it."""
+    pipeline = folder / name
+    pipeline.mkdir()
+    scaffold.write(pipeline, seen, connection=connection, table="shop.orders", schema=None, values=values)
+    return pipeline
