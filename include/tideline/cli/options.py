@@ -1,6 +1,7 @@
 """Parses options of commands into requests. A mistake in them is a usage error: exit code 2, and a message with the expected form."""
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated
 
@@ -113,4 +114,17 @@ def moment(name: str, text: str) -> datetime:
         raise typer.BadParameter(
             f"{name} has no zone: {text}; say which moment it means, such as {found.isoformat()}Z for UTC"
         )
+    return found
+
+
+def key_values(given: Iterable[str]) -> dict[str, str]:
+    """Return the values of options KEY=VALUE by key. A message shows no value: it may be a secret."""
+    found: dict[str, str] = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not sign or not value:
+            raise typer.BadParameter("--security: expected KEY=VALUE such as protocol=SSL, found something else")
+        if key in found:
+            raise typer.BadParameter(f"--security: expected each key once, found {key} twice")
+        found[key] = value
     return found

@@ -1,11 +1,69 @@
-"""The commands for authors of pipelines, before anything is loaded: validate, test."""
+"""The commands for authors of pipelines, before anything is loaded: new, validate, test, sample."""
 
 from typing import Annotated
 
 import typer
 
+from tideline.cli import options
 from tideline.cli.app import AsJson, Limit, PipelineName, app, examples
 from tideline.cli.output import show
+
+
+@app.command(
+    epilog=examples(
+        "tideline new orders --topic orders --bootstrap-servers broker-1:9092,broker-2:9092",
+        "tideline new orders --topic orders --bootstrap-servers env:ORDERS_KAFKA --no-values",
+        "tideline new orders --topic orders --like impressions --table shop.orders",
+    )
+)
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new pipeline's name.")],
+    *,
+    topic: Annotated[str, typer.Option(metavar="TOPIC", help="The topic to load.")],
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT,...", help="The brokers; env:NAME for the value of a variable."),
+    ] = None,
+    security: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A key of source.security; env:NAME as above. May be repeated."),
+    ] = None,
+    like: Annotated[
+        str | None, typer.Option(metavar="PIPELINE", help="Take brokers and security from this pipeline instead.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="SCHEMA.TABLE", help="The output table. Default: landing.NAME.")
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Look at the newest N records.")] = 1000,
+    empty: Annotated[bool, typer.Option("--empty", help="Look at no record: write a folder to fill in.")] = False,
+    no_values: Annotated[
+        bool, typer.Option("--no-values", help="Write invented values into the test's sample, not real ones.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the folder of a new pipeline, from the records of a topic.
+
+    It writes pipeline.yaml, target.sql, transform.py, and a test with a sample of real records, which may hold personal
+    data. It lists what the records do not decide: what it saw, what it chose, and how to change that. It joins no
+    consumer group.
+    """
+    from tideline.cli.pages import new_pipeline
+
+    if (bootstrap_servers is None) == (like is None):
+        raise typer.BadParameter("expected either --bootstrap-servers or --like")
+    if like and security:
+        raise typer.BadParameter("--like takes the security of that pipeline, so --security cannot be added")
+    page = new_pipeline.new(
+        name=name,
+        topic=topic,
+        servers=bootstrap_servers,
+        security=options.key_values(security or []),
+        like=like,
+        table=table or f"landing.{name}",
+        count=0 if empty else sample,
+        values=not no_values,
+    )
+    raise typer.Exit(show(page, as_json=as_json))
 
 
 @app.command(
@@ -61,3 +119,34 @@ def try_sample(
 
     page = trial.of_file(pipeline, file.read(), limit=limit, fail_on_rejects=fail_on_rejects)
     raise typer.Exit(show(page, as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline sample impressions",
+        "tideline sample impressions --count 500 --json",
+        "tideline sample impressions --values > sample.jsonl",
+    )
+)
+def sample(
+    pipeline: PipelineName,
+    *,
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="Look at the newest N records.")] = 20,
+    values: Annotated[
+        bool, typer.Option("--values", help="Print only the values, one per line, as `tideline test` reads them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the newest records as they would be loaded, and load nothing.
+
+    It shows the rows, the rejects with their reasons, and the counts. Only committed records are read. No consumer
+    group is joined, and the ledger is not needed.
+    """
+    from tideline.cli.pages import sample as page
+
+    if values and as_json:
+        raise typer.BadParameter("expected either --values or --json")
+    if values:
+        page.print_values(pipeline, count)
+        raise typer.Exit
+    raise typer.Exit(show(page.sample(pipeline, count), as_json=as_json))
