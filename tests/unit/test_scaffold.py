@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from surveying import NOW_MS, surveyed, written
 from tideline.authoring.scaffold import Connection
 from tideline.authoring.survey import unseen

@@ -1,15 +1,19 @@
 """A sample of raw records: the columns that Spark's Kafka reader returns, as one Arrow table."""
 
+import json
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
 from spark_jobs.records.transforms import KAFKA
 from tideline.declaration.pipelines import Pipeline
+from tideline.kafka.newest_records import Record
 
 RAW = pa.schema(list(KAFKA))
 """The columns of a raw record: topic, partition, offset, timestamp, key, value, headers."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = datetime(2000, 1, 1, tzinfo=UTC)
 """The timestamp of records that come from a file. It is fixed, so that a test gives the same rows each time."""
 
@@ -32,6 +36,34 @@ def of_values(pipeline: Pipeline, values: Iterable[bytes | None]) -> pa.Table:
         "headers": [None] * n,
     }
     return pa.table(columns, schema=RAW)
+
+
+def of_records(records: Iterable[Record]) -> pa.Table:
+    """Return records of a topic, with headers as the Spark job reads them."""
+    columns = ("topic", "partition", "offset", "key", "value")
+    rows = [
+        {
+            **{name: getattr(record, name) for name in columns},
+            "timestamp": _timestamp(record.timestamp_ms),
+            "headers": _as_json(record.headers),
+        }
+        for record in records
+    ]
+    return pa.Table.from_pylist(rows, schema=RAW)
+
+
+def _timestamp(milliseconds: int | None) -> datetime | None:
+    """Return a timestamp; None if there is none, or if it is of a year that Python cannot hold."""
+    try:
+        return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+
+
+def _as_json(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+    """Return headers as Spark's `to_json` has them: a null value is left out."""
+    parts = [{"key": key} | ({} if value is None else {"value": b64encode(value).decode()}) for key, value in headers]
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":")) if parts else None
 
 
 def lines(content: bytes) -> Sequence[bytes]:

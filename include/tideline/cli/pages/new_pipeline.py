@@ -46,7 +46,8 @@ def new(
         rows=[tuple(_cells(column, made.seen.n_records)) for column in columns],
         title="Fields",
     )
-    parts = [_seen(made), *([fields] if columns else []), *_doubts(made), _written(made, name, real=values)]
+    parts: list[Grid | str] = [_seen(made), *([fields] if columns else []), *_doubts(made)]
+    parts.append(_written(made, name, real=values))
     return Page(document=_document(made, columns, name, real=values), parts=parts)
 
 

@@ -29,26 +29,50 @@ def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> 
     return Page(document=document(name, trial, limit=limit), parts=parts(trial, limit=limit), exit_code=exit_code)
 
 
-def document(name: str, trial: Trial, *, limit: int) -> Mapping[str, Any]:
-    """Return what became of a sample as a JSON object, with at most `limit` rows and as many rejects."""
-    rejects = [{"line": one.line, "step": one.step, "reason": one.reason} for one in trial.rejects[:limit]]
-    rows = [
-        {"line": line, "row": _plain(row)} for line, row in zip(trial.lines[:limit], trial.first(limit), strict=True)
-    ]
+def document(
+    name: str, trial: Trial, *, limit: int, records: Sequence[Mapping[str, Any]] | None = None
+) -> Mapping[str, Any]:
+    """Return what became of a sample as a JSON object, with at most `limit` rows and as many rejects.
+
+    Args:
+        name: The pipeline.
+        trial: What became of the sample.
+        limit: The most rows.
+        records: What names each record of the sample; by default the number of its line.
+    """
+
+    def of(line: int) -> Mapping[str, Any]:
+        return records[line - 1] if records else {"line": line}
+
+    rejects = [{**of(one.line), "step": one.step, "reason": one.reason} for one in trial.rejects[:limit]]
+    rows = [{**of(line), "row": _plain(row)} for line, row in zip(trial.lines[:limit], trial.first(limit), strict=True)]
     return {"pipeline": name, "counts": _counts(trial), "rows": rows, "rejects": rejects}
 
 
-def parts(trial: Trial, *, limit: int) -> Sequence[Grid | str]:
-    """Return what became of a sample as tables, with at most `limit` rows and as many rejects."""
+def parts(trial: Trial, *, limit: int, records: Sequence[str] | None = None) -> Sequence[Grid | str]:
+    """Return what became of a sample as tables, with at most `limit` rows and as many rejects.
+
+    Args:
+        trial: What became of the sample.
+        limit: The most rows.
+        records: What names each record of the sample; by default the number of its line.
+    """
+    heading = "record" if records else ">line"
+
+    def of(line: int) -> Cell:
+        return records[line - 1] if records else line
+
     rows = trial.first(limit)
     names = [name for name in trial.table.column_names if name != "kafka"]
-    cells = [(line, *(_cell(row[name]) for name in names)) for line, row in zip(trial.lines[:limit], rows, strict=True)]
-    rejects = [(one.line, one.step, one.reason) for one in trial.rejects[:limit]]
+    cells = [
+        (of(line), *(_cell(row[name]) for name in names)) for line, row in zip(trial.lines[:limit], rows, strict=True)
+    ]
+    rejects = [(of(one.line), one.step, one.reason) for one in trial.rejects[:limit]]
     counts = _counts(trial)
     return [
-        Grid(columns=(">line", *names), rows=cells, title=_title("Rows", len(cells), counts["rows"])),
+        Grid(columns=(heading, *names), rows=cells, title=_title("Rows", len(cells), counts["rows"])),
         Grid(
-            columns=(">line", "step", "reason"),
+            columns=(heading, "step", "reason"),
             rows=rejects,
             title=_title("Rejects", len(rejects), counts["rejected"]),
         ),
