@@ -1,0 +1,81 @@
+"""Send the lines of a file to a topic: `python -m tideline.local.produce TOPIC FILE`; `-` reads stdin. For trials.
+
+Each line becomes the value of one record, without a key. The topic is created with three partitions if it does not
+exist. TIDELINE_KAFKA names the brokers; without it, they are those of the running local stack.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tideline import settings
+from tideline.errors import RetryableError, TidelineError
+from tideline.local import clients
+
+_PARTITIONS = 3
+_SECONDS = 30
+
+
+def main() -> int:
+    """Run the command that the command line gives; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tideline.local.produce", description=__doc__)
+    parser.add_argument("topic")
+    parser.add_argument("file", type=argparse.FileType("rb"))
+    given = parser.parse_args()
+    try:
+        clients.connect()
+        lines = given.file.read().splitlines()
+        send(settings.required("TIDELINE_KAFKA", "the addresses of the brokers"), given.topic, lines)
+    except TidelineError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    print(f"Sent {len(lines):,} records to {given.topic}.")
+    return 0
+
+
+def send(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
+    """Send values to a topic, one after the other to each partition.
+
+    Raises:
+        RetryableError: The brokers did not acknowledge all of them.
+    """
+    failures: list[str] = []
+
+    def acknowledged(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failures.append(error.str())
+
+    try:
+        partitions = _partitions(bootstrap, topic)
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for number, value in enumerate(values):
+            producer.produce(topic, value, partition=number % partitions, on_delivery=acknowledged)
+        waiting = producer.flush(_SECONDS)
+    except KafkaException as error:
+        raise _not_sent(bootstrap, topic, error.args[0].str()) from error
+    if waiting or failures:
+        raise _not_sent(bootstrap, topic, failures[0] if failures else f"{waiting} records were not acknowledged")
+
+
+def _partitions(bootstrap: str, topic: str) -> int:
+    """Return the number of the topic's partitions. Create the topic if it does not exist."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    found = admin.list_topics(timeout=_SECONDS).topics
+    if topic in found:
+        return len(found[topic].partitions)
+    admin.create_topics([NewTopic(topic, num_partitions=_PARTITIONS, replication_factor=1)])[topic].result(_SECONDS)
+    return _PARTITIONS
+
+
+def _not_sent(bootstrap: str, topic: str, why: str) -> RetryableError:
+    return RetryableError(
+        f"brokers {bootstrap}, topic {topic}: expected to send all records, found: {why}",
+        next_step="check that the brokers run; records that were acknowledged are sent again when you repeat this",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

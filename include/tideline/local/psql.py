@@ -1,0 +1,36 @@
+"""Open `psql` on the ledger's database: `python -m tideline.local.psql [OPTION...]`. For trials; options are those of psql."""
+
+import os
+import sys
+
+from psycopg2.extensions import parse_dsn
+
+from tideline import settings
+from tideline.errors import TidelineError
+from tideline.local import clients
+from tideline.local.postgres import programs
+
+_VARIABLES = {
+    "host": "PGHOST",
+    "port": "PGPORT",
+    "user": "PGUSER",
+    "password": "PGPASSWORD",
+    "dbname": "PGDATABASE",
+    "sslmode": "PGSSLMODE",
+}
+
+
+def main() -> int:
+    """Replace this process by psql. The login travels in variables: a command line is visible to other users."""
+    try:
+        clients.connect()
+        login = {_VARIABLES[key]: value for key, value in parse_dsn(settings.ledger_url()).items() if key in _VARIABLES}
+        program = programs() / "psql"
+    except TidelineError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    os.execve(program, ["psql", *sys.argv[1:]], {**os.environ, **login})  # noqa: S606 - no shell: the options are not ours
+
+
+if __name__ == "__main__":
+    sys.exit(main())
