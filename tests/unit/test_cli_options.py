@@ -55,6 +55,10 @@ WRONG = {
     ),
     "no range": (["skip", NAME, "ads/0", "--reason", WHY], "ads/3 [100, 200)"),
     "no partition": (["accept-loss", NAME, "ads/x", "--reason", WHY], "TOPIC/PARTITION like ads/3"),
+    "no brokers": (["new", NAME, "--topic", "ads"], "either --bootstrap-servers or --like"),
+    "security twice": (["new", NAME, "--topic", "ads", "--like", NAME, "--security", "protocol=SSL"], "--like takes"),
+    "no key": (["new", NAME, "--topic", "ads", "--bootstrap-servers", "b:1", "--security", "SSL"], "KEY=VALUE"),
+    "values as JSON": (["sample", NAME, "--values", "--json"], "either --values or --json"),
     "no batch": (["abandon", "0", "--reason", WHY], "greater than or equal to 1"),
 }
 

@@ -1,5 +1,6 @@
 """The folder that `tideline new` writes: it loads, its test passes, and linters find nothing in it."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,12 @@ def test_gaps_are_allowed_where_they_were_seen(tmp_path):
 def test_no_file_but_the_sample_holds_values(tmp_path):
     folder = written(tmp_path, surveyed({"id": "secret-1", "n": "secret-2"}, {"id": 5, "n": "secret-3"}))
     assert {path.name for path in folder.iterdir() if "secret" in path.read_text()} == {"sample.jsonl"}
+
+
+def test_airflow_parses_none_of_the_files_even_in_a_folder_of_dags(tmp_path):
+    """It parses only files that contain both words."""
+    for file in written(tmp_path, surveyed(*RICH)).glob("*.py"):
+        assert not {"airflow", "dag"} <= set(re.findall("airflow|dag", file.read_text().lower()))
 
 
 def test_invented_values_hold_nothing_of_the_records(tmp_path):

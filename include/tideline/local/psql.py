@@ -20,7 +20,7 @@ _VARIABLES = {
 }
 
 
-def main() -> int:
+def main() -> None:
     """Replace this process by psql. The login travels in variables: a command line is visible to other users."""
     try:
         clients.connect()
@@ -28,9 +28,9 @@ def main() -> int:
         program = programs() / "psql"
     except TidelineError as error:
         print(error, file=sys.stderr)
-        return error.exit_code
+        sys.exit(error.exit_code)
     os.execve(program, ["psql", *sys.argv[1:]], {**os.environ, **login})  # noqa: S606 - no shell: the options are not ours
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
