@@ -9,18 +9,20 @@ A pipeline has either, both (`records` runs first) or none. Both receive the dec
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark import cloudpickle
-from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import AnalysisException, CapturedException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.records.reject_reasons import of_error
 from tideline.declaration.pipelines import Pipeline
@@ -65,7 +67,9 @@ class NeedsSparkError(FatalError):
 
 
 def _needs_session(error: Exception) -> bool:
-    return isinstance(error, PySparkRuntimeError) and error.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS"
+    """Return whether PySpark itself has raised while no session runs. What it raises then differs between its functions."""
+    raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    return raised_in.is_relative_to(Path(pyspark.__file__).parent) and SparkSession.getActiveSession() is None
 
 
 def load(pipeline: Pipeline) -> Transform:

@@ -23,7 +23,7 @@ SELECTIVE = """
         kept = batch.filter(pc.greater(batch["order_id"], 0))
         return kept.append_column("raw", pa.array([b"\\xff"] * len(kept), pa.binary()))
 """
-LINES = b'{"order_id": 1234567, "amount": "2.50"}\nno JSON\n{"order_id": 13}\n{"order_id": 0}\n{"order_id": 2}\n'
+LINES = b'{"order_id": 1234567, "amount": "2.50"}\nx\n{"order_id": 13}\n{"order_id": 0}\n{"order_id": 2}\n'
 
 
 @pytest.fixture

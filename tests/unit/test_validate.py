@@ -140,23 +140,26 @@ def test_a_mistake_in_the_tables_definition_is_found_without_a_database(tmp_path
 
 
 COLUMNS = f"order_id bigint, amount numeric, {COORDINATES}"
+DEFINITIONS = {
+    "partitioned": f"""
+        CREATE TABLE shop.orders (day date DEFAULT now(), {COLUMNS},
+            PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset, day)) PARTITION BY RANGE (day);
+        CREATE TABLE shop.orders_old PARTITION OF shop.orders FOR VALUES FROM (MINVALUE) TO ('2026-01-01');""",
+    "unique index": f"""
+        CREATE TABLE IF NOT EXISTS SHOP.Orders ({COLUMNS});
+        CREATE UNIQUE INDEX ON shop.orders (kafka_offset, kafka_topic_id, kafka_partition) INCLUDE (amount);""",
+    "search path": f"""
+        SET search_path = shop;
+        CREATE TABLE orders ({COLUMNS}, CONSTRAINT one UNIQUE (kafka_topic_id, kafka_partition, kafka_offset));""",
+    "quoted": f"""
+        CREATE TABLE "shop"."orders" (n serial NOT NULL, at timestamptz NOT NULL DEFAULT now(), {COLUMNS}, {KEY});
+        COMMENT ON TABLE shop.orders IS 'a; b'; GRANT SELECT ON shop.orders TO reader;""",
+}
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        f"CREATE TABLE shop.orders (order_id bigint, amount numeric, day date DEFAULT now(), {COORDINATES},"
-        " PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset, day)) PARTITION BY RANGE (day);"
-        "CREATE TABLE shop.orders_old PARTITION OF shop.orders FOR VALUES FROM (MINVALUE) TO ('2026-01-01');",
-        f"CREATE TABLE IF NOT EXISTS SHOP.Orders ({COLUMNS});"
-        "CREATE UNIQUE INDEX ON shop.orders (kafka_offset, kafka_topic_id, kafka_partition) INCLUDE (amount);",
-        f"SET search_path = shop; CREATE TABLE orders ({COLUMNS}, CONSTRAINT one UNIQUE (kafka_topic_id, kafka_partition, kafka_offset));",
-        f'CREATE TABLE "shop"."orders" (n serial NOT NULL, at timestamptz NOT NULL DEFAULT now(), {COLUMNS}, {KEY});'
-        "COMMENT ON TABLE shop.orders IS 'a; b'; GRANT SELECT ON shop.orders TO reader;",
-    ],
-)
-def test_definitions_of_other_forms_are_understood(tmp_path, validate, target):
-    author(tmp_path / "orders", target=target)
+@pytest.mark.parametrize("form", DEFINITIONS)
+def test_definitions_of_other_forms_are_understood(tmp_path, validate, form):
+    author(tmp_path / "orders", target=DEFINITIONS[form])
     assert validate()[-1] == ("ok", "orders/target.sql", "creates shop.orders, and what the transform returns fits it")
 
 
