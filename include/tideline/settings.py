@@ -46,9 +46,13 @@ def required(name: str, why: str) -> str:
     return value
 
 
-def ledger_url() -> str:
-    """Return the libpq URI of the ledger's database. It may hold a password: never log it, never put it on a command line."""
-    return required("TIDELINE_LEDGER_URL", "the libpq URI of the database that keeps the ledger and the output tables")
+def ledger_url(why: str = "that keeps the ledger and the output tables") -> str:
+    """Return the libpq URI of the ledger's database. It may hold a password: never log it, never put it on a command line.
+
+    Args:
+        why: What the database is needed for, for the message if the variable is not set.
+    """
+    return required("TIDELINE_LEDGER_URL", f"the libpq URI of the database {why}")
 
 
 def pipelines_dir() -> Path:

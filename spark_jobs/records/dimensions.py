@@ -26,13 +26,14 @@ def dimension(spark: SparkSession, table: str) -> DataFrame:
     have, such as uuid and jsonb, become text. A replay of old offsets sees today's rows, not those of the first load.
 
     Raises:
-        FatalError: The table or view does not exist.
+        FatalError: The table or view does not exist, or TIDELINE_LEDGER_URL is not set.
     """
     query = SQL(statement("spark_jobs.records", "select_dimension.sql")).format(table=Identifier(*table.split(".")))
-    with Ledger(settings.ledger_url(), actor="dimension") as ledger:
+    url = settings.ledger_url(f"in which `dimension` reads {table}")
+    with Ledger(url, actor="dimension") as ledger:
         described = _described(ledger, query, table)
         text = query.as_string(ledger.connection)
-    with closing(adbc.connect(conninfo(settings.ledger_url()))) as connection, connection.cursor() as cursor:
+    with closing(adbc.connect(conninfo(url))) as connection, connection.cursor() as cursor:
         cursor.execute(text)
         rows = cursor.fetch_arrow_table()
     columns = {column.name: _plain(rows[column.name].combine_chunks(), column) for column in described}

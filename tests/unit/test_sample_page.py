@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tideline.cli  # noqa: F401 - declares the commands
-from authored import author
+from authored import TABLE, author
 from tideline.cli.app import app
 
 SELECTIVE = """
@@ -29,7 +29,7 @@ LINES = b'{"order_id": 1234567, "amount": "2.50"}\nx\n{"order_id": 13}\n{"order_
 @pytest.fixture
 def orders(tmp_path, monkeypatch):
     monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
-    return author(tmp_path / "orders", transform=SELECTIVE)
+    return author(tmp_path / "orders", transform=SELECTIVE, target=TABLE.replace("amount", "raw bytea, amount"))
 
 
 def run(*arguments, code=0, lines=LINES):
@@ -61,6 +61,14 @@ def test_the_document_holds_values_that_json_has_no_type_for():
     assert said["counts"] == {"read": 5, "written": 2, "rejected": 2, "filtered": 1, "rows": 2}
     assert said["rows"][0] == {"line": 1, "row": {"order_id": 1234567, "amount": "2.50", "raw": "/w=="}}
     assert said["rejects"][1] == {"line": 3, "step": "transform", "reason": "ValueError: unlucky"}
+
+
+def test_rows_that_do_not_fit_the_table_fail_the_command(orders):
+    (orders / "target.sql").write_text(TABLE)
+    assert run(code=20).endswith("These rows do not fit shop.orders of target.sql:\n  raw: missing in the table\n")
+    (orders / "target.sql").write_text("CREATE TABLE shop.orders (LIKE shop.template)")
+    assert run().splitlines()[-1].startswith("Not checked: whether these rows fit shop.orders")
+    assert json.loads(run("--json"))["problems"] is None
 
 
 @pytest.mark.usefixtures("orders")

@@ -91,8 +91,8 @@ def test_a_transform_that_fails_for_every_record_is_a_mistake_of_the_transform(t
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ("pa.array([7] * len(batch), pa.int64())", "found a row of orders/0 offset 7"),
-        ("pa.nulls(len(batch), pa.int64())", "found a row of no record"),
+        ("pa.array([7] * len(batch), pa.int64())", "returned a row of orders/0 offset 7, which is not in the sample"),
+        ("pa.nulls(len(batch), pa.int64())", "returned a row of no offset"),
     ],
 )
 def test_rows_of_records_that_are_not_in_the_sample_are_a_mistake(tmp_path, change, found):

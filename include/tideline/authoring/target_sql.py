@@ -8,12 +8,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from sqlglot import exp
 
+from spark_jobs.sinks import fitting
 from spark_jobs.sinks.fitting import Described
 from tideline.authoring import table_definition
 from tideline.authoring.column_types import identifier
 from tideline.authoring.statements import Statement, statements, trailing_commas
+from tideline.declaration.pipelines import Pipeline
 
 _SEARCH_PATH = re.compile(r"\bsearch_path\b", re.IGNORECASE)
 _TABLE = re.compile(r"\bTABLE\b", re.IGNORECASE)
@@ -31,9 +34,27 @@ class TargetSql:
     mistakes: Sequence[str]
     not_understood: Sequence[str]
 
+    def problems(self, produced: pa.Schema | None, item: str | None) -> list[str] | None:
+        """Return what keeps a load from writing into the table, by the checks of the loader; None if the table is not known.
 
-def read(text: str, table: str) -> TargetSql:
-    """Return what is known of the file's text, for a pipeline whose `sink.table` is `table` (`schema.table`)."""
+        Args:
+            produced: The columns that the transform returns. None if they are not known: only the table is checked.
+            item: The column of `sink.item`.
+        """
+        return None if self.table is None else fitting.problems(self.table, produced, item)
+
+
+def read(pipeline: Pipeline) -> TargetSql:
+    """Return what is known of the pipeline's target.sql."""
+    try:
+        text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        mistake = f"expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}"
+        return TargetSql(table=None, why_unknown="target.sql cannot be read", mistakes=[mistake], not_understood=[])
+    return _read(text, pipeline.sink.table)
+
+
+def _read(text: str, table: str) -> TargetSql:
     found = list(statements(text))
     mistakes = [*_refused(text, found)]
     create = next((one for one in found if _creates(one, table, found)), None)

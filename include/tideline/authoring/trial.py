@@ -25,7 +25,7 @@ class Place(NamedTuple):
     offset: int | None
 
     def __str__(self) -> str:
-        return "no record" if self.offset is None else f"{self.topic}/{self.partition} offset {self.offset}"
+        return "no offset" if self.offset is None else f"{self.topic}/{self.partition} offset {self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def tried(pipeline: Pipeline, sample: pa.Table) -> Trial:
     places = _places(rows.column("kafka"))
     if unknown := set(places) - numbers.keys():
         raise FatalError(
-            f"{pipeline.name}: expected rows of records in the sample, found a row of {min(unknown, key=str)}",
+            f"{pipeline.name}: the transform returned a row of {min(unknown, key=str)}, which is not in the sample",
             next_step="let transform.py return the column `kafka` unchanged",
             entry="transform",
         )

@@ -99,7 +99,7 @@ def _transform(pipeline: Pipeline) -> tuple[pa.Schema | None, Iterable[Finding]]
         rows = record_steps(pipeline, transform).rows
     except transforms.NeedsSparkError:
         found = "the file, which needs a Spark session when it is imported"
-        return None, [finding(Verdict.NOT_CHECKED, f"{found}; try it: tideline test {pipeline.name} FILE")]
+        return None, [finding(Verdict.NOT_CHECKED, f"{found}: tideline test {pipeline.name} FILE")]
     except FatalError as error:
         return None, [_of_transform(pipeline.name, pipeline.folder, error)]
     names = ", ".join(fitting.written(rows).names) or "none"
@@ -108,9 +108,7 @@ def _transform(pipeline: Pipeline) -> tuple[pa.Schema | None, Iterable[Finding]]
         return rows, [finding(Verdict.OK, f"{made} the columns {names}")]
     return None, [
         finding(Verdict.OK, f"`frame` is given the columns {names}"),
-        finding(
-            Verdict.NOT_CHECKED, f"what `frame` returns, without Spark; try it: tideline test {pipeline.name} FILE"
-        ),
+        finding(Verdict.NOT_CHECKED, f"what `frame` returns, which takes Spark: tideline test {pipeline.name} FILE"),
     ]
 
 
@@ -132,22 +130,18 @@ def _line(error: BaseException, path: Path) -> int | None:
 
 
 def _target(pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Finding]:
-    path = pipeline.folder / "target.sql"
+    where = shown(pipeline.folder / "target.sql")
 
     def finding(verdict: Verdict, found: str) -> Finding:
-        return Finding(pipeline=pipeline.name, where=shown(path), verdict=verdict, found=found)
+        return Finding(pipeline=pipeline.name, where=where, verdict=verdict, found=found)
 
-    try:
-        known = target_sql.read(path.read_text(encoding="utf-8"), pipeline.sink.table)
-    except UnicodeDecodeError as error:
-        yield finding(Verdict.BAD, f"expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}")
-        return
+    known = target_sql.read(pipeline)
     yield from (finding(Verdict.BAD, mistake) for mistake in known.mistakes)
     yield from (finding(Verdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
-    if known.table is None:
+    problems = known.problems(produced, pipeline.sink.item)
+    if problems is None:
         yield finding(Verdict.NOT_CHECKED, f"the columns of {pipeline.sink.table}: {known.why_unknown}")
         return
-    problems = fitting.problems(known.table, produced, pipeline.sink.item)
     yield from (finding(Verdict.BAD, problem) for problem in problems)
     if produced is None:
         yield finding(Verdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.sink.table}")

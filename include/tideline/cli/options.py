@@ -1,8 +1,10 @@
-"""Parses options of commands into requests. A mistake in them is a usage error: exit code 2, and a message with the expected form."""
+"""Parses arguments and options of commands. A mistake in them is a usage error: exit code 2, and a message with the expected form."""
 
 import re
 from collections.abc import Iterable
+import sys
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -128,3 +130,15 @@ def key_values(given: Iterable[str]) -> dict[str, str]:
             raise typer.BadParameter(f"--security: expected each key once, found {key} twice")
         found[key] = value
     return found
+
+
+def content(file: str) -> bytes:
+    """Return the content of a file, or of stdin if `file` is `-`.
+
+    Raises:
+        typer.BadParameter: The file cannot be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: expected a file that can be read, found {error.strerror}") from error

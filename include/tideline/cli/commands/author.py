@@ -6,6 +6,7 @@ import typer
 
 from tideline.cli import options
 from tideline.cli.app import AsJson, Limit, PipelineName, app, examples
+from tideline.cli.options import content
 from tideline.cli.output import show
 
 
@@ -100,9 +101,7 @@ def validate(
 )
 def try_sample(
     pipeline: PipelineName,
-    file: Annotated[
-        typer.FileBinaryRead, typer.Argument(metavar="FILE", help="One record's value per line; - reads stdin.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="One record's value per line; - reads stdin.")],
     *,
     limit: Limit = 20,
     fail_on_rejects: Annotated[
@@ -117,7 +116,7 @@ def try_sample(
     """
     from tideline.cli.pages import trial
 
-    page = trial.of_file(pipeline, file.read(), limit=limit, fail_on_rejects=fail_on_rejects)
+    page = trial.of_file(pipeline, content(file), limit=limit, fail_on_rejects=fail_on_rejects)
     raise typer.Exit(show(page, as_json=as_json))
 
 

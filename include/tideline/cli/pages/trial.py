@@ -3,16 +3,16 @@
 import json
 import sys
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from datetime import date
 from typing import Any
 
-from tideline.authoring import sample
+from tideline.authoring import sample, target_sql
 from tideline.authoring.trial import Trial, tried
 from tideline.cli.output import Cell, Grid, Page
 from tideline.declaration import pipelines
-from tideline.errors import NeedsOperatorError
+from tideline.errors import FatalError, NeedsOperatorError
 
 
 def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> Page:
@@ -25,8 +25,21 @@ def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> 
     pipeline = pipelines.load_named(name)
     with redirect_stdout(sys.stderr):  # a transform may print, and stdout is for the result
         trial = tried(pipeline, sample.of_values(pipeline, sample.lines(content)))
-    exit_code = NeedsOperatorError.exit_code if fail_on_rejects and trial.rejects else 0
-    return Page(document=document(name, trial, limit=limit), parts=parts(trial, limit=limit), exit_code=exit_code)
+    problems = target_sql.read(pipeline).problems(trial.table.schema, pipeline.sink.item)
+    failed = NeedsOperatorError.exit_code if fail_on_rejects and trial.rejects else 0
+    return Page(
+        document={**document(name, trial, limit=limit), "table": pipeline.sink.table, "problems": problems},
+        parts=[*parts(trial, limit=limit), *_unfit(pipeline.sink.table, problems)],
+        exit_code=FatalError.exit_code if problems else failed,
+    )
+
+
+def _unfit(table: str, problems: Sequence[str] | None) -> Iterator[str]:
+    """Yield what a load would refuse before it reads."""
+    if problems:
+        yield "\n".join([f"These rows do not fit {table} of target.sql:", *(f"  {problem}" for problem in problems)])
+    elif problems is None:
+        yield f"Not checked: whether these rows fit {table}, since target.sql is not understood; see tideline validate"
 
 
 def document(
