@@ -1,7 +1,19 @@
 # One image for Airflow's services and for Spark's master and workers, because executors unpickle the project's code and
 # need the same packages as the driver. Debian 12 is the newest Debian release that has Java 17.
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm AS wheel
+WORKDIR /build
+COPY requirements.txt pyproject.toml ./
+# The project's own dependencies and the drivers of Airflow's metadata database, without the extras: no local stack, no
+# tests. A list of its own, so that a change of the code does not install them again.
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > dependencies.txt \
+    && echo apache-airflow-providers-postgres >> dependencies.txt
+RUN pip install --no-cache-dir --constraint requirements.txt setuptools
+COPY README.md LICENSE ./
+COPY include include
+COPY spark_jobs spark_jobs
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist .
 
+FROM python:3.11-slim-bookworm
 # procps: Spark's start scripts call `ps`.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
@@ -13,21 +25,18 @@ RUN useradd --create-home --uid 50000 tideline \
 USER tideline
 WORKDIR /opt/tideline
 
-ENV PATH=/opt/tideline/.local/env/bin:$PATH \
+ENV PATH=/opt/tideline/env/bin:$PATH \
     AIRFLOW_HOME=/opt/airflow \
-    PYSPARK_PYTHON=/opt/tideline/.local/env/bin/python
+    PYSPARK_PYTHON=/opt/tideline/env/bin/python \
+    TIDELINE_PIPELINES=/opt/tideline/pipelines
 
-COPY --chown=tideline:tideline requirements.txt ./
-RUN python -m venv .local/env \
-    && pip install --no-cache-dir --requirement requirements.txt
+COPY --chown=tideline:tideline --from=wheel /build/requirements.txt /build/dependencies.txt ./
+RUN python -m venv env \
+    && pip install --no-cache-dir --constraint requirements.txt --requirement dependencies.txt
 
-COPY --chown=tideline:tideline pyproject.toml requirements.in ivy.xml README.md LICENSE ./
-COPY --chown=tideline:tideline include include
-COPY --chown=tideline:tideline spark_jobs spark_jobs
-# Editable, as on a developer's machine, because the project looks for its pipelines and its Spark job beside its package.
-# The jars of the local Kafka broker are not needed here.
-RUN pip install --no-cache-dir --no-deps --no-build-isolation --editable . \
-    && python -m tideline.local.jars \
-    && rm -rf .local/jars/kafka .local/cache
+COPY --chown=tideline:tideline --from=wheel /build/dist dist
+RUN pip install --no-cache-dir --no-deps dist/*.whl \
+    && tideline jars jars
 
 COPY --chown=tideline:tideline dags dags
+COPY --chown=tideline:tideline include/pipelines pipelines
