@@ -55,7 +55,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
         if _NO_READER in gist:
             raise FatalError(
                 f"{attempt}: Spark has no reader for Kafka: {gist}",
-                next_step="add the jars to the class paths in the file of TIDELINE_SPARK_PROPERTIES, as docs/operating.md shows",
+                next_step="add the jars to the class paths in the file of TIDELINE_SPARK_PROPERTIES, as docs/deploy.md shows",
                 entry="environment",
             ) from error
         if isinstance(error, AnalysisException):
