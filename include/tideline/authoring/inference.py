@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from spark_jobs.records.json_validation import DATE, FITS, TWICE
+from spark_jobs.records.json_validation import TWICE
+from tideline.authoring.doubts import Doubt, counted, left_out
+from tideline.authoring.text_types import STRING, as_decimal, decimal_type, is_number, text_type
 from tideline.domain.columns import MAX_PRECISION, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 
 MAX_FIELDS = 200
@@ -23,25 +25,8 @@ _MONEY_DIGITS = 4
 """Fractions with at most so many digits after the point may be amounts of money, which a double rounds."""
 _BIGINT = 1 << 63
 _USUAL_PRECISION = 18
-_DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)\.\d+", re.ASCII)
-_LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
 _FIELD_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_STRING = SimpleType("string")
 _DOUBLE = SimpleType("double")
-
-
-class Doubt(NamedTuple):
-    """Something that a sample does not decide."""
-
-    subject: str
-    """A field, such as `items[].price`, or a part of the declaration."""
-    seen: str
-    chosen: str
-    change: str
-    """What to do if the choice is wrong."""
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.seen}. Chosen: {self.chosen}. {self.change}."
 
 
 class Inferred(NamedTuple):
@@ -62,7 +47,7 @@ def infer(objects: Sequence[Mapping[str, object]]) -> Inferred:
     types = {name: kind for name, values in fields.items() if (kind := _top(name, values, doubts))}
     if "kafka" in types:
         del types["kafka"]
-        doubts.append(_left_out("kafka", "the record's position stands under this name", "Rename it in the producer"))
+        doubts.append(left_out("kafka", "the record's position stands under this name", "Rename it in the producer"))
     return Inferred(types, doubts)
 
 
@@ -93,48 +78,18 @@ def _top(name: str, values: Sequence[object], doubts: list[Doubt]) -> ColumnType
     if not name or len(name) > _MAX_NAME or not name.isprintable() or not name.isascii():
         shown = ascii(name[:_MAX_NAME])
         advice = "Take it from kafka.value in transform.py if you need it"
-        doubts.append(_left_out(shown, f"its name is not 1 to {_MAX_NAME} printable ASCII characters", advice))
+        doubts.append(left_out(shown, f"its name is not 1 to {_MAX_NAME} printable ASCII characters", advice))
         return None
     texts = [value for value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):
-        kind = _text(name, texts, doubts)
-    elif texts and any(map(_is_number, values)) and all(_is_number(v) or _as_decimal(v) is not None for v in values):
-        kind = _decimal(name, values, doubts, seen="numbers, and text that holds numbers")
+        kind = text_type(name, texts, doubts)
+    elif texts and any(map(is_number, values)) and all(is_number(v) or as_decimal(v) is not None for v in values):
+        kind = decimal_type(name, values, doubts, seen="numbers, and text that holds numbers")
     else:
         return _any(name, values, doubts, depth=0)
-    if len(values) < _FEW and kind != _STRING:
-        seen = f"only {_counted(len(values), 'value')}"
+    if len(values) < _FEW and kind != STRING:
+        seen = f"only {counted(len(values), 'value')}"
         doubts.append(Doubt(name, seen, str(kind), f"Declare {name}: string if other text may follow"))
-    return kind
-
-
-def _text(name: str, texts: Sequence[str], doubts: list[Doubt]) -> ColumnType:
-    """Return the type of text at the top of a record: a timestamp, a date, a decimal or a string."""
-    if all(map(FITS["timestamp"], texts)):
-        return SimpleType("timestamp")
-    if all(DATE.fullmatch(text) and FITS["date"](text) for text in texts):
-        return SimpleType("date")
-    if all(map(_DECIMAL.fullmatch, texts)):
-        return _decimal(name, texts, doubts, seen="text that holds decimal numbers")
-    if all(map(_LOCAL_TIME.fullmatch, texts)):
-        advice = "If you know their zone, make them timestamps in transform.py with pyarrow.compute.assume_timezone"
-        doubts.append(Doubt(name, "timestamps without a zone, which are no points in time", "string", advice))
-    return _STRING
-
-
-def _decimal(name: str, values: Sequence[object], doubts: list[Doubt], *, seen: str) -> ColumnType:
-    numbers = [number for value in values if (number := _as_decimal(value)) is not None]
-    scale = max(max(0, -int(number.as_tuple().exponent)) for number in numbers)
-    whole = max(number.adjusted() + 1 for number in numbers)
-    if max(whole, 0) + scale > MAX_PRECISION:
-        doubts.append(
-            Doubt(name, f"{seen}, of more than {MAX_PRECISION} digits", "string", "Convert them in transform.py")
-        )
-        return _STRING
-    precision = _USUAL_PRECISION if whole + _MONEY_DIGITS + scale <= _USUAL_PRECISION else MAX_PRECISION
-    kind = DecimalType(precision=precision, scale=scale)
-    advice = f"A number with more than {scale} digits after the point is rejected: declare more, or string if it is no number"
-    doubts.append(Doubt(name, seen, str(kind), advice))
     return kind
 
 
@@ -146,11 +101,11 @@ def _any(path: str, values: Sequence[object], doubts: list[Doubt], *, depth: int
     twice = kinds.pop("twice", None)
     if not kinds or depth > _MAX_DEPTH:
         seen = "nested too deep" if kinds else "twice in its object" if twice else "only null, or an empty array"
-        doubts.append(_left_out(path, seen, "Declare it when you know its type"))
+        doubts.append(left_out(path, seen, "Declare it when you know its type"))
         return None
     kind, found = max(kinds.items(), key=lambda item: len(item[1]))
     if len(kinds) > 1:
-        counts = ", ".join(f"{_counted(len(some), name)}" for name, some in kinds.items())
+        counts = ", ".join(f"{counted(len(some), name)}" for name, some in kinds.items())
         advice = (
             "The other records are rejected: mend the producer, or leave the field out and take it from kafka.value"
         )
@@ -159,7 +114,7 @@ def _any(path: str, values: Sequence[object], doubts: list[Doubt], *, depth: int
         case "boolean":
             return SimpleType("boolean")
         case "string":
-            return _STRING
+            return STRING
         case "number":
             return _number(path, found, doubts)
         case "array":
@@ -197,12 +152,12 @@ def _struct(path: str, objects: Sequence[object], doubts: list[Doubt], *, depth:
     for name, values in fields.items():
         if not _FIELD_NAME.fullmatch(name) or len(name) > _MAX_NAME:
             advice = "Take it from kafka.value in transform.py if you need it"
-            doubts.append(_left_out(f"{path}.{name[:_MAX_NAME]!a}", "a struct has no field of this name", advice))
+            doubts.append(left_out(f"{path}.{name[:_MAX_NAME]!a}", "a struct has no field of this name", advice))
         elif kind := _any(f"{path}.{name}", values, doubts, depth=depth + 1):
             types.append((name, kind))
     if not types:
         doubts.append(
-            _left_out(path, "objects without a field that can be declared", "Declare it when you know its fields")
+            left_out(path, "objects without a field that can be declared", "Declare it when you know its fields")
         )
         return None
     return StructType(fields=tuple(types))
@@ -213,25 +168,6 @@ def _kind(value: object) -> str:
         return "twice"
     if isinstance(value, bool):
         return "boolean"
-    if _is_number(value):
+    if is_number(value):
         return "number"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
-
-
-def _as_decimal(value: object) -> Decimal | None:
-    """Return the number that a value holds, as a number or as text."""
-    if isinstance(value, str) and not (_DECIMAL.fullmatch(value) or re.fullmatch(r"-?(?:0|[1-9]\d*)", value, re.ASCII)):
-        return None
-    return Decimal(value) if isinstance(value, str | int | Decimal) and not isinstance(value, bool) else None
-
-
-def _left_out(subject: str, seen: str, advice: str) -> Doubt:
-    return Doubt(subject, seen, "left out: it is ignored", advice)
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

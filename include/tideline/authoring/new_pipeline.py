@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tideline import settings
 from tideline.authoring import sample, scaffold, source_options
-from tideline.authoring.inference import Doubt
+from tideline.authoring.doubts import Doubt
 from tideline.authoring.looking import SECONDS, look
 from tideline.authoring.scaffold import Connection
 from tideline.authoring.survey import Survey, survey, unseen

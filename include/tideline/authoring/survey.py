@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from spark_jobs.records.decoding import decoder
 from spark_jobs.records.json_validation import object_from_pairs, syntax_fault
-from tideline.authoring.inference import Doubt, infer
+from tideline.authoring.doubts import Doubt
+from tideline.authoring.inference import infer
 from tideline.domain.columns import ColumnType, SimpleType
 from tideline.kafka.newest_records import Newest, Record
 
