@@ -15,6 +15,7 @@ UNREACHABLE = "127.0.0.1:1"
 _DEFAULTS = {
     "schedule": "null",
     "wake": "false",
+    "pool": "null",
     "retries": 2,
     "servers": "{env: TIDELINE_KAFKA}",
     "start": "earliest",
@@ -49,6 +50,7 @@ def declare_all(folder: Path) -> None:
         "rejected": {"transform": "choosy_transform.py"},
         # Changes of the source.
         "outrun": {
+            "pool": "default_pool",
             "notify": notified.section(folder.parent),
             "spark": {"connection": "spark_default", "properties": {"spark.sql.shuffle.partitions": 3}},
         },

@@ -4,6 +4,7 @@ The tests are one sequence, from the first run, which finds no records, to the r
 stream, and each decision, are tested without Airflow: tests/integration/test_cut_logs.py, test_losses.py, test_source.py and test_cli_acts.py.
 """
 
+import json
 import time
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_stopped_stream_notifies_once_with_its_reason_and_the_next_command(sys
 
 def test_the_job_has_the_declared_connection_and_properties(system, stopped):
     log = system.log(NAME, stopped, "write")
-    assert "--master local[2] --conf spark.sql.shuffle.partitions=3 --properties-file" in log
+    assert "--master local[*] --conf spark.sql.shuffle.partitions=3 --properties-file" in log
 
 
 def test_plan_warns_when_unread_records_have_used_half_of_their_retention(system, stopped):
@@ -100,6 +101,8 @@ def test_the_command_proposed_by_the_log_records_a_hole_and_the_next_run_continu
     assert system.heads(NAME) == [20, 20]
 
 
-def test_doctor_creates_the_notifier_without_sending_anything(system, stopped):
-    report = command(system, "tideline", "doctor", NAME)
-    assert "recording_notifier.RecordingNotifier can be created here; nothing was sent" in " ".join(report.split())
+def test_doctor_finds_the_declared_notifier_and_pool(system, stopped):
+    checks = json.loads(command(system, "tideline", "doctor", NAME, "--json"))["checks"]
+    found = {check["check"]: check["found"] for check in checks if check["about"] == NAME}
+    assert found["notifier"] == "recording_notifier.RecordingNotifier can be created here; nothing was sent"
+    assert found["pool"] == "Airflow has the pool default_pool"
