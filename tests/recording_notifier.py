@@ -2,16 +2,25 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import BaseNotifier
 
 
-class RecordingNotifier(BaseNotifier):
+class RecordingNotifier(BaseNotifier):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here
     """Writes one line of JSON for each notification, and logs a secret as a careless notifier would. It raises `error` instead, if one is given."""
 
     template_fields = ("text", "about")
 
-    def __init__(self, path, text="", about=(), secret=None, error=None, **rest):
+    def __init__(
+        self,
+        path: str,
+        text: str = "",
+        about: Any = (),
+        secret: str | None = None,
+        error: str | None = None,
+        **rest: Any,
+    ) -> None:
         super().__init__()
         self.path = Path(path)
         self.text = text
@@ -20,7 +29,7 @@ class RecordingNotifier(BaseNotifier):
         self.error = error
         self.rest = rest
 
-    def notify(self, context):
+    def notify(self, context: Any) -> None:
         """Append the rendered texts and the other arguments."""
         self.log.info("notifying with %s", self.secret)
         if self.error:

@@ -1,16 +1,24 @@
 """Records as a topic would hold them, and pipelines that are written from them."""
 
 import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 from tideline.authoring import scaffold
-from tideline.authoring.survey import survey
+from tideline.authoring.survey import Survey, survey
 from tideline.kafka.newest_records import Newest, Record
 
 NOW_MS = 1_795_000_000_000
 CONNECTION = scaffold.Connection(servers="broker-1:9092", security={})
 
 
-def newest(*values, key=None, headers=(), gappy=()):
+def newest(
+    *values: Any,
+    key: Callable[[int], bytes | None] | None = None,
+    headers: Iterable[tuple[str, bytes | None]] = (),
+    gappy: Iterable[str] = (),
+) -> Newest:
     """Return records with these values, as bytes or as JSON."""
     records = [
         Record(
@@ -27,11 +35,18 @@ def newest(*values, key=None, headers=(), gappy=()):
     return Newest(records=records, gappy=frozenset(gappy))
 
 
-def surveyed(*values, **rest):
+def surveyed(*values: Any, **rest: Any) -> Survey:
     return survey("orders", newest(*values, **rest))
 
 
-def written(folder, seen, *, name="orders", values=True, connection=CONNECTION):
+def written(
+    folder: Path,
+    seen: Survey,
+    *,
+    name: str = "orders",
+    values: bool = True,
+    connection: scaffold.Connection = CONNECTION,
+) -> Path:
     """Write the folder of a pipeline, and return it."""
     pipeline = folder / name
     pipeline.mkdir()

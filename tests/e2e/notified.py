@@ -43,5 +43,5 @@ def install(plugins: Path) -> None:
 def notified(system: System, run_id: str) -> list[Notification]:
     """Return the notifications about a run, in the order in which they were sent."""
     received = [json.loads(line) for line in (system.folder / _FILE).read_text().splitlines()]
-    found = [Notification(*one["about"], one["text"]) for one in received]
+    found = [Notification._make([*one["about"], one["text"]]) for one in received]
     return [one for one in found if one.run_id == run_id]

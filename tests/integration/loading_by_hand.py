@@ -10,7 +10,7 @@ from functools import partial
 from uuid import uuid4
 
 import pyarrow as pa
-from psycopg2.sql import SQL, Identifier
+from psycopg2.sql import SQL, Composed, Identifier
 
 import ledgers
 from planners import declared
@@ -18,7 +18,8 @@ from rejecting import reject
 from spark_jobs.readers.kept_rejects import read_slice
 from spark_jobs.sinks import postgres
 from spark_jobs.sinks.copying import Copier
-from spark_jobs.sinks.postgres import STAGED_STREAM, STAGED_TASK, Target
+from spark_jobs.sinks.fitting import STAGED_STREAM, STAGED_TASK
+from spark_jobs.sinks.postgres import Target
 from spark_jobs.sinks.postgres_output import Staged, insert_output
 from spark_jobs.sinks.postgres_types import converted
 from tideline import flow
@@ -77,7 +78,7 @@ def _pipeline(name: str) -> Pipeline:
     return made.model_copy(update={"sink": sink, "upkeep": made.upkeep.model_copy(update={"events_days": 1})})
 
 
-def _dimension() -> SQL:
+def _dimension() -> Composed:
     return SQL(statement("spark_jobs.records", "select_dimension.sql")).format(table=Identifier(*DIMENSION.split(".")))
 
 

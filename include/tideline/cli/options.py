@@ -1,8 +1,8 @@
 """Parses arguments and options of commands. A mistake in them is a usage error: exit code 2, and a message with the expected form."""
 
 import re
-from collections.abc import Iterable
 import sys
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
