@@ -47,7 +47,8 @@ def local_session(name: str) -> SparkSession:
     """Return a Spark session that runs in this process, for a few rows; the one that runs already, if there is one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop's host name may have no address
-    if properties := settings.spark_properties():
+    properties = settings.spark_properties()
+    if properties:
         os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--properties-file {shlex.quote(properties)} pyspark-shell")
     here = {
         "spark.master": "local[2]",
@@ -55,6 +56,9 @@ def local_session(name: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
     }
+    if not properties:
+        # It lives for seconds: the second compiler and a parallel collector cost more than they save.
+        here["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     is_new = SparkSession.getActiveSession() is None
     spark = SparkSession.builder.appName(f"tideline {name}").config(map=SETTINGS | here).getOrCreate()
     if is_new:

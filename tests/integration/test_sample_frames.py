@@ -3,8 +3,9 @@
 import pytest
 
 from asking import execute
-from authored import DECLARATION, author
+from authored import author
 from tideline.errors import FatalError
+from tideline.local import spark as spark_setup
 from tideline.testing import trial
 
 LINES = [b'{"order_id": 3, "amount": 1}', b"no JSON", b'{"order_id": 7, "amount": 2}', b'{"order_id": 3, "amount": 4}']
@@ -79,7 +80,8 @@ def test_a_frame_that_fails_is_named(tmp_path, case):
 
 def test_spark_is_started_where_none_runs(tmp_path, cli):
     """In a process of its own, as an author runs it."""
-    author(tmp_path / "sampled", declaration=DECLARATION, transform=GROUPED)
+    author(tmp_path / "sampled", transform=GROUPED)
+    cli.variables["TIDELINE_SPARK_PROPERTIES"] = str(spark_setup.configure(tmp_path / ".spark"))
     (tmp_path / "sample.jsonl").write_bytes(b"\n".join(LINES))
     done = cli("test", "sampled", str(tmp_path / "sample.jsonl"))
     assert "read 4 = written 2 + rejected 1 + filtered 1" in done.stdout

@@ -57,6 +57,7 @@ def test_what_only_postgres_understands_is_checked_by_it(validate, ledger):
 @pytest.mark.parametrize(
     ("target", "found"),
     [
+        (f"-- Owned by tideline.\n{TABLE}", 'target.sql fails: schema "shop" does not exist'),
         ("CREATE TABLE shop.orders (x int NOT NUL)", 'target.sql fails: syntax error at or near "NUL"'),
         ("CREATE SCHEMA shop; DO $$ BEGIN END $$; -- CREATE TABLE shop.orders", "runs and creates no such table"),
         (f"CREATE SCHEMA shop; {TABLE} COMMIT;", "EXECUTE of transaction commands is not implemented"),

@@ -1,6 +1,7 @@
 """`tideline test` shows rows, rejects and counts, as tables or as one document, without any server."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tideline.cli  # noqa: F401 - declares the commands
-from authored import TABLE, author
+from authored import DECLARATION, TABLE, author
 from tideline.cli.app import app
 
 SELECTIVE = """
@@ -52,6 +53,21 @@ def test_rows_rejects_and_counts_are_shown():
         "   3  transform  ValueError: unlucky",
         "",
         "read 5 = written 2 + rejected 2 + filtered 1",
+    ]
+
+
+def test_a_value_is_one_line_that_shows_what_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
+    columns = "columns: {note: string, ok: boolean, tags: array<string>, at: timestamp}"
+    author(tmp_path / "orders", declaration=re.sub("columns: .*", columns, DECLARATION))
+    said = run(
+        lines=b'{"note": " ", "ok": true, "tags": ["a"], "at": "2026-01-01T00:00:00.000001Z"}\n{"note": "a\\nb"}',
+        code=20,
+    )
+    assert said.splitlines()[1:4] == [
+        "line  note  ok    tags   at",
+        '   1  " "   true  ["a"]  2026-01-01T00:00:00.000001Z',
+        "   2  a\\nb  -     -      -",
     ]
 
 

@@ -152,8 +152,9 @@ DEFINITIONS = {
         SET search_path = shop;
         CREATE TABLE orders ({COLUMNS}, CONSTRAINT one UNIQUE (kafka_topic_id, kafka_partition, kafka_offset));""",
     "quoted": f"""
-        CREATE TABLE "shop"."orders" (n serial NOT NULL, at timestamptz NOT NULL DEFAULT now(), {COLUMNS}, {KEY});
-        COMMENT ON TABLE shop.orders IS 'a; b'; GRANT SELECT ON shop.orders TO reader;""",
+        CREATE TABLE "shop"."orders" (n /* counts */ pg_catalog.int8 NOT NULL DEFAULT 1, -- of the day
+            double smallserial, at timestamptz NOT NULL DEFAULT now(), {COLUMNS}, {KEY});
+        COMMENT ON TABLE shop.orders IS 'a; b'; -- the end; GRANT SELECT ON shop.orders TO reader;""",
 }
 
 

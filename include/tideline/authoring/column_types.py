@@ -23,7 +23,7 @@ _NAMES = {
 }
 """The name in the catalog by each name that a file may use. The parser also knows types of other databases, such as `string`."""
 _WORDS = re.compile(
-    r'\s*(?:pg_catalog\.)?"?(double\s+precision|char(?:acter)?\s+varying|timestamp(?:\s*\(\d\))?\s+with(?:out)?\s+time\s+zone|\w+(?:\.\w+)?)',
+    r'(?:\s|--.*\n|/\*[\s\S]*?\*/)*(?:pg_catalog\.)?"?(double\s+precision|char(?:acter)?\s+varying|timestamp(?:\s*\(\d\))?\s+with(?:out)?\s+time\s+zone|\w+(?:\.\w+)?)',
     re.IGNORECASE,
 )
 _SERIALS = ("serial", "serial2", "serial4", "serial8", "smallserial", "bigserial")

@@ -31,14 +31,14 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
     state = "exists"
     if not there.columns:
         state = "does not exist: the first batch creates it from target.sql"
-        try:
-            there = _tried(session, pipeline)
-        except psycopg2.errors.InsufficientPrivilege as error:
-            yield finding(Verdict.NOT_CHECKED, f"{state}; this role may not try that: {_first_line(error)}")
+        tried = _tried(session, pipeline)
+        if isinstance(tried, psycopg2.errors.InsufficientPrivilege):
+            yield finding(Verdict.NOT_CHECKED, f"{state}; this role may not try that: {_first_line(tried)}")
             return
-        except psycopg2.Error as error:
-            yield finding(Verdict.BAD, f"does not exist, and target.sql fails: {_first_line(error)}")
+        if isinstance(tried, psycopg2.Error):
+            yield finding(Verdict.BAD, f"does not exist, and target.sql fails: {_first_line(tried)}")
             return
+        there = tried
     if not there.columns:
         yield finding(
             Verdict.BAD, f"expected that target.sql creates {table}, found that it runs and creates no such table"
@@ -52,18 +52,19 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
         yield finding(Verdict.OK, f"{state}; what the transform returns fits")
 
 
-def _tried(session: Ledger, pipeline: Pipeline) -> Described:
-    """Return the table that target.sql creates. It is created in a transaction that is rolled back.
-
-    Raises:
-        psycopg2.Error: A statement fails.
-    """
+def _tried(session: Ledger, pipeline: Pipeline) -> Described | psycopg2.Error:
+    """Return the table that target.sql creates, or the error of a statement. The transaction is rolled back."""
     text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
     with session.transaction():
-        session.run_sql(SQL(statement("tideline.authoring", "try_target.sql")), {"text": text})
-        found = postgres.described(session, pipeline)
-        session.connection.rollback()
-    return found
+        try:
+            session.run_sql(SQL(statement("tideline.authoring", "try_target.sql")), {"text": text})
+            return postgres.described(session, pipeline)
+        except psycopg2.OperationalError:
+            raise  # a fault of the server, not of the file
+        except psycopg2.Error as error:
+            return error
+        finally:
+            session.connection.rollback()
 
 
 def _first_line(error: psycopg2.Error) -> str:

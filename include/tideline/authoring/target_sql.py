@@ -33,6 +33,8 @@ class TargetSql:
     why_unknown: str
     mistakes: Sequence[str]
     not_understood: Sequence[str]
+    is_readable: bool = True
+    """Whether the file is text in UTF-8."""
 
     def problems(self, produced: pa.Schema | None, item: str | None) -> list[str] | None:
         """Return what keeps a load from writing into the table, by the checks of the loader; None if the table is not known.
@@ -50,7 +52,8 @@ def read(pipeline: Pipeline) -> TargetSql:
         text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         mistake = f"expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}"
-        return TargetSql(table=None, why_unknown="target.sql cannot be read", mistakes=[mistake], not_understood=[])
+        why = "target.sql is no text"
+        return TargetSql(table=None, why_unknown=why, mistakes=[mistake], not_understood=[], is_readable=False)
     return _read(text, pipeline.sink.table)
 
 

@@ -15,6 +15,7 @@ from spark_jobs.sinks import fitting
 from tideline import settings
 from tideline.authoring import database_table, target_sql
 from tideline.authoring.findings import Finding, Verdict
+from tideline.authoring.target_sql import TargetSql
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline, shown
 from tideline.errors import FatalError
@@ -67,8 +68,9 @@ def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger 
     yield from _declaration(pipeline, declared)
     produced, found = _transform(pipeline)
     yield from found
-    yield from _target(pipeline, produced)
-    if session is not None:
+    known = target_sql.read(pipeline)
+    yield from _target(pipeline, known, produced)
+    if session is not None and known.is_readable:
         yield from database_table.checked(session, pipeline, produced)
 
 
@@ -129,13 +131,12 @@ def _line(error: BaseException, path: Path) -> int | None:
     return lines[-1] if lines else None
 
 
-def _target(pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Finding]:
+def _target(pipeline: Pipeline, known: TargetSql, produced: pa.Schema | None) -> Iterator[Finding]:
     where = shown(pipeline.folder / "target.sql")
 
     def finding(verdict: Verdict, found: str) -> Finding:
         return Finding(pipeline=pipeline.name, where=where, verdict=verdict, found=found)
 
-    known = target_sql.read(pipeline)
     yield from (finding(Verdict.BAD, mistake) for mistake in known.mistakes)
     yield from (finding(Verdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
     problems = known.problems(produced, pipeline.sink.item)

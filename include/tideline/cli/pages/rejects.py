@@ -47,11 +47,11 @@ def _reject_cells(row: Row, *, values: bool) -> Iterable[Cell]:
     yield row["step"]
     yield row["reason"]
     if values:
-        yield _shown(row["key"])
-        yield _shown(row["value"])
+        yield shown(row["key"])
+        yield shown(row["value"])
 
 
-def _shown(content: bytes | None) -> Cell:
+def shown(content: bytes | None) -> str | None:
     """Format bytes as text on one line, with escapes for what is not text, and cut to a limited length."""
     if content is None:
         return None

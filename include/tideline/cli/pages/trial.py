@@ -11,6 +11,7 @@ from typing import Any
 from tideline.authoring import sample, target_sql
 from tideline.authoring.trial import Trial, tried
 from tideline.cli.output import Cell, Grid, Page
+from tideline.cli.pages.rejects import shown
 from tideline.declaration import pipelines
 from tideline.errors import FatalError, NeedsOperatorError
 
@@ -127,10 +128,13 @@ def _plain(value: Any) -> Any:
 def _cell(value: Any) -> Cell:
     """Return a value as text on one line. A number stays as it is written: the table would add separators to its thousands."""
     match value:
-        case None | str():
-            return value
+        case None:
+            return None
         case bytes():
-            return value.decode("utf-8", errors="backslashreplace")
+            return shown(value)
+        case str() if value == value.strip() != "":
+            return shown(value.encode())
         case _:
             plain = _plain(value)
-            return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+            is_text = isinstance(plain, str) and not isinstance(value, str)
+            return shown((plain if is_text else json.dumps(plain, ensure_ascii=False)).encode())
