@@ -1,13 +1,20 @@
 """A sample of a pipeline with a `frame` becomes the rows that Spark makes of it, in this process."""
 
+import json
+from decimal import Decimal
+
 import pytest
 
 from asking import execute
 from authored import author
+from tideline.authoring import target_sql
+from tideline.declaration import pipelines
 from tideline.errors import FatalError
 from tideline.local import spark as spark_setup
+from tideline.settings import PROJECT
 from tideline.testing import trial
 
+SHIPPED = PROJECT / "include" / "pipelines" / "impressions"
 LINES = [b'{"order_id": 3, "amount": 1}', b"no JSON", b'{"order_id": 7, "amount": 2}', b'{"order_id": 3, "amount": 4}']
 JOINED = """
     from pyspark.sql import functions as F
@@ -49,6 +56,18 @@ def test_a_frame_is_joined_with_a_dimension_of_the_database(tmp_path, monkeypatc
     assert found.rows == [{"order_id": 3, "name": "three"}] * 2
     assert (found.lines, found.n_read, found.n_written, found.n_filtered) == ([1, 4], 4, 2, 1)
     assert [reject.line for reject in found.rejects] == [2]
+
+
+def test_the_shipped_pipeline_is_tried_with_its_offers(monkeypatch, ledger, ledger_url):
+    monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
+    execute(ledger, (SHIPPED / "offers.sql").read_text())
+    impression = {"impression_id": "7", "offer_id": 2, "price_micros": 1_500_000, "shown_at": "2026-11-21T14:00:00Z"}
+    values = [json.dumps({**impression, **change}).encode() for change in ({}, {"device": "robot"}, {"offer_id": 999})]
+    found = trial(SHIPPED, values)
+    assert [(row["price"], row["category"]) for row in found.rows] == [(Decimal("1.5"), "food"), (Decimal("1.5"), None)]
+    assert (found.lines, found.rejects, found.n_filtered) == ([1, 3], [], 1)
+    produced = found.table.schema
+    assert target_sql.read(pipelines.load(SHIPPED)).problems(produced, None) == []
 
 
 def test_a_dimension_without_a_database_says_what_is_missing(tmp_path, monkeypatch):
