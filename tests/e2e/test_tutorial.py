@@ -66,15 +66,29 @@ def wait(system: System) -> None:
 
 
 def plain(line: str) -> str:
-    """Return a line without what differs from run to run: numbers, and the width of columns."""
-    return re.sub(r"-{2,}", "--", re.sub(r"\s+", " ", re.sub(r"\d+", "#", line))).strip()
+    """Return a line without what differs from run to run: moments, durations, numbers of batches, the width of columns."""
+    for pattern, same in (
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?=  |$)", "TIME"),
+        (r"\d+(?=\s+TIME)|^\d+(?=\s+(live|redrive))|\d+(?= s$)", "N"),
+        (r"-{2,}", "--"),
+        (r"\s+", " "),
+    ):
+        line = re.sub(pattern, same, line)
+    return line.strip()
+
+
+def is_shown(line: str, printed: str) -> bool:
+    """Return whether a line of the page was printed; three dots at its end stand for the rest of the line."""
+    lines = [plain(other) for other in printed.splitlines()]
+    if line.endswith("..."):
+        return any(other.startswith(plain(line.removesuffix("..."))) for other in lines)
+    return plain(line) in lines
 
 
 def test_every_command_of_the_page_succeeds_and_prints_what_it_shows(done):
     assert len(done) > 6
     for shown, printed in done:
-        lines = {plain(line) for line in printed.splitlines()}
-        assert [line for line in shown.splitlines() if line != "..." and plain(line) not in lines] == [], printed
+        assert [line for line in shown.splitlines() if not is_shown(line, printed)] == [], printed
 
 
 def test_in_the_end_each_record_is_in_the_table_once(system, done):

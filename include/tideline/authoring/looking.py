@@ -1,7 +1,6 @@
 """Look at the newest records of a source, as its pipeline reads it."""
 
 from tideline.declaration import Source
-from tideline.errors import FatalError
 from tideline.kafka.broker import Broker
 from tideline.kafka.newest_records import Newest, newest_records
 from tideline.kafka.settings import client_settings
@@ -20,5 +19,5 @@ def look(source: Source, count: int, *, seconds: float) -> Newest:
     broker = Broker(source)
     topics = broker.topic_facts()
     for error in broker.missing(topics).values():
-        raise FatalError(error.problem, next_step="correct the topic's name, or create the topic", entry=error.entry)
+        raise error
     return newest_records(client_settings(source), topics, count, seconds=seconds)

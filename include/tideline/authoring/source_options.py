@@ -50,7 +50,7 @@ def checked(section: type[Model], raw: Mapping[str, Any], name: str) -> Model:
     except ValidationError as error:
         raise FatalError(
             f"pipeline {name}: {_text(error.errors(include_url=False)[0])}",
-            next_step="correct the option; docs/pipelines.md explains the key that it sets",
+            next_step="correct the option; docs/pipelines.md explains every key",
             entry="declaration",
         ) from None
 
