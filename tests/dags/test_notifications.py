@@ -141,6 +141,12 @@ def test_of_a_run_whose_tasks_fail_together_one_notifies(notify, task_id, others
     assert len(notify.received()) == count
 
 
+def test_a_stopped_stream_is_notified_even_if_announce_has_failed_before(notify):
+    send(notify(), failed(STOPPED, others=[{"announce": "failed"}]))
+    [received] = notify.received()
+    assert "tideline accept-loss" in received["text"]
+
+
 def test_if_airflow_does_not_say_whether_others_have_failed_it_notifies(notify):
     context = failed()
     context["ti"].get_task_states = None

@@ -105,7 +105,7 @@ def _looked_up(value: Any, what: str, secrets: list[str]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """The callback of a failed task. It notifies at most once for each failed run, and logs a notifier's error."""
+    """The callback of a failed task. It notifies once for each event of a run, and logs a notifier's error."""
 
     declared: Mapping[str, Notify]
     """By pipeline."""
@@ -115,14 +115,14 @@ class Notification:
     """Whether the task's failure is independent of the other tasks of its run."""
 
     def __call__(self, context: Any) -> None:
-        """Notify, if the pipeline declares it for this failure and no other task of the run has failed before."""
+        """Notify, if the pipeline declares it for this failure. If other tasks of the run have failed before, only stopped streams are news."""
         pipeline = self.pipeline or context["params"]["pipeline"]
         notify = self.declared.get(pipeline, Notify())
         text = _text(context.get("exception"))
         events = ("stopped_stream", "failure") if _STOPPED in text else ("failure",)
         if notify.notifier is None or not set(events) & set(notify.on):
             return
-        if not self.is_alone and _is_notified(context["ti"]):
+        if events[0] == "failure" and not self.is_alone and _is_notified(context["ti"]):
             log.info("%s: another task of this run has failed before, and has notified", pipeline)
             return
         about = {"pipeline": pipeline, "event": events[0], "message": _shortened(text)}
