@@ -32,7 +32,7 @@ def done(system, tmp_path_factory) -> list[tuple[str, str]]:
 
 def run(system: System, folder: Path, commands: str) -> str:
     """Run one block in a shell, with the differences between this stack and that of `make up`."""
-    # The stack of the tests is up already, and its Airflow looks for new folders only when it is told to.
+    # The stack of the tests is up already, and its Airflow looks for new folders only on request.
     commands = commands.replace("make up\n", "")
     if "tideline.local.load" in commands:
         parse(system)

@@ -61,9 +61,9 @@ def limited_user(admin: AdminClient, topic: str, group: str) -> Iterator[str]:
     scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, scram, PASSWORD.encode())])[user].result()
     everybody_else = (
-        # With a rule for somebody, a resource is closed for all others.
+        # With a rule for one user, a resource is closed for all others.
         *(
-            (kind.restype, kind.name, kind.resource_pattern_type, AclPermissionType.ALLOW, "User:nobody")
+            (kind.restype, kind.name, kind.resource_pattern_type, AclPermissionType.ALLOW, "User:another")
             for kind in bindings(topic, group, user)
         ),
         *((*kind, AclPermissionType.DENY, f"User:{user}") for kind in _EVERYTHING_ELSE),

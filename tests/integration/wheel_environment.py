@@ -78,7 +78,7 @@ def _required(requirements: list[str]) -> list[Distribution]:
 
 
 def _place(path: Path, target: Path, here: Path, there: Path) -> None:
-    """Put a file of this environment into the other one. A program names its interpreter, so it is written anew."""
+    """Put a file of this environment into the other one. A program names its interpreter, so it is written again."""
     if target.exists():  # pyspark and pyspark-client install some of the same files
         return
     target.parent.mkdir(parents=True, exist_ok=True)
