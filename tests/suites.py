@@ -140,6 +140,7 @@ class Runner:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env=_environment(),
                 start_new_session=True,  # Linux schedules by session: within one session all suites would have the same priority
             )
             os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + suite.nice)
@@ -166,6 +167,11 @@ class Runner:
                 process.wait(_PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a suite. Its hundreds of Python processes keep compiled files, which many images switch off."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def read(suite: Suite, seconds: float, code: int) -> Outcome:
