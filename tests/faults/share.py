@@ -37,7 +37,7 @@ COMMIT = Share(
     unknown_commits=20,
     bad_records=1_500,
     parsed_records=4_000,
-    mutants_of=3,
+    mutants_of=5,
 )
 SOAK = Share(
     simulation=1_000_000,
