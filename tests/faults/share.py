@@ -15,8 +15,10 @@ class Share:
     stack: int
     failpoint_rounds: int
     """Repetitions of each combination of a failpoint and a fault."""
+    steps_of: int
+    """One in so many failpoints is tried; the next commit tries others."""
     faults_of_a_step: int
-    """Faults tried at each failpoint; the next commit tries others."""
+    """Faults tried at each of these failpoints; the next commit tries others."""
     unknown_commits: int
     bad_records: int
     """Loaded with Spark into Postgres."""
@@ -33,6 +35,7 @@ COMMIT = Share(
     jobs=1,
     stack=1,
     failpoint_rounds=1,
+    steps_of=2,
     faults_of_a_step=1,
     unknown_commits=20,
     bad_records=1_500,
@@ -46,6 +49,7 @@ SOAK = Share(
     jobs=300,
     stack=60,
     failpoint_rounds=20,
+    steps_of=1,
     faults_of_a_step=6,
     unknown_commits=5_000,
     bad_records=50_000,
