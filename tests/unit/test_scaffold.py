@@ -5,13 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from surveying import NOW_MS, surveyed, written
+from tideline.authoring import target_sql
 from tideline.authoring.scaffold import Connection
 from tideline.authoring.survey import unseen
 from tideline.authoring.table_columns import table_columns
 from tideline.declaration import pipelines
 from tideline.declaration.sections import FromEnvironment
 from tideline.settings import PROJECT
+from tideline.testing import trial
 
 RICH = [
     {
@@ -51,6 +55,14 @@ def test_new_pipelines_load_and_their_own_tests_pass(tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, f"{3 * 2 * len(TOPICS)} passed" in done.stdout) == (0, True), done.stdout
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_rows_of_a_new_pipeline_fit_its_table(tmp_path, topic):
+    folder = written(tmp_path, surveyed(*TOPICS[topic]))
+    pipeline = pipelines.load(folder)
+    rows = trial(folder, [*surveyed(*TOPICS[topic]).good]).table
+    assert target_sql.read(pipeline).problems(rows.schema, None) == []
 
 
 def test_linters_find_nothing_in_new_pipelines(tmp_path):

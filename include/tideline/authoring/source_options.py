@@ -49,9 +49,9 @@ def checked(section: type[Model], raw: Mapping[str, Any], name: str) -> Model:
         return section.model_validate(raw, context=name)
     except ValidationError as error:
         raise FatalError(
-            f"pipeline {name}: {_text(error.errors(include_url=False)[0])}",
+            f"options of pipeline {name}: {_text(error.errors(include_url=False)[0])}",
             next_step="correct the option; docs/pipelines.md explains every key",
-            entry="declaration",
+            entry="new-pipeline",
         ) from None
 
 

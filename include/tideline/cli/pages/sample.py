@@ -2,13 +2,13 @@
 
 import re
 import sys
-from contextlib import redirect_stdout
+from dataclasses import replace
 
 from tideline.authoring import sample as samples
 from tideline.authoring.looking import SECONDS, look
-from tideline.authoring.trial import tried
+from tideline.authoring.trial import Place
 from tideline.cli.output import Page
-from tideline.cli.pages import trial as trials
+from tideline.cli.pages import trial
 from tideline.declaration import pipelines
 
 
@@ -21,15 +21,9 @@ def sample(name: str, count: int) -> Page:
     """
     pipeline = pipelines.load_named(name)
     records = look(pipeline.source, count, seconds=SECONDS).records
-    with redirect_stdout(sys.stderr):  # a transform may print, and stdout is for the result
-        trial = tried(pipeline, samples.of_records(records))
-    limit = max(count, trial.table.num_rows)
-    places = [{"topic": one.topic, "partition": one.partition, "offset": one.offset} for one in records]
-    names = [f"{one.topic}/{one.partition} {one.offset}" for one in records]
-    return Page(
-        document=trials.document(name, trial, limit=limit, records=places),
-        parts=trials.parts(trial, limit=limit, records=names) if records else [f"{name}: its topics have no records"],
-    )
+    places = [Place(one.topic, one.partition, one.offset) for one in records]
+    page = trial.of_records(pipeline, samples.of_records(records), places=places)
+    return page if records else replace(page, parts=[f"{name}: its topics have no records"])
 
 
 def print_values(name: str, count: int) -> None:

@@ -8,11 +8,13 @@ from contextlib import redirect_stdout
 from datetime import date
 from typing import Any
 
+import pyarrow as pa
+
 from tideline.authoring import sample, target_sql
-from tideline.authoring.trial import Trial, tried
+from tideline.authoring.trial import Place, Trial, tried
 from tideline.cli.output import Cell, Grid, Page
 from tideline.cli.pages.rejects import shown
-from tideline.declaration import pipelines
+from tideline.declaration import Pipeline, pipelines
 from tideline.errors import FatalError, NeedsOperatorError
 
 
@@ -24,13 +26,44 @@ def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> 
         RetryableError: The database of a `dimension` did not answer.
     """
     pipeline = pipelines.load_named(name)
+    return of_records(
+        pipeline,
+        sample.of_values(pipeline, sample.lines(content)),
+        limit=limit,
+        fail_on_rejects=fail_on_rejects,
+    )
+
+
+def of_records(
+    pipeline: Pipeline,
+    records: pa.Table,
+    *,
+    limit: int | None = None,
+    fail_on_rejects: bool = False,
+    places: Sequence[Place] | None = None,
+) -> Page:
+    """Try a pipeline on records.
+
+    Args:
+        pipeline: The pipeline.
+        records: The records, with the columns of `sample.RAW`.
+        limit: The most rows, and the most rejects, to show; None: all.
+        fail_on_rejects: Whether the exit code is 30 if a record is rejected.
+        places: What names each record; by default the number of its line.
+
+    Raises:
+        FatalError: The declaration or the transform is wrong.
+        RetryableError: The database of a `dimension` did not answer.
+    """
     with redirect_stdout(sys.stderr):  # a transform may print, and stdout is for the result
-        trial = tried(pipeline, sample.of_values(pipeline, sample.lines(content)))
+        trial = tried(pipeline, records)
     problems = target_sql.read(pipeline).problems(trial.table.schema, pipeline.sink.item)
     failed = NeedsOperatorError.exit_code if fail_on_rejects and trial.rejects else 0
+    most = max(trial.n_read, trial.table.num_rows) if limit is None else limit
+    shown_trial = document(pipeline.name, trial, limit=most, places=places)
     return Page(
-        document={**document(name, trial, limit=limit), "table": pipeline.sink.table, "problems": problems},
-        parts=[*parts(trial, limit=limit), *_unfit(pipeline.sink.table, problems)],
+        document={**shown_trial, "table": pipeline.sink.table, "problems": problems},
+        parts=[*parts(trial, limit=most, places=places), *_unfit(pipeline.sink.table, problems)],
         exit_code=FatalError.exit_code if problems else failed,
     )
 
@@ -43,38 +76,36 @@ def _unfit(table: str, problems: Sequence[str] | None) -> Iterator[str]:
         yield f"Not checked: whether these rows fit {table}, since target.sql is not understood; see tideline validate"
 
 
-def document(
-    name: str, trial: Trial, *, limit: int, records: Sequence[Mapping[str, Any]] | None = None
-) -> Mapping[str, Any]:
+def document(name: str, trial: Trial, *, limit: int, places: Sequence[Place] | None = None) -> Mapping[str, Any]:
     """Return what became of a sample as a JSON object, with at most `limit` rows and as many rejects.
 
     Args:
         name: The pipeline.
         trial: What became of the sample.
         limit: The most rows.
-        records: What names each record of the sample; by default the number of its line.
+        places: What names each record of the sample; by default the number of its line.
     """
 
     def of(line: int) -> Mapping[str, Any]:
-        return records[line - 1] if records else {"line": line}
+        return places[line - 1]._asdict() if places else {"line": line}
 
     rejects = [{**of(one.line), "step": one.step, "reason": one.reason} for one in trial.rejects[:limit]]
     rows = [{**of(line), "row": _plain(row)} for line, row in zip(trial.lines[:limit], trial.first(limit), strict=True)]
     return {"pipeline": name, "counts": _counts(trial), "rows": rows, "rejects": rejects}
 
 
-def parts(trial: Trial, *, limit: int, records: Sequence[str] | None = None) -> Sequence[Grid | str]:
+def parts(trial: Trial, *, limit: int, places: Sequence[Place] | None = None) -> Sequence[Grid | str]:
     """Return what became of a sample as tables, with at most `limit` rows and as many rejects.
 
     Args:
         trial: What became of the sample.
         limit: The most rows.
-        records: What names each record of the sample; by default the number of its line.
+        places: What names each record of the sample; by default the number of its line.
     """
-    heading = "record" if records else ">line"
+    heading = "record" if places else ">line"
 
     def of(line: int) -> Cell:
-        return records[line - 1] if records else line
+        return "{0.topic}/{0.partition} {0.offset}".format(places[line - 1]) if places else line
 
     rows = trial.first(limit)
     names = [name for name in trial.table.column_names if name != "kafka"]
