@@ -1,9 +1,11 @@
 """`tideline test` shows rows, rejects and counts, as tables or as one document, without any server."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -122,3 +124,15 @@ def test_neither_a_jvm_nor_a_database_is_needed(orders):
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "1 None False False"
+
+
+def test_a_machine_without_java_is_told_so_where_a_frame_needs_it(orders):
+    (orders / "transform.py").write_text("def frame(df):\n    return df\n")
+    tideline = Path(sys.executable).parent / "tideline"
+    environment = {**os.environ, "JAVA_HOME": str(orders / "nowhere"), "TIDELINE_SPARK_PROPERTIES": ""}
+    done = subprocess.run(
+        [str(tideline), "test", "orders", "-"], input=LINES, env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (20, b"")
+    assert b"orders: Spark does not start in this process" in done.stderr
+    assert b"Next: install Java 17 or newer" in done.stderr

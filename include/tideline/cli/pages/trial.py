@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from datetime import date
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -148,12 +149,10 @@ def _plain(value: Any) -> Any:
             return value.isoformat().replace("+00:00", "Z")
         case dict():
             return {key: _plain(inner) for key, inner in value.items()}
-        case list() | tuple():
+        case list():
             return [_plain(inner) for inner in value]
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            return str(value)
+    is_plain = isfinite(value) if isinstance(value, float) else isinstance(value, bool | int | str | None)
+    return value if is_plain else str(value)  # JSON has no NaN
 
 
 def _cell(value: Any) -> Cell:
