@@ -60,7 +60,7 @@ def test_a_frame_is_joined_with_a_dimension_of_the_database(tmp_path, monkeypatc
 
 def test_the_shipped_pipeline_is_tried_with_its_offers(monkeypatch, ledger, ledger_url):
     monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
-    execute(ledger, (SHIPPED / "offers.sql").read_text())
+    execute(ledger, (SHIPPED / "offers.sql").read_text().replace("%", "%%"))
     impression = {"impression_id": "7", "offer_id": 2, "price_micros": 1_500_000, "shown_at": "2026-11-21T14:00:00Z"}
     values = [json.dumps({**impression, **change}).encode() for change in ({}, {"device": "robot"}, {"offer_id": 999})]
     found = trial(SHIPPED, values)
