@@ -7,7 +7,7 @@ from typing import Any
 
 from tideline.authoring import scaffold
 from tideline.authoring.survey import Survey, survey
-from tideline.kafka.newest_records import Newest, Record
+from tideline.domain.newest import Newest, Record
 
 NOW_MS = 1_795_000_000_000
 CONNECTION = scaffold.Connection(servers="broker-1:9092", security={})

@@ -139,12 +139,18 @@ def test_the_domain_the_declarations_and_the_verbs_know_no_driver(driver):
 
 def test_kafka_clients_print_no_lines_of_their_own():
     """Their lines would appear in progress output and in JSON documents. Set-up is excepted: its output is a log file."""
-    wrong = []
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLIENTS:
-                wrong += [] if "log_level" in path.read_text(encoding="utf-8") else [relative(path)]
-    assert set(wrong) == {"include/tideline/local/class_archive.py"}
+    makers = {
+        path
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLIENTS
+    }
+    # `LOOKING` of kafka/records.py has that setting too.
+    noisy = {
+        path for path in makers if not re.search(r'"log_level": 0|[*]{2}LOOKING', path.read_text(encoding="utf-8"))
+    }
+    assert {relative(path) for path in noisy} == {"include/tideline/local/class_archive.py"}
+    assert len(makers) > len(noisy)
 
 
 def test_no_shipped_file_is_longer_than_250_lines():

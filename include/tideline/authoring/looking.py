@@ -1,8 +1,9 @@
 """Look at the newest records of a source, as its pipeline reads it."""
 
 from tideline.declaration import Source
+from tideline.domain.newest import Newest
 from tideline.kafka.broker import Broker
-from tideline.kafka.newest_records import Newest, newest_records
+from tideline.kafka.newest_records import newest_records
 from tideline.kafka.settings import client_settings
 
 SECONDS = 30

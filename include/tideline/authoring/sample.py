@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.records.transforms import KAFKA
 from tideline.declaration.pipelines import Pipeline
-from tideline.kafka.newest_records import Record
+from tideline.domain.newest import Record
 
 RAW = pa.schema(list(KAFKA))
 """The columns of a raw record: topic, partition, offset, timestamp, key, value, headers."""

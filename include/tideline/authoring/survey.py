@@ -19,7 +19,7 @@ from spark_jobs.records.json_validation import object_from_pairs, syntax_fault
 from tideline.authoring.doubts import Doubt
 from tideline.authoring.inference import infer
 from tideline.domain.columns import ColumnType, SimpleType
-from tideline.kafka.newest_records import Newest, Record
+from tideline.domain.newest import Newest, Record
 
 _REJECTED = "they become rejects, with this reason"
 _MANY = 100

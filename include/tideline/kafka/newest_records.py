@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tideline.domain.facts import Place, TopicFacts
+from tideline.domain.newest import Newest, Record
 from tideline.kafka.records import LOOKING, Got, explained, got, place_of, unanswered
 
 _READING = {
@@ -25,30 +26,6 @@ _AT_ONCE = 500
 """Records that the client hands over in one call."""
 _MAX_BYTES = 64 << 20
 """The most bytes of keys and values to hold. Brokers allow records of any size."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One record with its content."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int | None
-    """Milliseconds since 1970; None if the record has no timestamp."""
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Newest:
-    """The newest records of some topics."""
-
-    records: list[Record]
-    """Oldest first, by timestamp."""
-    gappy: frozenset[str]
-    """The topics in which offsets without a record were seen: markers of transactions, or what compaction has removed."""
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ def send(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
 
     try:
         partitions = _partitions(bootstrap, topic)
-        producer = Producer({"bootstrap.servers": bootstrap})
+        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         for number, value in enumerate(values):
             producer.produce(topic, value, partition=number % partitions, on_delivery=acknowledged)
         waiting = producer.flush(_SECONDS)
@@ -62,7 +62,7 @@ def send(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
 
 def _partitions(bootstrap: str, topic: str) -> int:
     """Return the number of the topic's partitions. Create the topic if it does not exist."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     found = admin.list_topics(timeout=_SECONDS).topics
     if topic in found:
         return len(found[topic].partitions)
