@@ -1,4 +1,4 @@
-"""The source of a new pipeline, from the options of a command. Its mistakes are told as mistakes of these options."""
+"""The source of a new pipeline, from the options of a command. A message about a mistake names the option."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
