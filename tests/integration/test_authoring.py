@@ -119,7 +119,8 @@ def test_a_sample_holds_committed_records_only_with_their_keys_and_headers(shell
         "    return batch\n"
     )
     opened = transaction(broker, topic, [0], count=3)
-    done = shell.json("sample", "orders")
+    done = shell.json("sample", "orders", code=20)
+    assert done["problems"] == ["key: missing in the table", "offset: missing in the table"]
     assert [row["row"] for row in done["rows"]] == [{"a": 1, "key": "aw==", "offset": 0}]
     opened.abort_transaction(20)
 
