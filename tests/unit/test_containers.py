@@ -97,8 +97,9 @@ def test_own_services_write_to_memory_and_volumes_only(own):
         memory = {entry.split(":")[0]: entry.split(":")[1].split(",") for entry in service["tmpfs"]}
         # Docker's default is noexec, with which Kafka's client cannot load the compression libraries that it unpacks.
         assert "exec" in memory["/tmp"], name
-        if "airflow" in name:
-            assert "/opt/airflow" in memory, name
+        user = re.search(r"--uid (\d+) tideline", text(PROJECT / "Dockerfile"))[1]
+        for folder in ("/home/tideline", *(["/opt/airflow"] if name.startswith("airflow-") else [])):
+            assert f"uid={user}" in memory[folder], (name, folder)
 
 
 def test_a_killed_task_is_tried_again_within_minutes(services):
