@@ -26,7 +26,7 @@ def test_a_broker_that_answers_is_healthy(check, broker):
     assert check(broker.port) == 0
 
 
-def test_a_port_where_nobody_listens_is_not_healthy(check):
+def test_a_port_without_a_listener_is_not_healthy(check):
     assert check(ports.choose()) != 0
 
 

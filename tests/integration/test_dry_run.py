@@ -97,7 +97,7 @@ def test_a_dry_run_sees_the_heads_that_a_plan_would_see_and_leaves_them(broker, 
     assert query(ledger, "SELECT DISTINCT next_offset FROM tideline.stream") == [(0,)]
 
 
-def test_a_dry_run_of_the_latest_shows_no_hole_to_anybody(broker, topic, ledger, ledger_url):
+def test_a_dry_run_of_the_latest_shows_no_hole_to_other_sessions(broker, topic, ledger, ledger_url):
     pipeline = declared(broker.bootstrap, topic, source={"delivery": "latest_wins"}, batch_records=4, run_batches=1)
     plan(ledger_url, pipeline, "first")
     stamped(broker, topic, range(12, 20))

@@ -186,7 +186,7 @@ def test_lost_is_what_lies_between_head_and_log_without_an_owner(head, reserved,
 
 @always
 @given(head=offsets, reserved=st.lists(pieces, max_size=3))
-def test_the_frontier_is_behind_all_that_anybody_has(head, reserved):
+def test_the_frontier_is_behind_all_that_is_loaded_or_reserved(head, reserved):
     stream = replace(STREAM, next_offset=head, reserved=tuple(reserved))
     assert frontier(stream) == max([head, *(piece.end for piece in reserved)])
 
