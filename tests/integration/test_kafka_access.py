@@ -75,7 +75,14 @@ def java_client(broker, topic, kafka_settings, folder):
     pairs = ((name.removeprefix("kafka."), value.replace("\\", "\\\\")) for name, value in kafka_settings.items())
     file.write_text("".join(f"{name}={value}\n" for name, value in pairs))
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
-    tool = [java_program.find(), "-cp", f"{jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", broker.sasl_bootstrap]
+    tool = [
+        java_program.find(),
+        "-cp",
+        f"{jars}/*",
+        "kafka.admin.ConfigCommand",
+        "--bootstrap-server",
+        broker.sasl_bootstrap,
+    ]
     what = ["--command-config", str(file), "--describe", "--entity-type", "topics", "--entity-name", topic]
     done = subprocess.run([*tool, *what], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
