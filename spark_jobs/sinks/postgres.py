@@ -5,11 +5,12 @@ break this guarantee: a table in another database than the ledger, or another pr
 coordinates.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg2.errors
 import pyarrow as pa
+from psycopg2.extras import DictRow
 from psycopg2.sql import SQL, Composable, Identifier
 
 from spark_jobs.sinks import fitting
@@ -68,10 +69,9 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
         # The plan has claimed a table already. Since then the declaration may name another one, which another pipeline
         # may have.
         output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
-        if not _columns(ledger, place):
-            _create(ledger, pipeline)
-        found = described(ledger, pipeline)
-        laws = ledger.rows_of(sink_sql("describe_laws"), place)[0]
+        columns = _columns(ledger, place) or _create(ledger, pipeline)
+        (laws,) = _laws(ledger, place)
+        found = _described(ledger, place, columns, [laws])
     if problems := fitting.problems(found, produced, pipeline.sink.item):
         raise FatalError(
             f"{pipeline.name}: table {pipeline.sink.table} does not fit what the transform produces: "
@@ -93,19 +93,30 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
 def described(ledger: Ledger, pipeline: Pipeline) -> Described:
     """Return what the pipeline's table has, within a transaction. It has no columns if it does not exist."""
     place = _place(pipeline)
+    return _described(ledger, place, _columns(ledger, place), _laws(ledger, place))
+
+
+def _described(
+    ledger: Ledger, place: Mapping[str, str], columns: Mapping[str, Column], laws: Sequence[DictRow]
+) -> Described:
     return Described(
-        columns=_columns(ledger, place),
+        columns=columns,
         keys=[row["columns"] for row in ledger.rows_of(sink_sql("list_keys"), place)],
         partition_keys=[
             (row["columns"], row["partitioned_by"]) for row in ledger.rows_of(sink_sql("list_partition_keys"), place)
         ],
-        row_security=any(row["row_security"] for row in ledger.rows_of(sink_sql("describe_laws"), place)),
+        row_security=any(row["row_security"] for row in laws),
     )
 
 
 def _place(pipeline: Pipeline) -> dict[str, str]:
     schema, table = pipeline.sink.table.split(".")
     return {"schema": schema, "table": table}
+
+
+def _laws(ledger: Ledger, place: Mapping[str, str]) -> Sequence[DictRow]:
+    """Return one row about the table; none if it does not exist."""
+    return ledger.rows_of(sink_sql("describe_laws"), place)
 
 
 def _columns(ledger: Ledger, place: Mapping[str, str]) -> dict[str, Column]:
@@ -124,13 +135,14 @@ def _columns(ledger: Ledger, place: Mapping[str, str]) -> dict[str, Column]:
     }
 
 
-def _create(ledger: Ledger, pipeline: Pipeline) -> None:
+def _create(ledger: Ledger, pipeline: Pipeline) -> dict[str, Column]:
+    """Run target.sql, unless another session has just done so; return the columns of the table."""
     text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
     # Of two first batches at the same time, the second waits here and then finds the table.
     ledger.rows_of(sink_sql("lock_creation"), {})
     place = _place(pipeline)
-    if _columns(ledger, place):
-        return
+    if columns := _columns(ledger, place):
+        return columns
     try:
         ledger.run_sql(SQL(text.replace("%", "%%")), {})
     except psycopg2.OperationalError:
@@ -141,12 +153,13 @@ def _create(ledger: Ledger, pipeline: Pipeline) -> None:
             next_step="correct target.sql",
             entry="table-does-not-fit",
         ) from error
-    if not _columns(ledger, place):
-        raise FatalError(
-            f"{pipeline.name}: target.sql ran, but there is no table {pipeline.sink.table}",
-            next_step="make target.sql create the table that sink.table names",
-            entry="table-does-not-fit",
-        )
+    if columns := _columns(ledger, place):
+        return columns
+    raise FatalError(
+        f"{pipeline.name}: target.sql ran, but there is no table {pipeline.sink.table}",
+        next_step="make target.sql create the table that sink.table names",
+        entry="table-does-not-fit",
+    )
 
 
 def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:

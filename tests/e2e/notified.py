@@ -9,6 +9,8 @@ import recording_notifier
 from system import System
 
 _FILE = "notifications.jsonl"
+SECRET = "PAGER_TOKEN"
+"""The variable with the notifier's secret. It is no secret of the ledger, because Airflow hides what a notifier logs in the task's log only."""
 
 
 class Notification(NamedTuple):
@@ -29,7 +31,7 @@ def section(folder: Path) -> dict[str, Any]:
             "path": str(folder / _FILE),
             "text": "{{ tideline.message }}",
             "about": ["{{ tideline.pipeline }}", "{{ run_id }}", "{{ ti.task_id }}", "{{ tideline.event }}"],
-            "secret": {"env": "TIDELINE_LEDGER_URL"},
+            "secret": {"env": SECRET},
         },
     }
 

@@ -3,13 +3,13 @@
 WITH needed AS (
     SELECT privilege, 'tideline.' || name AS table_name
     FROM (VALUES
-        ('SELECT', '{attempt,batch,batch_range,coverage,event,migration,outbox,output_table,pipeline,redrive,reject,run_batch,'
-                   'staged_count,staged_redrive,staged_reject,stream}'),
-        ('INSERT', '{attempt,batch,batch_range,coverage,event,outbox,output_table,pipeline,redrive,reject,run_batch,'
-                   'staged_count,staged_redrive,staged_reject,stream}'),
-        ('UPDATE', '{attempt,batch,batch_range,coverage,outbox,output_table,pipeline,reject,staged_count,staged_redrive,stream}'),
-        ('DELETE', '{coverage,event,output_table,reject,staged_count,staged_redrive,staged_reject}')
-    ) AS of_privilege (privilege, names), unnest(names::text[]) AS name
+        ('SELECT', 'attempt batch batch_range coverage event migration outbox output_table pipeline redrive reject run_batch
+                    staged_count staged_redrive staged_reject stream'),
+        ('INSERT', 'attempt batch batch_range coverage event outbox output_table pipeline redrive reject run_batch
+                    staged_count staged_redrive staged_reject stream'),
+        ('UPDATE', 'attempt batch batch_range coverage outbox output_table pipeline reject staged_count staged_redrive stream'),
+        ('DELETE', 'coverage event output_table reject staged_count staged_redrive staged_reject')
+    ) AS of_privilege (privilege, names), regexp_split_to_table(names, '\s+') AS name
 )
 SELECT privilege || ' on ' || table_name AS lacks FROM needed WHERE NOT has_table_privilege(table_name, privilege)
 UNION ALL
