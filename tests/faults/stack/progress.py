@@ -8,7 +8,7 @@ import httpx
 
 from faults.stack.stack_scene import DISTURBED, Scene
 
-SILENT_S = 60.0
+SILENT_S = 180.0
 """Seconds without a change, while all parts of the stack are healthy, after which the schedule fails."""
 _LOOK_S = 5.0
 _DONE = ("success", "failed", "skipped", "upstream_failed", "removed")
