@@ -8,6 +8,7 @@ from typing import Self
 from uuid import UUID
 
 import psycopg2
+import psycopg2.errors
 from greenlet import greenlet
 from pyspark.errors import PySparkException
 
@@ -51,6 +52,12 @@ class Scheduler:
         """The last statement that was not a COMMIT."""
         self.unexpected: list[Exception] = []
         """Errors that no verb may raise."""
+        self.is_restored = False
+        """Whether the database was restored while drivers may still have been running, which docs/restoring.md forbids.
+
+        The restored ledger assigns their attempt ids again, so what such a driver stages is mixed with the rows of another
+        attempt. A key of the ledger may refuse that attempt with an error of Postgres. Its next try succeeds.
+        """
         self.running: SimulatedProcess | None = None
         self.holding: SimulatedProcess | None = None
         """The process with the open transaction, if there is one."""
@@ -120,7 +127,11 @@ class SimulatedProcess:
         except Exception as error:  # noqa: BLE001 - the runner of the schedule examines it
             self.ended = Ended(error=error)
             published = self._has_published and isinstance(error, CommitUnknownError)
-            if not isinstance(error, TidelineError) or published or error.entry in _NEVER:
+            if isinstance(error, TidelineError):
+                is_expected = not published and error.entry not in _NEVER
+            else:
+                is_expected = self._scheduler.is_restored and isinstance(error, psycopg2.errors.UniqueViolation)
+            if not is_expected:
                 self._scheduler.unexpected.append(error)
         self.heartbeat = None
         how = "killed" if self.ended.killed else type(self.ended.error).__name__ if self.ended.error else "ok"

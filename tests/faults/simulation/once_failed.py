@@ -15,10 +15,12 @@ from faults.operations import (
     Fault,
     Finish,
     Go,
+    KeepLedger,
     Look,
     MarkSuccess,
     Overwrite,
     PassTime,
+    RestoreLedger,
     SomeRejects,
     Start,
     Strike,
@@ -29,6 +31,34 @@ from tideline.domain.requests import NewRecords, Window
 from windows import at
 
 ONCE_FAILED = {
+    "seed 81421655, shrunk: a driver of before a restore stages rejects of another attempt": Schedule(
+        beginning=Beginning(
+            ends=(11,),
+            incarnation=1,
+            delivery="exactly_once",
+            gaps="refused",
+            start="earliest",
+            batch_records=6,
+            run_batches=2,
+            batch_bytes=None,
+            events_days=None,
+            frame=False,
+        ),
+        operations=(
+            Arrive(partition=12, count=2),
+            Start(request=NewRecords(until=None, since=None), pipeline=0),
+            KeepLedger(),
+            Finish(process=-1),
+            Start(request=ABatch(number=49, replace=True), pipeline=0),
+            Go(process=-1, steps=17),
+            RestoreLedger(),
+            Start(request=NewRecords(until=None, since=None), pipeline=0),
+            Finish(process=-1),
+            Start(request=Window(start=at(0), end=at(4), replace=True), pipeline=0),
+            Until(process=-1, task=1),
+            Go(process=-1, steps=5),
+        ),
+    ),
     "seed 6002409, whole": Schedule(
         beginning=Beginning(
             ends=(10, 9),

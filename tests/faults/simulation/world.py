@@ -153,6 +153,7 @@ class World:
             case CutLog() | Overwrite() | KeepLedger() | RestoreLedger():
                 self.scheduler.finish_transaction()
                 self.losses.apply(operation)
+                self.scheduler.is_restored = self.losses.restores > 0
             case _:
                 self.kafka.apply(operation)
 
