@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import declaring
-import notified
-import starting
-from loaded import Announced, Loaded, load_impressions, publish_announced
+import declared_pipelines
+import notifications
+import start_stack
+from loaded_runs import Announced, Loaded, load_impressions, publish_announced
 from system import System
 
 # In addition to the project's DAGs there are foreign ones, which wait for a pipeline's asset.
@@ -30,10 +30,10 @@ SETTINGS = {
 def system(tmp_path_factory) -> Iterator[System]:
     """Start the stack with an empty ledger."""
     folder = tmp_path_factory.mktemp("e2e")
-    declaring.declare_all(folder / "pipelines")
-    notified.install(folder / "plugins")
+    declared_pipelines.declare_all(folder / "pipelines")
+    notifications.install(folder / "plugins")
     plugins = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder / "plugins")}
-    with starting.running(folder, settings=SETTINGS | plugins) as running:
+    with start_stack.running(folder, settings=SETTINGS | plugins) as running:
         yield running
 
 

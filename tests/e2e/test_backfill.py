@@ -6,10 +6,10 @@ from itertools import groupby
 
 import pytest
 
-import holding
+import held_tasks
 import records
-from declaring import HOUR, LAST_TICK
-from operating import WHO, are_over, backfill, command, decisions, holes, hours
+from declared_pipelines import HOUR, LAST_TICK
+from operator_acts import WHO, are_over, backfill, command, decisions, holes, hours
 from system import System, decoded
 
 NAME = "backfilled"
@@ -51,8 +51,8 @@ def past(system) -> Past:
         return are_over(system, NAME, [*wanted, ago(1)])
 
     system.airflow.unpause(NAME)
-    live = holding.writing(system, NAME).batch_id
-    with holding.before_publish(system, live):
+    live = held_tasks.writing(system, NAME).batch_id
+    with held_tasks.before_publish(system, live):
         backfill(system, NAME, ago(4), ago(2), backwards=True)
         planned = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND kind = 'backfill'"
         system.wait(lambda: over() or system.rows(planned, NAME), "a run of the backfill to be planned")

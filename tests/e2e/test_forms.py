@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 import records
-from declaring import HOUR, LAST_TICK
+from declared_pipelines import HOUR, LAST_TICK
 from system import System, decoded
 
 NAME = "asked"

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from assets import events
-from loaded import NAME
+from loaded_runs import NAME
 from system import COUNTS
 from tideline.local import demo_impressions
 

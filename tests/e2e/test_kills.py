@@ -1,14 +1,14 @@
 """kill -9 of the processes of a write task: a batch is published once, whichever process survives."""
 
-import holding
+import held_tasks
 from system import decoded
 
 
 def test_a_jvm_killed_before_publishing_leaves_nothing_and_its_retry_publishes_once(system):
     sent = system.fill("jvm_killed", 3000, partitions=3)
     run_id = system.start("jvm_killed")
-    write = holding.writing(system, "jvm_killed")
-    with holding.before_publish(system, write.batch_id):
+    write = held_tasks.writing(system, "jvm_killed")
+    with held_tasks.before_publish(system, write.batch_id):
         write.jvm.kill()
         write.driver.wait(180)
         assert system.output("jvm_killed") == {}
@@ -23,8 +23,8 @@ def test_an_orphaned_driver_publishes_once_and_the_retry_passes_over(system):
     """Nothing ends a driver whose supervisor was killed: it has done the work, and may publish it."""
     sent = system.fill("orphan_first", 3000, partitions=3)
     run_id = system.start("orphan_first")
-    write = holding.writing(system, "orphan_first")
-    with holding.before_publish(system, write.batch_id):
+    write = held_tasks.writing(system, "orphan_first")
+    with held_tasks.before_publish(system, write.batch_id):
         write.supervisor.kill()
     system.succeed("orphan_first", run_id)
     assert system.airflow.tasks("orphan_first", run_id)["write"]["try_number"] == 2
@@ -38,10 +38,10 @@ def test_an_orphaned_driver_is_refused_once_the_retry_has_claimed(system):
     """Its remaining locks prevent the retry neither from publishing nor from success."""
     sent = system.fill("retry_first", 3000, partitions=3)
     run_id = system.start("retry_first")
-    orphan = holding.writing(system, "retry_first")
-    with holding.while_staging(system, orphan):
+    orphan = held_tasks.writing(system, "retry_first")
+    with held_tasks.while_staging(system, orphan):
         orphan.supervisor.kill()
-        retry = holding.writing(system, "retry_first", fence=2)
+        retry = held_tasks.writing(system, "retry_first", fence=2)
         assert retry.driver.pid != orphan.driver.pid
         system.succeed("retry_first", run_id)
     orphan.driver.wait(300)

@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 import psycopg2
 
-import declaring
+import declared_pipelines
 import records
-from notified import notified
+from notifications import notified
 
 NAME = "refused"
 
@@ -46,9 +46,9 @@ def test_a_ledger_that_cannot_be_reached_is_reported_as_such(system):
 
 
 def test_a_broker_that_does_not_answer_is_named(system):
-    declaring.declare(system.folder / "pipelines" / NAME, retries=0, servers=declaring.UNREACHABLE)
+    declared_pipelines.declare(system.folder / "pipelines" / NAME, retries=0, servers=declared_pipelines.UNREACHABLE)
     run_id = system.fail(NAME)
-    assert f"brokers {declaring.UNREACHABLE} could not answer" in system.log(NAME, run_id, "plan")
+    assert f"brokers {declared_pipelines.UNREACHABLE} could not answer" in system.log(NAME, run_id, "plan")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Rejected records, tried again after the transform is corrected: from the bytes that were kept."""
 
-from sources import forget
 from system import decoded
+from topic_changes import forget
 
 NAME = "rejected"
 

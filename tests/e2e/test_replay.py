@@ -8,10 +8,10 @@ from urllib.parse import unquote
 import pytest
 
 import records
-from declaring import HOUR, LAST_TICK
-from operating import command
-from sources import forget
+from declared_pipelines import HOUR, LAST_TICK
+from operator_acts import command
 from system import Place, System, decoded
+from topic_changes import forget
 
 NAME = "replayed"
 WHY = "prices were in cents"

@@ -3,7 +3,7 @@
 from psycopg2.extensions import parse_dsn
 
 import records
-from restoring import at_server
+from ledger_dump import at_server
 from system import decoded
 
 NAME = "announced"

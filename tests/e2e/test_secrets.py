@@ -2,7 +2,7 @@
 
 from urllib.parse import quote, urlsplit
 
-from loaded import NAME
+from loaded_runs import NAME
 
 
 def test_no_command_line_holds_the_password_while_a_batch_is_written(system, loaded):

@@ -2,8 +2,8 @@
 
 import pytest
 
-import declaring
-import holding
+import declared_pipelines
+import held_tasks
 import records
 from system import decoded
 
@@ -13,13 +13,13 @@ NAME = "side_by_side"
 @pytest.fixture(scope="module")
 def both(system) -> tuple[dict, dict, int, str]:
     """Send records before and after the end of the interval; return them, the scheduled run's batch, and the manual run, which began meanwhile."""
-    tick_ms = round(declaring.LAST_TICK.timestamp() * 1000)
+    tick_ms = round(declared_pipelines.LAST_TICK.timestamp() * 1000)
     before = system.fill(NAME, 200, partitions=2, timestamp_ms=tick_ms - 1)
     values = map(records.record, range(200, 300))
     after = records.produce(system.bootstrap, NAME, values, partitions=2, timestamp_ms=tick_ms)
     system.airflow.unpause(NAME)
-    write = holding.writing(system, NAME)
-    with holding.before_publish(system, write.batch_id):
+    write = held_tasks.writing(system, NAME)
+    with held_tasks.before_publish(system, write.batch_id):
         manual = system.airflow.trigger(NAME)
         system.wait(lambda: system.states(NAME, manual).get("plan") == "success", "the manual run to be planned")
     system.succeed(NAME, manual)

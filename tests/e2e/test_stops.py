@@ -10,10 +10,10 @@ import time
 import pytest
 
 import records
-from notified import notified
-from operating import WHO, command, decide, decisions, holes, proposed
-from sources import forget
+from notifications import notified
+from operator_acts import WHO, command, decide, decisions, holes, proposed
 from system import decoded
+from topic_changes import forget
 
 NAME = "outrun"
 LOSS = "the pipeline was down for a week"

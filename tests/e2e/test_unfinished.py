@@ -11,10 +11,10 @@ from urllib.parse import unquote
 
 import pytest
 
-import declaring
+import declared_pipelines
 import records
-from declaring import HOUR, LAST_TICK
-from operating import WHO, command
+from declared_pipelines import HOUR, LAST_TICK
+from operator_acts import WHO, command
 from system import Place, System, decoded
 
 NAME = "unfinished"
@@ -59,7 +59,7 @@ def mistaken(system, sent) -> str:
 @pytest.fixture(scope="module")
 def unfit(system, mistaken) -> str:
     """Run the second hour, with a transform that rejects every record."""
-    shutil.copy(declaring.SHARED / "unfit_transform.py", system.folder / "pipelines" / NAME / "transform.py")
+    shutil.copy(declared_pipelines.SHARED / "unfit_transform.py", system.folder / "pipelines" / NAME / "transform.py")
     return system.fail(NAME, until=SECOND.isoformat())
 
 

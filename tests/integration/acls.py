@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from granting import PAGE
+from granted_rights import PAGE
 
 PASSWORD = "hush"
 _COMMANDS = re.findall(r"^kafka-acls\.sh (.+)$", PAGE, re.MULTILINE)

@@ -14,7 +14,7 @@ from psycopg2.sql import SQL, Composed, Identifier
 
 import ledgers
 from planners import declared
-from rejecting import reject
+from rejected_records import reject
 from spark_jobs.readers.kept_rejects import read_slice
 from spark_jobs.sinks import postgres
 from spark_jobs.sinks.copying import Copier

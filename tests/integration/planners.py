@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import ledgers
-from asking import query
+from ledger_queries import query
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import NewRecords, Request

@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 import ledgers
-import running
+import shared_servers
 import topics
-from commanding import NAME, Cli
+from cli_process import NAME, Cli
 from loading import Loading
 from spark_jobs.session import session as spark_session
 from tideline import settings
@@ -41,7 +41,7 @@ PROPERTIES = {
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """Start a server."""
-    if there := running.found("postgres"):
+    if there := shared_servers.found("postgres"):
         yield Postgres(**there)
         return
     # Each test creates and drops a database of 300 files, and fsync doubles the time of that. No test of this server cuts the power.
@@ -55,7 +55,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Start a broker with a plain and a SASL listener."""
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
-    if there := running.found("broker"):
+    if there := shared_servers.found("broker"):
         yield Broker(jars=jars, **there)
         return
     server = Broker(tmp_path_factory.mktemp("kafka"), jars, properties=PROPERTIES)

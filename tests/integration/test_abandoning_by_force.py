@@ -2,9 +2,9 @@
 
 import pytest
 
-from asking import query, state
+from concurrency import beside
+from ledger_queries import query, state
 from ledgers import claim, plan, publish, stage, start_streams, wait_for_a_lock
-from racing import beside
 from tideline import flow
 from tideline.errors import FatalError, SupersededError
 from tideline.ledger import attempts, decisions

@@ -5,11 +5,11 @@ from uuid import uuid4
 
 import pytest
 
-from asking import query, state
+from concurrency import together
+from ledger_queries import query, state
 from ledgers import claim
-from losing import WHY, Cut, adopt, decided, stopped
 from planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges_of, run
-from racing import together
+from stream_losses import WHY, Cut, adopt, decided, stopped
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Ranges

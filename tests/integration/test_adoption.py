@@ -3,8 +3,8 @@
 import pytest
 
 import ledgers
-from asking import query, state
-from brokerless import Brokerless
+from brokerless_planning import Brokerless
+from ledger_queries import query, state
 from planners import coverage, finish, load, next_offsets, ranges_of
 from tideline import flow
 from tideline.domain.offsets import OffsetRange

@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg2
 import pytest
 
-from asking import execute, query
+from ledger_queries import execute, query
 from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
 from tideline import flow
 from tideline.domain.offsets import OffsetRange

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from asking import events, query, state
+from concurrency import together
+from ledger_queries import events, query, state
 from ledgers import PIPELINE, WRITER, claim, plan, publish, stage, start_streams
-from racing import together
 from tideline import flow
 from tideline.domain.states import BatchState
 from tideline.errors import FatalError, SupersededError

@@ -7,7 +7,7 @@ import psycopg2
 import pytest
 from confluent_kafka import Producer
 
-from commanding import Cli
+from cli_process import Cli
 from tideline.authoring.survey import Field
 from tideline.authoring.table_columns import RESERVED, table_columns
 from tideline.domain.columns import SimpleType

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-import commanding
+import cli_process
 import ledgers
 import topics
-from commanding import NAME, TIDELINE, Cli, table
+from cli_process import NAME, TIDELINE, Cli, table
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
@@ -61,10 +61,10 @@ def world(tmp_path_factory, broker, admin, postgres, ledger_template) -> Iterato
 
         topics.produce(broker, topic, 2, partition=0)
         topics.produce(broker, topic, 1, partition=1)
-        assert commanding.plan(cli, ledger, "manual__0") == []
+        assert cli_process.plan(cli, ledger, "manual__0") == []
         topics.produce(broker, topic, 4, partition=0)
         topics.produce(broker, topic, 3, partition=1)
-        (loaded,) = commanding.plan(cli, ledger, "manual__1")
+        (loaded,) = cli_process.plan(cli, ledger, "manual__1")
         attempts.fail(ledger, ledgers.claim(ledger, loaded), "the disk is full\nand more")
         write(ledger, ledgers.claim(ledger, loaded))
         flow.advance(ledger, NAME, Run(dag_id=NAME, run_id="manual__1"))
@@ -72,7 +72,7 @@ def world(tmp_path_factory, broker, admin, postgres, ledger_template) -> Iterato
         flow.skip(
             ledger, Broker(pipeline.source), pipeline, NamedRange(topic, 0, OffsetRange(6, 8)), reason="poison [from]"
         )
-        (failed,) = commanding.plan(cli, ledger, "manual__2")
+        (failed,) = cli_process.plan(cli, ledger, "manual__2")
         attempts.fail(ledger, ledgers.claim(ledger, failed), "no room")
         yield World(cli=cli, url=url, topic=topic, loaded=loaded, failed=failed)
 
@@ -83,7 +83,7 @@ def write(ledger: Ledger, attempt: Attempt) -> None:
     first = next(piece for piece in attempt.ranges if piece.partition == 0)
     with ledger.transaction():
         headers = json.dumps([{"key": "from", "value": "YQ=="}]).encode()
-        commanding.stage_rejects(
+        cli_process.stage_rejects(
             ledger,
             attempt,
             first.stream_id,

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition
 
-import commanding
+import cli_process
 import ledgers
 import planners
 import topics
-from asking import query, state
-from commanding import NAME, table
+from cli_process import NAME, table
+from ledger_queries import query, state
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import attempts
 
@@ -26,7 +26,7 @@ def reasons(ledger, action: str) -> list[tuple[str, str]]:
 
 def test_a_replayed_batch_is_replaced_by_a_new_one(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    old = commanding.load(cli, ledger)
+    old = cli_process.load(cli, ledger)
     done = cli("replay", NAME, "--batch", str(old), "--reason", WHY)
     new = old + 1
     assert done.stdout.splitlines() == [
@@ -45,7 +45,7 @@ def test_a_replayed_batch_is_replaced_by_a_new_one(cli, ledger, broker, topic):
 def test_a_range_or_a_window_is_replayed_and_the_rest_keeps_its_owner(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5, timestamp=1_700_000_000_000)
     topics.produce(broker, topic, 5, timestamp=1_700_003_600_000)
-    old = commanding.load(cli, ledger)
+    old = cli_process.load(cli, ledger)
     document = cli.json("replay", NAME, "--range", f"{topic}/0 [2, 4)", "--reason", WHY, "--no-start")
     (new,) = document["batch_ids"]
     assert document["runs"] == [{"batch_id": new, "url": None, "dag_is_paused": None}]
@@ -61,7 +61,7 @@ def test_a_range_or_a_window_is_replayed_and_the_rest_keeps_its_owner(cli, ledge
 def test_what_lies_before_a_start_can_be_filled_in(cli, ledger, broker, topic):
     cli.declare(NAME, topic, start="latest")
     topics.produce(broker, topic, 3)
-    assert commanding.plan(cli, ledger, "manual__1") == []
+    assert cli_process.plan(cli, ledger, "manual__1") == []
     (backfill,) = cli.json("replay", NAME, "--range", f"{topic}/0 [0, 2)", "--reason", WHY)["batch_ids"]
     assert cli.json("batch", str(backfill))["kind"] == "backfill"
     planners.finish(ledger, [backfill])
@@ -71,7 +71,7 @@ def test_what_lies_before_a_start_can_be_filled_in(cli, ledger, broker, topic):
 
 def test_a_replay_of_what_kafka_no_longer_holds_is_refused(cli, ledger, broker, topic, admin):
     topics.produce(broker, topic, 5)
-    old = commanding.load(cli, ledger)
+    old = cli_process.load(cli, ledger)
     admin.delete_records([TopicPartition(topic, 0, 3)])[TopicPartition(topic, 0)].result()
     error = cli.error("replay", NAME, "--batch", str(old), "--reason", WHY, code=20)
     assert f"{topic}/0 [0, 5): Kafka holds [3, 5) of this partition" in error["error"]
@@ -81,9 +81,9 @@ def test_a_replay_of_what_kafka_no_longer_holds_is_refused(cli, ledger, broker, 
 
 def test_an_open_batch_is_retried_and_a_published_one_is_not(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    loaded = commanding.load(cli, ledger)
+    loaded = cli_process.load(cli, ledger)
     topics.produce(broker, topic, 5)
-    (failed,) = commanding.plan(cli, ledger, "manual__2")
+    (failed,) = cli_process.plan(cli, ledger, "manual__2")
     attempts.fail(ledger, ledgers.claim(ledger, failed), "no room")
     done = cli("retry", str(failed), "--reason", "there is room again")
     assert done.stdout.startswith(f"batch {failed} (live): {topic}/0 [5, 10)\n")
@@ -98,7 +98,7 @@ def test_an_open_batch_is_retried_and_a_published_one_is_not(cli, ledger, broker
 
 def test_rejects_are_driven_again_by_batch_and_by_reason(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    loaded = commanding.load(cli, ledger, rejected=2)
+    loaded = cli_process.load(cli, ledger, rejected=2)
     nothing = cli("redrive", NAME, "--reject-reason", "too long", "--reason", WHY)
     assert nothing.stdout.startswith(f"{NAME}: no reject fits; nothing was reserved\n")
     (redriven,) = cli.json("redrive", NAME, "--batch", str(loaded), "--reject-reason", "json", "--reason", WHY)[
@@ -113,9 +113,9 @@ def test_rejects_are_driven_again_by_batch_and_by_reason(cli, ledger, broker, to
 
 def test_skipped_offsets_become_a_hole_with_name_and_reason(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    commanding.load(cli, ledger)
+    cli_process.load(cli, ledger)
     topics.produce(broker, topic, 5)
-    (planned,) = commanding.plan(cli, ledger, "manual__2")
+    (planned,) = cli_process.plan(cli, ledger, "manual__2")
     done = cli("skip", NAME, f"{topic}/0 [6, 7)", "--reason", "crashes the transform")
     assert done.stdout.splitlines() == [
         f"{topic}/0 [6, 7): skipped; a backfill can fill it later",
@@ -130,14 +130,14 @@ def test_skipped_offsets_become_a_hole_with_name_and_reason(cli, ledger, broker,
 
 def test_a_loss_that_is_accepted_lets_the_stream_go_on(cli, ledger, broker, topic, admin):
     topics.produce(broker, topic, 5)
-    commanding.load(cli, ledger)
+    cli_process.load(cli, ledger)
     topics.produce(broker, topic, 5)
     assert cli.error("accept-loss", NAME, topic, "--reason", WHY, code=20)["entry"] == "nothing-to-decide"
     admin.delete_records([TopicPartition(topic, 0, 8)])[TopicPartition(topic, 0)].result()
     shown = cli.json("streams", NAME)["streams"][0]
     assert (shown["state"], shown["will_stop"]) == ("active", True)
     with pytest.raises(NeedsOperatorError):
-        commanding.plan(cli, ledger, "manual__2")
+        cli_process.plan(cli, ledger, "manual__2")
     (row,) = table(cli("streams", NAME))
     assert row["state"] == "stopped"
     assert row["why"].startswith("offsets [5, 8) are gone unread")
@@ -149,7 +149,7 @@ def test_a_loss_that_is_accepted_lets_the_stream_go_on(cli, ledger, broker, topi
 
 def test_a_topic_that_was_created_again_is_adopted(cli, ledger, broker, topic, admin):
     topics.produce(broker, topic, 5)
-    commanding.load(cli, ledger)
+    cli_process.load(cli, ledger)
     topics.recreate(admin, topic)
     decided = cli.json("adopt-topic", NAME, topic, "--reason", "recreated, see #90")["decided"]
     assert [line.split(": ")[-1] for line in decided] == ["retired at 5", "begins at 0"]
@@ -160,10 +160,10 @@ def test_a_topic_that_was_created_again_is_adopted(cli, ledger, broker, topic, a
 
 def test_an_abandoned_batch_gives_its_offsets_back_and_one_that_is_written_does_not(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    (planned,) = commanding.plan(cli, ledger, "manual__1")
+    (planned,) = cli_process.plan(cli, ledger, "manual__1")
     assert cli.json("abandon", str(planned), "--reason", WHY) == {"batch_id": planned, "state": "abandoned"}
     assert reasons(ledger, "abandon") == [("cli ada@tower", WHY)]
-    (again,) = commanding.plan(cli, ledger, "manual__2")
+    (again,) = cli_process.plan(cli, ledger, "manual__2")
     ledgers.claim(ledger, again)
     error = cli.error("abandon", str(again), "--reason", WHY, code=20)
     assert error["entry"] == "batch-is-being-written"
@@ -171,7 +171,7 @@ def test_an_abandoned_batch_gives_its_offsets_back_and_one_that_is_written_does_
 
 def test_a_silent_airflow_does_not_hide_that_the_batches_are_reserved(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    old = commanding.load(cli, ledger)
+    old = cli_process.load(cli, ledger)
     airflow = {
         "TIDELINE_AIRFLOW_URL": "http://127.0.0.1:1",
         "TIDELINE_AIRFLOW_USERNAME": "a",
@@ -186,8 +186,8 @@ def test_a_silent_airflow_does_not_hide_that_the_batches_are_reserved(cli, ledge
 
 def test_a_user_who_may_only_look_is_refused_without_a_traceback(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    (planned,) = commanding.plan(cli, ledger, "manual__1")
-    with commanding.reader_of(cli.variables["TIDELINE_LEDGER_URL"]) as url:
+    (planned,) = cli_process.plan(cli, ledger, "manual__1")
+    with cli_process.reader_of(cli.variables["TIDELINE_LEDGER_URL"]) as url:
         only = replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": url})
         assert [row["state"] for row in only.json("batches", NAME)["batches"]] == ["planned"]
         error = only.error("abandon", str(planned), "--reason", WHY, code=20)

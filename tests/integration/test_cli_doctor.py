@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import TopicPartition
 from psycopg2.sql import SQL, Identifier
 
-import commanding
+import cli_process
 import ledgers
 import topics
-from commanding import NAME, Cli, table
+from cli_process import NAME, Cli, table
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
@@ -49,7 +49,7 @@ def not_ok(checks: dict[tuple[str, str], dict]) -> dict[tuple[str, str], str]:
 
 def test_a_sound_pipeline_is_ok(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    commanding.load(cli, ledger, rejected=2)
+    cli_process.load(cli, ledger, rejected=2)
     done = cli("doctor", NAME)
     assert {row["verdict"] for row in table(done)} == {"ok"}
     assert {
@@ -71,7 +71,7 @@ def test_a_sound_pipeline_is_ok(cli, ledger, broker, topic):
 
 def test_what_dead_attempts_left_behind_is_worth_a_look(cli, ledger, ledger_url, broker, topic):
     topics.produce(broker, topic, 5)
-    batch_id = commanding.load(cli, ledger)
+    batch_id = cli_process.load(cli, ledger)
     topics.produce(broker, topic, 5)
     pipeline = pipelines.load(cli.folder / NAME)
     run = Run(dag_id=NAME, run_id="manual__2")
@@ -95,9 +95,9 @@ def test_what_dead_attempts_left_behind_is_worth_a_look(cli, ledger, ledger_url,
 
 def test_rows_that_were_changed_past_the_laws_are_found(cli, ledger, ledger_url, broker, topic):
     topics.produce(broker, topic, 5)
-    first = commanding.load(cli, ledger, rejected=2)
+    first = cli_process.load(cli, ledger, rejected=2)
     topics.produce(broker, topic, 5)
-    second = commanding.load(cli, ledger)
+    second = cli_process.load(cli, ledger)
     with lawless(ledger_url) as cursor:
         cursor.execute("DELETE FROM tideline.reject WHERE kafka_offset = 1")
         cursor.execute("ALTER TABLE tideline.batch_range DROP CONSTRAINT counts_add_up")
@@ -110,7 +110,7 @@ def test_rows_that_were_changed_past_the_laws_are_found(cli, ledger, ledger_url,
 
 def test_offsets_without_an_account_are_found(cli, ledger, ledger_url, broker, topic):
     topics.produce(broker, topic, 5)
-    commanding.load(cli, ledger)
+    cli_process.load(cli, ledger)
     with lawless(ledger_url) as cursor:
         cursor.execute("UPDATE tideline.coverage SET offsets = int8range(0, 3)")
     checks = verdicts(cli, NAME, code=30)
@@ -124,7 +124,7 @@ def test_offsets_without_an_account_are_found(cli, ledger, ledger_url, broker, t
 
 def test_a_stream_that_stopped_or_will_stop_is_bad_and_the_command_is_named(cli, ledger, broker, topic, admin):
     topics.produce(broker, topic, 5)
-    commanding.load(cli, ledger)
+    cli_process.load(cli, ledger)
     topics.produce(broker, topic, 5)
     admin.delete_records([TopicPartition(topic, 0, 8)])[TopicPartition(topic, 0)].result()
     soon = verdicts(cli, code=30)[NAME, "streams"]
@@ -184,7 +184,7 @@ def test_a_database_that_is_not_fit_for_the_ledger_is_bad(cli, ledger_url, postg
 
 
 def test_a_user_who_may_not_write_is_found(cli, ledger_url):
-    with commanding.reader_of(ledger_url) as url:
+    with cli_process.reader_of(ledger_url) as url:
         checks = verdicts(replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": url}), code=30)
     assert not_ok(checks) == {("ledger", "rights"): "bad", (NAME, "output"): "bad"}
     assert (
@@ -205,7 +205,7 @@ def test_an_airflow_that_does_not_answer_is_bad(cli):
 
 def test_rows_that_no_batch_has_written_are_bad_where_the_next_run_will_write(cli, ledger, ledger_url, broker, topic):
     topics.produce(broker, topic, 5)
-    batch_id = commanding.load(cli, ledger)
+    batch_id = cli_process.load(cli, ledger)
     with lawless(ledger_url) as cursor:
         cursor.execute(
             "CREATE SCHEMA ads;"

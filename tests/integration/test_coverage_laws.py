@@ -1,8 +1,8 @@
 """The laws of coverage, tried from a psql prompt: Postgres itself refuses each violation."""
 
-from asking import execute, query, refused
+from ledger_queries import execute, query, refused
 from ledgers import plan, publish, start_streams
-from moving import HOLE, loaded, replay
+from single_stream import HOLE, loaded, replay
 from tideline.domain.states import BatchKind
 
 

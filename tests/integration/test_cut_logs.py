@@ -5,9 +5,9 @@ import shutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from asking import state
-from losing import REPLACED, WHY, Cut, accept, replace_from, stopped
+from ledger_queries import state
 from planners import NAME, declared, finish, load, next_offsets, plan, ranges_of, run
+from stream_losses import REPLACED, WHY, Cut, accept, replace_from, stopped
 from tideline import flow, settings
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges

@@ -5,11 +5,11 @@ from uuid import uuid4
 import pytest
 
 import ledgers
-from asking import query, state
-from deciding import WHY, abandon, everything, fall_silent, filled, skip, story
+from abandon_and_skip import WHY, abandon, everything, fall_silent, filled, skip, story
+from concurrency import together
+from ledger_queries import query, state
 from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
-from racing import together
-from targeting import piece
+from range_requests import piece
 from tideline import flow
 from tideline.domain.requests import Ranges
 from tideline.domain.states import BatchState

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from asking import query
+from ledger_queries import query
 from ledgers import PIPELINE, claim, plan, publish, stage, start_streams
 from tideline.ledger import attempts, heads
 from tideline.ledger.attempts import Writer

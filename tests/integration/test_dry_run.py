@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 import ledgers
-from asking import query
+from concurrency import together
+from ledger_queries import query
 from planners import NAME, ask, decide, declared, finish, load, plan
-from racing import together
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects

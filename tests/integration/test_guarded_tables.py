@@ -3,9 +3,9 @@
 import psycopg2.errors
 import pytest
 
-from asking import execute, query, refused
+from ledger_queries import execute, query, refused
 from ledgers import claim, plan, publish, stage, start_streams
-from rejecting import load, reject
+from rejected_records import load, reject
 from tideline.domain.states import BatchKind
 from tideline.ledger import reservations
 

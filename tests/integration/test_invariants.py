@@ -2,7 +2,7 @@
 
 import pytest
 
-from asking import execute, query
+from ledger_queries import execute, query
 from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
 from tideline.domain.states import BatchKind
 from tideline.ledger import heads, invariants, queries

@@ -3,7 +3,7 @@
 import pytest
 
 import records
-from owning import batches, names, ranges
+from offset_owners import batches, names, ranges
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.ledger import reservations

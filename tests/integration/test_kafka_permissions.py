@@ -8,9 +8,9 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from ruamel.yaml import YAML
 
 import acls
-import granting
+import granted_rights
 import records
-from granting import LOAD
+from granted_rights import LOAD
 from loading import Loading
 from tideline.declaration.source import Source
 from tideline.domain.requests import Rejects
@@ -135,7 +135,7 @@ def example(broker, topic, login, tmp_path):
 @pytest.fixture
 def loads(example, broker, postgres, spark, monkeypatch):
     """Provide the example, as the role that loads."""
-    with granting.warehouse(postgres) as warehouse:
+    with granted_rights.warehouse(postgres) as warehouse:
         monkeypatch.setenv("TIDELINE_LEDGER_URL", warehouse.url(LOAD))
         yield Loading(folder=example, bootstrap=broker.bootstrap, url=warehouse.url(LOAD), spark=spark)
 

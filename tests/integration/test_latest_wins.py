@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 import ledgers
-from asking import query, state
-from brokerless import Brokerless
+from brokerless_planning import Brokerless
+from ledger_queries import query, state
 from planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges, ranges_of, run
 from tideline import flow
 from tideline.domain.requests import NewRecords

@@ -2,9 +2,9 @@
 
 import pytest
 
-from asking import execute, refused
+from ledger_queries import execute, refused
 from ledgers import claim, plan, publish, published, stage, start_streams
-from moving import HOLE
+from single_stream import HOLE
 from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.errors import NeedsOperatorError, RetryableError
 

@@ -15,9 +15,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from asking import query
 from faults.memory import Cluster, MemoryBroker
 from ledger_model import PARTITIONS, Batch
+from ledger_queries import query
 from ledgers import stage
 from planners import declared
 from tideline import flow

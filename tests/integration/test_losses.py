@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 
 import ledgers
-from asking import query, state
-from losing import WHY, accept, decided, delete_before, stopped
+from ledger_queries import query, state
 from planners import NAME, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of
+from stream_losses import WHY, accept, decided, delete_before, stopped
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange

@@ -11,9 +11,9 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from psycopg2.sql import SQL
 
 import ledgers
-from asking import query
-from commanding import Cli
-from racing import beside, together
+from cli_process import Cli
+from concurrency import beside, together
+from ledger_queries import query
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate

@@ -2,9 +2,9 @@
 
 import pytest
 
-from asking import execute, query, refused
+from ledger_queries import execute, query, refused
 from ledgers import PIPELINE, claim, plan, publish, published, stage, start_streams
-from moving import HOLE, loaded
+from single_stream import HOLE, loaded
 from tideline.ledger import decisions, heads
 
 RANGE = (

@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 
 import ledgers
-from asking import query, state
+from concurrency import beside, together
+from ledger_queries import query, state
 from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, run
-from racing import beside, together
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange

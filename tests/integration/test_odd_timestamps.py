@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 import topics
-from brokerless import Brokerless
+from brokerless_planning import Brokerless
 from planners import coverage, declared, finish, load, next_offsets, ranges_of, run
 from tideline import flow
 from tideline.domain.requests import NewRecords, Window

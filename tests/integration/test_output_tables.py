@@ -4,13 +4,13 @@ from contextlib import contextmanager
 
 import pytest
 
-import commanding
-from asking import query, refused
+import cli_process
+from concurrency import beside
+from ledger_queries import query, refused
 from ledgers import plan, start_streams, wait_for_a_lock
 from loading import TARGET
 from planners import declared
 from planners import plan as planned
-from racing import beside
 from tideline import flow
 from tideline.declaration import Sink
 from tideline.errors import FatalError, RetryableError
@@ -127,9 +127,9 @@ def test_a_table_is_freed_when_nothing_can_be_written_into_it_any_more(ledger):
 def test_the_command_frees_a_table_and_doctor_names_who_has_it(cli, ledger):
     claim(ledger, "gone")
     found = {
-        (check["about"], check["check"]): check for check in cli.json("doctor", commanding.NAME, code=30)["checks"]
+        (check["about"], check["check"]): check for check in cli.json("doctor", cli_process.NAME, code=30)["checks"]
     }
-    assert found[commanding.NAME, "output"]["found"] == "ads.output is written by pipeline gone as well"
+    assert found[cli_process.NAME, "output"]["found"] == "ads.output is written by pipeline gone as well"
     assert cli.error("free-table", "unknown", "--reason", "x", code=20)["entry"] == "no-such-pipeline"
     assert cli("free-table", "gone", "--reason", "given up").stdout == "ads.output: free; its rows stay\n"
     assert tables(ledger) == {}

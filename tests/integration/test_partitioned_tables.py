@@ -3,10 +3,10 @@
 import pytest
 
 import records
-from asking import execute, query
+from ledger_queries import execute, query
 from ledgers import plan, start_streams
-from owning import coverage, ranges
-from owning import execute as execute_in
+from offset_owners import coverage, ranges
+from offset_owners import execute as execute_in
 from spark_jobs.sinks.postgres import sink_sql
 from tideline.cli.checks import Verdict
 from tideline.cli.checks import ledger as checks

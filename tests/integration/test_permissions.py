@@ -6,24 +6,24 @@ from dataclasses import replace
 import psycopg2
 import pytest
 
-import granting
+import granted_rights
 import loading_by_hand
-from asking import query
-from granting import LOAD, LOOK, OWNER, Right
+from granted_rights import LOAD, LOOK, OWNER, Right
+from ledger_queries import query
 from tideline.errors import FatalError
 from tideline.ledger import invariants
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 
 ALL_TABLES = "ALL TABLES IN SCHEMA tideline"
-TABLES = sorted(set(re.findall(r"tideline\.(\w+)", granting.AFTER_EACH_MIGRATION)) | {"migration"})
+TABLES = sorted(set(re.findall(r"tideline\.(\w+)", granted_rights.AFTER_EACH_MIGRATION)) | {"migration"})
 OPTIONAL = Right("TEMPORARY", "DATABASE warehouse", LOAD)
 
 
 def single(role):
     """Return the rights of a role, with one for each table in place of the one for all tables."""
     found = []
-    for right in granting.rights(role):
+    for right in granted_rights.rights(role):
         if right.on == ALL_TABLES:
             found += [Right(right.privilege, f"tideline.{table}", role) for table in TABLES]
         elif right != OPTIONAL:
@@ -33,7 +33,7 @@ def single(role):
 
 @pytest.fixture(scope="module")
 def warehouse(postgres):
-    with granting.warehouse(postgres) as made:
+    with granted_rights.warehouse(postgres) as made:
         yield made
 
 

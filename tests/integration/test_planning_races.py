@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 import ledgers
+from concurrency import together
 from planners import NAME, declared, finish, plan, ranges, run
-from racing import together
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.errors import RetryableError

@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 import records
-from owning import batches, counts_of, coverage, everything, names, owners, ranges
-from redriving import ALL, faulty, loaded_with_rejects
+from offset_owners import batches, counts_of, coverage, everything, names, owners, ranges
+from redrivable_records import ALL, faulty, loaded_with_rejects
 from spark_jobs import write_batches
 from spark_jobs.readers import kept_rejects
 from tideline import flow

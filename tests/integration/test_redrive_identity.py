@@ -2,9 +2,9 @@
 
 import pytest
 
-from asking import query
+from ledger_queries import query
 from ledgers import PIPELINE, claim, plan, start_streams
-from rejecting import load, reject
+from rejected_records import load, reject
 from spark_jobs.readers import kept_rejects
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind

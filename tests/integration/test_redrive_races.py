@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
+from concurrency import together
 from cutting_proxy import CuttingProxy, cut_before
-from owning import batches, counts_of, everything, execute, names, owners, ranges
-from racing import together
-from redriving import ALL, faulty, loaded_with_rejects
+from offset_owners import batches, counts_of, everything, execute, names, owners, ranges
+from redrivable_records import ALL, faulty, loaded_with_rejects
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.errors import RetryableError

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Producer
 
 import ledgers
 import records
-from asking import query
+from ledger_queries import query
 from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.records.transforms import KAFKA
 from tideline.errors import NeedsOperatorError

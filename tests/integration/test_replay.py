@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 import records
+from concurrency import together
 from cutting_proxy import CuttingProxy, cut_before
-from owning import RENAMING, actions, batches, coverage, everything, execute, names, owners, ranges
-from racing import together
+from offset_owners import RENAMING, actions, batches, coverage, everything, execute, names, owners, ranges
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Window
 from tideline.errors import FatalError, RetryableError

@@ -2,9 +2,9 @@
 
 import threading
 
-from asking import query
+from concurrency import beside
+from ledger_queries import query
 from ledgers import PIPELINE, RUN, claim, plan, published, stage, start_streams, wait_for_a_lock
-from racing import beside
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from asking import query
+from ledger_queries import query
 from planners import NAME, ask, declared, finish, plan, ranges_of
 from tideline import flow
 from tideline.domain.offsets import OffsetRange

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from psycopg2.extensions import parse_dsn
 
-from asking import query
+from ledger_dump import at_server
+from ledger_queries import query
 from ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, stage, start_streams
-from restoring import at_server
 from tideline import flow
 from tideline.errors import NeedsOperatorError, SupersededError
 from tideline.ledger.reservations import Run

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from asking import execute
-from authored import author
+from author_pipelines import author
+from ledger_queries import execute
 from tideline.authoring import target_sql
 from tideline.declaration import pipelines
 from tideline.errors import FatalError

@@ -6,7 +6,7 @@ import pytest
 
 import records
 from loading import Loading
-from owning import ranges
+from offset_owners import ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
 from tideline.ledger import output_tables, reservations

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 import records
-from pieces import piece
+from batch_ranges import piece
 from records import produce
 from spark_jobs.readers import kafka, short_ranges
 from tideline.domain.offsets import OffsetRange

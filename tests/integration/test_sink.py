@@ -6,8 +6,8 @@ import psycopg2
 import pytest
 
 import records
+from concurrency import together
 from loading import TARGET, Loading
-from racing import together
 from tideline.errors import FatalError
 
 COORDINATES = """\

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 import records
-from owning import coverage
+from offset_owners import coverage
 from spark_jobs import write_batches
 from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError

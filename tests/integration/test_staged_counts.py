@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import ledgers
-from asking import query
+from ledger_queries import query
 from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.records.transforms import KAFKA
 

@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 
 import ledgers
-from asking import query, state
-from losing import Cut, adopt, delete_before, stopped
+from ledger_queries import query, state
 from planners import NAME, declared, load, plan, ranges_of, run
+from stream_losses import Cut, adopt, delete_before, stopped
 from tideline import flow
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger import heads

@@ -4,7 +4,7 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
-from asking import execute
+from ledger_queries import execute
 from planners import declared
 from spark_jobs.sinks import postgres
 from tideline.errors import FatalError

@@ -3,9 +3,9 @@
 import pytest
 
 import ledgers
-from asking import query, state
+from ledger_queries import query, state
 from planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges_of, run
-from targeting import delete_before, kinds, piece, these
+from range_requests import delete_before, kinds, piece, these
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Ranges, Rejects

@@ -3,8 +3,8 @@
 import pytest
 from psycopg2.extensions import make_dsn
 
-from asking import events, query, state
 from cutting_proxy import CuttingProxy, cut_after, cut_before, cut_meanwhile
+from ledger_queries import events, query, state
 from ledgers import claim, plan, publish, stage, start_streams
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import publishing

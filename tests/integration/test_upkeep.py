@@ -2,7 +2,7 @@
 
 import pytest
 
-from asking import query
+from ledger_queries import query
 from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
 from planners import declared
 from tideline import flow

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from asking import execute, query
-from authored import COORDINATES, KEY, TABLE, author
-from commanding import reader_of
+from author_pipelines import COORDINATES, KEY, TABLE, author
+from cli_process import reader_of
+from ledger_queries import execute, query
 
 ORDERS = "table shop.orders"
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from asking import query, state
+from ledger_queries import query, state
 from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
-from targeting import delete_before, kinds, piece, these
+from range_requests import delete_before, kinds, piece, these
 from tideline import flow
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import heads

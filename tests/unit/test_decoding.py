@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from judging import decode, reason
+from reject_reason import decode, reason
 
 
 def value(text, kind):

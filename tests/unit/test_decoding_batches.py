@@ -5,7 +5,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from judging import decode, reason
+from reject_reason import decode, reason
 from spark_jobs.records import json_prefilter
 from spark_jobs.records.arrow_types import arrow_type
 from spark_jobs.records.decoding import BLOCK_BYTES, NARROW, _blocks, decoder

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from surveying import NOW_MS, surveyed, written
+from sampled_records import NOW_MS, surveyed, written
 from tideline.declaration import pipelines
 from tideline.testing import trial
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pieces import piece
+from batch_ranges import piece
 from spark_jobs.readers.kafka import Share, many_short, reader_options, shares
 from tideline.ledger.attempts import Range
 

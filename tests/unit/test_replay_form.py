@@ -2,9 +2,9 @@
 
 import pytest
 
-from forms import END, FIRST, HOUR, START, mistakes
 from tideline.airflow.trigger_form import REPLAY_FIELDS, Triggered, replay
 from tideline.domain.requests import OneBatch, Ranges, Window
+from trigger_forms import END, FIRST, HOUR, START, mistakes
 
 
 def replaying(**given):

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tideline.cli  # noqa: F401 - declares the commands
-from authored import DECLARATION, TABLE, author
+from author_pipelines import DECLARATION, TABLE, author
 from tideline.cli.app import app
 
 SELECTIVE = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from surveying import NOW_MS, surveyed, written
+from sampled_records import NOW_MS, surveyed, written
 from tideline.authoring import target_sql
 from tideline.authoring.scaffold import Connection
 from tideline.authoring.survey import unseen

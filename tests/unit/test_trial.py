@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from authored import DECLARATION, author
+from author_pipelines import DECLARATION, author
 from tideline.errors import FatalError
 from tideline.testing import Reject, trial
 

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from forms import END, FIRST, HOUR, SECOND, START, mistakes
 from tideline.airflow.trigger_form import INGEST_FIELDS, Load, Triggered, ingest
 from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Window
 from tideline.errors import FatalError
+from trigger_forms import END, FIRST, HOUR, SECOND, START, mistakes
 
 EMPTY = {**dict.fromkeys(INGEST_FIELDS), "load": "new records", "replace": False, "ranges": []}
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tideline.cli  # noqa: F401 - declares the commands
-from authored import COORDINATES, DECLARATION, KEY, TABLE, author
+from author_pipelines import COORDINATES, DECLARATION, KEY, TABLE, author
 from tideline.cli.app import app
 from tideline.settings import PROJECT
 

@@ -9,7 +9,7 @@ from psycopg2.sql import SQL, Identifier
 
 import records
 import topics
-from commanding import Cli
+from cli_process import Cli
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Rejects

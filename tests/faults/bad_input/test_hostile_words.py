@@ -6,13 +6,13 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import TopicPartition
 
-import commanding
+import cli_process
 import ledgers
 import records
 import topics
-from asking import query
-from commanding import NAME
+from cli_process import NAME
 from faults.bad_input.test_hostile_names import shell
+from ledger_queries import query
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
@@ -47,9 +47,9 @@ def harmless(done) -> str:
 
 def test_the_history_keeps_the_reason_of_each_act_unchanged(cli, ledger, broker, topic, admin):
     topics.produce(broker, topic, 6)
-    loaded = commanding.load(cli, ledger, rejected=1)
+    loaded = cli_process.load(cli, ledger, rejected=1)
     topics.produce(broker, topic, 6)
-    (open_one,) = commanding.plan(cli, ledger, "manual__2")
+    (open_one,) = cli_process.plan(cli, ledger, "manual__2")
     acts = {
         "retry": ["retry", str(open_one)],
         "abandon": ["abandon", str(open_one)],
@@ -61,7 +61,7 @@ def test_the_history_keeps_the_reason_of_each_act_unchanged(cli, ledger, broker,
         harmless(cli(*command, "--reason", NASTY))
     admin.delete_records([TopicPartition(topic, 0, 9)])[TopicPartition(topic, 0)].result()
     with suppress(NeedsOperatorError):
-        commanding.plan(cli, ledger, "manual__3")
+        cli_process.plan(cli, ledger, "manual__3")
     harmless(cli("accept-loss", NAME, topic, "--reason", NASTY))
     topics.recreate(admin, topic)
     harmless(cli("adopt-topic", NAME, topic, "--reason", NASTY))
@@ -78,7 +78,7 @@ def test_the_history_keeps_the_reason_of_each_act_unchanged(cli, ledger, broker,
 
 def test_ten_thousand_characters_of_reason_are_kept_and_stay_in_their_row(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
-    (open_one,) = commanding.plan(cli, ledger, "manual__1")
+    (open_one,) = cli_process.plan(cli, ledger, "manual__1")
     reason = "because " * 1250 + "end"
     cli("retry", str(open_one), "--reason", reason)
     assert of_events(ledger, "retry") == [reason]
@@ -99,7 +99,7 @@ def test_ten_thousand_characters_of_reason_are_kept_and_stay_in_their_row(cli, l
 )
 def test_bytes_that_are_no_text_are_refused_in_words_and_change_nothing(cli, ledger, broker, topic, command):
     topics.produce(broker, topic, 5)
-    commanding.plan(cli, ledger, "manual__1")
+    cli_process.plan(cli, ledger, "manual__1")
     history = "SELECT count(*) FROM tideline.event"
     before = query(ledger, history)
     words = [word.format(topic=topic) if isinstance(word, str) else word for word in command]
@@ -123,7 +123,7 @@ def test_a_topic_that_is_no_name_is_refused(cli, words):
 def test_what_no_database_keeps_is_refused_by_each_verb_and_changes_nothing(cli, ledger, broker, topic, text):
     """A form can contain it, though no command line can."""
     topics.produce(broker, topic, 5)
-    (open_one,) = commanding.plan(cli, ledger, "manual__1")
+    (open_one,) = cli_process.plan(cli, ledger, "manual__1")
     pipeline = pipelines.load(cli.folder / NAME)
     asked, run = Broker(pipeline.source), Run(dag_id=NAME, run_id="manual__2")
     piece = NamedRange(topic, 0, OffsetRange(0, 1))

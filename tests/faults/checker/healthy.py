@@ -13,12 +13,12 @@ from uuid import UUID
 
 from psycopg2.extras import execute_values
 
-from asking import query
 from faults import records
 from faults.checker import Remembered
 from faults.checker.facts import WRITTEN, Expected, Record, Stream
 from faults.memory import Cluster, MemoryBroker
 from faults.memory.memory_broker import Topic
+from ledger_queries import query
 from planners import declared
 from spark_jobs.readers import kept_rejects
 from tideline import flow

@@ -2,10 +2,10 @@
 
 import pytest
 
-from asking import execute
 from faults import records
 from faults.memory import MemoryLedger
 from faults.memory.mirrored import MirroredDatabase
+from ledger_queries import execute
 from ledgers import start_streams
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from psycopg2.sql import SQL, Identifier
 
-from asking import query
 from faults.memory.database import MemoryDatabase, Table
+from ledger_queries import query
 from tideline.ledger.connection import Ledger
 
 _QUERIES = {

@@ -5,7 +5,6 @@ from importlib.resources import files
 
 import pytest
 
-from asking import execute
 from faults import actions, records
 from faults.checker import read
 from faults.drawn_schedules import Beginning, Schedule, schedule, without_restores
@@ -16,6 +15,7 @@ from faults.operations import ABatch, Arrive, Correct, Decide, Decision, Go, Pas
 from faults.simulation import world
 from faults.simulation.simulating import simulate
 from faults.simulation.tally import Tally
+from ledger_queries import execute
 from ledgers import PIPELINE, claim, plan, start_streams
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from asking import execute
 from faults import records
 from faults.memory import Cluster, MemoryBroker, MemorySink, record
+from ledger_queries import execute
 from ledgers import PIPELINE, RUN, claim
 from planners import declared
 from spark_jobs import publishing

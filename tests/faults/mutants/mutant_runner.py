@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import running
+import shared_servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
     Args:
         tree: The copy.
         tests: A file, or one test of it.
-        servers: Those that the tests share, as `running.described` gives them.
+        servers: Those that the tests share, as `shared_servers.described` gives them.
 
     Raises:
         WrongCopyError: This process has imported another copy already.
@@ -72,7 +72,7 @@ def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
     os.environ |= {
         "PYTHONPATH": f"{tree / 'include'}{os.pathsep}{tree}",
         "PYTEST_ADDOPTS": "",
-        running.VARIABLE: servers,
+        shared_servers.VARIABLE: servers,
     }
     _take(tree)
     printed = tree / "printed.log"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import running
+import shared_servers
 from faults.drawn_schedules import CROWDED_EVERY
 from faults.mutants import mutants_table
 from faults.mutants.mutant import Mutant, edited, grow
@@ -52,7 +52,7 @@ def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable
         mutant.name for spec in parameters if spec for mutant in spec.params.values() if isinstance(mutant, Mutant)
     }
     folder = tmp_path_factory.mktemp("mutants")
-    servers = running.described(postgres=postgres, broker=broker)
+    servers = shared_servers.described(postgres=postgres, broker=broker)
     new = multiprocessing.get_context("forkserver")
     new.set_forkserver_preload(list(LIBRARIES))
     with ProcessPoolExecutor(side_by_side, mp_context=new, max_tasks_per_child=1) as pool:

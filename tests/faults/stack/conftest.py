@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import starting
+import start_stack
 from faults.stack.stack_scene import declare
 from system import System
 
@@ -26,5 +26,5 @@ def system(tmp_path_factory, first_seed) -> Iterator[System]:
     """Yield the running stack with an empty ledger."""
     folder = tmp_path_factory.mktemp("stack")
     declare(folder / "pipelines", first_seed)  # so that Airflow knows it at its start and need not look for it later
-    with starting.running(folder, settings=QUICK_TO_ADOPT) as running:
+    with start_stack.running(folder, settings=QUICK_TO_ADOPT) as running:
         yield running

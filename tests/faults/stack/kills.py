@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import psutil
 
-import holding
+import held_tasks
 from faults.stack import operators
 from faults.stack.stack_scene import Scene
 from faults.stack.stack_schedules import PARTS, Hold, Kill, Victim
-from holding import Writing
+from held_tasks import Writing
 from spark_jobs.session import WORKER_DAEMON
 
 PLACED_WITHIN_S = 150
@@ -52,7 +52,7 @@ def _plan(scene: Scene, kill: Kill) -> Death | None:
     if not scene.system.rows("SELECT 1 FROM tideline.pipeline WHERE pipeline = %s", name):
         return None  # no plan has run yet, so there is no row to lock
     operators.trigger(scene, name)
-    with holding.before_plan(scene.system, name, _task(scene, "plan"), seconds=_LOCKED_S) as runner:
+    with held_tasks.before_plan(scene.system, name, _task(scene, "plan"), seconds=_LOCKED_S) as runner:
         return _killed_and_held(scene, kill, runner)
 
 
@@ -60,7 +60,7 @@ def _advance(scene: Scene, kill: Kill) -> Death | None:
     name = scene.pipelines[kill.pipeline]
     if "published" not in scene.system.batches(name).values():
         return None
-    with holding.before_heads_move(scene.system, name, _task(scene, "advance"), seconds=_LOCKED_S) as runner:
+    with held_tasks.before_heads_move(scene.system, name, _task(scene, "advance"), seconds=_LOCKED_S) as runner:
         return _killed_and_held(scene, kill, runner)
 
 
@@ -77,7 +77,7 @@ def _runs(scene: Scene, process: psutil.Process, task_id: str) -> bool:
 
 
 def _write(scene: Scene, kill: Kill) -> Death | None:
-    attempts = holding.at_work(scene.system, scene.pipelines[kill.pipeline])
+    attempts = held_tasks.at_work(scene.system, scene.pipelines[kill.pipeline])
     if not attempts:
         return None
     attempt = attempts[0]
@@ -91,10 +91,10 @@ def _write(scene: Scene, kill: Kill) -> Death | None:
 @contextmanager
 def _held(scene: Scene, hold: Hold, attempt: Writing) -> Iterator[psutil.Process]:
     if hold is Hold.STAGING:
-        with holding.amid_staging(scene.system, attempt, seconds=_LOCKED_S) as waiter:
+        with held_tasks.amid_staging(scene.system, attempt, seconds=_LOCKED_S) as waiter:
             yield waiter
     else:
-        with holding.before_publish(scene.system, attempt.batch_id, seconds=_LOCKED_S) as waiter:
+        with held_tasks.before_publish(scene.system, attempt.batch_id, seconds=_LOCKED_S) as waiter:
             yield waiter
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 from confluent_kafka.admin import AdminClient
 
-import operating
+import operator_acts
 import topics
-from declaring import HOUR, LAST_TICK
+from declared_pipelines import HOUR, LAST_TICK
 from faults.jobs import orders
 from faults.stack import arriving_records
 from faults.stack.stack_scene import PARTITIONS, REPLAY, Scene, declare, names
@@ -113,7 +113,7 @@ def backfill(scene: Scene, schedule: Schedule) -> None:
 
     def requested() -> bool:
         if not scene.system.airflow.call("GET", f"backfills?dag_id={scene.hourly}")["backfills"]:
-            operating.backfill(scene.system, scene.hourly, first, last)
+            operator_acts.backfill(scene.system, scene.hourly, first, last)
         return True
 
     scene.insist("start a backfill", requested)

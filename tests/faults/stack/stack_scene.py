@@ -13,7 +13,7 @@ import httpx
 import psutil
 import psycopg2
 
-from declaring import HOUR, LAST_TICK
+from declared_pipelines import HOUR, LAST_TICK
 from faults.jobs import orders
 from system import System
 from tideline.errors import RetryableError

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from asking import query
+from ledger_queries import query
 from planners import ranges_of
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import notified
+import notifications
 from system import System
 from tideline.airflow.api import AirflowApi
 from tideline.ledger.connection import Ledger
@@ -35,7 +35,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
     with Stack(
         folder / "stack",
         airflow=airflow,
-        variables={"TIDELINE_PIPELINES": str(folder / "pipelines"), notified.SECRET: "a-token-of-the-tests"},
+        variables={"TIDELINE_PIPELINES": str(folder / "pipelines"), notifications.SECRET: "a-token-of-the-tests"},
     ) as stack:
         environment = stack.environment()
         assert stack.orchestrator is not None  # it has the options of one

@@ -5,9 +5,9 @@ from typing import Unpack
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from asking import query
 from faults.memory import Cluster, MemoryBroker
 from faults.memory.memory_broker import Log
+from ledger_queries import query
 from planners import Limits, decide, declared, run
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline

@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import notified
+import notifications
 from tideline.settings import PROJECT
 
 SHARED = Path(__file__).parent / "pipelines"
@@ -41,7 +41,7 @@ def declare_all(folder: Path) -> None:
         "unfinished": {"transform": "missing_transform.py", "batch_records": 120},
         "announced": {"batch_records": 40},
         "woken": {"wake": "true", "batch_records": 10, "run_batches": 2},
-        "refused": {"retries": 0, "notify": notified.section(folder.parent)},
+        "refused": {"retries": 0, "notify": notifications.section(folder.parent)},
         # Acts of people: fill in, load again, try again.
         "backfilled": {"schedule": _HOURLY, "start": (LAST_TICK - HOUR).isoformat()},
         "poisoned": {"schedule": _HOURLY, "retries": 0, "transform": "dying_transform.py"},
@@ -51,14 +51,14 @@ def declare_all(folder: Path) -> None:
         # Changes of the source.
         "outrun": {
             "pool": "default_pool",
-            "notify": notified.section(folder.parent),
+            "notify": notifications.section(folder.parent),
             "spark": {"connection": "spark_default", "properties": {"spark.sql.shuffle.partitions": 3}},
         },
     }
     for name, rest in pipelines.items():
         declare(folder / name, **rest)
     (folder / "broken").mkdir()
-    broken = _filled("broken.yaml", notify=notified.section(folder.parent))
+    broken = _filled("broken.yaml", notify=notifications.section(folder.parent))
     (folder / "broken" / "pipeline.yaml").write_text(broken)
     (folder / "broken" / "target.sql").write_text(_filled("target.sql", name="broken"))
     _take_over_impressions(folder / "impressions")

@@ -1,8 +1,8 @@
 """Helpers to abandon batches and to skip offsets, and to read the history of that."""
 
-from asking import query
+from ledger_queries import query
 from planners import decide, declared
-from targeting import piece
+from range_requests import piece
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
