@@ -57,8 +57,8 @@ Beside another job that keeps all processors busy, niceness 6 still gets a fifth
 _ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
 LANES: tuple[tuple[Suite, ...], ...] = (
     # Airflow's tasks start one after the other, so this lane waits half of the time.
-    (Suite("e2e", ("tests/e2e",)),),
-    (Suite("integration", ("tests/integration",), nice=_SECOND), Suite("jobs", ("tests/faults/jobs",), nice=_SECOND)),
+    (Suite("e2e", ("tests/e2e",)), Suite("jobs", ("tests/faults/jobs",), nice=_SECOND)),
+    (Suite("integration", ("tests/integration",), nice=_SECOND),),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags"), nice=_SECOND),
