@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.records import transforms
 from spark_jobs.records.record_steps import BATCH_RECORDS, record_steps
@@ -132,6 +133,5 @@ def _framed(pipeline: Pipeline, transform: Transform, decoded: pa.Table) -> pa.T
 
 
 def _places(records: pa.StructArray | pa.ChunkedArray) -> list[Place]:
-    table = pa.Table.from_struct_array(records)
-    columns = (table.column(name).to_pylist() for name in Place._fields)
+    columns = (pc.struct_field(records, name).to_pylist() for name in Place._fields)
     return [Place(*parts) for parts in zip(*columns, strict=True)]
