@@ -8,7 +8,6 @@ from typing import Self
 from uuid import UUID
 
 import psycopg2
-import psycopg2.errors
 from greenlet import greenlet
 from pyspark.errors import PySparkException
 
@@ -56,7 +55,7 @@ class Scheduler:
         """Whether the database was restored while drivers may still have been running, which docs/restoring.md forbids.
 
         The restored ledger assigns their attempt ids again, so what such a driver stages is mixed with the rows of another
-        attempt. A key of the ledger may refuse that attempt with an error of Postgres. Its next try succeeds.
+        attempt. The key of the rejects may refuse that attempt. Its next try succeeds. Any other error is unexpected.
         """
         self.running: SimulatedProcess | None = None
         self.holding: SimulatedProcess | None = None
@@ -130,7 +129,8 @@ class SimulatedProcess:
             if isinstance(error, TidelineError):
                 is_expected = not published and error.entry not in _NEVER
             else:
-                is_expected = self._scheduler.is_restored and isinstance(error, psycopg2.errors.UniqueViolation)
+                is_mixed = isinstance(error, psycopg2.Error) and error.diag.constraint_name == "reject_pkey"
+                is_expected = self._scheduler.is_restored and is_mixed
             if not is_expected:
                 self._scheduler.unexpected.append(error)
         self.heartbeat = None
