@@ -46,6 +46,11 @@ def required(name: str, why: str) -> str:
     return value
 
 
+def is_configured() -> bool:
+    """Return whether any variable of Tideline is set. The local stack then adds none: the shell means another deployment."""
+    return any(name.startswith("TIDELINE_") for name in os.environ)
+
+
 def ledger_url(why: str = "that keeps the ledger and the output tables") -> str:
     """Return the libpq URI of the ledger's database. It may hold a password: never log it, never put it on a command line.
 

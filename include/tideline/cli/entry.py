@@ -33,22 +33,15 @@ def main() -> None:
 
 
 def _use_local_stack() -> None:
-    """Take the variables of the running local stack of this checkout, if no variable of Tideline is set, and say so on stderr.
-
-    One variable that is set means another deployment: the rest is never filled in from the local stack.
-    """
-    if any(name.startswith("TIDELINE_") for name in os.environ) or not {"-h", "--help", "--version"}.isdisjoint(
-        sys.argv
-    ):
+    """Use the running local stack of this checkout, if no variable of Tideline is set, and say so on stderr."""
+    if settings.is_configured() or not {"-h", "--help", "--version"}.isdisjoint(sys.argv):
         return
     run = settings.PROJECT / ".local" / "run"
     if not (run / "stack.json").exists():  # do not import the local stack where it was never used
         return
-    from tideline.local.supervisor import State
+    from tideline.local import clients
 
-    state = State.read(run)
-    if state is not None and state.ready:
-        os.environ |= state.environment
+    if clients.use_running_stack(run):
         print(f"tideline: no TIDELINE_ variable is set; using the local stack in {run.parent}", file=sys.stderr)
 
 

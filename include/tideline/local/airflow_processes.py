@@ -176,8 +176,8 @@ class Orchestrator:
             },
             # The default is a second, and each step of a run waits that long. With 0.1 seconds the scheduler used a sixth of a processor.
             "SCHEDULER": {"SCHEDULER_IDLE_SLEEP_TIME": "0.25"},
-            # Each parsing of a file is a process that imports Tideline, for half a second of processor time. Every five seconds, the three files took
-            # a quarter of a processor.
+            # Each parsing is a process that imports Tideline, for half a second of processor time. Every five seconds that took an eighth of a
+            # processor.
             "DAG_PROCESSOR": {"REFRESH_INTERVAL": "5", "MIN_FILE_PROCESS_INTERVAL": "15", "PARSING_PROCESSES": "1"},
             "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
         }

@@ -1,20 +1,27 @@
-"""The variables with which a command of the local stack connects: those of the shell, or those of the running stack."""
+"""The variables with which a command connects to the local stack: those of the shell, or those of the running stack."""
 
 import os
+from pathlib import Path
 
+from tideline import settings
 from tideline.errors import FatalError
-from tideline.local.supervisor import State
+from tideline.local.supervisor import RUN, State
+
+
+def use_running_stack(run: Path = RUN) -> bool:
+    """Set the variables of the running stack whose state is in the folder `run`; return whether there is one."""
+    state = State.read(run)
+    if state is None or not state.ready:
+        return False
+    os.environ |= state.environment
+    return True
 
 
 def connect() -> None:
-    """Set the variables of this checkout's running stack, unless a variable of Tideline is set.
+    """Use the running stack of this checkout, unless a variable of Tideline is set.
 
     Raises:
         FatalError: None is set, and the stack is not up.
     """
-    if any(name.startswith("TIDELINE_") for name in os.environ):
-        return
-    state = State.read()
-    if state is None or not state.ready:
+    if not settings.is_configured() and not use_running_stack():
         raise FatalError("the local stack is not up", next_step="run `make up`")
-    os.environ.update(state.environment)

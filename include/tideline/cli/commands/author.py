@@ -48,13 +48,14 @@ def new(
     data. It lists what the records do not decide: what it saw, what it chose, and how to change that. It joins no
     consumer group.
     """
+    from tideline.authoring.new_pipeline import Options
     from tideline.cli.pages import new_pipeline
 
     if (bootstrap_servers is None) == (like is None):
         raise typer.BadParameter("expected either --bootstrap-servers or --like")
     if like and security:
         raise typer.BadParameter("--like takes the security of that pipeline, so --security cannot be added")
-    page = new_pipeline.new(
+    chosen = Options(
         name=name,
         topic=topic,
         servers=bootstrap_servers,
@@ -64,7 +65,7 @@ def new(
         count=0 if empty else sample,
         values=not no_values,
     )
-    raise typer.Exit(show(page, as_json=as_json))
+    raise typer.Exit(show(new_pipeline.new(chosen), as_json=as_json))
 
 
 @app.command(

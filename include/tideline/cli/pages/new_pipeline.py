@@ -1,6 +1,6 @@
 """Builds the page of a new pipeline: what its records look like, what they do not decide, and what was written."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from tideline.authoring import new_pipeline
@@ -11,35 +11,14 @@ from tideline.cli.output import Cell, Grid, Page
 from tideline.declaration import pipelines
 
 
-def new(
-    *,
-    name: str,
-    topic: str,
-    servers: str | None,
-    security: Mapping[str, str],
-    like: str | None,
-    table: str,
-    count: int,
-    values: bool,
-) -> Page:
+def new(options: Options) -> Page:
     """Write the pipeline and describe it.
 
     Raises:
         FatalError: The name, an option or the topic is wrong, the folder exists, or the topic has no records.
         RetryableError: The brokers did not answer.
     """
-    made = new_pipeline.make(
-        Options(
-            name=name,
-            topic=topic,
-            servers=servers,
-            security=security,
-            like=like,
-            table=table,
-            count=count,
-            values=values,
-        )
-    )
+    made = new_pipeline.make(options)
     columns = table_columns(made.seen.fields)
     fields = Grid(
         columns=("field", "type", "column", "table type", "null", "missing"),
@@ -47,8 +26,8 @@ def new(
         title="Fields",
     )
     parts: list[Grid | str] = [_seen(made), *([fields] if columns else []), *_doubts(made)]
-    parts.append(_written(made, name, real=values))
-    return Page(document=_document(made, columns, name, real=values), parts=parts)
+    parts.append(_written(made, options.name, real=options.values))
+    return Page(document=_document(made, columns, options.name, real=options.values), parts=parts)
 
 
 def _seen(made: Made) -> str:
