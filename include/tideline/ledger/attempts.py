@@ -9,7 +9,9 @@ from uuid import UUID
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError, TidelineError
+from tideline.ledger import turns
 from tideline.ledger.connection import Ledger, here, json
+from tideline.ledger.turns import Behind
 
 SHOWN_RANGES = 20
 """How many ranges of a batch the log of its task shows."""
@@ -52,6 +54,10 @@ class Attempt:
     attempt: UUID
     attempt_id: int
     ranges: tuple[Range, ...]
+    outside: bool = False
+    """Whether the batch was planned for an outside sink. Defaults to False."""
+    stateful: bool = False
+    """Whether its records are folded into the pipeline's state. Defaults to False."""
 
     def __str__(self) -> str:
         return f"{self.pipeline} batch {self.batch_id} attempt {self.fence}"
@@ -72,16 +78,18 @@ class Held:
 
 def claim(
     ledger: Ledger, batch_id: int, writer: Writer, *, pipeline: str | None = None, stale_after_seconds: float
-) -> Attempt | Held | BatchState:
+) -> Attempt | Held | Behind | BatchState:
     """Claim a batch for a new attempt.
 
     If that is not possible, return who holds the batch, or its state if nothing is left to write. An attempt of the
     same task (an earlier try, or the run before the task was cleared) is taken over at once. An attempt of another task
-    is taken over when its heartbeat is older than `stale_after_seconds`, by the database's clock.
+    is taken over when its heartbeat is older than `stale_after_seconds`, by the database's clock. A stateful batch is
+    claimed when all batches before it are published.
 
     Raises:
         FatalError: There is no such batch.
         NeedsOperatorError: `pipeline` is given, and the writer's run of that pipeline was not given this batch.
+        RetryableError: Records before a stateful batch are not folded, and no process is about to fold them.
     """
     with ledger.transaction():
         batch = ledger.row("lock_batch", batch_id=batch_id)
@@ -100,6 +108,8 @@ def claim(
                 f"(pid {batch['pid']} on {batch['host']})",
                 silent_seconds=batch["silent_seconds"],
             )
+        if batch["stateful"] and (behind := turns.wait_for(ledger, batch, stale_after_seconds)) is not None:
+            return behind
         return take_over(ledger, batch, writer)
 
 
@@ -154,6 +164,8 @@ def take_over(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
         attempt=new["attempt"],
         attempt_id=new["attempt_id"],
         ranges=tuple(ranges(ledger, batch_id)),
+        outside=batch["outside"],
+        stateful=batch["stateful"],
     )
 
 
@@ -175,6 +187,13 @@ def beat(ledger: Ledger, attempt: UUID) -> bool:
     """Record a heartbeat of `attempt`. Return False once a newer attempt has claimed its batch."""
     with ledger.transaction():
         return bool(ledger.rows("beat", attempt=attempt))
+
+
+def holds(ledger: Ledger, attempt: Attempt) -> bool:
+    """Return whether no newer attempt has claimed the batch, and it is still to be written."""
+    with ledger.transaction():
+        batch = ledger.row("lock_batch", batch_id=attempt.batch_id)
+    return bool(batch and batch["state"] == BatchState.WRITING and batch["attempt"] == attempt.attempt)
 
 
 def fail(ledger: Ledger, attempt: Attempt, problem: str) -> None:

@@ -65,3 +65,25 @@ def prune_events(ledger: Ledger, pipeline: str, days: int | None) -> list[str]:
     with ledger.transaction():
         n_events = ledger.rows("prune_events", pipeline=pipeline, days=days)[0]["n_events"]
     return [f"{pipeline}: {n_events} events older than {days} days deleted"] if n_events else []
+
+
+def prune_marks(ledger: Ledger, pipeline: str, schema: str, table: str) -> list[str]:
+    """Delete the marks of tombstones that no older record can come before any more. Return a line if any were deleted.
+
+    Args:
+        ledger: The session.
+        pipeline: The pipeline, for the line.
+        schema: The schema of its output table.
+        table: The name of its table of deleted keys, which the first batch creates.
+    """
+    there = SQL(statement("tideline.ledger", "sql/queries/find_table.sql"))
+    query = SQL(statement("tideline.ledger", "sql/queries/prune_marks.sql"))
+    try:
+        with ledger.transaction():
+            if not ledger.rows_of(there, {"schema": schema, "table": table}):
+                return []
+            n_marks = ledger.run_sql(query.format(marks=Identifier(schema, table)), {})
+    except RetryableError as error:
+        # A batch is being published into the table. A later upkeep prunes the marks.
+        return [f"{schema}.{table}: stays as it is for now: {error.problem}"]
+    return [f"{pipeline}: {n_marks} marks deleted from {schema}.{table}: no older record can come"] if n_marks else []

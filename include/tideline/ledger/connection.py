@@ -126,6 +126,17 @@ class Ledger:
         yield
         self.run("allow_nested_loops")
 
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Carry out the block, check all laws as at the end of the transaction, and undo the block, within a transaction.
+
+        An error of the block leaves the transaction as it is: the caller must let it roll back.
+        """
+        self.run("begin_trial")
+        yield
+        self.run("check_now")
+        self.run("undo_trial")
+
     def rows(self, verb: str, **parameters: Any) -> list[DictRow]:
         """Run the SQL file of `verb` and return all its rows."""
         return self.rows_of(SQL(statement("tideline.ledger", f"sql/queries/{verb}.sql")), parameters)

@@ -29,10 +29,10 @@ def lacking_rights(ledger: Ledger) -> list[str]:
     return [row["lacks"] for row in ledger.rows("view_privileges")]
 
 
-def output_privileges(ledger: Ledger, table: str) -> Row:
-    """Return `exists` and `can_write` of an output table, given as schema.table."""
+def output_privileges(ledger: Ledger, table: str, *, upsert: bool = False) -> Row:
+    """Return `exists` and `can_write` of an output table, given as schema.table. An upsert needs UPDATE as well."""
     schema, name = table.split(".")
-    return dict(ledger.rows("view_output_privileges", schema=schema, table=name)[0])
+    return dict(ledger.rows("view_output_privileges", schema=schema, table=name, upsert=upsert)[0])
 
 
 def table_writers(ledger: Ledger, table: str) -> list[Row]:
@@ -83,3 +83,11 @@ def orphan_rows(ledger: Ledger) -> Row:
 def silent_attempts(ledger: Ledger, pipeline: str | None, *, seconds: int) -> list[Row]:
     """Return the attempts that hold a batch as writing and have sent no heartbeat for longer than `seconds`."""
     return [dict(row) for row in ledger.rows("view_silent_attempts", pipeline=pipeline, seconds=seconds)]
+
+
+def outside_batches(ledger: Ledger, pipeline: str, *, most: int) -> list[Row]:
+    """Return the newest `most` batches that attempts have claimed for an outside sink, with what their receipts must say.
+
+    The last rows, without a state, are the ids of batches that come next: no receipt may name them.
+    """
+    return [dict(row) for row in ledger.rows("view_outside_batches", pipeline=pipeline, most=most)]

@@ -7,14 +7,13 @@ crash between two commits would break this law, so there is only one commit.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import psycopg2.errors
-
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
-from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
+from tideline.errors import SupersededError
 from tideline.ledger import redrives
 from tideline.ledger.attempts import Attempt, refuse
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
+from tideline.ledger.refused_publications import explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,25 +72,22 @@ def publish(
         RetryableError: The ledger did not answer, and a look-up showed that the batch is not published. Or another
             batch has taken some of its offsets.
     """
-    try:
-        with ledger.transaction():
-            found = _holder(ledger, attempt)
-            if found is None:
-                _publish(ledger, attempt, insert_output, facts, filtered_by_difference=filtered_by_difference)
-    except CommitUnknownError:
-        if not was_published(ledger, attempt):
-            raise
-        found = None
-    except psycopg2.errors.CheckViolation as error:
-        raise _does_not_add_up(attempt, error) from error
-    except psycopg2.errors.ExclusionViolation as error:
-        raise _taken_meanwhile(attempt, error) from error
+    with explained(attempt):
+        try:
+            with ledger.transaction():
+                found = holder(ledger, attempt)
+                if found is None:
+                    make_visible(ledger, attempt, insert_output, facts, filtered_by_difference=filtered_by_difference)
+        except CommitUnknownError:
+            if not was_published(ledger, attempt):
+                raise
+            found = None
     if found is not None:
         raise refuse(ledger, attempt, found)
     return counts(ledger, attempt.batch_id)
 
 
-def _holder(ledger: Ledger, attempt: Attempt) -> str | None:
+def holder(ledger: Ledger, attempt: Attempt) -> str | None:
     """Lock the batch. Return None if this attempt holds it, else its state and the attempt that holds it."""
     batch = ledger.row("lock_batch", batch_id=attempt.batch_id)
     if batch is None:
@@ -105,7 +101,7 @@ def _holder(ledger: Ledger, attempt: Attempt) -> str | None:
     return f"state {batch['state']}, held by attempt {batch['fence']} (try {batch['try_number']} of {batch['run_id']})"
 
 
-def _publish(
+def make_visible(
     ledger: Ledger,
     attempt: Attempt,
     insert_output: InsertOutput,
@@ -113,6 +109,10 @@ def _publish(
     *,
     filtered_by_difference: bool,
 ) -> None:
+    """Do all that belongs to a publication, within the transaction of the caller, who has found the attempt to be the holder.
+
+    Counts and rejects are those staged under `attempt.attempt_id`.
+    """
     owners = _make_room(ledger, attempt)
     if attempt.kind is BatchKind.REDRIVE:
         redrives.check(ledger, attempt)
@@ -202,34 +202,3 @@ def counts(ledger: Ledger, batch_id: int) -> list[Counts]:
         )
         for row in rows
     ]
-
-
-def _taken_meanwhile(attempt: Attempt, error: psycopg2.errors.ExclusionViolation) -> RetryableError:
-    return RetryableError(
-        f"{attempt}: another batch has taken some of the same offsets while this one was being published: {error.diag.message_detail}",
-        next_step="run the task again: it sees what the other one has left",
-        entry="offsets-taken-meanwhile",
-    )
-
-
-def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) -> NeedsOperatorError | RetryableError:
-    law, found = error.diag.constraint_name, error.diag.message_detail or error.diag.message_primary
-    if law == "counts_add_up":
-        # Staging is UNLOGGED: a crash of the server empties it, and then staged rows are fewer than records read.
-        return RetryableError(
-            f"{attempt}: what was staged is not what was read ({found})",
-            next_step="run the task again",
-            entry="staged-rows-are-missing",
-        )
-    step = {
-        # A batch keeps the settings that it was planned with, so a new declaration alone would not help it.
-        "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed and let the batch be planned again: "
-        f"tideline abandon {attempt.batch_id} --reason ...; else find out what removed the records",
-        "end_not_behind": "find out why the log is shorter than when it was read (unclean election, restore)",
-        "retention_not_ahead": "raise the topic's retention; what was deleted before the read is lost",
-    }
-    return NeedsOperatorError(
-        f"{attempt} cannot be published: {law or 'a law of the ledger'} is broken ({found})",
-        next_step=step.get(law or "", "look at the counts in tideline.batch_range and the attempts of this batch"),
-        entry="cannot-be-published",
-    )

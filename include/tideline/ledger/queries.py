@@ -88,5 +88,15 @@ def rejects(
     return found
 
 
+def state(ledger: Ledger, pipeline: str) -> list[Row]:
+    """Return, for each stream of a stateful pipeline, how far it is folded and what it keeps."""
+    return _dicts(ledger.rows("view_state", pipeline=pipeline))
+
+
+def key_history(ledger: Ledger, pipeline: str, keys: list[str]) -> list[Row]:
+    """Return the states of keys after each batch that has changed them, newest first, as far back as undo is kept."""
+    return _dicts(ledger.rows("view_key", pipeline=pipeline, state_keys=keys))
+
+
 def _dicts(rows: list[Any]) -> list[Row]:
     return [dict(row) for row in rows]

@@ -172,8 +172,13 @@ def reserve(
     *,
     reason: str | None = None,
     supersedes: int | None = None,
+    outside: bool = False,
+    stateful: bool = False,
 ) -> list[int]:
-    """Insert batches with their ranges (by stream id) and return their ids, in order."""
+    """Insert batches with their ranges (by stream id) and return their ids, in order.
+
+    `outside`: for a sink outside of the ledger's database. `stateful`: its records are folded into the pipeline's state.
+    """
     wanted = list(batches)
     if not wanted:
         return []
@@ -185,6 +190,8 @@ def reserve(
         run_id=run.run_id,
         supersedes=supersedes,
         reason=reason,
+        outside=outside,
+        stateful=stateful,
         n_batches=len(wanted),
     )
     planned = sorted(row["batch_id"] for row in rows)

@@ -29,7 +29,8 @@ CREATE TYPE tideline.batch_state AS ENUM (
 
 CREATE TYPE tideline.hole AS ENUM (
     'skipped',
-    'lost'
+    'lost',
+    'rewound'
 );
 
 CREATE TYPE tideline.names AS RANGE (
@@ -57,6 +58,28 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION tideline.check_alone() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    owner tideline.batch;
+BEGIN
+    SELECT * INTO owner FROM tideline.batch WHERE batch_id = NEW.batch_id;
+    IF NEW.alone <> (owner.outside AND owner.kind IN ('replay', 'redrive') AND owner.state IN ('planned', 'writing', 'failed')) THEN
+        RAISE EXCEPTION 'batch %: a range of an open replay or re-drive of an outside sink is alone, and no other', NEW.batch_id
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF TG_OP = 'INSERT' AND NOT NEW.reserves AND EXISTS (
+        SELECT FROM tideline.batch_range AS r JOIN tideline.batch AS b ON b.batch_id = r.batch_id
+        WHERE NOT r.reserves AND int8range(r.stream_id, r.stream_id, '[]') && int8range(NEW.stream_id, NEW.stream_id, '[]')
+          AND r.offsets::int8range && NEW.offsets::int8range
+          AND b.kind IN ('replay', 'redrive') AND b.state IN ('planned', 'writing', 'failed') AND b.outside <> owner.outside) THEN
+        RAISE EXCEPTION 'batch %: an open replay or re-drive of offsets % of stream % was planned for another kind of sink',
+            NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
 CREATE FUNCTION tideline.check_attempt() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -80,8 +103,22 @@ CREATE FUNCTION tideline.check_batch() RETURNS trigger
 BEGIN
     IF (NEW.batch_id, NEW.pipeline, NEW.kind, NEW.dag_id, NEW.run_id, NEW.seq, NEW.planned_at) IS DISTINCT FROM
        (OLD.batch_id, OLD.pipeline, OLD.kind, OLD.dag_id, OLD.run_id, OLD.seq, OLD.planned_at)
-       OR (NEW.supersedes, NEW.reason) IS DISTINCT FROM (OLD.supersedes, OLD.reason) THEN
+       OR (NEW.supersedes, NEW.reason, NEW.outside) IS DISTINCT FROM (OLD.supersedes, OLD.reason, OLD.outside) THEN
         RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.sealed_fence < OLD.sealed_fence THEN
+        RAISE EXCEPTION 'batch %: a seal only rises', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.written_by IS DISTINCT FROM OLD.written_by AND (OLD.written_by IS NOT NULL OR OLD.state <> 'writing' OR NEW.state <> 'writing'
+        OR EXISTS (SELECT FROM tideline.attempt WHERE attempt_id = NEW.written_by AND fence < NEW.sealed_fence)) THEN
+        RAISE EXCEPTION 'batch %: only what no seal has ruled out is settled, once', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.state = OLD.state AND NEW.state IN ('writing', 'failed') AND (NEW.fence, NEW.attempt) = (OLD.fence, OLD.attempt)
+       AND (NEW.sealed_fence > OLD.sealed_fence OR NEW.written_by IS DISTINCT FROM OLD.written_by) THEN
+        RETURN NEW;
+    END IF;
+    IF NEW.sealed_fence > OLD.sealed_fence THEN
+        RAISE EXCEPTION 'batch %: only an open batch that was claimed is sealed', OLD.batch_id USING ERRCODE = 'restrict_violation';
     END IF;
     IF NOT (OLD.state || '>' || NEW.state) = ANY (ARRAY[
         'planned>writing', 'writing>writing', 'failed>writing', 'writing>failed', 'writing>published', 'published>advanced',
@@ -97,12 +134,29 @@ BEGIN
     IF NEW.state = 'published' AND EXISTS (SELECT FROM tideline.batch_range WHERE batch_id = NEW.batch_id AND n_read IS NULL) THEN
         RAISE EXCEPTION 'batch %: a batch without counts cannot be published', OLD.batch_id USING ERRCODE = 'check_violation';
     END IF;
+    IF NEW.state = 'abandoned' AND EXISTS (
+        SELECT FROM tideline.intent JOIN tideline.attempt USING (attempt_id) WHERE intent.batch_id = NEW.batch_id AND fence >= NEW.sealed_fence) THEN
+        RAISE EXCEPTION 'batch %: it may be committed outside, and is not sealed', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
     IF NEW.state = 'advanced' AND NEW.kind = 'live' AND EXISTS (
         SELECT FROM tideline.batch_range JOIN tideline.stream USING (stream_id)
         WHERE batch_id = NEW.batch_id AND next_offset < upper(offsets) AND stream.state <> 'retired') THEN
         RAISE EXCEPTION 'batch %: not every head has passed it', OLD.batch_id USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_cleared() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM tideline.intent JOIN tideline.batch USING (batch_id)
+        WHERE state IN ('planned', 'writing', 'failed') AND attempt_id IN (SELECT attempt_id FROM gone)) THEN
+        RAISE EXCEPTION 'DELETE of tideline.% is refused: its batch may be committed outside, and is not settled', TG_TABLE_NAME
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
 END $$;
 
 CREATE FUNCTION tideline.check_coverage() RETURNS trigger
@@ -119,6 +173,37 @@ BEGIN
         RAISE EXCEPTION 'offsets % of stream % are reserved by a batch: no hole', NEW.offsets, NEW.stream_id USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_folded() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.stateful <> OLD.stateful THEN
+        RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.state = 'published' AND OLD.state <> 'published' AND EXISTS (
+        SELECT FROM tideline.batch_range r
+        WHERE r.batch_id = NEW.batch_id AND NOT EXISTS (
+            SELECT FROM tideline.state_position p JOIN tideline.state_position_undo u USING (stream_id, batch_id)
+            WHERE p.stream_id = r.stream_id AND p.batch_id = NEW.batch_id AND p.next_offset = upper(r.offsets))) THEN
+        RAISE EXCEPTION 'batch %: it is published with the state of all its records, or not at all', NEW.batch_id USING ERRCODE = 'check_violation';
+    END IF;
+    IF NEW.state = 'superseded' AND OLD.state <> 'superseded' AND NOT EXISTS (
+        SELECT FROM tideline.state_batch WHERE batch_id = NEW.batch_id AND undo = 'applied') THEN
+        RAISE EXCEPTION 'batch %: it is folded into the state, which was not rewound', NEW.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_folded_is_published() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = NEW.batch_id AND state = 'writing') THEN
+        RAISE EXCEPTION 'batch %: what is folded is published in the same transaction', NEW.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
 END $$;
 
 CREATE FUNCTION tideline.check_free_table() RETURNS trigger
@@ -144,11 +229,35 @@ BEGIN
             WHERE kind = 'redrive' AND r.stream_id = g.stream_id AND r.kafka_offset = g.kafka_offset)
           AND NOT EXISTS (
             SELECT FROM writing JOIN tideline.batch_range r USING (batch_id)
-            WHERE kind = 'replay' AND r.stream_id = g.stream_id AND r.offsets @> g.kafka_offset)) THEN
+            WHERE kind = 'replay' AND r.stream_id = g.stream_id AND r.offsets @> g.kafka_offset)
+          AND NOT EXISTS (SELECT FROM tideline.state_batch b WHERE b.batch_id = g.batch_id AND undo = 'applied')) THEN
         RAISE EXCEPTION 'DELETE of tideline.reject is refused: a reject goes with the re-drive or the replay that loads its record'
             USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.check_gone_undo() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM (SELECT DISTINCT batch_id FROM gone) AS g JOIN tideline.state_batch USING (batch_id) WHERE undo = 'kept') THEN
+        RAISE EXCEPTION 'DELETE of tideline.% is refused: its batch may still be rewound', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.check_intent() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM tideline.batch WHERE batch_id = NEW.batch_id FOR NO KEY UPDATE;
+    IF NOT EXISTS (
+        SELECT FROM tideline.batch JOIN tideline.attempt USING (attempt)
+        WHERE batch.batch_id = NEW.batch_id AND outside AND state = 'writing' AND attempt.attempt_id = NEW.attempt_id AND attempt.fence >= sealed_fence) THEN
+        RAISE EXCEPTION 'batch %: only the attempt that holds an outside batch intends to commit it', NEW.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
 END $$;
 
 CREATE FUNCTION tideline.check_kept_rejects() RETURNS trigger
@@ -163,10 +272,27 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM became AS n WHERE NOT EXISTS (
         SELECT FROM tideline.batch JOIN tideline.attempt USING (attempt) JOIN tideline.redrive ON redrive.batch_id = batch.batch_id
-        WHERE batch.state = 'writing' AND attempt.attempt_id = n.attempt_id AND redrive.stream_id = n.stream_id AND redrive.kafka_offset = n.kafka_offset)) THEN
+        WHERE batch.state = 'writing' AND n.attempt_id = CASE WHEN outside THEN written_by ELSE attempt.attempt_id END
+          AND redrive.stream_id = n.stream_id AND redrive.kafka_offset = n.kafka_offset)) THEN
         RAISE EXCEPTION 'UPDATE of tideline.reject is refused: a reject changes with the re-drive that has tried it' USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.check_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.sent_at IS NOT NULL OR NOT EXISTS (
+            SELECT FROM tideline.batch WHERE batch_id = NEW.batch_id AND pipeline = NEW.pipeline AND state IN ('published', 'advanced', 'superseded')) THEN
+            RAISE EXCEPTION 'batch %: only a batch that is published owes letters', NEW.batch_id USING ERRCODE = 'restrict_violation';
+        END IF;
+    ELSIF OLD.sent_at IS NOT NULL OR NEW.sent_at IS NULL
+       OR (NEW.batch_id, NEW.pipeline, NEW.published_at) IS DISTINCT FROM (OLD.batch_id, OLD.pipeline, OLD.published_at) THEN
+        RAISE EXCEPTION 'letters of batch %: they are sent once, and nothing else changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
 END $$;
 
 CREATE FUNCTION tideline.check_new_batch() RETURNS trigger
@@ -185,10 +311,22 @@ CREATE FUNCTION tideline.check_new_rejects() RETURNS trigger
 BEGIN
     IF EXISTS (SELECT FROM (SELECT DISTINCT batch_id, attempt_id FROM came) AS c WHERE NOT EXISTS (
         SELECT FROM tideline.batch JOIN tideline.attempt USING (attempt)
-        WHERE batch.batch_id = c.batch_id AND batch.state = 'writing' AND attempt.attempt_id = c.attempt_id)) THEN
+        WHERE batch.batch_id = c.batch_id AND batch.state = 'writing'
+          AND c.attempt_id = CASE WHEN outside THEN written_by ELSE attempt.attempt_id END)) THEN
         RAISE EXCEPTION 'INSERT into tideline.reject is refused: rejects come with the attempt that holds their batch' USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.check_new_stateful() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM tideline.state_position WHERE pipeline = NEW.pipeline) THEN
+        RAISE EXCEPTION 'pipeline % has a state: a % would load records that are folded already', NEW.pipeline, NEW.kind
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
 END $$;
 
 CREATE FUNCTION tideline.check_outbox() RETURNS trigger
@@ -206,6 +344,47 @@ BEGIN
        OR NEW.n_tries NOT IN (OLD.n_tries, OLD.n_tries + 1) THEN
         RAISE EXCEPTION 'batch % of the outbox: what was announced, and what was published, never changes', OLD.batch_id
             USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_position() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    since bigint;
+    piece int8range;
+BEGIN
+    IF TG_OP = 'UPDATE' AND (NEW.stream_id, NEW.pipeline, NEW.version) IS DISTINCT FROM (OLD.stream_id, OLD.pipeline, OLD.version + 1) THEN
+        RAISE EXCEPTION 'state of stream %: every change of its position has a version of its own', OLD.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF TG_OP = 'UPDATE' AND NEW.next_offset < OLD.next_offset THEN
+        IF OLD.batch_id IS DISTINCT FROM tideline.undoing(OLD.pipeline) OR NOT EXISTS (
+            SELECT FROM tideline.state_position_undo u
+            WHERE u.batch_id = OLD.batch_id AND u.stream_id = OLD.stream_id
+              AND (u.next_offset, u.max_time, u.of_batch) IS NOT DISTINCT FROM (NEW.next_offset, NEW.max_time, NEW.batch_id)) THEN
+            RAISE EXCEPTION 'state of stream %: only a rewind goes back, and from batch to batch', OLD.stream_id USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
+    SELECT offsets INTO piece FROM tideline.batch_range WHERE batch_id = tideline.folding(NEW.pipeline) AND stream_id = NEW.stream_id;
+    IF piece IS NULL OR NEW.batch_id <> tideline.folding(NEW.pipeline) OR NEW.next_offset <> upper(piece) OR TG_OP = 'INSERT' AND NEW.version <> 1 THEN
+        RAISE EXCEPTION 'state of stream %: its position moves only to the end of a range that is being published', NEW.stream_id
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF TG_OP = 'UPDATE' THEN
+        since := OLD.next_offset;
+        IF OLD.max_time > NEW.max_time OR OLD.max_time IS NOT NULL AND NEW.max_time IS NULL THEN
+            RAISE EXCEPTION 'state of stream %: its largest event time never goes back', NEW.stream_id USING ERRCODE = 'restrict_violation';
+        END IF;
+    ELSE
+        SELECT start_offset INTO since FROM tideline.stream WHERE stream_id = NEW.stream_id;
+    END IF;
+    IF since > lower(piece) OR since < lower(piece) AND NOT coalesce(int8range(since, lower(piece)) <@ (
+        SELECT range_agg(c.offsets::int8range) FROM tideline.covering(NEW.stream_id, int8range(since, lower(piece))) c
+        WHERE c.batch_id IS NULL AND c.hole <> 'rewound'), false) THEN
+        RAISE EXCEPTION 'state of stream %: it is folded up to %, the range begins at %', NEW.stream_id, since, lower(piece)
+            USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
 END $$;
@@ -248,9 +427,12 @@ BEGIN
         END IF;
         RETURN NEW;
     END IF;
+    IF NEW.alone <> OLD.alone AND to_jsonb(NEW) - 'alone' = to_jsonb(OLD) - 'alone' THEN
+        RETURN NEW;
+    END IF;
     IF (NEW.batch_id, NEW.stream_id, NEW.offsets, NEW.gaps_allowed, NEW.planned_log_start, NEW.planned_end) IS DISTINCT FROM
        (OLD.batch_id, OLD.stream_id, OLD.offsets, OLD.gaps_allowed, OLD.planned_log_start, OLD.planned_end)
-       OR (NEW.reserves <> OLD.reserves AND owner.state <> 'abandoned') THEN
+       OR (NEW.reserves <> OLD.reserves AND NOT (owner.state = 'abandoned' OR owner.stateful AND owner.state = 'superseded')) THEN
         RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
     END IF;
     IF NEW.reserves = OLD.reserves AND owner.state <> 'writing' AND NOT (
@@ -263,6 +445,39 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION tideline.check_rewound_coverage() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM tideline.state_batch WHERE batch_id = OLD.batch_id AND undo <> 'applied') THEN
+        RAISE EXCEPTION 'offsets % of stream % are folded into the state by batch %', OLD.offsets, OLD.stream_id, OLD.batch_id
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.check_rewound_hole() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.decided_in = pg_current_xact_id() AND NOT EXISTS (
+        SELECT FROM tideline.stream s JOIN tideline.rewind r USING (pipeline)
+        WHERE s.stream_id = NEW.stream_id AND r.at = now() AND r.decided_in = pg_current_xact_id()) THEN
+        RAISE EXCEPTION 'offsets % of stream % are not rewound', NEW.offsets, NEW.stream_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_settled() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = NEW.batch_id AND state = 'writing') THEN
+        RAISE EXCEPTION 'batch %: what is settled is published in the same transaction', NEW.batch_id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION tideline.check_slice() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -270,6 +485,35 @@ BEGIN
     IF NEW IS DISTINCT FROM OLD THEN
         RAISE EXCEPTION 'attempt %: rejects of stream % from % on were read twice, and were others the second time',
             OLD.attempt_id, OLD.stream_id, OLD.start_offset USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_staged() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM tideline.attempt WHERE attempt_id IN (SELECT attempt_id FROM came) FOR KEY SHARE;
+    IF EXISTS (SELECT FROM tideline.intent WHERE attempt_id IN (SELECT attempt_id FROM came)) THEN
+        RAISE EXCEPTION 'tideline.% is refused: the attempt intends to commit what it has staged', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.check_state_batch() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.undo <> 'kept' OR NOT EXISTS (
+            SELECT FROM tideline.batch WHERE batch_id = NEW.batch_id AND pipeline = NEW.pipeline AND stateful AND state = 'writing') THEN
+            RAISE EXCEPTION 'batch %: only a stateful batch that is being written is folded', NEW.batch_id USING ERRCODE = 'restrict_violation';
+        END IF;
+        IF NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM tideline.state_batch WHERE pipeline = NEW.pipeline) THEN
+            RAISE EXCEPTION 'batch %: the batches of a state are numbered one by one', NEW.batch_id USING ERRCODE = 'restrict_violation';
+        END IF;
+    ELSIF OLD.undo <> 'kept' OR NEW.undo = 'kept' OR to_jsonb(NEW) - 'undo' <> to_jsonb(OLD) - 'undo' THEN
+        RAISE EXCEPTION 'batch %: its undo is pruned or applied once, and nothing else changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
 END $$;
@@ -317,6 +561,43 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION tideline.check_undo() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' AND pg_trigger_depth() > 1 THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION '% of tideline.% is refused: undo is written with what it undoes', TG_OP, TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END $$;
+
+CREATE FUNCTION tideline.check_undo_order() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM became b JOIN tideline.state_batch k ON k.pipeline = b.pipeline AND k.undo = 'kept' AND k.seq < b.seq WHERE b.undo = 'pruned') THEN
+        RAISE EXCEPTION 'undo is pruned from the oldest batch on' USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF EXISTS (
+        SELECT FROM became b JOIN tideline.state_batch k ON k.pipeline = b.pipeline AND k.undo = 'kept' AND k.seq > b.seq WHERE b.undo = 'applied') THEN
+        RAISE EXCEPTION 'undo is applied from the newest batch back' USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF EXISTS (
+        SELECT FROM became b WHERE b.undo = 'applied' AND NOT EXISTS (
+            SELECT FROM tideline.rewind r WHERE r.pipeline = b.pipeline AND r.at = now() AND r.decided_in = pg_current_xact_id())) THEN
+        RAISE EXCEPTION 'undo is applied by a rewind' USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF EXISTS (SELECT FROM became b JOIN tideline.state_position p USING (batch_id) WHERE b.undo = 'applied')
+       OR EXISTS (
+        SELECT FROM became b JOIN tideline.state_undo u USING (batch_id) LEFT JOIN tideline.state s ON s.pipeline = b.pipeline AND s.key = u.key
+        WHERE b.undo = 'applied' AND (s.stream_id, s.value, s.expires_at, s.kafka_offset, s.batch_id)
+              IS DISTINCT FROM (u.stream_id, u.value, u.expires_at, u.kafka_offset, u.of_batch)) THEN
+        RAISE EXCEPTION 'undo is applied to every key and every position of its batch' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END $$;
+
 CREATE TABLE tideline.coverage (
     coverage_id bigint NOT NULL,
     stream_id bigint NOT NULL,
@@ -350,6 +631,87 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tideline.folding(name text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT batch_id FROM tideline.batch JOIN tideline.state_batch USING (batch_id) WHERE batch.pipeline = name AND batch.state = 'writing'
+$$;
+
+CREATE FUNCTION tideline.keep_position() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO tideline.state_position_undo (batch_id, stream_id, next_offset)
+        SELECT NEW.batch_id, NEW.stream_id, start_offset FROM tideline.stream WHERE stream_id = NEW.stream_id;
+    ELSIF NEW.next_offset > OLD.next_offset THEN
+        INSERT INTO tideline.state_position_undo (batch_id, stream_id, next_offset, max_time, of_batch)
+        VALUES (NEW.batch_id, NEW.stream_id, OLD.next_offset, OLD.max_time, OLD.batch_id);
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.keep_state() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    first_name text;
+    last_name text;
+    folded bigint;
+    undone bigint;
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        SELECT min(pipeline), max(pipeline) INTO first_name, last_name FROM was;
+    ELSE
+        SELECT min(pipeline), max(pipeline) INTO first_name, last_name FROM became;
+    END IF;
+    IF first_name IS NULL THEN
+        RETURN NULL;
+    END IF;
+    folded := tideline.folding(first_name);
+    undone := tideline.undoing(first_name);
+    IF first_name <> last_name OR num_nulls(folded, undone) <> 1 THEN
+        RAISE EXCEPTION '% of tideline.state is refused: a state changes with the batch that is published', TG_OP USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF undone IS NOT NULL AND TG_OP = 'DELETE' THEN
+        IF EXISTS (SELECT FROM was LEFT JOIN tideline.state_undo u ON u.batch_id = undone AND u.key = was.key WHERE u.existed IS DISTINCT FROM false) THEN
+            RAISE EXCEPTION 'DELETE of tideline.state is refused: a rewind goes back from batch to batch' USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NULL;
+    ELSIF undone IS NOT NULL THEN
+        IF EXISTS (
+            SELECT FROM became b LEFT JOIN tideline.state_undo u ON u.batch_id = undone AND u.key = b.key
+            WHERE (b.stream_id, b.value, b.expires_at, b.kafka_offset, b.batch_id)
+                  IS DISTINCT FROM (u.stream_id, u.value, u.expires_at, u.kafka_offset, u.of_batch)) THEN
+            RAISE EXCEPTION '% of tideline.state is refused: a rewind goes back from batch to batch', TG_OP USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        IF EXISTS (SELECT FROM became WHERE batch_id <> folded) OR EXISTS (
+            SELECT stream_id FROM became EXCEPT SELECT stream_id FROM tideline.stream WHERE pipeline = first_name) THEN
+            RAISE EXCEPTION '% of tideline.state is refused: a state names its batch, and a stream of its pipeline', TG_OP
+                USING ERRCODE = 'restrict_violation';
+        END IF;
+    END IF;
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO tideline.state_undo (batch_id, key, existed) SELECT folded, key, false FROM became ON CONFLICT DO NOTHING;
+    ELSE
+        INSERT INTO tideline.state_undo (batch_id, key, existed, stream_id, value, expires_at, kafka_offset, of_batch)
+        SELECT folded, key, true, stream_id, value, expires_at, kafka_offset, batch_id FROM was ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.owe_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tideline.letters (batch_id, pipeline)
+    SELECT NEW.batch_id, NEW.pipeline WHERE EXISTS (SELECT FROM tideline.reject WHERE batch_id = NEW.batch_id);
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION tideline.record_batch() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -359,12 +721,27 @@ BEGIN
         VALUES ('plan', NEW.pipeline, NEW.batch_id, NEW.state);
         RETURN NULL;
     END IF;
+    IF NEW.sealed_fence > OLD.sealed_fence THEN
+        INSERT INTO tideline.event (action, pipeline, batch_id, attempt, detail)
+        VALUES ('seal', NEW.pipeline, NEW.batch_id, NEW.attempt, jsonb_build_object('below', NEW.sealed_fence));
+    END IF;
+    IF NEW.written_by IS DISTINCT FROM OLD.written_by THEN
+        INSERT INTO tideline.event (action, pipeline, batch_id, attempt, detail)
+        SELECT 'settle', NEW.pipeline, NEW.batch_id, NEW.attempt, jsonb_build_object('committed_by', fence)
+        FROM tideline.attempt WHERE attempt_id = NEW.written_by;
+    END IF;
+    IF (NEW.state, NEW.fence) = (OLD.state, OLD.fence) THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO tideline.event (action, pipeline, batch_id, attempt, from_state, to_state)
     VALUES (CASE NEW.state WHEN 'writing' THEN 'claim' WHEN 'failed' THEN 'fail' WHEN 'published' THEN 'publish' WHEN 'advanced' THEN 'advance'
                            WHEN 'abandoned' THEN 'abandon' ELSE 'supersede' END,
             NEW.pipeline, NEW.batch_id, NEW.attempt, OLD.state, NEW.state);
     IF NEW.state = 'abandoned' THEN
         UPDATE tideline.batch_range SET reserves = false WHERE batch_id = NEW.batch_id AND reserves;
+    END IF;
+    IF NEW.state IN ('published', 'abandoned') THEN
+        UPDATE tideline.batch_range SET alone = false WHERE batch_id = NEW.batch_id AND alone;
     END IF;
     RETURN NULL;
 END $$;
@@ -377,6 +754,25 @@ BEGIN
     SELECT CASE NEW.hole WHEN 'skipped' THEN 'skip' ELSE 'accept loss' END, pipeline, stream_id,
            jsonb_build_object('from', lower(NEW.offsets), 'to', upper(NEW.offsets), 'reason', NEW.reason, 'decided_by', NEW.decided_by)
     FROM tideline.stream WHERE stream_id = NEW.stream_id;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.record_intent() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tideline.event (action, pipeline, batch_id, attempt, detail)
+    SELECT 'intend', pipeline, NEW.batch_id, attempt.attempt, jsonb_build_object('n_rows', NEW.n_rows, 'output', NEW.output)
+    FROM tideline.batch JOIN tideline.attempt ON attempt.attempt_id = NEW.attempt_id WHERE batch.batch_id = NEW.batch_id;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.record_rewind() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tideline.event (action, pipeline, batch_id, detail)
+    VALUES ('rewind', NEW.pipeline, NEW.to_batch, jsonb_build_object('reason', NEW.reason));
     RETURN NULL;
 END $$;
 
@@ -418,6 +814,14 @@ BEGIN
     RAISE EXCEPTION '% of tideline.% is refused: its rows are history', TG_OP, TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
 END $$;
 
+CREATE FUNCTION tideline.release_rewound() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE tideline.batch_range SET reserves = false WHERE batch_id = NEW.batch_id AND reserves;
+    RETURN NULL;
+END $$;
+
 CREATE TABLE tideline.batch_range (
     batch_id bigint NOT NULL,
     stream_id bigint NOT NULL,
@@ -436,6 +840,8 @@ CREATE TABLE tideline.batch_range (
     published_log_start bigint,
     published_end bigint,
     n_bytes bigint,
+    alone boolean DEFAULT false NOT NULL,
+    CONSTRAINT alone_or_reserved CHECK ((NOT (alone AND reserves))),
     CONSTRAINT batch_range_n_bytes_check CHECK ((n_bytes >= 0)),
     CONSTRAINT batch_range_n_filtered_check CHECK ((n_filtered >= 0)),
     CONSTRAINT batch_range_n_gap_check CHECK ((n_gap >= 0)),
@@ -454,6 +860,8 @@ CREATE TABLE tideline.batch_range (
 
 COMMENT ON COLUMN tideline.batch_range.n_bytes IS 'keys and values of the records read; what limits.batch_bytes goes by';
 
+COMMENT ON COLUMN tideline.batch_range.alone IS 'of an open replay or re-drive of an outside sink: no other one may take these offsets before it ends';
+
 CREATE FUNCTION tideline.replaying(stream bigint, wanted int8range) RETURNS SETOF tideline.batch_range
     LANGUAGE sql STABLE
     AS $$
@@ -466,6 +874,15 @@ CREATE FUNCTION tideline.reserving(stream bigint, wanted int8range) RETURNS SETO
     AS $$
     SELECT * FROM tideline.batch_range
     WHERE reserves AND int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
+$$;
+
+CREATE FUNCTION tideline.undoing(name text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT batch_id FROM tideline.state_batch
+    WHERE pipeline = name AND undo = 'kept' AND EXISTS (
+        SELECT FROM tideline.rewind WHERE rewind.pipeline = name AND at = now() AND decided_in = pg_current_xact_id())
+    ORDER BY seq DESC LIMIT 1
 $$;
 
 CREATE TABLE tideline.attempt (
@@ -517,14 +934,33 @@ CREATE TABLE tideline.batch (
     supersedes bigint,
     planned_at timestamp with time zone DEFAULT now() NOT NULL,
     reason text,
+    outside boolean DEFAULT false NOT NULL,
+    written_by bigint,
+    sealed_fence integer DEFAULT 0 NOT NULL,
+    stateful boolean DEFAULT false NOT NULL,
     CONSTRAINT batch_check CHECK (((attempt IS NULL) = (fence = 0))),
     CONSTRAINT batch_check1 CHECK (((attempt IS NOT NULL) OR (state = ANY (ARRAY['planned'::tideline.batch_state, 'abandoned'::tideline.batch_state])))),
     CONSTRAINT batch_fence_check CHECK ((fence >= 0)),
     CONSTRAINT batch_reason_check CHECK ((reason <> ''::text)),
-    CONSTRAINT batch_seq_check CHECK ((seq >= 0))
+    CONSTRAINT batch_seq_check CHECK ((seq >= 0)),
+    CONSTRAINT only_outside_is_sealed_and_settled CHECK ((outside OR ((written_by IS NULL) AND (sealed_fence = 0)))),
+    CONSTRAINT outside_names_its_writer CHECK (((NOT outside) OR
+CASE
+    WHEN (state = ANY (ARRAY['published'::tideline.batch_state, 'advanced'::tideline.batch_state, 'superseded'::tideline.batch_state])) THEN (written_by IS NOT NULL)
+    ELSE ((written_by IS NULL) OR (state = 'writing'::tideline.batch_state))
+END)),
+    CONSTRAINT state_is_folded_in_order CHECK (((NOT stateful) OR ((kind = ANY (ARRAY['live'::tideline.batch_kind, 'backfill'::tideline.batch_kind])) AND (NOT outside))))
 );
 
 COMMENT ON COLUMN tideline.batch.reason IS 'why somebody asked for it; null for what a schedule planned';
+
+COMMENT ON COLUMN tideline.batch.outside IS 'whether its rows are committed outside of this database';
+
+COMMENT ON COLUMN tideline.batch.written_by IS 'attempt_id of the attempt that has committed its rows outside';
+
+COMMENT ON COLUMN tideline.batch.sealed_fence IS 'no attempt below it has committed or can ever commit outside: the sink was asked';
+
+COMMENT ON COLUMN tideline.batch.stateful IS 'whether its records are folded into the state of its pipeline';
 
 ALTER TABLE tideline.batch ALTER COLUMN batch_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.batch_batch_id_seq
@@ -566,6 +1002,39 @@ ALTER TABLE tideline.event ALTER COLUMN event_id ADD GENERATED ALWAYS AS IDENTIT
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE tideline.intent (
+    attempt_id bigint NOT NULL,
+    batch_id bigint NOT NULL,
+    output text NOT NULL,
+    n_rows bigint NOT NULL,
+    written jsonb NOT NULL,
+    redriven_streams bigint[] NOT NULL,
+    redriven_offsets bigint[] NOT NULL,
+    facts jsonb NOT NULL,
+    filtered_by_difference boolean NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT intent_n_rows_check CHECK ((n_rows >= 0)),
+    CONSTRAINT intent_output_check CHECK ((output <> ''::text)),
+    CONSTRAINT streams_and_offsets_pair CHECK ((cardinality(redriven_streams) = cardinality(redriven_offsets)))
+);
+
+COMMENT ON TABLE tideline.intent IS 'what an attempt has declared before its commit to an outside sink, and all that is needed to publish it later';
+
+COMMENT ON COLUMN tideline.intent.written IS 'how many offsets are written: [{"stream_id": .., "n_written": ..}]';
+
+COMMENT ON COLUMN tideline.intent.facts IS 'what the broker has reported after the read, by stream id: {"..": {"log_start": .., "end": ..}}';
+
+CREATE TABLE tideline.letters (
+    batch_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    published_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    sent_at timestamp with time zone
+);
+
+COMMENT ON TABLE tideline.letters IS 'published batches with rejects, and whether these are in the topic of rejects';
+
+COMMENT ON COLUMN tideline.letters.sent_at IS 'when the transaction with its rejects was found to be committed';
 
 CREATE TABLE tideline.migration (
     number integer NOT NULL,
@@ -633,6 +1102,28 @@ COMMENT ON COLUMN tideline.reject.headers IS 'UTF-8 JSON, [{"key": ..., "value":
 
 COMMENT ON COLUMN tideline.reject.attempt_id IS 'the attempt that has rejected the record last: the version of the reject';
 
+CREATE TABLE tideline.rewind (
+    rewind_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    to_batch bigint,
+    reason text NOT NULL,
+    decided_by text DEFAULT current_setting('tideline.actor'::text) NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    decided_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    CONSTRAINT rewind_reason_check CHECK ((reason <> ''::text))
+);
+
+COMMENT ON COLUMN tideline.rewind.to_batch IS 'the last batch that stays folded; null for none';
+
+ALTER TABLE tideline.rewind ALTER COLUMN rewind_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tideline.rewind_rewind_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE tideline.run_batch (
     pipeline text NOT NULL,
     dag_id text NOT NULL,
@@ -675,6 +1166,99 @@ CREATE TABLE tideline.staged_reject (
     value bytea,
     headers bytea
 );
+
+CREATE TABLE tideline.state (
+    pipeline text NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    stream_id bigint NOT NULL,
+    value jsonb NOT NULL,
+    expires_at timestamp with time zone,
+    kafka_offset bigint NOT NULL,
+    batch_id bigint NOT NULL,
+    CONSTRAINT state_key_check CHECK ((key <> ''::text)),
+    CONSTRAINT state_value_check CHECK ((jsonb_typeof(value) = 'object'::text))
+);
+
+COMMENT ON COLUMN tideline.state.key IS 'the values of the key columns, as a JSON array';
+
+COMMENT ON COLUMN tideline.state.stream_id IS 'the stream of the last record that was folded for this key';
+
+COMMENT ON COLUMN tideline.state.kafka_offset IS 'the offset of that record';
+
+COMMENT ON COLUMN tideline.state.batch_id IS 'the batch that has changed it last';
+
+CREATE TABLE tideline.state_batch (
+    batch_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    seq bigint NOT NULL,
+    processor text NOT NULL,
+    n_keys bigint NOT NULL,
+    n_expired bigint NOT NULL,
+    undo text DEFAULT 'kept'::text NOT NULL,
+    CONSTRAINT state_batch_n_expired_check CHECK ((n_expired >= 0)),
+    CONSTRAINT state_batch_n_keys_check CHECK ((n_keys >= 0)),
+    CONSTRAINT state_batch_processor_check CHECK ((processor <> ''::text)),
+    CONSTRAINT state_batch_seq_check CHECK ((seq > 0)),
+    CONSTRAINT state_batch_undo_check CHECK ((undo = ANY (ARRAY['kept'::text, 'pruned'::text, 'applied'::text])))
+);
+
+COMMENT ON TABLE tideline.state_batch IS 'the batches that are folded into the state of a pipeline, in order';
+
+COMMENT ON COLUMN tideline.state_batch.processor IS 'the version of the processor that has folded it';
+
+COMMENT ON COLUMN tideline.state_batch.undo IS 'what became of its undo: a rewind can apply it as long as it is kept';
+
+CREATE TABLE tideline.state_columns (
+    pipeline text NOT NULL,
+    key_columns jsonb NOT NULL,
+    columns jsonb NOT NULL,
+    CONSTRAINT state_columns_columns_check CHECK ((jsonb_typeof(columns) = 'object'::text)),
+    CONSTRAINT state_columns_key_columns_check CHECK ((jsonb_typeof(key_columns) = 'array'::text))
+);
+
+COMMENT ON TABLE tideline.state_columns IS 'which columns the stored states have: a changed type is refused before anything is read';
+
+COMMENT ON COLUMN tideline.state_columns.columns IS 'by name, the type and the former names; columns that are gone stay, as old states still have them';
+
+CREATE TABLE tideline.state_position (
+    stream_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    next_offset bigint NOT NULL,
+    max_time timestamp with time zone,
+    version bigint NOT NULL,
+    batch_id bigint,
+    CONSTRAINT state_position_next_offset_check CHECK ((next_offset >= 0)),
+    CONSTRAINT state_position_version_check CHECK ((version > 0))
+);
+
+COMMENT ON TABLE tideline.state_position IS 'how far each stream is folded';
+
+COMMENT ON COLUMN tideline.state_position.max_time IS 'the largest event time that was folded; the watermark is that less the lateness';
+
+COMMENT ON COLUMN tideline.state_position.version IS 'counts every change, also back';
+
+COMMENT ON COLUMN tideline.state_position.batch_id IS 'the batch that was folded last; null before the first one';
+
+CREATE TABLE tideline.state_position_undo (
+    batch_id bigint NOT NULL,
+    stream_id bigint NOT NULL,
+    next_offset bigint NOT NULL,
+    max_time timestamp with time zone,
+    of_batch bigint
+);
+
+CREATE TABLE tideline.state_undo (
+    batch_id bigint NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    existed boolean NOT NULL,
+    stream_id bigint,
+    value jsonb,
+    expires_at timestamp with time zone,
+    kafka_offset bigint,
+    of_batch bigint
+);
+
+COMMENT ON TABLE tideline.state_undo IS 'the state of each key before a batch that has changed it';
 
 CREATE TABLE tideline.stream (
     stream_id bigint NOT NULL,
@@ -736,8 +1320,20 @@ ALTER TABLE ONLY tideline.coverage
 ALTER TABLE ONLY tideline.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (event_id);
 
+ALTER TABLE ONLY tideline.intent
+    ADD CONSTRAINT intent_batch_id_attempt_id_key UNIQUE (batch_id, attempt_id);
+
+ALTER TABLE ONLY tideline.intent
+    ADD CONSTRAINT intent_pkey PRIMARY KEY (attempt_id);
+
+ALTER TABLE ONLY tideline.letters
+    ADD CONSTRAINT letters_pkey PRIMARY KEY (batch_id);
+
 ALTER TABLE ONLY tideline.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY tideline.batch_range
+    ADD CONSTRAINT one_open_replay EXCLUDE USING gist (int8range(stream_id, stream_id, '[]'::text) WITH &&, ((offsets)::int8range) WITH &&) WHERE (alone);
 
 ALTER TABLE ONLY tideline.coverage
     ADD CONSTRAINT one_owner_in_output EXCLUDE USING gist (int8range(stream_id, stream_id, '[]'::text) WITH &&, ((offsets)::int8range) WITH &&);
@@ -760,6 +1356,9 @@ ALTER TABLE ONLY tideline.redrive
 ALTER TABLE ONLY tideline.reject
     ADD CONSTRAINT reject_pkey PRIMARY KEY (stream_id, kafka_offset);
 
+ALTER TABLE ONLY tideline.rewind
+    ADD CONSTRAINT rewind_pkey PRIMARY KEY (rewind_id);
+
 ALTER TABLE ONLY tideline.run_batch
     ADD CONSTRAINT run_batch_pipeline_dag_id_run_id_batch_id_key UNIQUE (pipeline, dag_id, run_id, batch_id);
 
@@ -774,6 +1373,27 @@ ALTER TABLE ONLY tideline.staged_redrive
 
 ALTER TABLE ONLY tideline.staged_reject
     ADD CONSTRAINT staged_reject_pkey PRIMARY KEY (attempt_id, stream_id, kafka_offset);
+
+ALTER TABLE ONLY tideline.state_batch
+    ADD CONSTRAINT state_batch_pipeline_seq_key UNIQUE (pipeline, seq);
+
+ALTER TABLE ONLY tideline.state_batch
+    ADD CONSTRAINT state_batch_pkey PRIMARY KEY (batch_id);
+
+ALTER TABLE ONLY tideline.state_columns
+    ADD CONSTRAINT state_columns_pkey PRIMARY KEY (pipeline);
+
+ALTER TABLE ONLY tideline.state
+    ADD CONSTRAINT state_pkey PRIMARY KEY (pipeline, key);
+
+ALTER TABLE ONLY tideline.state_position
+    ADD CONSTRAINT state_position_pkey PRIMARY KEY (stream_id);
+
+ALTER TABLE ONLY tideline.state_position_undo
+    ADD CONSTRAINT state_position_undo_pkey PRIMARY KEY (batch_id, stream_id);
+
+ALTER TABLE ONLY tideline.state_undo
+    ADD CONSTRAINT state_undo_pkey PRIMARY KEY (batch_id, key);
 
 ALTER TABLE ONLY tideline.stream
     ADD CONSTRAINT stream_pipeline_cluster_id_topic_id_partition_key UNIQUE (pipeline, cluster_id, topic_id, partition);
@@ -808,9 +1428,19 @@ CREATE INDEX event_batch ON tideline.event USING btree (batch_id, event_id);
 
 CREATE INDEX event_time ON tideline.event USING btree (pipeline, at);
 
+CREATE INDEX letters_owed ON tideline.letters USING btree (pipeline, batch_id) WHERE (sent_at IS NULL);
+
 CREATE INDEX outbox_waiting ON tideline.outbox USING btree (pipeline, batch_id) WHERE (announced_at IS NULL);
 
 CREATE INDEX reject_batch ON tideline.reject USING btree (batch_id);
+
+CREATE INDEX rewind_pipeline ON tideline.rewind USING btree (pipeline, rewind_id);
+
+CREATE INDEX state_batch_kept ON tideline.state_batch USING btree (pipeline, seq) WHERE (undo = 'kept'::text);
+
+CREATE INDEX state_position_pipeline ON tideline.state_position USING btree (pipeline);
+
+CREATE INDEX state_timer ON tideline.state USING btree (stream_id, expires_at) WHERE (expires_at IS NOT NULL);
 
 CREATE TRIGGER attempt_is_never_deleted BEFORE DELETE ON tideline.attempt FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
@@ -820,11 +1450,21 @@ CREATE TRIGGER attempt_keeps_its_end BEFORE UPDATE ON tideline.attempt FOR EACH 
 
 CREATE TRIGGER batch_begins_planned BEFORE INSERT ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.check_new_batch();
 
+CREATE TRIGGER batch_is_folded_once BEFORE INSERT OR UPDATE ON tideline.state_batch FOR EACH ROW EXECUTE FUNCTION tideline.check_state_batch();
+
 CREATE TRIGGER batch_is_never_deleted BEFORE DELETE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER batch_keeps_its_states BEFORE UPDATE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.check_batch();
 
+CREATE TRIGGER batch_moves_with_its_state BEFORE UPDATE ON tideline.batch FOR EACH ROW WHEN ((new.stateful OR old.stateful)) EXECUTE FUNCTION tideline.check_folded();
+
 CREATE TRIGGER batch_writes_its_history AFTER INSERT OR UPDATE ON tideline.batch FOR EACH ROW EXECUTE FUNCTION tideline.record_batch();
+
+CREATE TRIGGER count_came_before_the_intent AFTER INSERT ON tideline.staged_count REFERENCING NEW TABLE AS came FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_staged();
+
+CREATE TRIGGER count_stays_as_intended AFTER UPDATE ON tideline.staged_count REFERENCING NEW TABLE AS came FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_staged();
+
+CREATE TRIGGER count_stays_until_settled AFTER DELETE ON tideline.staged_count REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_cleared();
 
 CREATE TRIGGER coverage_is_never_truncated BEFORE TRUNCATE ON tideline.coverage FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
@@ -840,21 +1480,61 @@ CREATE TRIGGER event_is_never_truncated BEFORE TRUNCATE ON tideline.event FOR EA
 
 CREATE TRIGGER event_is_only_pruned BEFORE DELETE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.check_prune();
 
+CREATE CONSTRAINT TRIGGER fold_is_published AFTER INSERT ON tideline.state_batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tideline.check_folded_is_published();
+
+CREATE TRIGGER folded_batch_is_never_deleted BEFORE DELETE ON tideline.state_batch FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER folded_offsets_stay_loaded AFTER DELETE OR UPDATE ON tideline.coverage FOR EACH ROW WHEN ((old.batch_id IS NOT NULL)) EXECUTE FUNCTION tideline.check_rewound_coverage();
+
 CREATE TRIGGER head_only_moves_over_coverage BEFORE INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.check_stream();
 
-CREATE TRIGGER hole_writes_its_history AFTER INSERT ON tideline.coverage FOR EACH ROW WHEN (((new.hole IS NOT NULL) AND (new.decided_in = pg_current_xact_id()))) EXECUTE FUNCTION tideline.record_hole();
+CREATE TRIGGER hole_writes_its_history AFTER INSERT ON tideline.coverage FOR EACH ROW WHEN ((((new.hole)::text = ANY (ARRAY['skipped'::text, 'lost'::text])) AND (new.decided_in = pg_current_xact_id()))) EXECUTE FUNCTION tideline.record_hole();
+
+CREATE TRIGGER intent_is_never_truncated BEFORE TRUNCATE ON tideline.intent FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER intent_is_of_the_holder BEFORE INSERT ON tideline.intent FOR EACH ROW EXECUTE FUNCTION tideline.check_intent();
+
+CREATE TRIGGER intent_never_changes BEFORE DELETE OR UPDATE ON tideline.intent FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER intent_writes_its_history AFTER INSERT ON tideline.intent FOR EACH ROW EXECUTE FUNCTION tideline.record_intent();
+
+CREATE TRIGGER letters_are_never_forgotten BEFORE DELETE ON tideline.letters FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER letters_are_never_truncated BEFORE TRUNCATE ON tideline.letters FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER letters_are_sent_once BEFORE INSERT OR UPDATE ON tideline.letters FOR EACH ROW EXECUTE FUNCTION tideline.check_letters();
+
+CREATE TRIGGER nothing_is_folded_twice BEFORE INSERT ON tideline.batch FOR EACH ROW WHEN ((new.kind <> ALL (ARRAY['live'::tideline.batch_kind, 'backfill'::tideline.batch_kind]))) EXECUTE FUNCTION tideline.check_new_stateful();
+
+CREATE TRIGGER only_a_rewind_leaves_its_holes BEFORE INSERT OR UPDATE ON tideline.coverage FOR EACH ROW WHEN (((new.hole)::text = 'rewound'::text)) EXECUTE FUNCTION tideline.check_rewound_hole();
 
 CREATE TRIGGER outbox_is_never_deleted BEFORE DELETE ON tideline.outbox FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER outbox_keeps_its_word BEFORE INSERT OR UPDATE ON tideline.outbox FOR EACH ROW EXECUTE FUNCTION tideline.check_outbox();
 
+CREATE TRIGGER position_is_never_deleted BEFORE DELETE ON tideline.state_position FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER position_keeps_its_undo AFTER INSERT OR UPDATE ON tideline.state_position FOR EACH ROW EXECUTE FUNCTION tideline.keep_position();
+
+CREATE TRIGGER position_moves_with_its_batch BEFORE INSERT OR UPDATE ON tideline.state_position FOR EACH ROW EXECUTE FUNCTION tideline.check_position();
+
 CREATE TRIGGER publication_enters_the_outbox AFTER UPDATE ON tideline.batch FOR EACH ROW WHEN (((new.state = 'published'::tideline.batch_state) AND (old.state <> 'published'::tideline.batch_state))) EXECUTE FUNCTION tideline.fill_outbox();
+
+CREATE TRIGGER publication_owes_letters AFTER UPDATE ON tideline.batch FOR EACH ROW WHEN (((new.state = 'published'::tideline.batch_state) AND (old.state <> 'published'::tideline.batch_state))) EXECUTE FUNCTION tideline.owe_letters();
+
+CREATE TRIGGER range_is_alone_while_open BEFORE INSERT OR UPDATE OF alone ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.check_alone();
 
 CREATE TRIGGER range_is_never_deleted BEFORE DELETE ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER range_stays_as_planned BEFORE INSERT OR UPDATE ON tideline.batch_range FOR EACH ROW EXECUTE FUNCTION tideline.check_range();
 
+CREATE TRIGGER redrive_came_before_the_intent AFTER INSERT ON tideline.staged_redrive REFERENCING NEW TABLE AS came FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_staged();
+
 CREATE TRIGGER redrive_stays_as_planned BEFORE DELETE OR UPDATE ON tideline.redrive FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER redrive_stays_until_settled AFTER DELETE ON tideline.staged_redrive REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_cleared();
+
+CREATE TRIGGER reject_came_before_the_intent AFTER INSERT ON tideline.staged_reject REFERENCING NEW TABLE AS came FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_staged();
 
 CREATE TRIGGER reject_comes_with_its_attempt AFTER INSERT ON tideline.reject REFERENCING NEW TABLE AS came FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_new_rejects();
 
@@ -864,7 +1544,29 @@ CREATE TRIGGER reject_is_kept_as_it_came AFTER UPDATE ON tideline.reject REFEREN
 
 CREATE TRIGGER reject_is_never_truncated BEFORE TRUNCATE ON tideline.reject FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
+CREATE TRIGGER reject_stays_until_settled AFTER DELETE ON tideline.staged_reject REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_cleared();
+
+CREATE TRIGGER rewind_is_never_truncated BEFORE TRUNCATE ON tideline.rewind FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER rewind_never_changes BEFORE DELETE OR UPDATE ON tideline.rewind FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER rewind_writes_its_history AFTER INSERT ON tideline.rewind FOR EACH ROW EXECUTE FUNCTION tideline.record_rewind();
+
+CREATE TRIGGER rewound_offsets_are_free AFTER UPDATE ON tideline.batch FOR EACH ROW WHEN ((new.stateful AND (new.state = 'superseded'::tideline.batch_state) AND (old.state <> 'superseded'::tideline.batch_state))) EXECUTE FUNCTION tideline.release_rewound();
+
+CREATE CONSTRAINT TRIGGER settlement_is_published AFTER UPDATE ON tideline.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.written_by IS NOT NULL) AND (old.written_by IS NULL))) EXECUTE FUNCTION tideline.check_settled();
+
 CREATE TRIGGER slice_is_read_once BEFORE UPDATE ON tideline.staged_redrive FOR EACH ROW EXECUTE FUNCTION tideline.check_slice();
+
+CREATE TRIGGER state_changes_with_its_undo AFTER UPDATE ON tideline.state REFERENCING OLD TABLE AS was NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION tideline.keep_state();
+
+CREATE TRIGGER state_comes_with_its_undo AFTER INSERT ON tideline.state REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION tideline.keep_state();
+
+CREATE TRIGGER state_goes_with_its_undo AFTER DELETE ON tideline.state REFERENCING OLD TABLE AS was FOR EACH STATEMENT EXECUTE FUNCTION tideline.keep_state();
+
+CREATE TRIGGER state_is_never_truncated BEFORE TRUNCATE ON tideline.state FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER state_keeps_its_key BEFORE UPDATE OF pipeline, key ON tideline.state FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER stream_is_never_deleted BEFORE DELETE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
@@ -873,6 +1575,20 @@ CREATE TRIGGER stream_writes_its_history AFTER INSERT OR UPDATE ON tideline.stre
 CREATE TRIGGER table_is_freed_when_idle BEFORE DELETE ON tideline.output_table FOR EACH ROW EXECUTE FUNCTION tideline.check_free_table();
 
 CREATE TRIGGER table_writes_its_history AFTER INSERT OR DELETE OR UPDATE ON tideline.output_table FOR EACH ROW EXECUTE FUNCTION tideline.record_table();
+
+CREATE TRIGGER undo_is_never_truncated BEFORE TRUNCATE ON tideline.state_undo FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER undo_is_written_with_its_position BEFORE INSERT OR UPDATE ON tideline.state_position_undo FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_undo();
+
+CREATE TRIGGER undo_is_written_with_its_state BEFORE INSERT OR UPDATE ON tideline.state_undo FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_undo();
+
+CREATE TRIGGER undo_keeps_its_order AFTER UPDATE ON tideline.state_batch REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_undo_order();
+
+CREATE TRIGGER undo_of_positions_is_never_truncated BEFORE TRUNCATE ON tideline.state_position_undo FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER undo_of_positions_stays_while_it_is_kept AFTER DELETE ON tideline.state_position_undo REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_gone_undo();
+
+CREATE TRIGGER undo_stays_while_it_is_kept AFTER DELETE ON tideline.state_undo REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_gone_undo();
 
 ALTER TABLE ONLY tideline.attempt
     ADD CONSTRAINT attempt_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
@@ -907,6 +1623,18 @@ ALTER TABLE ONLY tideline.event
 ALTER TABLE ONLY tideline.event
     ADD CONSTRAINT event_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
 
+ALTER TABLE ONLY tideline.intent
+    ADD CONSTRAINT intent_attempt_id_fkey FOREIGN KEY (attempt_id) REFERENCES tideline.attempt(attempt_id);
+
+ALTER TABLE ONLY tideline.intent
+    ADD CONSTRAINT intent_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.letters
+    ADD CONSTRAINT letters_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.letters
+    ADD CONSTRAINT letters_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
 ALTER TABLE ONLY tideline.outbox
     ADD CONSTRAINT outbox_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
 
@@ -927,6 +1655,12 @@ ALTER TABLE ONLY tideline.reject
 
 ALTER TABLE ONLY tideline.reject
     ADD CONSTRAINT reject_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.rewind
+    ADD CONSTRAINT rewind_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.rewind
+    ADD CONSTRAINT rewind_to_batch_fkey FOREIGN KEY (to_batch) REFERENCES tideline.batch(batch_id);
 
 ALTER TABLE ONLY tideline.run_batch
     ADD CONSTRAINT run_batch_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
@@ -952,5 +1686,32 @@ ALTER TABLE ONLY tideline.staged_reject
 ALTER TABLE ONLY tideline.staged_reject
     ADD CONSTRAINT staged_reject_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
 
+ALTER TABLE ONLY tideline.state_batch
+    ADD CONSTRAINT state_batch_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.state_batch
+    ADD CONSTRAINT state_batch_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.state_columns
+    ADD CONSTRAINT state_columns_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.state_position
+    ADD CONSTRAINT state_position_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.state_batch(batch_id);
+
+ALTER TABLE ONLY tideline.state_position
+    ADD CONSTRAINT state_position_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.state_position
+    ADD CONSTRAINT state_position_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
+ALTER TABLE ONLY tideline.state_position_undo
+    ADD CONSTRAINT state_position_undo_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES tideline.state_batch(batch_id);
+
+ALTER TABLE ONLY tideline.state_position_undo
+    ADD CONSTRAINT state_position_undo_stream_id_fkey FOREIGN KEY (stream_id) REFERENCES tideline.stream(stream_id);
+
 ALTER TABLE ONLY tideline.stream
     ADD CONSTRAINT stream_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
+
+ALTER TABLE ONLY tideline.batch
+    ADD CONSTRAINT written_as_intended FOREIGN KEY (batch_id, written_by) REFERENCES tideline.intent(batch_id, attempt_id);

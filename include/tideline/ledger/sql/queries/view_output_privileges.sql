@@ -1,8 +1,9 @@
 -- Whether the ledger's user can write an output table, or create it if it does not exist. DELETE is needed because a
--- replay deletes rows.
+-- replay deletes rows, and UPDATE where newer records replace rows.
 SELECT c.oid IS NOT NULL AS exists,
        CASE WHEN c.oid IS NOT NULL
             THEN has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'DELETE')
+                 AND (NOT %(upsert)s OR has_table_privilege(c.oid, 'UPDATE'))
             WHEN n.oid IS NOT NULL THEN has_schema_privilege(n.oid, 'CREATE')
             ELSE has_database_privilege(current_database(), 'CREATE') END AS can_write
 FROM (VALUES (1)) AS one

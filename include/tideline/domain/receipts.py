@@ -1,0 +1,67 @@
+"""Receipts of outside sinks: what an attempt has committed where the ledger's transaction does not reach. Standard library only.
+
+An outside sink keeps one number for each batch, its *version*, and changes it by compare-and-set alone. `2 * fence` is a
+marker: no attempt below that fence can commit any more. `2 * fence + 1` is the data of the attempt with that fence. So a
+version only rises, and it stays where it is from the first data on: a batch is committed once, whichever attempts try.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What one attempt has committed outside: all rows of its batch, in one step."""
+
+    fence: int
+    """The fence of the attempt."""
+    attempt: UUID
+    """Its identity, as the sink has stored it beside the version. Two ledgers may number alike; their attempts never have the same."""
+
+
+class Found(Enum):
+    """What the version of a batch means to an attempt that wants to commit."""
+
+    FREE = "free"
+    """It may commit, by compare-and-set from the version that was found."""
+    OWN = "own"
+    """It has committed, and did not hear of it."""
+    SUPERSEDED = "superseded"
+    """It can never commit: another attempt has, or a newer one has fenced it."""
+
+
+def marker(fence: int) -> int:
+    """Return the version that keeps every attempt below `fence` from committing.
+
+    Raises:
+        ValueError: No attempt has such a fence.
+    """
+    if fence < 1:
+        raise ValueError(f"fences begin at 1, got {fence}")
+    return 2 * fence
+
+
+def data(fence: int) -> int:
+    """Return the version of a batch whose data the attempt with this fence has committed."""
+    return marker(fence) + 1
+
+
+def committed_by(version: int | None) -> int | None:
+    """Return the fence of the attempt that has committed; None if none has, and for a batch without a version."""
+    return version // 2 if version is not None and version % 2 else None
+
+
+def needs_marker(version: int | None, fence: int) -> bool:
+    """Return whether a sink has to store `marker(fence)`: nothing is committed, and attempts below `fence` still could commit."""
+    return committed_by(version) is None and (version or 0) < marker(fence)
+
+
+def found(version: int | None, receipt: Receipt | None, *, own: Receipt) -> Found:
+    """Return what the version of a batch, and the receipt that goes with it, mean to the attempt `own`.
+
+    Call it before a commit, and after one whose outcome is unknown. Afterwards `FREE` means that nothing was committed.
+    """
+    if receipt is not None or committed_by(version) is not None:
+        return Found.OWN if receipt == own else Found.SUPERSEDED
+    return Found.FREE if (version or 0) <= marker(own.fence) else Found.SUPERSEDED

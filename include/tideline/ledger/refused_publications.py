@@ -1,0 +1,56 @@
+"""Explain why a law of the ledger has refused a publication. Called by `publishing` and `intents`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg2.errors
+
+from tideline.errors import NeedsOperatorError, RetryableError
+from tideline.ledger.attempts import Attempt
+
+
+@contextmanager
+def explained(attempt: Attempt) -> Iterator[None]:
+    """Turn a law of the ledger that refuses a publication into an error with a next step.
+
+    Raises:
+        NeedsOperatorError: The counts do not add up.
+        RetryableError: Staged rows are missing, or another batch has taken some of the offsets.
+    """
+    try:
+        yield
+    except psycopg2.errors.CheckViolation as error:
+        raise _does_not_add_up(attempt, error) from error
+    except psycopg2.errors.ExclusionViolation as error:
+        raise _taken_meanwhile(attempt, error) from error
+
+
+def _taken_meanwhile(attempt: Attempt, error: psycopg2.errors.ExclusionViolation) -> RetryableError:
+    return RetryableError(
+        f"{attempt}: another batch has taken some of the same offsets while this one was being published: {error.diag.message_detail}",
+        next_step="run the task again: it sees what the other one has left",
+        entry="offsets-taken-meanwhile",
+    )
+
+
+def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) -> NeedsOperatorError | RetryableError:
+    law, found = error.diag.constraint_name, error.diag.message_detail or error.diag.message_primary
+    if law == "counts_add_up":
+        # Staging is UNLOGGED: a crash of the server empties it, and then staged rows are fewer than records read.
+        return RetryableError(
+            f"{attempt}: what was staged is not what was read ({found})",
+            next_step="run the task again",
+            entry="staged-rows-are-missing",
+        )
+    step = {
+        # A batch keeps the settings that it was planned with, so a new declaration alone would not help it.
+        "gaps_are_allowed": "if producers of this topic use transactions, declare source.gaps: allowed and let the batch be planned again: "
+        f"tideline abandon {attempt.batch_id} --reason ...; else find out what removed the records",
+        "end_not_behind": "find out why the log is shorter than when it was read (unclean election, restore)",
+        "retention_not_ahead": "raise the topic's retention; what was deleted before the read is lost",
+    }
+    return NeedsOperatorError(
+        f"{attempt} cannot be published: {law or 'a law of the ledger'} is broken ({found})",
+        next_step=step.get(law or "", "look at the counts in tideline.batch_range and the attempts of this batch"),
+        entry="cannot-be-published",
+    )

@@ -1,0 +1,2 @@
+-- Begin a part of the transaction that is undone in any case.
+SAVEPOINT trial;
