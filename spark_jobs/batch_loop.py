@@ -20,6 +20,8 @@ def each_by_itself(
     batch_ids: Sequence[int],
     begin: Callable[[int], Loading | None],
     load: Callable[[Loading], object],
+    *,
+    in_order: bool = False,
 ) -> None:
     """Begin and load each batch, even if batches before it have failed.
 
@@ -32,6 +34,7 @@ def each_by_itself(
             planned.
         load: Does the rest. An error here concerns only this batch. The exception is `SupersededError`, which ends the
             loop: a newer try has taken over, and it writes the other batches as well.
+        in_order: Whether a batch needs those before it, as in a stateful pipeline. Then the first failure ends the loop.
 
     Raises:
         TidelineError: Immediately, if the error would affect all batches. Otherwise at the end, with the errors of the
@@ -43,6 +46,8 @@ def each_by_itself(
             loading = begin(batch_id)
         except NeedsOperatorError as error:
             failed.append(_reported(name, batch_id, error))
+            if in_order:
+                break
             continue
         if loading is None:
             continue
@@ -52,6 +57,8 @@ def each_by_itself(
             raise
         except TidelineError as error:
             failed.append(_reported(name, batch_id, error))
+            if in_order:
+                break
     if failed:
         raise _combined(name, failed, len(batch_ids))
 

@@ -1,15 +1,18 @@
-"""Prepare a claimed batch before anything is read: load its transform, find the output columns, and check that they fit the target table."""
+"""Prepare a claimed batch before anything is read: load its transform, find the output columns, and check that they fit the output."""
 
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_jobs import stateful
 from spark_jobs.records import transforms
 from spark_jobs.records.record_steps import record_steps
 from spark_jobs.records.transforms import Transform
-from spark_jobs.sinks import postgres
-from spark_jobs.sinks.staging import Decoding, Place
+from spark_jobs.sink_kinds import sink_of
+from spark_jobs.sinks.sink import Output, Place
+from spark_jobs.stateful import Stateful
+from spark_jobs.tasks import Decoding
 from tideline import settings
 from tideline.declaration.pipelines import Pipeline
 from tideline.kafka.broker import Broker
@@ -27,17 +30,20 @@ class Loading:
     raw: DataFrame
     decoding: Decoding
     decoded: DataFrame | None
-    """The input of the `frame` transform. None if the pipeline has none, and then `frame` is None as well."""
+    """The input of the `frame` transform. None if the pipeline has none."""
     frame: DataFrame | None
-    """The output of the `frame` transform."""
-    target: postgres.Target
+    """What is staged in a second pass: the output of the `frame` transform, or the records of a stateful pipeline, in order."""
+    stateful: Stateful | None
+    """How the records are folded. None if the pipeline is not stateful."""
+    output: Output
 
 
 def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt, raw: DataFrame) -> Loading:
-    """Check that the output of the transform fits the target table, and create the table if it does not exist.
+    """Check that the columns of the transform fit the output, and create the output if it does not exist.
 
     Raises:
-        FatalError: The declaration, the transform or the table is wrong.
+        FatalError: The declaration, the transform or the output is wrong.
+        NeedsOperatorError: The batch was planned with a state, and the pipeline has none now, or the other way round.
     """
     transform = transforms.load(pipeline)
     steps = record_steps(pipeline, transform)
@@ -48,7 +54,9 @@ def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attemp
     )
     decoding = Decoding(place=place, steps=steps)
     decoded, frame = _frame(raw, decoding, transform)
-    target = postgres.prepare(ledger, pipeline, steps.rows if frame is None else transforms.frame_schema(frame))
+    folded = stateful.prepared(ledger, pipeline, attempt, transform=transform, decoding=decoding, raw=raw)
+    produced = steps.rows if frame is None else transforms.frame_schema(frame)
+    output = sink_of(pipeline).prepare(ledger, pipeline, attempt, folded.rules.schema if folded else produced)
     return Loading(
         broker=broker,
         pipeline=pipeline,
@@ -56,8 +64,9 @@ def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attemp
         raw=raw,
         decoding=decoding,
         decoded=decoded,
-        frame=frame,
-        target=target,
+        frame=folded.keyed() if folded else frame,
+        stateful=folded,
+        output=folded.output(output) if folded else output,
     )
 
 

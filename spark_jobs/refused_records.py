@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from spark_jobs.records.kafka_metadata import kafka_column, stream_ids
-from spark_jobs.sinks.postgres_refusals import Refused
-from spark_jobs.sinks.staging import WINNER, Place
+from spark_jobs.sinks.sink import Place, Refused, Winner
 from tideline.domain.offsets import OffsetRange
 from tideline.ledger.attempts import Range
 
@@ -77,4 +76,4 @@ class Refusing:
                     recorder.reject("store", found, known.reasons.take(places.drop_null()).to_pylist())
                     n_records += len(found)
         task = TaskContext.get().taskAttemptId()
-        yield pa.record_batch({"task": [task], "n_rows": [n_records]}, schema=WINNER)
+        yield Winner(task, n_records).as_batch()

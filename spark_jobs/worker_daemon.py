@@ -10,7 +10,8 @@ import spark_jobs.unpacked_pyspark
 import pyspark.worker  # noqa: F401 - for the forked workers
 from pyspark.daemon import manager
 
-import spark_jobs.sinks.staging  # noqa: F401 - for the forked workers
+import spark_jobs.sinks.postgres.staging
+import spark_jobs.tasks  # noqa: F401 - for the forked workers
 
 if __name__ == "__main__":
     manager()

@@ -9,8 +9,8 @@ import spark_jobs.unpacked_pyspark  # noqa: F401 - before PySpark is imported
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,29 +18,26 @@ from psycopg2.sql import SQL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs import publishing, refused_records
+from spark_jobs import batch_report, refused_records
 from spark_jobs.batch_loop import each_by_itself
-from spark_jobs.deadline import Deadline
-from spark_jobs.heartbeat import Heartbeat, Work
+from spark_jobs.folding_tasks import Expiring
 from spark_jobs.preparation import Loading, prepared
 from spark_jobs.readers import kafka, kept_rejects
 from spark_jobs.refused_records import Refusing
 from spark_jobs.session import session
-from spark_jobs.sinks import postgres
-from spark_jobs.sinks.postgres_output import Staged
-from spark_jobs.sinks.postgres_refusals import Refused
-from spark_jobs.sinks.staging import WINNER, OnePass, Staging
+from spark_jobs.sinks.sink import WINNER, Output, Publication, Refused, Stage, Winner
 from spark_jobs.spark_errors import explained
+from spark_jobs.supervision import supervised
+from spark_jobs.tasks import AfterFrame, Deletions, OnePass
 from tideline import flow, settings
 from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.domain.states import BatchKind
-from tideline.errors import RetryableError, SupersededError, TidelineError
+from tideline.errors import RetryableError, TidelineError
 from tideline.kafka.broker import Broker
 from tideline.kafka.settings import spark_settings
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger, statement
-from tideline.ledger.publishing import Counts
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
 
@@ -79,19 +76,24 @@ class Begun(NamedTuple):
 
 
 def write_all(ledger: Ledger, pipeline: Pipeline, batch_ids: Sequence[int], writer: Writer) -> None:
-    """Write batches, one after the other. An error that concerns only one batch does not keep the others from being written.
+    """Write batches, one after the other. An error that concerns only one batch does not keep the others from being written, unless they need it.
 
     Raises:
         TidelineError: Batches have failed, and the others are written. Or the error would affect all batches (the
             ledger or the broker is unavailable, the declaration is wrong, a newer try has taken over); then the
             remaining batches are not touched.
     """
-    each_by_itself(
-        pipeline.name,
-        batch_ids,
-        begin=lambda batch_id: begin(ledger, pipeline, batch_id, writer),
-        load=lambda begun: load(ledger, begun),
-    )
+    try:
+        each_by_itself(
+            pipeline.name,
+            batch_ids,
+            begin=lambda batch_id: begin(ledger, pipeline, batch_id, writer),
+            load=lambda begun: load(ledger, begun),
+            in_order=pipeline.state is not None,
+        )
+    finally:  # also of the batches that were published before one failed
+        for line in flow.send_letters(ledger, pipeline):
+            print(line, flush=True)
 
 
 def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> None:
@@ -108,8 +110,10 @@ def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
 def begin(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> Begun | None:
     """Claim a batch, and check everything that can be checked before the read. Return None if there is nothing left to write.
 
+    What an earlier attempt has committed to an outside sink is published before the source is checked: Kafka may have lost the offsets since.
+
     Raises:
-        NeedsOperatorError: The batch cannot be read as it was planned.
+        NeedsOperatorError: The batch cannot be read as it was planned, or the ledger does not know the attempt whose commit an outside sink has.
         TidelineError: An error that would affect every other batch as well.
     """
     attempt = flow.claim(ledger, batch_id, writer, pipeline=pipeline.name)
@@ -118,10 +122,15 @@ def begin(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
         return None
     print(f"{attempt}: {attempt.describe_ranges()}", flush=True)
     with attempts.failing(ledger, attempt):
+        settled = flow.recover(ledger, pipeline, attempt)
+        if settled is not None:
+            print(f"{attempt}: an earlier attempt has committed the batch, which is published now", flush=True)
+            batch_report.report(attempt, settled)
+            return None
         broker = Broker(pipeline.source)
         with explained(attempt, lambda: flow.check_source(ledger, broker, attempt)), ExitStack() as alive:
             # Before the session: a cluster may take longer to start it than an attempt may go without heartbeats.
-            work = alive.enter_context(_supervised(ledger, pipeline, attempt))
+            work = alive.enter_context(supervised(ledger, pipeline, attempt))
             flow.check_source(ledger, broker, attempt)
             spark = session(pipeline.name)
             work.begin(spark)
@@ -147,36 +156,45 @@ def load(ledger: Ledger, begun: Begun) -> None:
 
 
 def _write(ledger: Ledger, loading: Loading) -> None:
-    attempt = loading.attempt
-    staging = Staging(
-        place=loading.decoding.place,
-        target=loading.target,
-        table=postgres.create_staging(ledger, loading.target, attempt),
-    )
-    counts = _published(ledger, loading, staging)
-    publishing.report(attempt, counts)
-    _clear(ledger, attempt)
+    stage = loading.output.stage(ledger, loading.decoding.place)
+    winners = _staged(ledger, loading, stage)
+    counts = loading.output.publish(_publication(ledger, loading, winners))
+    batch_report.report(loading.attempt, counts)
+    _clear(ledger, loading.attempt, loading.output)
 
 
-def _published(ledger: Ledger, loading: Loading, staging: Staging) -> Sequence[Counts]:
-    attempt = loading.attempt
-    one_pass = OnePass(decoding=loading.decoding, staging=staging)
-    tasks = _run(loading.raw, one_pass) if loading.frame is None else _run(loading.frame, staging)
+def _staged(ledger: Ledger, loading: Loading, stage: Stage) -> list[Winner]:
+    """Run the tasks that read, transform and stage the records."""
+    if loading.frame is None:
+        winners = _run(loading.raw, OnePass(decoding=loading.decoding, stage=stage))
+    else:
+        winners = _run(loading.frame, AfterFrame(place=loading.decoding.place, stage=stage))
+        if loading.decoding.steps.formats.tombstones == "delete":
+            tombstones = loading.raw.where("value IS NULL")
+            winners += _run(tombstones, Deletions(decoding=loading.decoding, stage=stage))
+    if loading.stateful is not None:
+        winners += loading.stateful.expired(ledger, stage, winners, _run)
     if loading.decoded is not None:
-        _finish_reading(ledger, loading.pipeline, attempt, loading.decoded)
+        _finish_reading(ledger, loading.pipeline, loading.attempt, loading.decoded)
+    return winners
+
+
+def _publication(ledger: Ledger, loading: Loading, winners: Sequence[Winner]) -> Publication:
+    attempt = loading.attempt
 
     def reject(refused: Sequence[Refused]) -> int:
         ranges = refused_records.narrowed(attempt.ranges, refused)
         raw = _raw(loading.raw.sparkSession, ledger, loading.pipeline, replace(attempt, ranges=ranges))
         refuse = Refusing(place=loading.decoding.place, refused=refused_records.by_stream(refused))
-        return sum(_run(raw, refuse).values())
+        return sum(winner.n_rows for winner in _run(raw, refuse))
 
-    return publishing.publish(
-        ledger,
-        loading.broker,
-        loading.pipeline,
-        Staged(target=loading.target, attempt=attempt, table=staging.table, tasks=tasks),
-        reject,
+    return Publication(
+        ledger=ledger,
+        broker=loading.broker,
+        pipeline=loading.pipeline,
+        attempt=attempt,
+        winners=winners,
+        reject=reject,
         filtered_by_difference=loading.frame is not None,
     )
 
@@ -190,12 +208,12 @@ def _raw(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, attempt: Attem
     )
 
 
-def _clear(ledger: Ledger, attempt: Attempt) -> None:
-    """Drop the staging tables of the batch. It is published, so a table that an orphan still writes to must not fail it."""
+def _clear(ledger: Ledger, attempt: Attempt, output: Output) -> None:
+    """Remove what was staged for the batch. It is published, so a staging table that an orphan still writes to must not fail it."""
     try:
-        postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
+        output.clear(ledger)
     except RetryableError as error:
-        print(f"{attempt}: staging tables were not dropped: {error.problem}", flush=True)
+        print(f"{attempt}: what was staged is not removed: {error.problem}", flush=True)
 
 
 def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decoded: DataFrame) -> None:
@@ -216,30 +234,9 @@ def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decode
         decoded.write.format("noop").mode("overwrite").save()
 
 
-def _run(frame: DataFrame, tasks: Staging | OnePass | Refusing) -> dict[int, int]:
-    """Run the tasks. Return the number of rows that each winning task reports, by task attempt id."""
-    return {row["task"]: row["n_rows"] for row in frame.mapInArrow(tasks, from_arrow_schema(WINNER)).collect()}
-
-
-@contextmanager
-def _supervised(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> Iterator[Work]:
-    """Send heartbeats and enforce the time limit while the context is open.
-
-    Raises:
-        SupersededError: The work failed because a newer attempt has taken over.
-        RetryableError: The work failed because the time limit has passed.
-    """
-    work, url = Work(), settings.ledger_url()
-    deadline = Deadline(url, attempt, pipeline.limits.timeout_minutes, work)
-    try:
-        with Heartbeat(url, attempt.attempt, work.stop), deadline:
-            yield work
-    except Exception as error:
-        if work.taken_over.is_set() and not isinstance(error, SupersededError):
-            raise attempts.refuse(ledger, attempt, "a newer attempt, while staging") from error
-        if deadline.has_passed.is_set() and not isinstance(error, TidelineError):
-            raise deadline.error(ledger) from error
-        raise
+def _run(frame: DataFrame, tasks: AfterFrame | Deletions | Expiring | OnePass | Refusing) -> list[Winner]:
+    """Run the tasks. Return what the winning ones report."""
+    return [Winner(*row) for row in frame.mapInArrow(tasks, from_arrow_schema(WINNER)).collect()]
 
 
 if __name__ == "__main__":

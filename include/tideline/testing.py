@@ -1,26 +1,32 @@
-"""What the tests of a pipeline import: `from tideline.testing import trial`.
+"""What the tests of a pipeline import: `from tideline.testing import run, trial`.
 
 result = trial(Path(__file__).parent, [b'{"order_id": 1, "amount": "2.50"}', b"no JSON"])
 assert result.rows == [{"order_id": 1, "amount": Decimal("2.50")}]
 assert [reject.line for reject in result.rejects] == [2]
+
+`run` folds records with the processor of a stateful pipeline, as batches that begin at `cuts`:
+
+rows = run(Sessions(), [{"user_id": "ada", "at": at(0)}, {"user_id": "ada", "at": at(5)}], cuts=[1])
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 
 from tideline.authoring import sample
+from tideline.authoring.folded_sample import Rows, run
+from tideline.authoring.sample import KeyAndValue
 from tideline.authoring.trial import Reject, Trial, tried
 from tideline.declaration import pipelines
 
-__all__ = ["Reject", "Trial", "trial"]
+__all__ = ["Reject", "Rows", "Trial", "run", "trial"]
 
 
-def trial(folder: Path, lines: Iterable[bytes | None]) -> Trial:
+def trial(folder: Path, lines: Iterable[bytes | KeyAndValue | None]) -> Trial:
     """Decode and transform records as the Spark job does, and store nothing.
 
     Args:
         folder: The folder of the pipeline, with `pipeline.yaml`.
-        lines: The value of each record; None is a tombstone.
+        lines: The value of each record, or a tuple of its key and its value. A value of None is a tombstone.
 
     Raises:
         FatalError: The declaration or the transform is wrong.

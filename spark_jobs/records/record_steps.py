@@ -1,19 +1,20 @@
 """The steps `decode` and `transform` of raw records, with their counts and rejects. Runs in the executors' Python, and where a sample is tried."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from spark_jobs.records import transforms
-from spark_jobs.records.decoding import decoder
 from spark_jobs.records.kafka_metadata import as_they_came, kafka_column
+from spark_jobs.records.record_decoding import Formats, RecordDecoder, formats
 from spark_jobs.records.row_bisection import Refusal, isolate
 from spark_jobs.records.transforms import Transform
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.columns import ColumnType, parse_type
 
+DELETES = "tideline_deletes"
+"""A column that only tables of tombstones have."""
 BATCH_RECORDS = 20_000
 """The most records that one Arrow batch holds."""
 
@@ -32,22 +33,26 @@ class Account(Protocol):
 class RecordSteps:
     """Turns raw records into decoded and transformed rows."""
 
-    value_format: str
-    columns: Mapping[str, ColumnType]
+    formats: Formats
     records: Callable[[pa.Table], pa.Table] | None
     rows: pa.Schema
     """The output columns of `records` for a table without rows. They were checked before anything was read."""
 
     def tables(self, batches: Iterable[pa.RecordBatch], account: Account) -> Iterator[pa.Table]:
-        """Yield the rows of each Arrow batch, without rejected records."""
-        decode = decoder(self.value_format, self.columns)
+        """Yield the rows of each Arrow batch, without rejected records.
+
+        Tombstones that delete do not pass the transform. They are yielded as tables of their own (see `deletes`).
+        """
+        decode = RecordDecoder(self.formats)
         for batch in batches:
             raw = kafka_column(batch)
-            decoded = decode(batch.column("value"))
+            decoded = decode(batch.column("key"), batch.column("value"))
             rejected = [raw.take(pa.array(decoded.rejected, pa.int64()))]
             account.reject("decode", rejected[0], decoded.rejected.values())
-            table = decoded.table.append_column("kafka", raw.take(decoded.kept) if decoded.rejected else raw)
-            passed, refusals = self._transform(table)
+            kept = raw.take(decoded.kept) if len(decoded.kept) < len(raw) else raw
+            passed, refusals = self._transform(decoded.table.append_column("kafka", kept))
+            if len(decoded.deleted):
+                passed = [*passed, deleting(decoded.deletions.append_column("kafka", raw.take(decoded.deleted)))]
             for refusal in refusals:
                 rejected.append(refusal.row.column("kafka").combine_chunks())
                 account.reject("transform", rejected[-1], [refusal.reason])
@@ -69,10 +74,20 @@ def record_steps(pipeline: Pipeline, transform: Transform) -> RecordSteps:
     """Return the steps that a pipeline declares. Calls `records` with a table without rows, to find its output columns.
 
     Raises:
-        FatalError: `records` raises, does not return a table, or loses the column `kafka`.
+        FatalError: `records` raises, does not return a table, or loses the column `kafka`; or only one of state and
+            processor is there.
     """
-    value = pipeline.source.value
-    columns = {name: parse_type(text) for name, text in value.columns.items()}
-    decoded = decoder(value.format, columns)(pa.array([], pa.binary())).table.schema
-    rows = transforms.records_schema(transform, decoded)
-    return RecordSteps(value_format=value.format, columns=columns, records=transform.records, rows=rows)
+    transforms.check_state(pipeline, transform)
+    declared = formats(pipeline.source)
+    rows = transforms.records_schema(transform, RecordDecoder(declared).schema())
+    return RecordSteps(formats=declared, records=transform.records, rows=rows)
+
+
+def deleting(keys: pa.Table) -> pa.Table:
+    """Return a table of keys, with the column `kafka`, as one whose records delete their rows."""
+    return keys.append_column(DELETES, pa.nulls(len(keys)))
+
+
+def deletes(table: pa.Table) -> bool:
+    """Return whether the records of a table are tombstones that delete: it has the columns of their keys and `kafka`."""
+    return DELETES in table.column_names

@@ -4,7 +4,8 @@
     def frame(df: pyspark.sql.DataFrame) -> DataFrame       sees the whole batch: joins, windows, aggregation
 
 A pipeline has either, both (`records` runs first) or none. Both receive the decoded columns and the struct column
-`kafka`. They must return `kafka` with each row, because it identifies the record that the row came from.
+`kafka`. They must return `kafka` with each row, because it identifies the record that the row came from. In a stateful
+pipeline `processor`, an instance of `tideline.processors.Processor`, takes the place of `frame`.
 """
 
 import importlib.util
@@ -27,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.records.reject_reasons import of_error
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError, TidelineError
+from tideline.processors import Processor
 
 KAFKA = pa.struct(
     [
@@ -48,6 +50,7 @@ class Transform:
 
     records: Callable[[pa.Table], pa.Table] | None
     frame: Callable[[DataFrame], DataFrame] | None
+    processor: Processor | None = None
 
 
 class _UncachedLoader(SourceFileLoader):
@@ -73,10 +76,10 @@ def _needs_session(error: Exception) -> bool:
 
 
 def load(pipeline: Pipeline) -> Transform:
-    """Return the functions of the pipeline's `transform.py`; both None if there is no such file.
+    """Return what the pipeline's `transform.py` defines; nothing if there is no such file.
 
     Raises:
-        FatalError: The file cannot be imported, defines neither function, or one of them is no function.
+        FatalError: The file cannot be imported, defines nothing of this, or something that is no function or processor.
         NeedsSparkError: The file cannot be imported without a Spark session, and none runs.
     """
     path = pipeline.folder / "transform.py"
@@ -102,11 +105,18 @@ def load(pipeline: Pipeline) -> Transform:
 
 def _functions(module: ModuleType) -> Transform:
     named: dict[str, Any] = {name: getattr(module, name, None) for name in ("records", "frame")}
-    transform = Transform(**named)
-    if transform.records is None and transform.frame is None:
+    processor = getattr(module, "processor", None)
+    transform = Transform(**named, processor=processor)
+    if transform.records is None and transform.frame is None and processor is None:
         raise FatalError(
             f"{module.__file__}: expected a function `records` or `frame`, found neither",
             next_step="define one of them, or delete the file",
+            entry="transform",
+        )
+    if not (processor is None or isinstance(processor, Processor)):
+        raise FatalError(
+            f"{module.__file__}: expected `processor` to be an instance of a class that extends Processor, found {_kind(processor)}",
+            next_step="derive the class from tideline.processors.Processor, and set `processor = YourClass()`",
             entry="transform",
         )
     for name, function in named.items():
@@ -117,6 +127,33 @@ def _functions(module: ModuleType) -> Transform:
                 entry="transform",
             )
     return transform
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__} itself" if isinstance(value, type) else type(value).__name__
+
+
+def check_state(pipeline: Pipeline, transform: Transform) -> None:
+    """Make sure that a pipeline has both a section `state` and a processor, or neither, and no `frame` beside them.
+
+    Raises:
+        FatalError: It has only one of them, or a `frame` too.
+    """
+    if (pipeline.state is None) != (transform.processor is None):
+        has, lacks = ("the section `state` in pipeline.yaml", "`processor` in transform.py")
+        if pipeline.state is None:
+            has, lacks = lacks, has
+        raise FatalError(
+            f"transform.py: expected {lacks} beside {has}, found none",
+            next_step="add the one, or remove the other; docs/pipelines.md explains stateful pipelines",
+            entry="transform",
+        )
+    if transform.processor is not None and transform.frame is not None:
+        raise FatalError(
+            "transform.py: expected `processor` or `frame`, found both",
+            next_step="let the processor return the rows, and remove `frame`",
+            entry="transform",
+        )
 
 
 def records_schema(transform: Transform, decoded: pa.Schema) -> pa.Schema:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from spark_jobs.sinks.postgres_types import Column
+from spark_jobs.sinks.postgres.column_types import Column
 
 _NAMES = {
     **dict.fromkeys(("boolean", "bool"), "boolean"),
@@ -50,6 +50,7 @@ def described(definition: exp.ColumnDef, text: str, *, in_key: bool) -> Column:
     kinds = [constraint.kind for constraint in definition.constraints]
     filled = _filled(kinds)
     has_value = words in _SERIALS or any(isinstance(one, _GIVE_VALUES) for one in kinds)
+    forbids_null = in_key or any(map(_forbids_null, kinds))
     return Column(
         name=identifier(name),
         type_name=f"{catalog}[]" if is_array else catalog,
@@ -57,7 +58,8 @@ def described(definition: exp.ColumnDef, text: str, *, in_key: bool) -> Column:
         scale=[*numbers, 0][1] if numbers and catalog == "numeric" else None,
         length=numbers[0] if numbers and catalog in {"character varying", "character"} else None,
         filled=filled,
-        required=(in_key or any(map(_forbids_null, kinds))) and not has_value,
+        required=forbids_null and not has_value,
+        not_null=forbids_null or words in _SERIALS,
     )
 
 

@@ -7,8 +7,8 @@ import psycopg2.errors
 import pyarrow as pa
 from psycopg2.sql import SQL
 
-from spark_jobs.sinks import fitting, postgres
-from spark_jobs.sinks.fitting import Described
+from spark_jobs.sinks.postgres import fitting, target_table
+from spark_jobs.sinks.postgres.fitting import Described
 from tideline.authoring.findings import Finding, Verdict
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger import queries
@@ -21,13 +21,13 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
     Raises:
         RetryableError: The database did not answer.
     """
-    table = pipeline.sink.table
+    table = pipeline.table_sink.table
 
     def finding(verdict: Verdict, found: str) -> Finding:
         return Finding(pipeline=pipeline.name, where=f"table {table}", verdict=verdict, found=found)
 
     with queries.reading(session):
-        there = postgres.described(session, pipeline)
+        there = target_table.described(session, pipeline)
     state = "exists"
     if not there.columns:
         state = "does not exist: the first batch creates it from target.sql"
@@ -44,7 +44,7 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
             Verdict.BAD, f"expected that target.sql creates {table}, found that it runs and creates no such table"
         )
         return
-    problems = fitting.problems(there, produced, pipeline.sink.item)
+    problems = fitting.problems(there, produced, pipeline.table_sink.item, fitting.upsert_of(pipeline.table_sink))
     yield from (finding(Verdict.BAD, problem) for problem in problems)
     if produced is None:
         yield finding(Verdict.NOT_CHECKED, f"{state}; whether what the transform returns fits")
@@ -58,7 +58,7 @@ def _tried(session: Ledger, pipeline: Pipeline) -> Described | psycopg2.Error:
     with session.transaction():
         try:
             session.run_sql(SQL(statement("tideline.authoring", "try_target.sql")), {"text": text})
-            return postgres.described(session, pipeline)
+            return target_table.described(session, pipeline)
         except psycopg2.OperationalError:
             raise  # a fault of the server, not of the file
         except psycopg2.Error as error:

@@ -21,4 +21,4 @@ def look(source: Source, count: int, *, seconds: float) -> Newest:
     topics = broker.topic_facts()
     for error in broker.missing(topics).values():
         raise error
-    return newest_records(client_settings(source), topics, count, seconds=seconds)
+    return newest_records(client_settings(source.brokers), topics, count, seconds=seconds)

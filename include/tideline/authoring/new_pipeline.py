@@ -12,7 +12,7 @@ from tideline.authoring.looking import SECONDS, look
 from tideline.authoring.scaffold import Connection
 from tideline.authoring.survey import Survey, survey, unseen
 from tideline.authoring.trial import tried
-from tideline.declaration import Sink, pipelines
+from tideline.declaration import PostgresSink, pipelines
 from tideline.errors import FatalError
 
 _SCHEMA = "pipeline.schema.json"
@@ -59,7 +59,7 @@ def make(options: Options) -> Made:
     source = source_options.source(
         options.name, options.topic, servers=options.servers, security=options.security, like=options.like
     )
-    source_options.checked(Sink, {"table": options.table}, options.name)
+    source_options.checked(PostgresSink, {"table": options.table}, options.name)
     seen = unseen(options.topic)
     if options.count:
         newest = look(source, options.count, seconds=SECONDS)

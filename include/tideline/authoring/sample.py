@@ -18,12 +18,16 @@ _TIMESTAMP = datetime(2000, 1, 1, tzinfo=UTC)
 """The timestamp of records that come from a file. It is fixed, so that a test gives the same rows each time."""
 
 
-def of_values(pipeline: Pipeline, values: Iterable[bytes | None]) -> pa.Table:
+KeyAndValue = tuple[bytes | None, bytes | None]
+
+
+def of_values(pipeline: Pipeline, values: Iterable[bytes | KeyAndValue | None]) -> pa.Table:
     """Return records with these values, at the offsets 0, 1, 2... of partition 0 of the pipeline's first topic.
 
-    They have no key and no headers, and their timestamp is 2000-01-01T00:00:00Z. None is a tombstone.
+    They have no headers, and a key only if it is given with the value. Their timestamp is 2000-01-01T00:00:00Z. A value
+    of None is a tombstone.
     """
-    given = list(values)
+    given = [one if isinstance(one, tuple) else (None, one) for one in values]
     topic = pipeline.source.topics[0] if pipeline.source.topics else pipeline.name
     n = len(given)
     columns = {
@@ -31,8 +35,8 @@ def of_values(pipeline: Pipeline, values: Iterable[bytes | None]) -> pa.Table:
         "partition": [0] * n,
         "offset": range(n),
         "timestamp": [_TIMESTAMP] * n,
-        "key": [None] * n,
-        "value": given,
+        "key": [key for key, _ in given],
+        "value": [value for _, value in given],
         "headers": [None] * n,
     }
     return pa.table(columns, schema=RAW)
@@ -66,6 +70,18 @@ def _as_json(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":")) if parts else None
 
 
-def lines(content: bytes) -> Sequence[bytes]:
-    """Split the content of a file into the values of records: one for each line, without its line feed."""
-    return content.removesuffix(b"\n").split(b"\n") if content else []
+def lines(content: bytes, *, keyed: bool = False) -> Sequence[bytes | KeyAndValue]:
+    """Split the content of a file into records: one for each line, without its line feed.
+
+    Args:
+        content: The content of the file.
+        keyed: Whether each line is the key, a tab and the value. Nothing behind the tab is a tombstone, and a line
+            without a tab is a value without a key.
+    """
+    found = content.removesuffix(b"\n").split(b"\n") if content else []
+    return [_keyed(line) for line in found] if keyed else found
+
+
+def _keyed(line: bytes) -> KeyAndValue:
+    key, tab, value = line.partition(b"\t")
+    return (key, value or None) if tab else (None, line)

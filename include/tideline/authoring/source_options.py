@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from tideline.declaration import Sink, Source, pipelines
+from tideline.declaration import PostgresSink, Source, pipelines
 from tideline.declaration.security import Security
 from tideline.errors import FatalError
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_FIELDS = {**Sink.model_fields, **Source.model_fields, **Security.model_fields}
+_FIELDS = {**PostgresSink.model_fields, **Source.model_fields, **Security.model_fields}
 _OPTIONS = {"topics": "--topic", "bootstrap_servers": "--bootstrap-servers", "table": "--table"}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from spark_jobs.sinks.fitting import Described
+from spark_jobs.sinks.postgres.fitting import Described
 from tideline.authoring import column_types
 from tideline.authoring.column_types import identifier
 from tideline.authoring.statements import Statement

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_jobs.sinks import fitting
-from spark_jobs.sinks.fitting import Described
+from spark_jobs.sinks.postgres import fitting
+from spark_jobs.sinks.postgres.fitting import Described
 from tideline.authoring import table_definition
 from tideline.authoring.column_types import identifier
 from tideline.authoring.statements import Statement, statements, trailing_commas
+from tideline.declaration import PostgresSink
 from tideline.declaration.pipelines import Pipeline
 
 _SEARCH_PATH = re.compile(r"\bsearch_path\b", re.IGNORECASE)
@@ -36,14 +37,16 @@ class TargetSql:
     is_readable: bool = True
     """Whether the file is text in UTF-8."""
 
-    def problems(self, produced: pa.Schema | None, item: str | None) -> list[str] | None:
+    def problems(self, produced: pa.Schema | None, sink: PostgresSink) -> list[str] | None:
         """Return what keeps a load from writing into the table, by the checks of the loader; None if the table is not known.
 
         Args:
             produced: The columns that the transform returns. None if they are not known: only the table is checked.
-            item: The column of `sink.item`.
+            sink: The section of the declaration.
         """
-        return None if self.table is None else fitting.problems(self.table, produced, item)
+        return (
+            None if self.table is None else fitting.problems(self.table, produced, sink.item, fitting.upsert_of(sink))
+        )
 
 
 def read(pipeline: Pipeline) -> TargetSql:
@@ -54,7 +57,7 @@ def read(pipeline: Pipeline) -> TargetSql:
         mistake = f"expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}"
         why = "target.sql is no text"
         return TargetSql(table=None, why_unknown=why, mistakes=[mistake], not_understood=[], is_readable=False)
-    return _read(text, pipeline.sink.table)
+    return _read(text, pipeline.table_sink.table)
 
 
 def _read(text: str, table: str) -> TargetSql:

@@ -4,7 +4,7 @@ Needs neither Kafka nor Postgres. Only a `frame` needs Spark, which runs inside 
 needs the database. What the target table refuses is not tried.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.records import transforms
-from spark_jobs.records.record_steps import BATCH_RECORDS, record_steps
+from spark_jobs.records.record_steps import BATCH_RECORDS, DELETES, deletes, record_steps
 from spark_jobs.records.transforms import Transform
+from spark_jobs.state.rules import rules_of
+from tideline.authoring.folded_sample import KeptState, fold_sample
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
 
@@ -40,6 +42,15 @@ class Reject:
     reason: str
 
 
+class Deletion(NamedTuple):
+    """A tombstone of the sample that would delete the row with its key."""
+
+    line: int
+    """The number of the record in the sample, from 1."""
+    key: dict[str, Any]
+    """The columns of its key."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What became of the records of a sample. Each is written, rejected or filtered."""
@@ -50,10 +61,14 @@ class Trial:
     """For each row the number of its record in the sample, from 1."""
     rejects: list[Reject]
     """In the order of the sample."""
+    deletions: list[Deletion]
+    """In the order of the sample; only with `source.tombstones: delete`."""
     n_read: int
     n_written: int
-    """Records that have rows. It is less than the number of rows if a record becomes several."""
+    """Records that have rows, and tombstones that delete. It is less than the number of rows if a record becomes several, or a timer makes rows."""
     n_filtered: int
+    states: list[KeptState] | None = None
+    """What is kept for each key afterwards, in the order of the keys; None if the pipeline is not stateful."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -91,7 +106,11 @@ def tried(pipeline: Pipeline, sample: pa.Table) -> Trial:
     steps = record_steps(pipeline, transform)
     account = _Account()
     tables = list(steps.tables(sample.to_batches(max_chunksize=BATCH_RECORDS), account))
-    rows = _framed(pipeline, transform, pa.concat_tables([steps.rows.empty_table(), *tables]))
+    upserts = [table for table in tables if not deletes(table)]
+    decoded = pa.concat_tables([steps.rows.empty_table(), *upserts])
+    rules = rules_of(pipeline, transform, steps.rows)
+    folded = None if rules is None else fold_sample(rules, decoded, account)
+    rows = folded.table if folded else _framed(pipeline, transform, decoded)
     numbers = {place: number for number, place in enumerate(_places(sample.to_struct_array()), start=1)}
     places = _places(rows.column("kafka"))
     if unknown := set(places) - numbers.keys():
@@ -101,15 +120,19 @@ def tried(pipeline: Pipeline, sample: pa.Table) -> Trial:
             entry="transform",
         )
     lines = [numbers[place] for place in places]
+    n_written = len(folded.written) if folded else len(set(lines))
     in_order = sorted(range(len(lines)), key=lines.__getitem__)  # Spark returns rows in any order
+    deletions = [one for table in tables if deletes(table) for one in _deletions(table, numbers)]
     rejects = [Reject(line=numbers[place], step=step, reason=reason) for place, step, reason in account.rejected]
     return Trial(
         table=rows.take(pa.array(in_order, pa.int64())),
         lines=sorted(lines),
         rejects=sorted(rejects, key=lambda reject: reject.line),
+        deletions=deletions,
         n_read=sample.num_rows,
-        n_written=len(set(lines)),
-        n_filtered=sample.num_rows - len(set(lines)) - len(rejects),
+        n_written=n_written + len(deletions),
+        n_filtered=sample.num_rows - n_written - len(deletions) - len(rejects),
+        states=folded.states if folded else None,
     )
 
 
@@ -130,6 +153,12 @@ def _framed(pipeline: Pipeline, transform: Transform, decoded: pa.Table) -> pa.T
     from spark_jobs.sample_frame import framed_sample  # noqa: PLC0415
 
     return framed_sample(pipeline.name, transform.frame, decoded)
+
+
+def _deletions(table: pa.Table, numbers: Mapping[Place, int]) -> Iterator[Deletion]:
+    keys = table.drop_columns([DELETES, "kafka"]).to_pylist()
+    for place, key in zip(_places(table.column("kafka")), keys, strict=True):
+        yield Deletion(numbers[place], key)
 
 
 def _places(records: pa.StructArray | pa.ChunkedArray) -> list[Place]:

@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from spark_jobs.records import transforms
 from spark_jobs.records.record_steps import record_steps
-from spark_jobs.sinks import fitting
+from spark_jobs.sinks.postgres import fitting
+from spark_jobs.state.rules import rules_of
 from tideline import settings
 from tideline.authoring import database_table, target_sql
 from tideline.authoring.findings import Finding, Verdict
 from tideline.authoring.target_sql import TargetSql
-from tideline.declaration import pipelines
+from tideline.declaration import PostgresSink, pipelines
 from tideline.declaration.pipelines import Broken, Pipeline, shown
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
@@ -68,6 +69,8 @@ def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger 
     yield from _declaration(pipeline, declared)
     produced, found = _transform(pipeline)
     yield from found
+    if not isinstance(pipeline.sink, PostgresSink):
+        return  # there is no table in this database, and no target.sql
     known = target_sql.read(pipeline)
     yield from _target(pipeline, known, produced)
     if session is not None and known.is_readable:
@@ -76,17 +79,22 @@ def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger 
 
 def _declaration(pipeline: Pipeline, declared: Sequence[Pipeline]) -> Iterator[Finding]:
     where = shown(pipeline.folder / "pipeline.yaml")
-    others = [one for one in declared if one.sink.table == pipeline.sink.table and one.name != pipeline.name]
-    alone = [one.name for one in [pipeline, *others] if others and not one.sink.shared]
+    others = [one for one in declared if one.name != pipeline.name and _same_table(one, pipeline)]
+    alone = [one.name for one in [pipeline, *others] if others and not one.table_sink.shared]
     if alone:
         names = ", ".join(one.name for one in others)
         found = (
-            f"sink.table: expected {pipeline.sink.table} for one pipeline, found that {names} declares it as well; "
+            f"sink.table: expected {pipeline.table_sink.table} for one pipeline, found that {names} declares it as well; "
             f"declare another table, or sink.shared: true in {' and '.join(alone)}"
         )
         yield Finding(pipeline=pipeline.name, where=where, verdict=Verdict.BAD, found=found)
     else:
         yield Finding(pipeline=pipeline.name, where=where, verdict=Verdict.OK, found="has no mistakes")
+
+
+def _same_table(one: Pipeline, other: Pipeline) -> bool:
+    sinks = (one.sink, other.sink)
+    return all(isinstance(sink, PostgresSink) for sink in sinks) and one.table_sink.table == other.table_sink.table
 
 
 def _transform(pipeline: Pipeline) -> tuple[pa.Schema | None, Iterable[Finding]]:
@@ -99,12 +107,16 @@ def _transform(pipeline: Pipeline) -> tuple[pa.Schema | None, Iterable[Finding]]
     try:
         transform = transforms.load(pipeline)
         rows = record_steps(pipeline, transform).rows
+        rules = rules_of(pipeline, transform, rows)
     except transforms.NeedsSparkError:
         found = "the file, which needs a Spark session when it is imported"
         return None, [finding(Verdict.NOT_CHECKED, f"{found}: tideline test {pipeline.name} FILE")]
     except FatalError as error:
         return None, [_of_transform(pipeline.name, pipeline.folder, error)]
     names = ", ".join(fitting.written(rows).names) or "none"
+    if rules is not None:
+        made = ", ".join(rules.rows)
+        return rules.schema, [finding(Verdict.OK, f"`processor` is given the columns {names}, and makes {made}")]
     if transform.frame is None:
         made = "`records` makes" if transform.records else "there is none; decoding makes"
         return rows, [finding(Verdict.OK, f"{made} the columns {names}")]
@@ -139,12 +151,12 @@ def _target(pipeline: Pipeline, known: TargetSql, produced: pa.Schema | None) ->
 
     yield from (finding(Verdict.BAD, mistake) for mistake in known.mistakes)
     yield from (finding(Verdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
-    problems = known.problems(produced, pipeline.sink.item)
+    problems = known.problems(produced, pipeline.table_sink)
     if problems is None:
-        yield finding(Verdict.NOT_CHECKED, f"the columns of {pipeline.sink.table}: {known.why_unknown}")
+        yield finding(Verdict.NOT_CHECKED, f"the columns of {pipeline.table_sink.table}: {known.why_unknown}")
         return
     yield from (finding(Verdict.BAD, problem) for problem in problems)
     if produced is None:
-        yield finding(Verdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.sink.table}")
+        yield finding(Verdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.table_sink.table}")
     elif not problems and not known.mistakes:
-        yield finding(Verdict.OK, f"creates {pipeline.sink.table}, and what the transform returns fits it")
+        yield finding(Verdict.OK, f"creates {pipeline.table_sink.table}, and what the transform returns fits it")

@@ -5,35 +5,32 @@ creates these values and writes the messages about mistakes.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tideline.declaration.airflow import Cron, Owner, Pool, Tags
 from tideline.declaration.notify import Notify
-from tideline.declaration.sections import AboveZero, Name, Section, Text, ZeroOrAbove
-from tideline.declaration.source import Source
+from tideline.declaration.sections import AboveZero, MistakeBelow, Section, Text, ZeroOrAbove
+from tideline.declaration.sink import PostgresSink, Sink
+from tideline.declaration.source import Source, Topic
 from tideline.declaration.spark import Spark
+from tideline.declaration.state import Stateful
 
-__all__ = ["Declaration", "Limits", "Notify", "Pipeline", "Rejects", "Section", "Sink", "Source", "Spark", "Upkeep"]
-
-
-class Sink(Section):
-    """The table that the rows are written to."""
-
-    table: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}\.[a-z_][a-z0-9_]{0,62}$")] = Field(
-        title="The target table", description="schema.table in lower case"
-    )
-    item: Name | None = Field(
-        default=None,
-        title="The column that distinguishes the rows of one record, where a record can become several rows",
-        description="a column name in lower case",
-    )
-    shared: bool = Field(
-        default=False,
-        title="Whether other pipelines write this table too; each of them must set this key",
-        description="true or false",
-    )
+__all__ = [
+    "Declaration",
+    "Limits",
+    "Notify",
+    "Pipeline",
+    "PostgresSink",
+    "Rejects",
+    "Section",
+    "Sink",
+    "Source",
+    "Spark",
+    "Stateful",
+    "Upkeep",
+]
 
 
 class Limits(Section):
@@ -65,12 +62,17 @@ class Limits(Section):
 
 
 class Rejects(Section):
-    """When rejected records fail a batch."""
+    """When rejected records fail a batch, and where else they go."""
 
     fail_above: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
         title="A batch fails when the rejected share of its records is above this number and at least 100 records are rejected",
         description="a number from 0 to 1",
+    )
+    topic: Topic | None = Field(
+        default=None,
+        title="A topic on the brokers of the source to which rejected records are sent too, once; it must exist",
+        description="a Kafka topic name",
     )
 
 
@@ -117,11 +119,50 @@ class Declaration(Section):
     )
     source: Source
     sink: Sink
+    state: Stateful | None = None
     limits: Limits = Limits()
     rejects: Rejects = Rejects()
     spark: Spark = Spark()
     notify: Notify = Notify()
     upkeep: Upkeep = Upkeep()
+
+    @model_validator(mode="after")
+    def _deletions_fit(self) -> Self:
+        if self.source.tombstones == "delete" and (why := self._why_no_deletions()):
+            raise MistakeBelow(("source", "tombstones"), f"expected delete only {why}")
+        return self
+
+    @model_validator(mode="after")
+    def _rejects_are_not_read_again(self) -> Self:
+        if self.rejects.topic is not None and self.source.names(self.rejects.topic):
+            raise MistakeBelow(
+                ("rejects", "topic"),
+                f"expected a topic that the pipeline does not read, found {self.rejects.topic}: "
+                "each reject would be read and rejected again, for ever",
+            )
+        return self
+
+    def _why_no_deletions(self) -> str | None:
+        if not isinstance(self.sink, PostgresSink) or self.sink.mode != "upsert":
+            return "with sink.mode upsert: no other sink deletes rows"
+        if self.source.key is None:
+            return "with source.key, which names the row to delete"
+        if missing := [name for name in self.sink.key if name not in self.source.key.names]:
+            return f"with a source.key that has all columns of sink.key, found none for {', '.join(missing)}"
+        if self.sink.order:
+            return "without sink.order: a tombstone has no columns to order by"
+        return None
+
+    @model_validator(mode="after")
+    def _state_fits(self) -> Self:
+        if self.state is None:
+            return self
+        if not isinstance(self.sink, PostgresSink) or self.sink.mode != "append":
+            raise MistakeBelow(
+                ("state",),
+                "expected state only with sink.kind postgres and sink.mode append: rows are taken back by it",
+            )
+        return self
 
 
 class Pipeline(Declaration):
@@ -129,3 +170,14 @@ class Pipeline(Declaration):
 
     name: str
     folder: Path
+
+    @property
+    def table_sink(self) -> PostgresSink:
+        """Return the sink of a pipeline that writes a table in the ledger's database.
+
+        Raises:
+            TypeError: The pipeline has another kind of sink.
+        """
+        if not isinstance(self.sink, PostgresSink):
+            raise TypeError(f"{self.name}: expected a sink of kind postgres, found {self.sink.kind}")
+        return self.sink

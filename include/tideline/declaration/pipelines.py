@@ -4,23 +4,21 @@ Owns finding and reading them, and the messages about their mistakes. Connects t
 nothing heavy: the DAG files call it each time Airflow parses them. So do the CLI, the planner and the Spark driver.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from tideline import settings
 from tideline.declaration import Declaration, Notify, Pipeline, Section
-from tideline.declaration.sections import FromEnvironment, may_be_secret
-from tideline.declaration.security import Security
+from tideline.declaration.mistakes import at, shown, worded
+from tideline.declaration.sink import kind_of
 from tideline.errors import FatalError
 
 __all__ = ["Broken", "Pipeline", "declared", "load", "load_named", "name_mistake", "shown"]
@@ -29,7 +27,6 @@ _LEGAL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 # Names of Tideline's own DAGs, and names that Airflow refuses for an asset.
 _TAKEN = ("context", "replay", "self", "upkeep")
 _NEXT_STEP = "correct the declaration; docs/pipelines.md explains every key"
-_NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +71,24 @@ def load(folder: Path) -> Pipeline:
     mistakes = []
     if mistake := name_mistake(folder.name):
         mistakes.append(f"{shown(folder)}: {mistake}")
-    if not (folder / "target.sql").is_file():
-        mistakes.append(f"{shown(folder)}: expected a file target.sql with the table's definition, found none")
     try:
         raw = _parse(path)
+        if kind_of(raw.get("sink") if isinstance(raw, dict) else None) == "postgres":
+            mistakes += _without_table(folder)
         declaration = Declaration.model_validate(raw, context=folder.name)
     except ValidationError as error:
-        mistakes += _worded(path, raw, error)
+        mistakes += worded(path, raw, error)
     except FatalError as error:
         mistakes.append(error.problem)
     if mistakes:
         raise _mistake("\n".join(mistakes))
     return Pipeline.model_construct(name=folder.name, folder=folder, **dict(declaration))
+
+
+def _without_table(folder: Path) -> list[str]:
+    if (folder / "target.sql").is_file():
+        return []
+    return [f"{shown(folder)}: expected a file target.sql with the table's definition, found none"]
 
 
 def name_mistake(name: str) -> str | None:
@@ -146,79 +149,12 @@ def _parse(path: Path) -> Any:
         key = re.match(r'found duplicate key "(\w+)"', error.problem)
         known = key and key[1] in _keys(Declaration)
         raise _mistake(
-            f"{_at(path, error.problem_mark.line)}: {key[1] if key and known else 'a key'}: the same key twice"
+            f"{at(path, error.problem_mark.line)}: {key[1] if key and known else 'a key'}: the same key twice"
         ) from None
     except MarkedYAMLError as error:
-        raise _mistake(f"{_at(path, error.problem_mark.line)}: not YAML: {_unquoted(error.problem)}") from None
+        raise _mistake(f"{at(path, error.problem_mark.line)}: not YAML: {_unquoted(error.problem)}") from None
     except (YAMLError, ValueError):
         raise _mistake(f"{shown(path)}: not YAML in UTF-8") from None
-
-
-def _worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
-    """Return one message for each mistake, in order of line. Pydantic reports a value that may have several types once for each type."""
-    found: dict[tuple[Any, ...], tuple[int, str]] = {}
-    for detail in error.errors(include_url=False):
-        keys, line, value = _located(raw, detail)
-        where = ".".join(_named(keys)) or "the file"
-        found.setdefault(keys, (line, f"{_at(path, line)}: {where}: {_text(keys, value, detail)}"))
-    return [text for _, text in sorted(found.values())]
-
-
-def _named(keys: tuple[Any, ...]) -> Iterator[str]:
-    """Yield the keys as messages show them. An unknown key in `source.security` may be a secret, so it is not shown."""
-    for number, key in enumerate(keys):
-        known = keys[0] == "notify" or key in {*Security.model_fields, *FromEnvironment.model_fields}
-        secret = _is_secret(keys[:number]) and not known
-        yield "…" if secret else str(key)
-
-
-def _is_secret(keys: tuple[Any, ...]) -> bool:
-    """Return whether the value of these keys must not be shown."""
-    return keys[:2] in {("source", "security"), ("notify", "arguments")} or any(may_be_secret(str(key)) for key in keys)
-
-
-def _located(raw: Any, detail: ErrorDetails) -> tuple[tuple[Any, ...], int, Any]:
-    """Return the keys that lead to the mistake, as far as the file has them, the line of the last one, and its value."""
-    keys: tuple[Any, ...] = ()
-    line = 0
-    below = getattr(detail.get("ctx", {}).get("error"), "keys", ())
-    for part in (*detail["loc"], *below):  # `loc` may end with the name of a type, if several types are possible
-        if not (part in raw if isinstance(raw, dict) else isinstance(raw, list) and isinstance(part, int)):
-            break
-        line = raw.lc.data.get(part, [line])[0]  # a merged key has no line of its own
-        raw = raw[part]
-        keys += (part,)
-    if detail["type"] == "missing" and len(keys) == len(detail["loc"]) - 1:
-        return detail["loc"], line, _NOTHING
-    return keys, line, raw
-
-
-def _text(keys: tuple[Any, ...], found: Any, detail: ErrorDetails) -> str:
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    if detail["type"] == "invalid_key":
-        return f"expected keys that are text, found the key {'…' if _is_secret(keys) else detail['loc'][-1]}"
-    section: Any = Declaration
-    expected = "a mapping"
-    for key in keys:
-        if key not in section.model_fields:
-            return f"unknown key; known here: {', '.join(section.model_fields)}"
-        field = section.model_fields[key]
-        expected = field.description or "a mapping"
-        if field.description:
-            break
-        section = field.annotation
-    return f"expected {expected}, found {_rendered(keys, found)}"
-
-
-def _rendered(keys: tuple[Any, ...], found: Any) -> str:
-    if found is _NOTHING:
-        return "nothing"
-    if _is_secret(keys):
-        return "a value that is not shown: it may be a secret"
-    if isinstance(found, dict | list):
-        return "a mapping" if isinstance(found, dict) else "a list"
-    return json.dumps(found, default=str)
 
 
 def _mistake(problem: str) -> FatalError:
@@ -236,13 +172,3 @@ def _keys(section: type[Section]) -> set[str]:
     return {*section.model_fields}.union(
         *(_keys(one) for one in below if isinstance(one, type) and issubclass(one, Section))
     )
-
-
-def _at(path: Path, line: int) -> str:
-    return f"{shown(path)}:{line + 1}"
-
-
-def shown(path: Path) -> str:
-    """Return the path, relative to the checkout if it is inside, as editors and reviewers name it."""
-    inside = settings.is_checkout() and path.is_relative_to(settings.PROJECT)
-    return str(path.relative_to(settings.PROJECT) if inside else path)

@@ -30,6 +30,8 @@ def schema() -> dict[str, Any]:
     for section in (made, *made["$defs"].values()):
         section.pop("title")
         for key in section["properties"].values():
+            if "anyOf" in key and "title" not in key:
+                key.update(key.pop("anyOf")[0])  # a section that may be left out
             if "$ref" in key:
                 key.pop("default", None)  # each key of the section has its own default
             if "title" in key:

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 ENV = "{env: NAME} with NAME in capitals"
 
@@ -54,7 +54,17 @@ class FromEnvironment(Section):
     )
 
 
+def _different(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError(f"expected different column names, found {', '.join(names)}")
+    return names
+
+
 Name = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
 Text = Annotated[str, Field(min_length=1)]
 AboveZero = Annotated[int, Field(gt=0)]
 ZeroOrAbove = Annotated[int, Field(ge=0)]
+Names = Annotated[tuple[Name, ...], Field(strict=False), AfterValidator(_different)]
+"""Columns of a table in Postgres, each once."""
+Columns = Annotated[tuple[Text, ...], Field(strict=False), AfterValidator(_different)]
+"""Columns of an output outside of Postgres, each once."""

@@ -16,14 +16,11 @@ from pydantic import (
     model_validator,
 )
 
-from tideline import settings
-from tideline.declaration.sections import ENV, FromEnvironment, Section, Text
-from tideline.declaration.security import PROTOCOLS, Security, uses
+from tideline.declaration.brokers import Brokers
+from tideline.declaration.sections import ENV, FromEnvironment, MistakeBelow, Section, Text
+from tideline.declaration.security import Security
 from tideline.domain.columns import parse_type
-from tideline.errors import FatalError
 
-_SERVER = r"\s*(?:[A-Z_]+://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}\s*"
-_SERVERS = re.compile(rf"{_SERVER}(?:,{_SERVER})*")
 _PATTERN = "a Python regular expression from ^ to $, such as ^ads_.*$"
 
 
@@ -63,12 +60,10 @@ TopicPattern = Annotated[str, Field(pattern=r"^\^.*\$$"), AfterValidator(_regula
 ColumnType = Annotated[str, AfterValidator(_column_type)]
 
 
-class Value(Section):
-    """How the bytes of a record's value are decoded into columns."""
+class _Decoded(Section):
+    """How bytes are decoded into columns."""
 
-    format: Literal["json", "text", "bytes"] = Field(
-        title="The format of a value's bytes", description="one of json, text, bytes"
-    )
+    format: Literal["json", "text", "bytes"]
     columns: Mapping[Text, ColumnType] = Field(
         default={},
         title="The fields of a JSON object that become columns; other fields are ignored",
@@ -82,6 +77,28 @@ class Value(Section):
         if (self.format == "json") != bool(self.columns):
             raise ValueError(f"expected columns with format json and only there, found format {self.format}")
         return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the columns that the bytes become. Text and bytes become one column, named after the section."""
+        return tuple(self.columns) or (type(self).__name__.lower(),)
+
+
+class Value(_Decoded):
+    """How the bytes of a record's value are decoded into columns."""
+
+    format: Literal["json", "text", "bytes"] = Field(
+        title="The format of a value's bytes", description="one of json, text, bytes"
+    )
+
+
+class Key(_Decoded):
+    """How the bytes of a record's key are decoded into columns."""
+
+    format: Literal["json", "text", "bytes"] = Field(
+        title="The format of a key's bytes; text and bytes give one column `key`",
+        description="one of json, text, bytes",
+    )
 
 
 class Source(Section):
@@ -118,6 +135,12 @@ class Source(Section):
     )
     security: Security = Security()
     value: Value
+    key: Key | None = None
+    tombstones: Literal["reject", "keep", "delete"] = Field(
+        default="reject",
+        title="What becomes of a record without a value: a reject, a row whose columns of the value are null, or a deletion of the row with its key",
+        description="one of reject, keep, delete",
+    )
     _pipeline: str = PrivateAttr()
 
     @model_validator(mode="after")
@@ -132,58 +155,26 @@ class Source(Section):
             raise ValueError(f"expected either topics or topic_pattern, found {found}")
         return self
 
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        if self.key is not None and (twice := sorted({*self.key.names} & {*self.value.names})):
+            raise MistakeBelow(
+                ("key",), f"expected other column names than those of source.value, found {', '.join(twice)} in both"
+            )
+        return self
+
     def names(self, topic: str) -> bool:
         """Return whether `topic` is one of the topics to read. A pattern never fits Kafka's internal topics, which begin with `__`."""
         if self.topic_pattern is None:
             return topic in (self.topics or ())
         return not topic.startswith("__") and re.fullmatch(self.topic_pattern, topic) is not None
 
-    def connection(self) -> dict[str, str]:
-        """Return `bootstrap_servers` and the keys of `security` that its protocol uses, with values from the environment; unset keys are left out.
-
-        Raises:
-            FatalError: A variable is not set, or an unknown protocol or an invalid address was found.
-        """
-        protocol = self._looked_up("security.protocol", self.security.protocol)
-        if protocol not in PROTOCOLS:
-            raise FatalError(
-                f"pipeline {self._pipeline}, key source.security.protocol: "
-                f"expected one of {', '.join(PROTOCOLS)}, found something else",
-                next_step="correct the environment variable that the key names; what it holds is not shown",
-                entry="environment",
-            )
-        servers = self._looked_up("bootstrap_servers", self.bootstrap_servers)
-        if not _SERVERS.fullmatch(servers):  # errors quote them, so a password in their place must not pass
-            raise FatalError(
-                f"pipeline {self._pipeline}, key source.bootstrap_servers: expected host:port[,host:port...], found something else",
-                next_step="correct the key, or the environment variable that it names; what it holds is not shown",
-                entry="environment",
-            )
-        values = {
-            "bootstrap_servers": servers,
-            "protocol": protocol,
-        }
-        for key in Security.model_fields:
-            value = getattr(self.security, key)
-            if value is not None and uses(protocol, key):
-                values[key] = self._looked_up(f"security.{key}", value)
-        return values
-
-    def secrets(self) -> list[str]:
-        """Return the values of `security` that no message may show: those from variables, and those that are the text of a file instead of its path.
-
-        Raises:
-            FatalError: A variable is not set.
-        """
-        named = {key: getattr(self.security, key) for key in Security.model_fields if key != "protocol"}
-        values = self.connection()
-        return [
-            values[key]
-            for key, value in named.items()
-            if key in values and (isinstance(value, FromEnvironment) or "\n" in values[key])
-        ]
-
-    def _looked_up(self, key: str, value: str | FromEnvironment) -> str:
-        if isinstance(value, str):
-            return value
-        return settings.required(value.env, f"source.{key} of pipeline {self._pipeline}")
+    @property
+    def brokers(self) -> Brokers:
+        """Return the brokers of the topics."""
+        return Brokers(
+            pipeline=self._pipeline,
+            section="source",
+            bootstrap_servers=self.bootstrap_servers,
+            security=self.security,
+        )

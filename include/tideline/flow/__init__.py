@@ -7,16 +7,21 @@ transaction per verb.
 from tideline.flow.adopting import adopt_topic
 from tideline.flow.advancing import advance, check_given, is_behind, show_heads
 from tideline.flow.announcing import announce
-from tideline.flow.cleaning import upkeep
+from tideline.flow.cleaning import send_letters, upkeep
 from tideline.flow.describing import describe
+from tideline.flow.drafting import Draft, dry_run
 from tideline.flow.operator_decisions import abandon, accept_loss, free_table, skip
-from tideline.flow.planning import Draft, Plan, dry_run, plan
+from tideline.flow.planning import Plan, plan
+from tideline.flow.recreating import recreate_table
 from tideline.flow.retrying import retry
+from tideline.flow.rewinding import Rewound, rewind
+from tideline.flow.settling import intend, recover, settle
 from tideline.flow.writing import check_source, claim, publish
 
 __all__ = [
     "Draft",
     "Plan",
+    "Rewound",
     "abandon",
     "accept_loss",
     "adopt_topic",
@@ -28,10 +33,16 @@ __all__ = [
     "describe",
     "dry_run",
     "free_table",
+    "intend",
     "is_behind",
     "plan",
     "publish",
+    "recover",
+    "recreate_table",
     "retry",
+    "rewind",
+    "send_letters",
+    "settle",
     "show_heads",
     "skip",
     "upkeep",

@@ -7,8 +7,9 @@ from tideline.domain.facts import TopicFacts
 from tideline.domain.offsets import LAST, OffsetRange
 from tideline.domain.streams import RETURNED, Stream, is_other
 from tideline.errors import FatalError
-from tideline.flow import candidates
+from tideline.flow import candidates, settling
 from tideline.flow.operator_decisions import READING, abandon_on, deciding
+from tideline.flow.settling import Seals
 from tideline.kafka.broker import Broker
 from tideline.ledger import decisions, reservations
 from tideline.ledger.connection import Ledger
@@ -28,40 +29,46 @@ def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, 
         NeedsOperatorError: Another cluster answers.
         RetryableError: The broker or the ledger did not answer.
     """
-    with deciding(ledger, pipeline.name, reason):
-        known = reservations.streams(ledger, pipeline.name)
-        topics = broker.topic_facts()
-        followed = {stream.cluster_id for stream in known if not stream.retired}
-        candidates.check_cluster(broker, pipeline.name, followed, topics)
-        decisions.set_reason(ledger, reason)
-        current = next((facts for facts in topics if facts.topic == topic), None)
-        if current is None:
-            raise FatalError(
-                f"{pipeline.name}: topic {topic} is not there, or the declaration does not name it",
-                next_step="create it, or correct source.topics in the declaration",
-                entry="topic-missing",
-            )
-        old = [stream for stream in known if stream.topic == topic and not stream.retired and is_other(stream, current)]
-        returned = [stream for stream in known if stream.topic == topic and _has_returned(stream, current)]
-        if not old and not returned:
-            raise FatalError(
-                f"{pipeline.name}: the ledger follows topic id {current.topic_id} of {topic} already: there is nothing to adopt",
-                next_step=f"look at its streams: tideline streams {pipeline.name}",
-                entry="nothing-to-decide",
-            )
-        _retire(ledger, old)
-        _resume(ledger, returned)
-        ids = {(stream.topic_id, stream.partition) for stream in known}
-        begun = [
-            reservations.start_stream(ledger, pipeline.name, current, facts, facts.log_start)
-            for facts in current.partitions
-            if (current.topic_id, facts.partition) not in ids
+
+    def decide(seals: Seals) -> list[str]:
+        with deciding(ledger, pipeline.name, reason):
+            known = reservations.streams(ledger, pipeline.name)
+            topics = broker.topic_facts()
+            followed = {stream.cluster_id for stream in known if not stream.retired}
+            candidates.check_cluster(broker, pipeline.name, followed, topics)
+            decisions.set_reason(ledger, reason)
+            current = next((facts for facts in topics if facts.topic == topic), None)
+            if current is None:
+                raise FatalError(
+                    f"{pipeline.name}: topic {topic} is not there, or the declaration does not name it",
+                    next_step="create it, or correct source.topics in the declaration",
+                    entry="topic-missing",
+                )
+            old = [
+                stream for stream in known if stream.topic == topic and not stream.retired and is_other(stream, current)
+            ]
+            returned = [stream for stream in known if stream.topic == topic and _has_returned(stream, current)]
+            if not old and not returned:
+                raise FatalError(
+                    f"{pipeline.name}: the ledger follows topic id {current.topic_id} of {topic} already: there is nothing to adopt",
+                    next_step=f"look at its streams: tideline streams {pipeline.name}",
+                    entry="nothing-to-decide",
+                )
+            _retire(ledger, old, seals)
+            _resume(ledger, returned)
+            ids = {(stream.topic_id, stream.partition) for stream in known}
+            begun = [
+                reservations.start_stream(ledger, pipeline.name, current, facts, facts.log_start)
+                for facts in current.partitions
+                if (current.topic_id, facts.partition) not in ids
+            ]
+        return [
+            *(f"{stream.label} of topic id {stream.topic_id}: retired at {stream.next_offset}" for stream in old),
+            *(f"{stream.label} of topic id {current.topic_id}: goes on at {stream.next_offset}" for stream in returned),
+            *(f"{stream.label} of topic id {current.topic_id}: begins at {stream.next_offset}" for stream in begun),
         ]
-    return [
-        *(f"{stream.label} of topic id {stream.topic_id}: retired at {stream.next_offset}" for stream in old),
-        *(f"{stream.label} of topic id {current.topic_id}: goes on at {stream.next_offset}" for stream in returned),
-        *(f"{stream.label} of topic id {current.topic_id}: begins at {stream.next_offset}" for stream in begun),
-    ]
+
+    return settling.sealed(ledger, decide, pipeline=pipeline)
 
 
 def _has_returned(stream: Stream, topic: TopicFacts) -> bool:
@@ -76,7 +83,7 @@ def _resume(ledger: Ledger, returned: Iterable[Stream]) -> None:
         decisions.resume(ledger, stream, accepted_end=stream.accepted_end)
 
 
-def _retire(ledger: Ledger, streams: Iterable[Stream]) -> None:
+def _retire(ledger: Ledger, streams: Iterable[Stream], seals: Seals) -> None:
     for stream in streams:
-        abandon_on(ledger, stream, OffsetRange(0, LAST), READING)
+        abandon_on(ledger, stream, OffsetRange(0, LAST), READING, seals=seals)
         decisions.retire(ledger, stream)

@@ -17,7 +17,7 @@ from tideline.errors import NeedsOperatorError
 from tideline.flow import truncation
 from tideline.flow.timeline import Timeline
 from tideline.kafka.broker import Broker
-from tideline.ledger import decisions, reservations
+from tideline.ledger import abandoning, decisions, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation
 
@@ -103,7 +103,7 @@ def _record_losses(ledger: Ledger, pipeline: str, known: list[Stream], topics: I
     deleted = _deleted_unread(known, topics)
     if not deleted:
         return known
-    if decisions.abandon_deleted(ledger, pipeline, deleted.values(), LATEST_WINS):
+    if abandoning.abandon_deleted(ledger, pipeline, deleted.values(), LATEST_WINS):
         known = reservations.streams(ledger, pipeline)
         deleted = _deleted_unread(known, topics)
     for stream, offsets in deleted.values():

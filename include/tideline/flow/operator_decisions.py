@@ -14,9 +14,10 @@ from tideline.domain.requests import NamedRange
 from tideline.domain.states import BatchKind
 from tideline.domain.streams import Stream, frontier, identity_problem, lost
 from tideline.errors import FatalError
-from tideline.flow import candidates, truncation
+from tideline.flow import candidates, settling, truncation
+from tideline.flow.settling import Seals
 from tideline.kafka.broker import Broker
-from tideline.ledger import decisions, heads, output_tables, reservations
+from tideline.ledger import abandoning, decisions, heads, output_tables, reservations
 from tideline.ledger.connection import Ledger
 
 _RESERVING = (BatchKind.LIVE, BatchKind.BACKFILL)
@@ -45,18 +46,25 @@ def deciding(ledger: Ledger, pipeline: str, reason: str) -> Iterator[datetime]:
 def abandon(ledger: Ledger, batch_id: int, *, reason: str, force: bool = False) -> None:
     """Give up a batch that is not published: its offsets are free, and the next plan takes them again.
 
-    With `force`, also give up a batch that is being written. Its attempt is fenced first, and can never publish.
+    With `force`, also give up a batch that is being written. Its attempt is fenced first, and can never publish. A batch that may be committed
+    outside is fenced there first; `force` also gives up one of which the sink cannot say whose commit it has.
 
     Raises:
-        FatalError: There is no such batch, it is published, an attempt is writing it, or the reason is blank.
+        FatalError: There is no such batch, it is published or committed, an attempt is writing it, or the reason is blank.
+        NeedsOperatorError: The sink's receipt is of an unknown attempt, or may be forgotten.
+        RetryableError: The outside sink or the ledger did not answer.
     """
     with ledger.transaction():
         batch = ledger.row("find_batch", batch_id=batch_id)
     if batch is None:
         raise FatalError(f"batch {batch_id} is not in the ledger", next_step="check the id", entry="no-such-batch")
-    with deciding(ledger, batch["pipeline"], reason):
-        decisions.set_reason(ledger, reason)
-        decisions.abandon(ledger, batch_id, force=force)
+
+    def decide(seals: Seals) -> None:
+        with deciding(ledger, batch["pipeline"], reason):
+            decisions.set_reason(ledger, reason)
+            abandoning.abandon(ledger, batch_id, force=force, seals=seals)
+
+    settling.sealed(ledger, decide, force=force)
 
 
 def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, *, reason: str) -> list[int]:
@@ -66,17 +74,22 @@ def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, 
         FatalError: Some offsets are loaded, are being written, or lie before the stream's start or after the log's end. Or the reason is blank.
         RetryableError: The broker or the ledger did not answer.
     """
-    with deciding(ledger, pipeline.name, reason) as now:
-        found = candidates.survey(ledger, broker, pipeline, now)
-        decisions.set_reason(ledger, reason)  # after the survey: streams that it stops have their own reason
-        stream = _followed(found, piece)
-        abandoned = abandon_on(ledger, stream, piece.offsets)
-        # Check after abandoning: an open batch may have been published meanwhile. A refusal rolls back the whole transaction.
-        _check_skip(ledger, found, stream, piece)
-        taken = [owner.offsets for owner in decisions.owners(ledger, [(stream.stream_id, piece.offsets)])]
-        for rest in subtract(piece.offsets, taken):
-            decisions.leave_hole(ledger, stream, rest, "skipped", reason=reason)
-    return abandoned
+
+    def decide(seals: Seals) -> list[int]:
+        with deciding(ledger, pipeline.name, reason) as now:
+            found = candidates.survey(ledger, broker, pipeline, now)
+            decisions.set_reason(ledger, reason)  # after the survey: streams that it stops have their own reason
+            stream = _followed(found, piece)
+            abandoned = abandon_on(ledger, stream, piece.offsets, seals=seals)
+            # Check after abandoning: an open batch may have been published meanwhile. A refusal rolls back the whole transaction.
+            _check_skip(ledger, found, stream, piece)
+            decisions.give_up_rewound(ledger, stream, piece.offsets)
+            taken = [owner.offsets for owner in decisions.owners(ledger, [(stream.stream_id, piece.offsets)])]
+            for rest in subtract(piece.offsets, taken):
+                decisions.leave_hole(ledger, stream, rest, "skipped", reason=reason)
+        return abandoned
+
+    return settling.sealed(ledger, decide, pipeline=pipeline)
 
 
 def _followed(found: candidates.Survey, piece: NamedRange) -> Stream:
@@ -135,23 +148,28 @@ def accept_loss(
         FatalError: No such stream is stopped, the topic is another incarnation, or the reason is blank.
         RetryableError: The broker or the ledger did not answer.
     """
-    with deciding(ledger, pipeline.name, reason) as now:
-        found = candidates.survey(ledger, broker, pipeline, now)
-        decisions.set_reason(ledger, reason)
-        stopped = [*(stream for stream, _ in found.comparison.inconsistent), *found.comparison.stopped]
-        chosen = [s for s in stopped if s.topic == topic and partition in {None, s.partition}]
-        if not chosen:
-            wanted = topic if partition is None else f"{topic}/{partition}"
-            raise FatalError(
-                f"{pipeline.name}: no stream of {wanted} is stopped",
-                next_step=f"look at them: tideline streams {pipeline.name}",
-                entry="nothing-to-decide",
-            )
-        others = truncation.replaced(broker, chosen, found.topics)
-        return [
-            _accept(ledger, pipeline.name, found, stream, reason) + _replay_hint(pipeline.name, stream, others)
-            for stream in chosen
-        ]
+
+    def decide(seals: Seals) -> list[str]:
+        with deciding(ledger, pipeline.name, reason) as now:
+            found = candidates.survey(ledger, broker, pipeline, now)
+            decisions.set_reason(ledger, reason)
+            stopped = [*(stream for stream, _ in found.comparison.inconsistent), *found.comparison.stopped]
+            chosen = [s for s in stopped if s.topic == topic and partition in {None, s.partition}]
+            if not chosen:
+                wanted = topic if partition is None else f"{topic}/{partition}"
+                raise FatalError(
+                    f"{pipeline.name}: no stream of {wanted} is stopped",
+                    next_step=f"look at them: tideline streams {pipeline.name}",
+                    entry="nothing-to-decide",
+                )
+            others = truncation.replaced(broker, chosen, found.topics)
+            return [
+                _accept(ledger, pipeline.name, found, stream, reason=reason, seals=seals)
+                + _replay_hint(pipeline.name, stream, others)
+                for stream in chosen
+            ]
+
+    return settling.sealed(ledger, decide, pipeline=pipeline)
 
 
 def _replay_hint(pipeline: str, stream: Stream, others: Mapping[int, OffsetRange]) -> str:
@@ -165,7 +183,9 @@ def _replay_hint(pipeline: str, stream: Stream, others: Mapping[int, OffsetRange
     )
 
 
-def _accept(ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Stream, reason: str) -> str:
+def _accept(
+    ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Stream, *, reason: str, seals: Seals
+) -> str:
     topic = next((topic for topic in found.topics if topic.topic == stream.topic), None)
     problem = identity_problem(
         topic, cluster_id=stream.cluster_id, topic_id=stream.topic_id, partition=stream.partition
@@ -178,9 +198,9 @@ def _accept(ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Str
         )
     facts = topic.partition(stream.partition)
     if facts.log_start > stream.next_offset:
-        abandon_on(ledger, stream, OffsetRange(stream.next_offset, facts.log_start), READING)
+        abandon_on(ledger, stream, OffsetRange(stream.next_offset, facts.log_start), READING, seals=seals)
     if facts.end < frontier(stream):
-        abandon_on(ledger, stream, OffsetRange(facts.end, LAST), READING)
+        abandon_on(ledger, stream, OffsetRange(facts.end, LAST), READING, seals=seals)
     current = next(s for s in reservations.streams(ledger, pipeline) if s.stream_id == stream.stream_id)
     gone = lost(current, facts)
     for piece in gone:
@@ -196,12 +216,12 @@ def _accept(ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Str
 
 
 def abandon_on(
-    ledger: Ledger, stream: Stream, offsets: OffsetRange, kinds: Iterable[BatchKind] = _RESERVING
+    ledger: Ledger, stream: Stream, offsets: OffsetRange, kinds: Iterable[BatchKind] = _RESERVING, *, seals: Seals
 ) -> list[int]:
     """Abandon the open batches of these kinds that hold any of these offsets of the stream, and return them."""
     batch_ids = decisions.open_on(ledger, stream, offsets, kinds)
     for batch_id in batch_ids:
-        decisions.abandon(ledger, batch_id)
+        abandoning.abandon(ledger, batch_id, seals=seals)
     return batch_ids
 
 

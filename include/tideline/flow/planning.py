@@ -3,14 +3,15 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from tideline.declaration.pipelines import Pipeline
+from tideline import outside
+from tideline.declaration import Pipeline, PostgresSink
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects, Request, Window
+from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Request, Window
 from tideline.domain.states import BatchKind
-from tideline.flow import candidates, retention, targets
+from tideline.flow import candidates, folding_order, retention, targets
 from tideline.flow.candidates import Survey
 from tideline.kafka.broker import Broker
-from tideline.ledger import attempts, decisions, heads, output_tables, reservations
+from tideline.ledger import abandoning, decisions, heads, output_tables, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Open, Run
 
@@ -26,15 +27,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A batch that `plan` would reserve."""
-
-    kind: BatchKind
-    ranges: list[NamedRange]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PlanCall:
+class PlanCall:
     """The arguments of one plan, within its transaction."""
 
     ledger: Ledger
@@ -48,6 +41,11 @@ class _PlanCall:
         """Return whether the pipeline loads only the newest records and skips a backlog."""
         return self.pipeline.source.delivery == "latest_wins"
 
+    @property
+    def is_stateful(self) -> bool:
+        """Return whether the pipeline folds its records into a state."""
+        return self.pipeline.state is not None
+
     def reserve(
         self,
         kind: BatchKind,
@@ -60,7 +58,15 @@ class _PlanCall:
         """Reserve the free ranges as batches of one kind: all of them, or at most `run_batches` batches."""
         wanted = candidates.batches(self.ledger, self.pipeline, found, free, run_batches=run_batches)
         return reservations.reserve(
-            self.ledger, self.pipeline.name, self.run, kind, wanted, reason=self.reason, supersedes=supersedes
+            self.ledger,
+            self.pipeline.name,
+            self.run,
+            kind,
+            wanted,
+            reason=self.reason,
+            supersedes=supersedes,
+            outside=outside.is_outside(self.pipeline),
+            stateful=self.is_stateful,
         )
 
 
@@ -89,59 +95,31 @@ def plan(
     # Advance what an earlier run published but did not advance: this run may find nothing else to do.
     heads.advance_published(ledger, pipeline.name)
     why = (reason or "").strip() or None
-    call = _PlanCall(ledger=ledger, broker=broker, pipeline=pipeline, run=run, reason=why)
+    call = PlanCall(ledger=ledger, broker=broker, pipeline=pipeline, run=run, reason=why)
     with ledger.transaction():
-        planned, found = _plan(call, request)
+        planned, found = plan_in_transaction(call, request)
     if not planned.batch_ids:
         # A run without batches skips its task `advance`: the heads would not pass holes that `latest_wins` has just left until the next run.
         heads.advance_published(ledger, pipeline.name)
     if found is not None:
-        _report(pipeline, request, planned, found)
+        report(pipeline, request, planned, found)
         retention.warn_of_retention(broker, found)
     return planned
 
 
-def _report(pipeline: Pipeline, request: Request, planned: Plan, found: Survey) -> None:
+def report(pipeline: Pipeline, request: Request, planned: Plan, found: Survey) -> None:
     """Log stopped streams. Only a request for new records or a window fails because of them, if it has no batches."""
     everything = isinstance(request, NewRecords | Window)
     retention.report_stopped(pipeline.name, found, alone=everything and not planned.batch_ids)
 
 
-def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request) -> tuple[list[Draft], list[str]]:
-    """Return what `plan` would reserve now, and its notes, without reserving it. Raise what `plan` raises."""
-    call = _PlanCall(
-        ledger=ledger, broker=broker, pipeline=pipeline, run=Run(dag_id="dry run", run_id="dry run"), reason=None
-    )
-    try:
-        with ledger.transaction():
-            # Lock in the order of a plan. Otherwise a plan that has the pipeline's lock would wait for the heads, and this call for that lock.
-            reservations.lock_pipeline(ledger, pipeline.name)
-            heads.walk(ledger, pipeline.name)
-            planned, found = _plan(call, request)
-            drafts = [_drafted(ledger, batch_id) for batch_id in planned.batch_ids]
-            raise _UndoError  # noqa: TRY301 - rolls back the transaction
-    except _UndoError:
-        pass
-    if found is not None:
-        _report(pipeline, request, planned, found)
-    return drafts, planned.notes
-
-
-class _UndoError(Exception):
-    """Rolls back the transaction of a dry run."""
-
-
-def _drafted(ledger: Ledger, batch_id: int) -> Draft:
-    kind = ledger.rows("find_batch", batch_id=batch_id)[0]["kind"]
-    ranges = [NamedRange(piece.topic, piece.partition, piece.offsets) for piece in attempts.ranges(ledger, batch_id)]
-    return Draft(kind=BatchKind(kind), ranges=ranges)
-
-
-def _plan(call: _PlanCall, request: Request) -> tuple[Plan, Survey | None]:
+def plan_in_transaction(call: PlanCall, request: Request) -> tuple[Plan, Survey | None]:
+    """Reserve the batches of a run, within a transaction. Return them with what was found at the broker, None if it was not asked."""
     ledger, pipeline = call.ledger, call.pipeline
     now = reservations.lock_pipeline(ledger, pipeline.name)
-    output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
-    decisions.abandon_unreadable(ledger, pipeline.name)
+    if isinstance(pipeline.sink, PostgresSink):
+        output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
+    abandoning.abandon_unreadable(ledger, pipeline.name)
     given = reservations.batches_of_run(ledger, pipeline.name, call.run)
     # Airflow's backfill clears a past run in place. A finished run may find holes that were left since, or a request to replace.
     if given and (isinstance(request, NewRecords) or not reservations.are_finished(ledger, given)):
@@ -153,9 +131,9 @@ def _plan(call: _PlanCall, request: Request) -> tuple[Plan, Survey | None]:
         planned, found = _rejects(call, request), None
     else:
         if call.latest_wins and isinstance(request, NewRecords):
-            decisions.abandon_unclaimed(ledger, pipeline.name, candidates.LATEST_WINS)
+            abandoning.abandon_unclaimed(ledger, pipeline.name, candidates.LATEST_WINS)
         found = candidates.survey(ledger, call.broker, pipeline, now)
-        while decisions.abandon_unreadable(ledger, pipeline.name):
+        while abandoning.abandon_unreadable(ledger, pipeline.name):
             # Streams stopped just now, and what was reserved in the same batches is free again. More may stop during the next survey.
             found = candidates.survey(ledger, call.broker, pipeline, now)
         decisions.set_reason(ledger, call.reason or "")
@@ -164,7 +142,7 @@ def _plan(call: _PlanCall, request: Request) -> tuple[Plan, Survey | None]:
     return planned, found
 
 
-def _load(call: _PlanCall, found: Survey, request: NewRecords | Window | Ranges | OneBatch) -> Plan:
+def _load(call: PlanCall, found: Survey, request: NewRecords | Window | Ranges | OneBatch) -> Plan:
     match request:
         case NewRecords():
             return _new_records(call, found, request)
@@ -177,12 +155,14 @@ def _load(call: _PlanCall, found: Survey, request: NewRecords | Window | Ranges 
             return _targets(call, found, wanted, replace=request.replace, supersedes=request.batch_id)
 
 
-def _new_records(call: _PlanCall, found: Survey, request: NewRecords) -> Plan:
+def _new_records(call: PlanCall, found: Survey, request: NewRecords) -> Plan:
     ends = candidates.ends_at(call.broker, found, request.until) if request.until else None
     free = candidates.free_behind_heads(found, ends)
     if call.latest_wins:
         starts = candidates.edges_at(call.broker, found, request.since, behind_heads=True) if request.since else {}
         free = candidates.skip_to_latest(call.ledger, call.pipeline, found, free, starts)
+    if call.is_stateful:
+        return Plan(folding_order.plan(call, found, free, run_batches=call.pipeline.limits.run_batches))
     opened = reservations.open_batches(call.ledger, call.pipeline.name)
     new = call.reserve(BatchKind.LIVE, found, free, run_batches=call.pipeline.limits.run_batches)
     adopted = [batch.batch_id for batch in opened if batch.for_heads]
@@ -197,7 +177,7 @@ def _left_note(batch: Open) -> str:
     )
 
 
-def _window(call: _PlanCall, found: Survey, request: Window) -> Plan:
+def _window(call: PlanCall, found: Survey, request: Window) -> Plan:
     """Load from the heads to the window's end, and what else of the window is missing. So the order of several windows does not matter."""
     starts = candidates.edges_at(call.broker, found, request.start)
     ends = candidates.edges_at(call.broker, found, request.end)
@@ -211,19 +191,21 @@ def _window(call: _PlanCall, found: Survey, request: Window) -> Plan:
     return Plan(past.batch_ids + live, past.notes)
 
 
-def _up_to(call: _PlanCall, found: Survey, ends: candidates.Ends) -> list[int]:
+def _up_to(call: PlanCall, found: Survey, ends: candidates.Ends) -> list[int]:
     """Reserve what is free between the heads and `ends`, and return these batches with the open ones after the heads.
 
     Heads pass published batches only in order: without the batches before its own, a run could not finish by itself.
     """
     behind = candidates.free_behind_heads(found, ends)
+    if call.is_stateful:
+        return folding_order.plan(call, found, behind, run_batches=None) if behind else []
     new = call.reserve(BatchKind.LIVE, found, behind)
     opened = decisions.open_ahead(call.ledger, [stream for stream, _, _ in found.ready.values()]) if behind else []
     return sorted({*opened, *new})
 
 
 def _targets(
-    call: _PlanCall,
+    call: PlanCall,
     found: Survey,
     wanted: targets.Wanted,
     *,
@@ -232,19 +214,32 @@ def _targets(
     given: Collection[int] = (),
 ) -> Plan:
     """Reserve backfills and replays of the wanted ranges. Batches in `given`, which the run has anyway, need no note."""
-    shares = targets.share(call.ledger, found, wanted, replace=replace, given=given)
+    shares = targets.share(
+        call.ledger, found, wanted, replace=replace, outside=outside.is_outside(call.pipeline), given=given
+    )
+    folding_order.check_targets(call.pipeline, found, shares)
     targets.check_held(found, shares)
+    targets.check_replay(call.pipeline, shares)
     batch_ids = call.reserve(BatchKind.BACKFILL, found, shares.missing)
     batch_ids += call.reserve(BatchKind.REPLAY, found, shares.loaded, supersedes=supersedes)
     return Plan(batch_ids, shares.notes)
 
 
-def _rejects(call: _PlanCall, request: Rejects) -> Plan:
+def _rejects(call: PlanCall, request: Rejects) -> Plan:
+    if call.is_stateful:
+        raise folding_order.refused(call.pipeline.name, "rejects")
     wanted = targets.rejects(call.ledger, call.pipeline, request)
     if not wanted:
         return Plan([], ["no rejects match the request"])
+    wanted, notes = targets.without_held(call.ledger, wanted, outside=outside.is_outside(call.pipeline))
     batch_ids = reservations.reserve(
-        call.ledger, call.pipeline.name, call.run, BatchKind.REDRIVE, wanted, reason=call.reason
+        call.ledger,
+        call.pipeline.name,
+        call.run,
+        BatchKind.REDRIVE,
+        wanted,
+        reason=call.reason,
+        outside=outside.is_outside(call.pipeline),
     )
     reservations.take_rejects(call.ledger, batch_ids, of_batch=request.batch_id, reason_like=request.reason_like)
-    return Plan(batch_ids)
+    return Plan(batch_ids, notes)

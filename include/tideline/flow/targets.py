@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
+from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange, subtract, union
@@ -33,8 +34,13 @@ class Shares:
     """Why some of the offsets are left alone."""
 
 
-def share(ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool, given: Collection[int] = ()) -> Shares:
-    """Sort wanted ranges of ready streams by their present owners. Batches in `given`, which the run has anyway, need no note."""
+def share(
+    ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool, outside: bool, given: Collection[int] = ()
+) -> Shares:
+    """Sort wanted ranges of ready streams by their present owners, for a sink that is `outside` or not.
+
+    Batches in `given`, which the run has anyway, need no note.
+    """
     shares = Shares()
     owned: dict[int, list[Owner]] = {}
     for owner in decisions.owners(ledger, wanted):
@@ -48,6 +54,10 @@ def share(ledger: Ledger, found: Survey, wanted: Wanted, *, replace: bool, given
         if free:
             shares.missing[stream_id] = union([*shares.missing.get(stream_id, []), *free])
         replaced = [owner.offsets for owner in owners if replace and _why_not(owner) is None]
+        for other in decisions.held_alone(ledger, [(stream_id, offsets) for offsets in replaced], outside=outside):
+            replaced = [rest for offsets in replaced for rest in subtract(offsets, [other.offsets])]
+            if other.batch_id not in given:
+                shares.notes.append(f"{label} {other.offsets}: {_held(other)}")
         if replaced:
             shares.loaded[stream_id] = union([*shares.loaded.get(stream_id, []), *replaced])
         for owner in owners:
@@ -64,6 +74,10 @@ def _why_not(owner: Owner) -> str | None:
     if owner.kind is BatchKind.LIVE and owner.state is BatchState.PUBLISHED:
         return f"batch {owner.batch_id} is published, and the heads have not passed it; let its run advance first"
     return None
+
+
+def _held(owner: Owner) -> str:
+    return f"batch {owner.batch_id}, a {owner.kind}, is {owner.state}: ask again when it is published or abandoned"
 
 
 def named(found: Survey, request: Ranges) -> list[tuple[int, OffsetRange]]:
@@ -109,6 +123,20 @@ def check_held(found: Survey, shares: Shares) -> None:
             holds = f"[{facts.log_start}, {facts.end})" if facts.end > facts.log_start else "nothing"
             problems.append(f"{stream.label} {piece}: Kafka holds {holds} of this partition")
     _refuse(problems)
+
+
+def check_replay(pipeline: Pipeline, shares: Shares) -> None:
+    """Make sure that the output can be loaded again where something is to be replaced.
+
+    Raises:
+        FatalError: The output is a topic, and its declaration does not say that a replay may append.
+    """
+    if shares.loaded and isinstance(pipeline.sink, KafkaSink) and pipeline.sink.replay == "refuse":
+        raise FatalError(
+            f"{pipeline.name}: a topic cannot replace records: a replay would append them to {pipeline.sink.output} once more",
+            next_step="leave it; or, if its readers can bear that, declare sink.replay: append; nothing was planned",
+            entry="replay-is-refused",
+        )
 
 
 def _refuse(problems: Sequence[str]) -> None:
@@ -180,6 +208,22 @@ def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[dict[i
         {row["stream_id"]: _reservation(OffsetRange(row["start_offset"], row["end_offset"])) for row in part}
         for _, part in groupby(rows, key=itemgetter("incarnation", "part"))
     ]
+
+
+def without_held(
+    ledger: Ledger, batches: Sequence[dict[int, Reservation]], *, outside: bool
+) -> tuple[list[dict[int, Reservation]], list[str]]:
+    """Return the re-drives that no open replay or re-drive is in the way of, and notes about the others."""
+    free, notes = [], []
+    for batch in batches:
+        others = decisions.held_alone(
+            ledger, ((stream_id, piece.offsets) for stream_id, piece in batch.items()), outside=outside
+        )
+        if others:
+            notes += [f"rejects of stream {other.stream_id} {other.offsets}: {_held(other)}" for other in others]
+        else:
+            free.append(batch)
+    return free, notes
 
 
 def _reservation(offsets: OffsetRange) -> Reservation:

@@ -13,10 +13,11 @@ from tideline.flow.advancing import resolving
 from tideline.flow.candidates import check_cluster
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, publishing, reservations
+from tideline.ledger.abandoning import STALE_AFTER_SECONDS
 from tideline.ledger.attempts import Attempt, Held, Range, Writer
 from tideline.ledger.connection import Ledger
-from tideline.ledger.decisions import STALE_AFTER_SECONDS
 from tideline.ledger.publishing import Counts, InsertOutput
+from tideline.ledger.turns import Behind
 
 log = logging.getLogger(__name__)
 
@@ -35,22 +36,32 @@ def claim(
 ) -> Attempt | BatchState:
     """Claim a batch, and wait while another run's attempt is alive. Return the batch's state instead if there is nothing left to write.
 
-    A claim is always safe, because only the newest attempt can publish. The wait only saves work.
+    A claim is always safe, because only the newest attempt can publish. The wait only saves work. A stateful batch also waits for the batches that
+    are folded before it.
+
+    Raises:
+        RetryableError: A batch is folded before this one, and no process has written it for `stale_after_seconds`.
+        NeedsOperatorError: The run was not given this batch, or its records are folded already.
     """
-    logged = False
+    logged: Held | Behind | None = None
     while isinstance(
         claimed := attempts.claim(ledger, batch_id, writer, pipeline=pipeline, stale_after_seconds=stale_after_seconds),
-        Held,
+        Held | Behind,
     ):
-        if not logged:
-            log.info(
-                "batch %s is being written by %s; waiting until it ends or its heartbeat is too old",
-                batch_id,
-                claimed.holder,
-            )
-            logged = True
+        if logged is None or type(logged) is not type(claimed):
+            _log_wait(batch_id, claimed)
+        logged = claimed
         time.sleep(poll_seconds)
     return claimed
+
+
+def _log_wait(batch_id: int, found: Held | Behind) -> None:
+    if isinstance(found, Behind):
+        log.info("batch %s waits for batch %s of %s, which is folded before it", batch_id, found.batch_id, found.holder)
+    else:
+        log.info(
+            "batch %s is being written by %s; waiting until it ends or its heartbeat is too old", batch_id, found.holder
+        )
 
 
 def check_source(ledger: Ledger, broker: Broker, attempt: Attempt) -> None:
@@ -129,20 +140,29 @@ def publish(
         NeedsOperatorError: The topic was created again since the plan, offsets are missing, or too many records were rejected.
         RetryableError: The broker or the ledger did not answer, and the batch is not published.
     """
+    facts = check_staged(ledger, broker, pipeline, attempt)
+    return publishing.publish(
+        ledger, attempt, insert_output, facts=facts, filtered_by_difference=filtered_by_difference
+    )
+
+
+def check_staged(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt) -> dict[int, PartitionFacts]:
+    """Check what was staged, and the topics at the broker again. Return what the broker reports for each stream, for the publication.
+
+    Raises:
+        NeedsOperatorError: The topic was created again since the plan, or too many records were rejected.
+        RetryableError: The broker or the ledger did not answer.
+    """
     if attempt.kind is BatchKind.REDRIVE:
-        facts = {
+        return {
             piece.stream_id: PartitionFacts(
                 partition=piece.partition, log_start=piece.offsets.start, end=piece.offsets.end
             )
             for piece in attempt.ranges
         }
-    else:
-        _check_rejects(ledger, pipeline, attempt)
-        # A topic that was created again since the plan may have returned other records. Retention may delete what was read completely.
-        facts = _check(ledger, broker, attempt, whole=False)
-    return publishing.publish(
-        ledger, attempt, insert_output, facts=facts, filtered_by_difference=filtered_by_difference
-    )
+    _check_rejects(ledger, pipeline, attempt)
+    # A topic that was created again since the plan may have returned other records. Retention may delete what was read completely.
+    return _check(ledger, broker, attempt, whole=False)
 
 
 def _check_rejects(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> None:

@@ -39,7 +39,7 @@ class Broker:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._connection = Connection(source)
+        self._connection = Connection(source.brokers)
         self._admin = self._connection.admin
 
     def cluster_id(self) -> str:
@@ -120,7 +120,7 @@ class Broker:
 
     def records_from(self, starts: Mapping[Place, int], count: int) -> dict[Place, list[RecordFacts]]:
         """Return the first `count` records at or after each offset; fewer where the log ends. Slower than the other methods."""
-        return records_from(client_settings(self._source), starts, count, seconds=TIMEOUT_S)
+        return records_from(client_settings(self._source.brokers), starts, count, seconds=TIMEOUT_S)
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         """Commit `heads`, by topic and partition, to a consumer group for tools that show lag; they may be lower than before.

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tideline.declaration import Source
+from tideline.declaration.brokers import Brokers
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.kafka.settings import client_settings
 from tideline.redaction import without
@@ -29,20 +29,21 @@ _UNTRUSTED = KafkaError._SSL  # noqa: SLF001 - as above
 
 
 class Connection:
-    """An admin client of a source's brokers.
+    """An admin client of the brokers of a source or of an output.
 
     Args:
-        source: The addresses and the connection settings.
+        brokers: The addresses and the connection settings.
 
     Raises:
         FatalError: The declaration, a password or a permission is wrong. Every method may raise it too.
         RetryableError: The brokers did not answer within about 10 seconds. Only methods raise it.
     """
 
-    def __init__(self, source: Source) -> None:
-        settings = client_settings(source)
+    def __init__(self, brokers: Brokers) -> None:
+        settings = client_settings(brokers)
+        self._section = brokers.section
         self.servers = settings["bootstrap.servers"]
-        self._secrets = source.secrets()
+        self._secrets = brokers.secrets()
         self._errors: dict[int, KafkaError] = {}
         # The client's own log is off: it repeats each failed connection many times a second. The callback gets the errors that matter.
         own = {"log_level": 0, "error_cb": partial(_remember, self._errors)}
@@ -51,7 +52,7 @@ class Connection:
         except KafkaException as error:  # for example, the CA file does not exist
             raise FatalError(
                 f"brokers {self.servers}: the connection settings do not work: {self._said(error.args[0])}",
-                next_step="correct source.security in the declaration, or the file that it names",
+                next_step=f"correct {self._section}.security in the declaration, or the file that it names",
                 entry="kafka-refuses",
             ) from (error if self._said(error.args[0]) == error.args[0].str() else None)
 
@@ -155,7 +156,7 @@ class Connection:
     def _refused(self, error: KafkaError) -> FatalError:
         return FatalError(
             f"brokers {self.servers} refused the connection: {self._said(error)}",
-            next_step="correct source.security in the declaration, or the variables and files that it names",
+            next_step=f"correct {self._section}.security in the declaration, or the variables and files that it names",
             entry="kafka-refuses",
         )
 

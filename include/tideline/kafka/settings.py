@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tideline.declaration import Source
+from tideline.declaration.brokers import Brokers
 from tideline.errors import FatalError
 
 # Declared key: (librdkafka's option, the Java client's option, or None if the value becomes part of `sasl.jaas.config`).
@@ -26,13 +27,13 @@ _NAMES = {
 _BOTH = {"isolation.level": "read_committed"}
 
 
-def client_settings(source: Source) -> dict[str, str]:
+def client_settings(brokers: Brokers) -> dict[str, str]:
     """Return the settings for librdkafka. They hold secrets: never log them.
 
     Raises:
         FatalError: An environment variable that the declaration names is not set.
     """
-    return {_NAMES[key][0]: value for key, value in source.connection().items()} | _BOTH
+    return {_NAMES[key][0]: value for key, value in brokers.connection().items()} | _BOTH
 
 
 def spark_settings(source: Source) -> dict[str, str]:
@@ -43,7 +44,7 @@ def spark_settings(source: Source) -> dict[str, str]:
     Raises:
         FatalError: An environment variable that the declaration names is not set, or a PEM file cannot be read.
     """
-    values = source.connection()
+    values = source.brokers.connection()
     settings = dict(_BOTH)
     for key, value in values.items():
         if name := _NAMES[key][1]:

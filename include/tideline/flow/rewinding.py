@@ -1,0 +1,112 @@
+"""rewind: take a stateful pipeline back to the end of a batch, and plan what came after it again.
+
+One transaction: state, positions, output, rejects and coverage go back together, and the same ranges are planned again
+in order. Then every run of the pipeline loads them first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain.states import BatchKind
+from tideline.errors import FatalError
+from tideline.flow import candidates
+from tideline.flow.candidates import Survey
+from tideline.flow.operator_decisions import deciding
+from tideline.kafka.broker import Broker
+from tideline.ledger import abandoning, decisions, reservations, rewinds
+from tideline.ledger.connection import Ledger
+from tideline.ledger.reservations import Run
+from tideline.ledger.rewinds import Folded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewound:
+    """What a rewind has done, or would do."""
+
+    undone: tuple[int, ...]
+    """The batches that were undone, newest first."""
+    abandoned: tuple[int, ...]
+    """The open batches that were given up."""
+    planned: tuple[int, ...]
+    """The batches over the same ranges, in order."""
+    n_rows: int
+    """How many rows were deleted from the output."""
+
+
+def rewind(
+    ledger: Ledger, broker: Broker, pipeline: Pipeline, to_batch: int, *, reason: str, dry_run: bool = False
+) -> Rewound:
+    """Go back to the end of a batch, or to the beginning if `to_batch` is 0. With `dry_run`, change nothing.
+
+    Raises:
+        FatalError: The pipeline has no state, the batch is not folded, nothing was folded after it, its undo was pruned, Kafka no longer holds the
+            records after it, an attempt is writing, or the reason is blank. The message names the earliest batch to which it can go back.
+        RetryableError: The broker or the ledger did not answer. Nothing was changed.
+    """
+    try:
+        with deciding(ledger, pipeline.name, reason) as now:
+            found = candidates.survey(ledger, broker, pipeline, now)
+            decisions.set_reason(ledger, reason)
+            done = _rewind(ledger, pipeline, found, to_batch or None, reason)
+            if dry_run:
+                raise _UndoError(done)  # noqa: TRY301 - rolls back the transaction
+    except _UndoError as undone:
+        return undone.done
+    return done
+
+
+class _UndoError(Exception):
+    """Rolls back the transaction of a dry run."""
+
+    def __init__(self, done: Rewound) -> None:
+        super().__init__("a dry run")
+        self.done = done
+
+
+def _rewind(ledger: Ledger, pipeline: Pipeline, found: Survey, to_batch: int | None, reason: str) -> Rewound:
+    opened = [batch.batch_id for batch in reservations.open_batches(ledger, pipeline.name)]
+    for batch_id in opened:  # before the folded batches are listed: an open one may be published meanwhile
+        abandoning.abandon(ledger, batch_id)
+    after = rewinds.after(ledger, pipeline.name, to_batch)
+    _check(pipeline, found, after)
+    undone = [one.batch_id for one in after]
+    rewind_id = rewinds.undo(ledger, pipeline.name, undone, to_batch=to_batch, reason=reason)
+    n_rows = rewinds.delete_rows(ledger, pipeline.table_sink.table, undone)
+    run = Run(dag_id="tideline", run_id=f"rewind {rewind_id}")
+    again = [
+        {stream_id: found.reservation(pipeline, stream_id, offsets) for stream_id, offsets in one.ranges.items()}
+        for one in reversed(after)
+    ]
+    planned = reservations.reserve(ledger, pipeline.name, run, BatchKind.BACKFILL, again, reason=reason, stateful=True)
+    reservations.join_run(ledger, pipeline.name, run, planned)
+    return Rewound(undone=tuple(undone), abandoned=tuple(opened), planned=tuple(planned), n_rows=n_rows)
+
+
+def _check(pipeline: Pipeline, found: Survey, after: Sequence[Folded]) -> None:
+    if not after:
+        raise FatalError(
+            f"{pipeline.name}: no batch was folded after that one",
+            next_step=f"look at the batches: tideline batches {pipeline.name}; nothing was changed",
+            entry="cannot-rewind",
+        )
+    for one in after:
+        problem = "its undo was pruned (state.undo_batches)" if not one.has_undo else _unreadable(found, one)
+        if problem:
+            raise FatalError(
+                f"{pipeline.name}: cannot go back to before batch {one.batch_id}: {problem}",
+                next_step=f"go back to it, which is the earliest: tideline rewind {pipeline.name} --to-batch {one.batch_id} --reason ...; "
+                "nothing was changed",
+                entry="cannot-rewind",
+            )
+
+
+def _unreadable(found: Survey, one: Folded) -> str | None:
+    """Return why the records of a batch cannot be loaded again; None if they can."""
+    for stream_id, offsets in one.ranges.items():
+        if stream_id not in found.ready:
+            return f"stream {stream_id} of it is stopped, or its topic is gone"
+        stream, _, facts = found.ready[stream_id]
+        if offsets.start < facts.log_start or offsets.end > facts.end:
+            return f"of {stream.label} {offsets} Kafka holds [{facts.log_start}, {facts.end}) only"
+    return None

@@ -1,0 +1,199 @@
+"""recover, intend, settle: how a batch of an outside sink is published. And how one is given up: `sealed` fences it first.
+
+    claim -> recover -> check_source -> stage -> intend -> the sink's commit -> settle
+
+The law: each batch is published by exactly the attempt that has committed it outside, with its counts. The fence comes before the check of the
+source: what is committed must settle even when Kafka has lost the offsets since.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from tideline import outside
+from tideline.declaration.pipelines import Pipeline, load_named
+from tideline.domain.receipts import Receipt
+from tideline.errors import FatalError, NeedsOperatorError
+from tideline.flow import writing
+from tideline.kafka.broker import Broker
+from tideline.ledger import intents
+from tideline.ledger.abandoning import UnsealedError
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+from tideline.ledger.intents import Intent
+from tideline.ledger.publishing import Counts, Written
+from tideline.outside import ForgottenError, OutsideSink
+
+T = TypeVar("T")
+Seals = Mapping[int, int]
+"""By batch, the fence below which an outside sink lets no attempt commit any more."""
+_DAY = 86_400
+
+
+def recover(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> list[Counts] | None:
+    """Fence the attempts before this one, and settle what one of them has committed. Return None if there is nothing to settle.
+
+    Called after the claim and before anything is read. Afterwards no earlier attempt can commit.
+
+    Raises:
+        NeedsOperatorError: The declaration names another sink than an earlier attempt has written to, the receipt is of an attempt that this ledger
+            does not know, the sink may have forgotten a receipt, or an output that must exist does not.
+        RetryableError: The sink or the ledger did not answer.
+    """
+    sink = _sink(ledger, pipeline, attempt)
+    if sink is None or attempt.fence == 1:
+        return None
+    stored = intents.of_batch(ledger, attempt.batch_id)
+    _check_output(pipeline, attempt.batch_id, stored)
+    receipt = sink.fence(attempt.batch_id, attempt.fence)
+    if receipt is not None:
+        return settle(ledger, attempt, receipt)
+    _check_age(sink, pipeline, attempt.batch_id, stored)
+    if stored:
+        with ledger.transaction():
+            intents.seal(ledger, attempt.batch_id, attempt.fence)
+    return None
+
+
+def _sink(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> OutsideSink | None:
+    if attempt.outside != outside.is_outside(pipeline):
+        where = "outside of" if attempt.outside else "in"
+        raise NeedsOperatorError(
+            f"{attempt} was planned for an output {where} the ledger's database; the declaration names {pipeline.sink.output} now",
+            next_step="put the former section `sink` back until no batch is open; "
+            f"or give the batch up with it, so that it is planned again: tideline abandon {attempt.batch_id} --reason ...",
+            entry="sink-has-changed",
+        )
+    return outside.of(pipeline, ledger)
+
+
+def _check_output(pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
+    others = sorted({intent.output for intent in stored} - {pipeline.sink.output})
+    if others:
+        raise NeedsOperatorError(
+            f"{pipeline.name} batch {batch_id}: an attempt may have committed it to {', '.join(others)}; "
+            f"the declaration names {pipeline.sink.output} now",
+            next_step="put the former section `sink` back until this batch is published or abandoned",
+            entry="sink-has-changed",
+        )
+
+
+def _check_age(sink: OutsideSink, pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
+    days = sink.remembers_days
+    if days is not None and any(intent.age_seconds > days * _DAY for intent in stored):
+        raise NeedsOperatorError(
+            f"{pipeline.name} batch {batch_id}: an attempt wanted to commit it more than {days:g} days ago, and {pipeline.sink.output} may have "
+            "forgotten whether it did",
+            next_step=f"look for records of the batch in {pipeline.sink.output}; if there are none: "
+            f"tideline abandon {batch_id} --force --reason ...",
+            entry="receipt-may-be-forgotten",
+        )
+
+
+def intend(
+    ledger: Ledger,
+    broker: Broker,
+    pipeline: Pipeline,
+    attempt: Attempt,
+    written: Written,
+    *,
+    n_rows: int,
+    filtered_by_difference: bool,
+) -> None:
+    """Check everything that a publication checks, and store what the attempt is about to commit outside.
+
+    Raises:
+        SupersededError: A newer attempt holds the batch. Nothing was changed.
+        NeedsOperatorError: The topic was created again since the plan, offsets are missing, or too many records were rejected.
+        RetryableError: The broker or the ledger did not answer, or another batch has changed what a re-drive has read.
+    """
+    facts = writing.check_staged(ledger, broker, pipeline, attempt)
+    intent = Intent(
+        attempt_id=attempt.attempt_id,
+        attempt=attempt.attempt,
+        fence=attempt.fence,
+        output=pipeline.sink.output,
+        n_rows=n_rows,
+        written=written,
+        facts=facts,
+        filtered_by_difference=filtered_by_difference,
+    )
+    intents.intend(ledger, attempt, intent)
+
+
+def settle(ledger: Ledger, attempt: Attempt, receipt: Receipt) -> list[Counts]:
+    """Publish a batch with the counts, rejects and facts of the attempt that has committed it. `attempt` holds the batch. Nothing is read anew.
+
+    Raises:
+        SupersededError: A newer attempt holds the batch, and settles it.
+        NeedsOperatorError: This ledger does not know the attempt of the receipt.
+        RetryableError: The ledger did not answer, and the batch is not published.
+    """
+    for intent in intents.of_batch(ledger, attempt.batch_id):
+        if (intent.attempt, intent.fence) == (receipt.attempt, receipt.fence):
+            return intents.settle(ledger, attempt, intent)
+    raise _unknown(attempt.pipeline, attempt.batch_id, receipt)
+
+
+def _unknown(pipeline: str, batch_id: int, receipt: Receipt) -> NeedsOperatorError:
+    return NeedsOperatorError(
+        f"{pipeline} batch {batch_id}: the output holds rows of attempt {receipt.fence} ({receipt.attempt}), which this ledger does not know: "
+        "was the ledger restored to an earlier moment?",
+        next_step="read docs/restoring.md before anything is loaded; then give the batch up, so that its offsets are planned again: "
+        f"tideline abandon {batch_id} --force --reason ...",
+        entry="receipt-of-another-ledger",
+    )
+
+
+def sealed(ledger: Ledger, decide: Callable[[Seals], T], *, pipeline: Pipeline | None = None, force: bool = False) -> T:
+    """Carry out a decision that abandons batches, and fence those first that may be committed outside.
+
+    The sink is asked outside of the ledger's transaction. So `decide` is called with the fences of what was sealed, by batch, and is called again
+    for each batch that needs one. It abandons such a batch only if no attempt has claimed it since.
+
+    Args:
+        ledger: The ledger's session.
+        decide: One transaction. It is rolled back when it raises `UnsealedError`.
+        pipeline: The declaration. By default it is loaded when a batch needs it.
+        force: Also give up a batch whose receipt this ledger does not know, or whose receipt may be forgotten.
+
+    Raises:
+        FatalError: An attempt has committed the batch.
+        RetryableError: The sink did not answer. Nothing was decided.
+    """
+    seals: dict[int, int] = {}
+    while True:
+        try:
+            return decide(seals)
+        except UnsealedError as found:
+            declared = pipeline or load_named(found.pipeline)
+            seals[found.batch_id] = _fence(ledger, declared, found, force=force)
+
+
+def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: bool) -> int:
+    """Fence all attempts of a batch, and return the fence below which none can commit."""
+    stored = intents.of_batch(ledger, found.batch_id)
+    _check_output(pipeline, found.batch_id, stored)
+    sink = outside.of(pipeline, ledger)
+    if sink is None:  # then the outputs differ
+        raise AssertionError(f"{pipeline.name}: {pipeline.sink.output} is not outside")
+    below = found.fence + 1
+    try:
+        receipt = sink.fence(found.batch_id, below)
+    except ForgottenError:
+        if not force:
+            raise
+        return below
+    if receipt is None:
+        if not force:
+            _check_age(sink, pipeline, found.batch_id, stored)
+        return below
+    if any(intent.attempt == receipt.attempt for intent in stored):
+        raise FatalError(
+            f"{pipeline.name} batch {found.batch_id} is committed by attempt {receipt.fence}: its rows are in {pipeline.sink.output}, "
+            "and what is in the output cannot be abandoned",
+            next_step=f"let its publication be completed; no record is read again: tideline retry {found.batch_id} --reason ...",
+            entry="committed-outside",
+        )
+    if not force:
+        raise _unknown(pipeline.name, found.batch_id, receipt)
+    return below

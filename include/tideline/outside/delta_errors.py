@@ -1,0 +1,47 @@
+"""What goes wrong with a batch in a Delta table, as messages for an operator."""
+
+from tideline.domain.receipts import Receipt
+from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
+from tideline.outside import ForgottenError
+from tideline.outside.delta_log import Location
+
+
+def missing(location: Location, why: str) -> NeedsOperatorError:
+    """Return the error to raise if there is no table. `why` says why there must be one."""
+    return NeedsOperatorError(
+        f"{location.pipeline}: expected the Delta table {location.uri}, because {why}; found no table there",
+        next_step="mount its storage, or restore it, and run the task again; only if it was removed on purpose: "
+        f"tideline recreate-table {location.pipeline} --reason ...",
+        entry="delta-table-is-missing",
+    )
+
+
+def created_anew(location: Location, batch_id: int, own: Receipt) -> RetryableError:
+    """Return the error to raise if the table that an attempt has prepared was replaced by an empty one."""
+    return RetryableError(
+        f"{location.pipeline} batch {batch_id} attempt {own.fence}: {location.uri} was created anew since it began",
+        next_step="run the task again: its next attempt gives the table its columns",
+        entry="delta-table-is-missing",
+    )
+
+
+def forgotten(location: Location, batch_id: int, fence: int) -> ForgottenError:
+    """Return the error to raise if an attempt has committed a batch and the log does not reach back to its commit."""
+    return ForgottenError(
+        f"{location.pipeline} batch {batch_id}: attempt {fence} has committed to {location.uri}, and the log of the table "
+        "does not reach back to its commit any more",
+        next_step=f"compare the rows with tideline_batch = {batch_id} with the batch: tideline batch {batch_id}",
+        entry="delta-commit-is-gone",
+        fence=fence,
+    )
+
+
+def superseded(
+    location: Location, batch_id: int, own: Receipt, version: int | None, receipt: Receipt | None
+) -> SupersededError:
+    """Return the error to raise in an attempt that may not commit."""
+    who = f"attempt {receipt.fence} has committed it" if receipt else f"it is fenced up to {(version or 0) // 2}"
+    return SupersededError(
+        f"{location.pipeline} batch {batch_id} attempt {own.fence} was refused by {location.uri}: {who}",
+        next_step="nothing: a newer attempt has the batch, or it was abandoned; this one has changed nothing",
+    )

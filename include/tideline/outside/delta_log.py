@@ -1,0 +1,191 @@
+"""One Delta table as a log: open it, and commit from exactly the version that was opened.
+
+A commit is one file of the log, named by its number, and storage creates it only if it does not exist. delta-rs can also
+move a commit behind those of others, after a check for conflicts. That is not used: its check lets a removal pass
+whose file a compaction has rewritten, and the rows are there twice. So every commit goes to the version behind the one
+that was looked at, or fails.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import UUID
+
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from tideline import settings
+from tideline.declaration.delta import DeltaSink
+from tideline.declaration.pipelines import Pipeline
+from tideline.declaration.sections import FromEnvironment
+from tideline.errors import FatalError, RetryableError, TidelineError
+
+Change = AddAction | RemoveAction
+
+_PUT_IF_ABSENT = {"aws_conditional_put": "etag"}
+"""Makes S3 refuse to overwrite a commit: the second PUT of a file of the log fails."""
+_LEFT_AS_THEY_ARE = "!$&'()+,/:;=@~"
+"""Characters that the library does not encode in a path, besides letters, digits and `_.-`."""
+_LAST_COMMITS = 100
+"""So many commits are searched first for that of a receipt."""
+
+
+class TakenError(Exception):
+    """Another commit has taken the version, or this one has and its answer was lost. Look again."""
+
+
+class UnknownError(Exception):
+    """The commit failed for another reason, perhaps after it had happened. Look again."""
+
+
+class Trial:
+    """One try to commit, as a context. It takes up what says that the outcome has to be looked up."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if isinstance(error, TakenError | UnknownError):
+            self.error = error
+            return True
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where a table is, and how to reach it."""
+
+    pipeline: str
+    uri: str
+    options: Mapping[str, str] = field(repr=False)  # holds passwords
+
+    def open(self) -> DeltaTable | None:
+        """Load the newest version of the table; None if there is no table.
+
+        Raises:
+            RetryableError: Storage did not answer.
+        """
+        try:
+            return DeltaTable(self.uri, storage_options=dict(self.options))
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            raise self.unavailable(error) from error
+
+    def unavailable(self, error: Exception) -> TidelineError:
+        """Return the error to raise for an error of storage or of the library."""
+        return RetryableError(
+            f"{self.pipeline}: the Delta table {self.uri} cannot be read or written: {first_line(error)}",
+            next_step="run the task again; if it stays so, check sink.path, sink.storage and the rights: tideline doctor",
+            entry="delta-table-does-not-answer",
+        )
+
+
+def of(pipeline: Pipeline) -> Location:
+    """Return where the pipeline's table is, with values from the environment.
+
+    Raises:
+        FatalError: A variable is not set, or the path is relative.
+    """
+    sink = pipeline.sink
+    if not isinstance(sink, DeltaSink):
+        raise TypeError(f"{pipeline.name} writes no Delta table")
+
+    def looked_up(key: str, value: str | FromEnvironment) -> str:
+        if isinstance(value, str):
+            return value
+        return settings.required(value.env, f"sink.{key} of pipeline {pipeline.name}")
+
+    uri = looked_up("path", sink.path)
+    if not uri.startswith(("/", "s3://")):
+        raise FatalError(
+            f"pipeline {pipeline.name}, key sink.path: expected an absolute path or s3://bucket/path, found something else",
+            next_step="correct the environment variable that the key names; what it holds is not shown",
+            entry="environment",
+        )
+    options = {key: looked_up(f"storage.{key}", value) for key, value in sink.storage.items()}
+    return Location(pipeline=pipeline.name, uri=uri, options=safe(uri, options))
+
+
+def safe(uri: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with what makes storage refuse to overwrite a commit."""
+    return {**options, **(_PUT_IF_ABSENT if uri.startswith("s3://") else {})}
+
+
+def commit(
+    table: DeltaTable,
+    changes: Sequence[Change],
+    *,
+    transaction: tuple[str, int] | None,
+    metadata: Mapping[str, Any],
+    schema: Any = None,
+) -> None:
+    """Commit behind the version that `table` was loaded at. Either all of it happens, or nothing.
+
+    Args:
+        table: The table as it was when the decision to commit was made.
+        changes: Files to add and to remove.
+        transaction: Application id and version to store with it.
+        metadata: Stored with the commit, for its history.
+        schema: The new columns of a table without files. None leaves them as they are.
+
+    Raises:
+        TakenError: The table has changed since it was loaded.
+        UnknownError: Something else went wrong. The commit may have happened.
+    """
+    properties = CommitProperties(
+        app_transactions=[Transaction(*transaction)] if transaction else None,
+        custom_metadata=dict(metadata),
+        max_commit_retries=0,
+    )
+    try:
+        table.create_write_transaction(
+            list(changes),
+            mode="append" if schema is None else "overwrite",
+            schema=table.schema() if schema is None else schema,
+            partition_by=table.metadata().partition_columns,
+            commit_properties=properties,
+        )
+    except CommitFailedError as error:
+        raise TakenError(first_line(error)) from error
+    except (DeltaError, OSError) as error:
+        raise UnknownError(first_line(error)) from error
+
+
+def attempt_of(table: DeltaTable, application: str, fence: int) -> UUID | None:
+    """Return the attempt whose commit has stored data of this application id; None if the log does not hold the commit any more.
+
+    Raises:
+        DeltaError, OSError: Storage did not answer.
+    """
+    for limit in (_LAST_COMMITS, None):
+        for made in table.history(limit):
+            if (made.get("tideline_application"), made.get("tideline_fence")) == (application, str(fence)):
+                return UUID(made["tideline_attempt"])
+    return None
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error of the library says, without its hints."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def plain_path(path: str) -> str:
+    """Return the path of a file as storage has it. The log has it encoded, and a removal is encoded again when it is written.
+
+    Raises:
+        FatalError: The removal would name another path than the log does. It would remove nothing, and the rows would be there twice.
+    """
+    plain = unquote(path)
+    if quote(plain, safe=_LEFT_AS_THEY_ARE) != path:
+        raise FatalError(
+            f"the log names the file {path} in a way in which it cannot be removed: expected {quote(plain, safe=_LEFT_AS_THEY_ARE)}",
+            next_step="let the program that has written the file write its rows again, for example by a compaction",
+            entry="delta-file-cannot-be-replaced",
+        )
+    return plain

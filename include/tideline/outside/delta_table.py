@@ -1,0 +1,250 @@
+"""The Delta table as an outside sink: fence a batch, look its receipt up, commit the files of an attempt.
+
+The law: the rows of a batch are in the table once or not at all, whichever attempts try. The table keeps the version of each
+batch, see `domain.receipts`, as the version of an application id. It changes by compare-and-set: load the table, look at
+the version, commit exactly behind what was loaded. The crashes that could break the law: a commit whose answer is lost,
+and an attempt that wakes up after it was fenced. Both find the version of the batch when they look.
+
+A table that was never written is fenced as well, since a frozen attempt could still create it: `fence` creates a
+placeholder, which `prepare` turns into the table. One that the ledger knows of and that is not there is refused.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from tideline.declaration.delta import DeltaSink
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain import receipts
+from tideline.domain.receipts import Found, Receipt
+from tideline.errors import RetryableError
+from tideline.outside import delta_errors, delta_log, evidence
+from tideline.outside.delta_log import Change, Location, TakenError, Trial, UnknownError
+from tideline.outside.evidence import Evidence
+
+COORDINATES = pa.schema(
+    [
+        pa.field("kafka_topic_id", pa.string(), nullable=False),
+        pa.field("kafka_partition", pa.int32(), nullable=False),
+        pa.field("kafka_offset", pa.int64(), nullable=False),
+        pa.field("tideline_batch", pa.int64(), nullable=False),
+    ]
+)
+"""Columns that every table has: the record that a row came from, and the batch that wrote it."""
+PLACEHOLDER = "tideline_placeholder"
+"""The column of a table that was only fenced yet."""
+OWNER = "tideline.pipeline"
+"""The property of a table that names the pipeline that has created it. Another pipeline's replay would remove its rows."""
+_TRIES = 100
+"""How often a commit begins anew because the table has changed. Each time some other commit has happened."""
+_UNKNOWN_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaOutput:
+    """One pipeline's Delta table. Needs no JVM."""
+
+    location: Location
+    partition_by: tuple[str, ...] = ()
+    known: Evidence = evidence.nothing
+    """Says whether the table must exist."""
+
+    def open(self) -> DeltaTable | None:
+        """Load the newest version of the table; None if there is none, and the ledger knows of none.
+
+        Raises:
+            NeedsOperatorError: The table must exist and does not. Its storage may not be mounted.
+        """
+        table = self.location.open()
+        if table is None and (why := self.known()) is not None:
+            raise delta_errors.missing(self.location, why)
+        return table
+
+    @property
+    def remembers_days(self) -> None:
+        """Return None: a version stays for ever. If the log has forgotten whose it is, `look` says so."""
+
+    def fence(self, batch_id: int, fence: int) -> Receipt | None:
+        """Make sure that no attempt below `fence` can commit any more. Return the receipt of the one that has committed, if any.
+
+        Raises:
+            RetryableError: Storage did not answer. Whether the batch is fenced is unknown.
+            ForgottenError: An attempt has committed, and the log of the table does not reach back to its commit.
+            NeedsOperatorError: The table must exist and does not.
+        """
+        for trial in self._trials(f"batch {batch_id}"):
+            table = self.open() or self._placeholder(trial)
+            if table is None:
+                continue
+            version = self.version(table, batch_id)
+            if not receipts.needs_marker(version, fence):
+                return self._receipt(table, batch_id, version)
+            metadata = {"tideline_application": self._application(batch_id), "tideline_fenced_below": str(fence)}
+            with trial:
+                delta_log.commit(
+                    table, [], transaction=(self._application(batch_id), receipts.marker(fence)), metadata=metadata
+                )
+                return None
+        raise AssertionError("the trials end with an error")
+
+    def look(self, batch_id: int) -> Receipt | None:
+        """Return the receipt of a batch. Fences nothing, so a commit in flight may still happen after None.
+
+        Raises:
+            RetryableError: Storage did not answer.
+            NeedsOperatorError: As above.
+        """
+        table = self.open()
+        return None if table is None else self._receipt(table, batch_id, self.version(table, batch_id))
+
+    def commit(
+        self, batch_id: int, own: Receipt, changes: Callable[[DeltaTable], Sequence[Change]], ranges: str
+    ) -> Receipt:
+        """Commit an attempt's files in one step, and return its receipt. A second call does nothing more.
+
+        Args:
+            batch_id: The batch.
+            own: Its attempt.
+            changes: Returns the files to add and to remove, for the table as it is when the commit is tried.
+            ranges: The offsets of the batch, for the history of the table.
+
+        Raises:
+            SupersededError: A newer attempt has fenced the batch, or another one has committed it. Nothing was changed.
+            RetryableError: Storage did not answer, others have changed the table each time, or it was created anew meanwhile.
+            NeedsOperatorError: There is no table any more.
+        """
+        metadata = {
+            "tideline_application": self._application(batch_id),
+            "tideline_fence": str(own.fence),
+            "tideline_attempt": str(own.attempt),
+            "tideline_ranges": ranges,
+        }
+        for trial in self._trials(f"batch {batch_id}"):
+            table = self.location.open()
+            if table is None:
+                raise delta_errors.missing(
+                    self.location, f"attempt {own.fence} of batch {batch_id} was to commit to it"
+                )
+            version = self.version(table, batch_id)
+            receipt = self._receipt(table, batch_id, version)
+            match receipts.found(version, receipt, own=own):
+                case Found.OWN:
+                    return own
+                case Found.SUPERSEDED:
+                    raise delta_errors.superseded(self.location, batch_id, own, version, receipt)
+            if PLACEHOLDER in pa.schema(table.schema()).names:
+                raise delta_errors.created_anew(self.location, batch_id, own)
+            wanted = changes(table)
+            with trial:
+                delta_log.commit(
+                    table,
+                    wanted,
+                    transaction=(self._application(batch_id), receipts.data(own.fence)),
+                    metadata=metadata,
+                )
+                return own
+        raise AssertionError("the trials end with an error")
+
+    def version(self, table: DeltaTable, batch_id: int) -> int | None:
+        """Return the version of a batch in the table; None if it has none.
+
+        Raises:
+            RetryableError: Storage did not answer.
+        """
+        try:
+            return table.transaction_version(self._application(batch_id))
+        except (DeltaError, OSError) as error:
+            raise self.location.unavailable(error) from error
+
+    def _application(self, batch_id: int) -> str:
+        return f"tideline/{self.location.pipeline}/{batch_id}"
+
+    def _trials(self, what: str) -> Iterator[Trial]:
+        """Yield trials to commit what the message names. Each ends in a return, or in the next one."""
+        last: Exception = UnknownError("nothing was tried")
+        unknown = 0
+        for number in range(_TRIES):
+            trial = Trial()
+            yield trial
+            last = trial.error or last
+            unknown += isinstance(last, UnknownError)
+            if unknown >= _UNKNOWN_TRIES:
+                raise self.location.unavailable(last) from last
+            time.sleep(random.uniform(0, min(0.01 * 2**number, 0.5)))  # noqa: S311 - it only spreads the tries
+        raise RetryableError(
+            f"{self.location.pipeline} {what}: other commits have changed {self.location.uri} {_TRIES} times in a row",
+            next_step="run the task again",
+            entry="delta-table-does-not-answer",
+        ) from last
+
+    def _placeholder(self, trial: Trial) -> DeltaTable | None:
+        """Create a table that can keep markers, and nothing else. None if another process was faster."""
+        partitions = pa.schema([(name, pa.string()) for name in self.partition_by if name not in COORDINATES.names])
+        columns = pa.unify_schemas([COORDINATES, partitions, pa.schema([(PLACEHOLDER, pa.string())])])
+        with trial:
+            return self.create(columns)
+        return None
+
+    def create(self, columns: pa.Schema) -> DeltaTable:
+        """Create the table.
+
+        Raises:
+            TakenError: There is one now.
+            UnknownError: Storage did not answer.
+        """
+        try:
+            return DeltaTable.create(
+                self.location.uri,
+                columns,
+                partition_by=list(self.partition_by),
+                configuration={OWNER: self.location.pipeline},
+                raise_if_key_not_exists=False,
+                storage_options=dict(self.location.options),
+            )
+        except (DeltaError, OSError) as error:
+            kind = UnknownError if self.location.open() is None else TakenError
+            raise kind(delta_log.first_line(error)) from error
+
+    def _receipt(self, table: DeltaTable, batch_id: int, version: int | None) -> Receipt | None:
+        fence = receipts.committed_by(version)
+        if fence is None:
+            return None
+        try:
+            attempt = delta_log.attempt_of(table, self._application(batch_id), fence)
+        except (DeltaError, OSError) as error:
+            raise self.location.unavailable(error) from error
+        if attempt is not None:
+            return Receipt(fence=fence, attempt=attempt)
+        raise delta_errors.forgotten(self.location, batch_id, fence)
+
+    def recreate(self) -> bool:
+        """Create an empty table where there is none, although there must be one. Return whether there was none.
+
+        Raises:
+            RetryableError: Storage did not answer.
+        """
+        for trial in self._trials("as it is created"):
+            if self.location.open() is not None:
+                return False
+            if self._placeholder(trial) is not None:
+                return True
+        raise AssertionError("the trials end with an error")
+
+
+def sink(pipeline: Pipeline, known: Evidence = evidence.nothing) -> DeltaOutput:
+    """Return the table of a pipeline that declares one. `known` says whether it must exist.
+
+    Raises:
+        FatalError: A variable of the environment is not set.
+    """
+    declared = pipeline.sink
+    return DeltaOutput(
+        location=delta_log.of(pipeline),
+        partition_by=declared.partition_by if isinstance(declared, DeltaSink) else (),
+        known=known,
+    )

@@ -1,0 +1,59 @@
+"""The tasks of a stateful pipeline besides the folding: give records their keys, and let timers come. They run in the executors' Python."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spark_jobs.sinks.postgres.due_timers import Reached
+from spark_jobs.sinks.postgres.state_staging import StateStage, at_once
+from spark_jobs.sinks.postgres.task_reports import EXPIRING, Report
+from spark_jobs.state import arrow_records
+from spark_jobs.state.folding import expired
+from spark_jobs.state.rules import Rules
+from spark_jobs.tasks import Decoding
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keying:
+    """Turns raw records into decoded rows with the text of their key and their stream, and stores their counts and rejects."""
+
+    decoding: Decoding
+    rules: Rules
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Process one task of `mapInArrow`. Yield the rows."""
+        place, steps = self.decoding.place, self.decoding.steps
+        with place.recorder() as recorder:
+            tables = steps.tables(batches, recorder)
+            for table in arrow_records.keyed(tables, self.rules, place.streams, recorder):
+                yield from table.to_batches()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiring:
+    """Lets the timers come that the watermarks have reached at the end of a batch, and stages rows and states."""
+
+    stage: StateStage
+    reached: Sequence[Reached]
+    folding: Sequence[int]
+    """The winning tasks of the first phase."""
+    n_parts: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Process one task of `mapInArrow` over the number of its part. Yield one row of the schema `WINNER`."""
+        task = TaskContext.get().taskAttemptId()
+        rules = self.stage.rules
+        watermarks = {one.stream: one.at for one in self.reached}
+        with self.stage.session(task, EXPIRING) as session:
+            for batch in batches:
+                for part in batch.column("id").to_pylist():
+                    due = session.due(self.reached, self.folding, part, self.n_parts, at_once(rules))
+                    for folded in expired(rules, due, watermarks):
+                        session.put(folded)
+            session.flush()
+        report = Report(phase=EXPIRING, n_states=session.n_states, n_expired=session.n_expired, latest={})
+        yield report.winner(task, session.n_rows).as_batch()

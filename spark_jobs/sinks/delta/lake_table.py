@@ -1,0 +1,177 @@
+"""Create the Delta table, or check that it can be written: its columns, and no feature that this sink does not keep."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from spark_jobs.sinks.delta.column_types import PARTITION_TYPES, delta_type, may_partition, misfit
+from tideline.declaration.delta import DeltaSink
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain.states import BatchKind
+from tideline.errors import FatalError, RetryableError
+from tideline.outside import delta_log
+from tideline.outside.delta_log import TakenError, UnknownError
+from tideline.outside.delta_table import COORDINATES, OWNER, PLACEHOLDER, DeltaOutput
+
+_TRIES = 20
+_HARMLESS = {
+    "appendOnly",
+    "invariants",
+    "timestampNtz",
+    "vacuumProtocolCheck",
+    "changeDataFeed",
+    "checkConstraints",
+    "generatedColumns",
+}
+"""Features that a table may name. Those of them that need anything of a writer are refused where they are in use."""
+_REFUSED = {
+    "delta.columnMapping.mode": ("none", "column mapping"),
+    "delta.enableDeletionVectors": ("false", "deletion vectors"),
+    "delta.enableRowTracking": ("false", "row tracking"),
+    "delta.enableChangeDataFeed": ("false", "a change data feed"),
+    "delta.setTransactionRetentionDuration": (
+        None,
+        "receipts of batches that expire (delta.setTransactionRetentionDuration)",
+    ),
+}
+"""Properties, the value with which they are not in use, and what they stand for."""
+
+
+def prepare(output: DeltaOutput, pipeline: Pipeline, kind: BatchKind, produced: pa.Schema) -> pa.Schema:
+    """Create the table if it does not exist, and check that it can be written. Return the columns that this pipeline fills, without coordinates.
+
+    Raises:
+        FatalError: The columns do not fit, or the table has a feature that the sink does not keep. Nothing was read.
+        RetryableError: Storage did not answer.
+        NeedsOperatorError: The table must exist and does not.
+    """
+    fields = pa.schema([field for field in produced if field.name != "kafka"])
+    _check_produced(pipeline, fields)
+    for _ in range(_TRIES):
+        table = output.open()
+        try:
+            if table is None:
+                output.create(_columns(fields))
+            elif PLACEHOLDER in _arrow(table).names:
+                delta_log.commit(table, [], transaction=None, metadata={}, schema=_columns(fields))
+            else:
+                return _checked(table, pipeline, kind, fields)
+        except TakenError:
+            continue  # another attempt was faster; look at what it has made
+        except UnknownError as error:
+            raise output.location.unavailable(error) from error
+    raise RetryableError(
+        f"{pipeline.name}: other commits have changed {output.location.uri} while the table was being created",
+        next_step="run the task again",
+        entry="delta-table-does-not-answer",
+    )
+
+
+def _columns(fields: pa.Schema) -> pa.Schema:
+    """Return the columns of a new table: what the transform produces, then the coordinates."""
+    given = [pa.field(field.name, delta_type(field.type)) for field in fields]
+    return pa.schema([*given, *COORDINATES])
+
+
+def _arrow(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema())
+
+
+def _check_produced(pipeline: Pipeline, fields: pa.Schema) -> None:
+    sink = pipeline.sink
+    if not isinstance(sink, DeltaSink):
+        raise TypeError(f"{pipeline.name} writes no Delta table")
+    problems = [
+        f"{name}: produced twice" for name, n in Counter(name.lower() for name in fields.names).items() if n > 1
+    ]
+    for field in fields:
+        if field.name in {*COORDINATES.names, PLACEHOLDER}:
+            problems.append(f"{field.name}: filled by the sink, the transform must not return it")
+        elif any(sign in field.name for sign in " ,;{}()\n\t="):
+            problems.append(f"{field.name}: Delta allows no blank and none of ,;{{}}()= in a name")
+        else:
+            try:
+                delta_type(field.type)
+            except ValueError as error:
+                problems.append(f"{field.name}: Arrow type {field.type}: {error}")
+    for name in sink.partition_by:
+        if name not in fields.names or name == sink.item:
+            problems.append(
+                f"{name}: sink.partition_by names it, expected a column of the transform that is not sink.item"
+            )
+        elif not may_partition(fields.field(name).type):
+            problems.append(f"{name}: sink.partition_by names it, expected {PARTITION_TYPES}")
+    if sink.item is not None and sink.item not in fields.names:
+        problems.append(f"{sink.item}: sink.item names it, the transform does not return it")
+    _refuse(pipeline, problems)
+
+
+def _checked(table: DeltaTable, pipeline: Pipeline, kind: BatchKind, fields: pa.Schema) -> pa.Schema:
+    columns = _arrow(table)
+    problems = [*_unsupported(table, kind), *_misfits(columns, fields)]
+    owner = table.metadata().configuration.get(OWNER, pipeline.name)
+    if owner != pipeline.name:
+        problems.append(f"it is the table of pipeline {owner} ({OWNER})")
+    partitions, sink = tuple(table.metadata().partition_columns), pipeline.sink
+    if isinstance(sink, DeltaSink) and partitions != sink.partition_by:
+        problems.append(f"it is partitioned by ({', '.join(partitions)}), declared is ({', '.join(sink.partition_by)})")
+    _refuse(pipeline, problems)
+    return pa.schema([columns.field(name) for name in fields.names])
+
+
+def _unsupported(table: DeltaTable, kind: BatchKind) -> list[str]:
+    """Return the features of the table that a write by this sink would break."""
+    protocol, settings = table.protocol(), table.metadata().configuration
+    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())} - _HARMLESS
+    found = [f"table feature {name} is not supported" for name in sorted(features)]
+    found += [
+        f"{what} is not supported"
+        for name, (unused, what) in _REFUSED.items()
+        if name in settings and settings[name] != unused
+    ]
+    found += [
+        f"CHECK constraint {name[18:]} is not supported" for name in settings if name.startswith("delta.constraints.")
+    ]
+    if settings.get("delta.appendOnly") == "true" and kind is BatchKind.REPLAY:
+        found.append("delta.appendOnly: a replay replaces rows")
+    for field in table.schema().fields:
+        found += [f"{field.name}: {what} is not supported" for what in _of_field(field.metadata)]
+    return found
+
+
+def _of_field(metadata: Mapping[str, Any]) -> list[str]:
+    names = {
+        "delta.generationExpression": "a generated column",
+        "delta.identity.start": "an identity column",
+        "delta.invariants": "an invariant",
+        "delta.columnMapping.id": "column mapping",
+    }
+    return [what for key, what in names.items() if key in metadata]
+
+
+def _misfits(columns: pa.Schema, fields: pa.Schema) -> list[str]:
+    problems = []
+    for field in [*COORDINATES, *fields]:
+        if field.name not in columns.names:
+            problems.append(f"{field.name}: missing in the table")
+        elif (why := misfit(field.type, columns.field(field.name))) is not None:
+            problems.append(f"{field.name} {columns.field(field.name).type}: {why}")
+    given = {*fields.names, *COORDINATES.names}
+    problems += [
+        f"{column.name}: NOT NULL, but not produced"
+        for column in columns
+        if not column.nullable and column.name not in given
+    ]
+    return problems
+
+
+def _refuse(pipeline: Pipeline, problems: list[str]) -> None:
+    if problems:
+        raise FatalError(
+            f"{pipeline.name}: the Delta table does not fit what the transform produces: {'; '.join(problems)}",
+            next_step=f"alter the table, or correct {pipeline.folder.name}/transform.py or the section sink; nothing was read",
+            entry="table-does-not-fit",
+        )

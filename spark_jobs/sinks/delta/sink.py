@@ -1,0 +1,116 @@
+"""Delta tables as a sink. `tideline.outside.delta_table` fences and commits; the ledger follows, see `spark_jobs.sinks.outside`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction
+
+from spark_jobs.sinks import outside
+from spark_jobs.sinks.delta import counting, lake_table
+from spark_jobs.sinks.delta.counting import Counted
+from spark_jobs.sinks.delta.parquet_files import from_text
+from spark_jobs.sinks.delta.replacing import Replacing
+from spark_jobs.sinks.delta.staging import LakeStage
+from spark_jobs.sinks.outside import OutcomeUnknownError, Staged
+from spark_jobs.sinks.sink import Place, Publication
+from tideline.declaration.delta import DeltaSink
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain.receipts import Receipt
+from tideline.domain.states import BatchKind
+from tideline.errors import RetryableError
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Counts
+from tideline.outside import delta_cleaning, delta_files, delta_table, evidence
+from tideline.outside.delta_log import Change
+from tideline.outside.delta_table import DeltaOutput
+
+
+@dataclass(slots=True, kw_only=True)
+class LakeOutput:
+    """The Delta table that an attempt writes to."""
+
+    output: DeltaOutput
+    attempt: Attempt
+    columns: pa.Schema
+    """The columns that the transform fills."""
+    item: str | None
+    _counted: Counted | None = field(default=None, init=False)
+    _offered: set[str] = field(default_factory=set, init=False)
+    """The paths of all files that were part of a try to commit."""
+
+    def describe(self) -> str:
+        """Return where the table is."""
+        return self.output.location.uri
+
+    def stage(self, ledger: Ledger, place: Place) -> LakeStage:  # noqa: ARG002 - nothing has to be created
+        """Return what each task needs to write files into the attempt's folder."""
+        return LakeStage(
+            place=place,
+            location=self.output.location,
+            columns=self.columns,
+            partition_by=self.output.partition_by,
+            batch_id=self.attempt.batch_id,
+            fence=self.attempt.fence,
+            topic_ids={piece.stream_id: str(piece.topic_id) for piece in self.attempt.ranges},
+            redrives=self.attempt.kind is BatchKind.REDRIVE,
+        )
+
+    def publish(self, publication: Publication) -> Sequence[Counts]:
+        """Commit the files of the winning tasks, and publish the batch in the ledger."""
+        return outside.publish(publication, self)
+
+    def count(self, publication: Publication) -> Staged:
+        """Return what the winning tasks have staged, without the rows of rejected records."""
+        found = [file for winner in publication.winners for file in from_text(winner.staged)]
+        files = delta_files.filesystem(self.output.location)
+        try:
+            self._counted = counting.count(publication, files, found, self.item)
+        except OSError as error:
+            raise self.output.location.unavailable(error) from error
+        return self._counted.staged
+
+    def commit(self, publication: Publication, staged: Staged) -> Receipt:  # noqa: ARG002 - `count` has made the files
+        """Add the files to the table in one step. A replay removes the rows of its ranges in the same step."""
+        if self._counted is None:
+            raise RuntimeError(f"{self.attempt}: nothing was counted")
+        attempt, added = self.attempt, [file.added() for file in self._counted.files]
+        replacing = Replacing(
+            delta_files.filesystem(self.output.location),
+            delta_files.folder(attempt.batch_id, attempt.fence),
+            attempt.ranges if attempt.kind is BatchKind.REPLAY else (),
+        )
+
+        def changes(table: DeltaTable) -> list[Change]:
+            made = [*(replacing.changes(table) if replacing.ranges else ()), *added]
+            self._offered |= {change.path for change in made if isinstance(change, AddAction)}
+            return made
+
+        own = Receipt(fence=attempt.fence, attempt=attempt.attempt)
+        try:
+            return self.output.commit(attempt.batch_id, own, changes, attempt.describe_ranges())
+        except RetryableError as error:
+            raise OutcomeUnknownError(error.problem, next_step="run the task again", entry=error.entry) from error
+        except OSError as error:  # of a file that a replay replaces, before anything was committed
+            raise self.output.location.unavailable(error) from error
+
+    def clear(self, ledger: Ledger) -> None:  # noqa: ARG002 - the table itself says who can still commit
+        """Remove the files of attempts that can no longer commit, and those that this one has not committed."""
+        delta_cleaning.clear(self.output, self.attempt.batch_id, self._offered)
+
+
+class LakeSink:
+    """Delta tables in folders and object stores."""
+
+    def prepare(self, ledger: Ledger, pipeline: Pipeline, attempt: Attempt, produced: pa.Schema) -> LakeOutput:
+        """Create the table if it does not exist, and check that it fits what the transform produces."""
+        output = delta_table.sink(pipeline, evidence.of(ledger, pipeline))
+        item = pipeline.sink.item if isinstance(pipeline.sink, DeltaSink) else None
+        return LakeOutput(
+            output=output,
+            attempt=attempt,
+            columns=lake_table.prepare(output, pipeline, attempt.kind, produced),
+            item=item,
+        )

@@ -1,0 +1,95 @@
+"""The Kafka sink as the Spark job uses it: a staging table that executors COPY to, and one transaction of the topic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_jobs.sinks import outside, staging_tables
+from spark_jobs.sinks.kafka import encoding, sending, staging
+from spark_jobs.sinks.kafka.counting import counted
+from spark_jobs.sinks.kafka.encoding import Records
+from spark_jobs.sinks.kafka.staging import TopicStage
+from spark_jobs.sinks.outside import Staged
+from spark_jobs.sinks.sink import Place, Publication
+from spark_jobs.sinks.staging_tables import staging_name
+from tideline.declaration.kafka_sink import KafkaSink
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain.receipts import Receipt
+from tideline.errors import FatalError
+from tideline.kafka.broker import Broker
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Counts
+from tideline.outside import kafka_topic
+from tideline.outside.kafka_topic import KafkaTopic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOutput:
+    """The topic that an attempt writes to."""
+
+    name: str
+    topic: KafkaTopic
+    records: Records
+    attempt: Attempt
+
+    def describe(self) -> str:
+        """Return the name of the topic."""
+        return self.name
+
+    def stage(self, ledger: Ledger, place: Place) -> TopicStage:
+        """Create the attempt's staging table, and return what each task needs to COPY to it."""
+        staging.create(ledger, self.attempt, self.records)
+        table = staging_name(self.attempt.batch_id, self.attempt.fence)
+        return TopicStage(place=place, table=table, records=self.records)
+
+    def publish(self, publication: Publication) -> Sequence[Counts]:
+        """Commit the staged rows to the topic in one transaction, and publish the batch in the ledger."""
+        return outside.publish(publication, self)
+
+    def count(self, publication: Publication) -> Staged:
+        """Return what the winning tasks have staged, without records that became rejects."""
+        return counted(publication, self.attempt)
+
+    def commit(self, publication: Publication, staged: Staged) -> Receipt:
+        """Send the staged rows in one transaction, in order, and commit them together with the receipt."""
+        tasks = [winner.task for winner in publication.winners]
+        return self.topic.commit(
+            self.attempt.batch_id,
+            Receipt(fence=self.attempt.fence, attempt=self.attempt.attempt),
+            sending.messages(publication.ledger, self.attempt, self.records, tasks),
+            staged.n_rows,
+            max_bytes=self.records.max_bytes,
+        )
+
+    def clear(self, ledger: Ledger) -> None:
+        """Drop the staging tables of this and earlier attempts."""
+        staging_tables.drop(
+            ledger, [staging_name(self.attempt.batch_id, fence) for fence in range(1, self.attempt.fence + 1)]
+        )
+
+
+class KafkaTopics:
+    """Topics, on the brokers of the source or on others."""
+
+    def prepare(self, ledger: Ledger, pipeline: Pipeline, attempt: Attempt, produced: pa.Schema) -> TopicOutput:  # noqa: ARG002 - a sink's signature
+        """Check that the topic exists, and that it can hold what the transform produces."""
+        sink = pipeline.sink
+        if not isinstance(sink, KafkaSink):
+            raise TypeError(f"{pipeline.name}: expected a sink of kind kafka, found {sink.kind}")
+        topic = kafka_topic.sink(pipeline)
+        limits = topic.limits()
+        problems = encoding.problems(sink, produced)
+        if limits.compacted and not sink.key:
+            problems.append("the topic is compacted, so each record needs a key: declare sink.key")
+        if pipeline.source.names(sink.topic) and limits.cluster_id == Broker(pipeline.source).cluster_id():
+            problems.append("the pipeline reads this topic itself, and would load its own output for ever")
+        if problems:
+            raise FatalError(
+                f"{attempt}: {sink.output} does not fit what the transform produces: {'; '.join(problems)}",
+                next_step=f"correct sink in {pipeline.folder.name}/pipeline.yaml, or transform.py; nothing was read",
+                entry="output-topic-does-not-fit",
+            )
+        records = encoding.records(sink, produced, max_bytes=limits.max_bytes, needs_key=limits.compacted)
+        return TopicOutput(name=sink.output, topic=topic, records=records, attempt=attempt)

@@ -1,0 +1,82 @@
+"""The staging table of an attempt, and the task that fills it. The task runs in the executors' Python."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+from psycopg2.sql import SQL, Composable, Identifier
+from pyspark import TaskContext
+
+from spark_jobs.records.kafka_metadata import stream_ids
+from spark_jobs.records.row_bisection import isolate
+from spark_jobs.records.staged_counts import Recorder
+from spark_jobs.sinks.kafka.as_json import UnencodableError
+from spark_jobs.sinks.kafka.encoding import Records
+from spark_jobs.sinks.sink import Place, Winner
+from spark_jobs.sinks.staging_tables import STAGING_SCHEMA, staging_name
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.session_settings import conninfo
+
+
+def topic_query(name: str) -> SQL:
+    """Return the text of one of the sink's SQL files."""
+    return SQL(statement("spark_jobs.sinks.kafka", f"{name}.sql"))
+
+
+def names(batch_id: int, fence: int) -> dict[str, Composable]:
+    """Return the name of an attempt's staging table for a statement."""
+    return {"staging": Identifier(STAGING_SCHEMA, staging_name(batch_id, fence))}
+
+
+def headers(records: Records, form: str) -> Composable:
+    """Return the columns of the headers, each in this form, after those that every staging table has."""
+    return SQL("").join(SQL(form).format(Identifier(f"header_{number}")) for number, _ in enumerate(records.headers))
+
+
+def create(ledger: Ledger, attempt: Attempt, records: Records) -> None:
+    """Create the attempt's staging table."""
+    place = names(attempt.batch_id, attempt.fence)
+    with ledger.transaction():
+        ledger.run_sql(topic_query("create_staging").format(**place, headers=headers(records, ", {} bytea")), {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStage:
+    """Writes encoded rows to the attempt's staging table. Records with a row that cannot be sent become rejects."""
+
+    place: Place
+    table: str
+    records: Records
+
+    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
+        """COPY all tables. Return the id of this task and the number of rows that it has staged.
+
+        Each COPY commits by itself. Rows of a task that fails carry the id of a task that never wins, so they are
+        ignored.
+        """
+        task = TaskContext.get().taskAttemptId()
+        n_rows = 0
+        with adbc.connect(conninfo(self.place.ledger_url), autocommit=True) as connection:
+            for table in tables:
+                fitting, misfits = isolate(
+                    table, lambda part: self._encoded(part, task), (UnencodableError, pa.ArrowInvalid), suspect=None
+                )
+                for misfit in misfits:
+                    recorder.reject("store", misfit.row.column("kafka").combine_chunks(), [misfit.reason])
+                for rows in fitting:
+                    with connection.cursor() as cursor:
+                        cursor.adbc_ingest(self.table, rows, mode="append", db_schema_name=STAGING_SCHEMA)
+                    n_rows += len(rows)
+        return Winner(task, n_rows)
+
+    def _encoded(self, rows: pa.Table, task: int) -> pa.Table:
+        kafka = rows.column("kafka").combine_chunks()
+        columns: Mapping[str, pa.Array] = {
+            "tideline_stream": stream_ids(kafka, self.place.streams),
+            "kafka_offset": kafka.field("offset"),
+            "tideline_task": pa.repeat(pa.scalar(task, pa.int64()), len(rows)),
+            **self.records.encode(rows),
+        }
+        return pa.table(dict(columns))

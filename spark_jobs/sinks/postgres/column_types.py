@@ -1,0 +1,150 @@
+"""Map Arrow columns to Postgres columns: which types fit, and how values are converted for binary COPY, which itself converts nothing."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a Postgres table."""
+
+    name: str
+    type_name: str
+    """The result of `format_type` without a modifier: `numeric`, `timestamp with time zone`."""
+    precision: int | None
+    scale: int | None
+    """Of `numeric(precision, scale)`; None where it is not declared."""
+    length: int | None = None
+    """Of `character varying(length)`; None where it is not declared."""
+    filled: str | None = None
+    """`GENERATED` or `IDENTITY ALWAYS` if only the table itself may fill the column; else None."""
+    required: bool
+    """NOT NULL and without a default: the transform or the sink must provide a value."""
+    not_null: bool = False
+    """NOT NULL, with a default or without."""
+
+
+# The texts that Postgres accepts as a UUID. Python accepts more, and makes other UUIDs of them: `0x` and spaces count
+# as digits, `_` does not.
+_UUID = re.compile(r"(\{)?[0-9a-f]{4}(-?[0-9a-f]{4}){7}(?(1)\})", re.ASCII | re.IGNORECASE)
+
+
+_MAX_DIGITS = 38
+"""The digits of a decimal of 128 bits. Every number for a `numeric` column is converted to one."""
+_WITHOUT_ZONE = (
+    "without a zone it is not a point in time; set its zone with pyarrow's `assume_timezone` in `records`, or use TIMESTAMP instead of "
+    "TIMESTAMP_NTZ in `frame`"
+)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(at.is_string(kind) or at.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(at.is_binary(kind) or at.is_large_binary(kind) or at.is_fixed_size_binary(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(at.is_integer(kind) or at.is_decimal(kind))
+
+
+def _is_list_of_text(kind: pa.DataType) -> bool:
+    return bool(at.is_list(kind)) and _is_text(kind.value_type)
+
+
+# type name -> a check for the Arrow types that fit, and the Arrow type that COPY needs
+_TYPES: dict[str, tuple[Callable[[pa.DataType], bool], pa.DataType]] = {
+    "boolean": (at.is_boolean, pa.bool_()),
+    "smallint": (at.is_integer, pa.int16()),
+    "integer": (at.is_integer, pa.int32()),
+    "bigint": (at.is_integer, pa.int64()),
+    "real": (at.is_floating, pa.float32()),
+    "double precision": (at.is_floating, pa.float64()),
+    "numeric": (_is_number, None),
+    "text": (_is_text, pa.string()),
+    "character varying": (_is_text, pa.string()),
+    "date": (at.is_date, pa.date32()),
+    "timestamp with time zone": (at.is_timestamp, pa.timestamp("us", tz="UTC")),
+    "bytea": (_is_bytes, pa.binary()),
+    "uuid": (lambda kind: _is_text(kind) or _is_bytes(kind), pa.binary(16)),
+    "json": (_is_text, pa.string()),
+    "jsonb": (_is_text, pa.binary()),
+    "text[]": (_is_list_of_text, pa.list_(pa.string())),
+}
+
+
+def misfit(produced: pa.DataType, column: Column) -> str | None:
+    """Return why values of the Arrow type do not fit the column, or None if they may."""
+    if column.type_name not in _TYPES:
+        return f"type {column.type_name} is not supported; supported: {', '.join(_TYPES)}"
+    if column.scale is not None and column.scale < 0:
+        return "a negative scale is not supported"
+    if column.filled is not None:
+        return f"{column.filled}: only the table fills it, the transform must not return it"
+    if at.is_decimal(produced) and produced.precision > _MAX_DIGITS:
+        return f"cannot hold Arrow type {produced}: more than {_MAX_DIGITS} digits are not supported"
+    if at.is_timestamp(produced) and produced.tz is None and column.type_name == "timestamp with time zone":
+        return f"cannot hold Arrow type {produced}: {_WITHOUT_ZONE}"
+    fits, _ = _TYPES[column.type_name]
+    return None if fits(produced) else f"cannot hold Arrow type {produced}"
+
+
+def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Convert the values to the type that COPY needs for the column.
+
+    Raises:
+        pa.ArrowInvalid: A value does not fit: it is out of range, has too many digits, or is not a UUID.
+        ValueError: A text is too long or is not a UUID, or a number is too large.
+    """
+    _, target = _TYPES[column.type_name]
+    if column.type_name == "numeric":
+        return _exact(values, column)
+    if column.type_name == "real":
+        return _finite(values, values.cast(target))
+    if column.type_name == "uuid" and _is_text(values.type):
+        return pa.chunked_array([[None if v is None else _uuid(v) for v in values.to_pylist()]], target)
+    if column.length is not None:
+        return _no_longer(values.cast(target), column.length)
+    if column.type_name == "jsonb":
+        return pc.binary_join_element_wise(
+            b"\x01", values.cast(pa.binary()), b""
+        )  # the binary format of jsonb: a version byte, then the text
+    return values.cast(target)
+
+
+def _no_longer(texts: pa.ChunkedArray, length: int) -> pa.ChunkedArray:
+    """Return `texts`, and refuse one with more characters than the column holds: Postgres would silently cut off surplus blanks at its end."""
+    if (pc.max(pc.utf8_length(texts)).as_py() or 0) > length:
+        raise ValueError(f"value too long for type character varying({length})")
+    return texts
+
+
+def _uuid(text: str) -> bytes:
+    if not _UUID.fullmatch(text):
+        raise ValueError("badly formed UUID")
+    return bytes.fromhex(text.strip("{}").replace("-", ""))
+
+
+def _exact(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Return decimals with at most as many digits after the point as the column has. The server would silently round further digits.
+
+    The scale is only reduced, never increased. When Arrow adds zeros, a number that no longer fits into 128 bits
+    becomes another number. The server adds zeros itself, and checks the result.
+    """
+    if at.is_integer(values.type):
+        values = values.cast(pa.decimal128(20, 0))  # any integer of 64 bits, signed or not
+    kept = values.type.scale if column.scale is None else min(values.type.scale, column.scale)
+    return values.cast(pa.decimal128(values.type.precision, kept))
+
+
+def _finite(values: pa.ChunkedArray, narrowed: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return `narrowed`, and refuse a number that the conversion has made infinite."""
+    if not pc.all(pc.equal(pc.is_finite(values), pc.is_finite(narrowed))).as_py() and len(values) > values.null_count:
+        raise ValueError("a number is too large for real")
+    return narrowed

@@ -1,0 +1,2 @@
+-- How many keys have timers that have come.
+SELECT count(*) AS n_keys FROM {due} AS due;

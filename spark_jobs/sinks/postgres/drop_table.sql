@@ -1,0 +1,2 @@
+-- Drop a table that a publishing transaction has made for itself.
+DROP TABLE {table};

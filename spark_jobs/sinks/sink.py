@@ -1,0 +1,120 @@
+"""What a sink is: the part of the Spark job that knows one kind of output. `write_batches` knows no sink by name.
+
+`prepare` runs in the driver before anything is read. `stage` creates a place that readers do not see, and returns what
+each Spark task needs to fill it. `publish` makes the rows of the winning tasks visible, together with the state of the
+batch in the ledger, exactly once. `clear` removes what was staged. Each sink is a folder beside this file.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from spark_jobs.records.staged_counts import Recorder
+from tideline.declaration.pipelines import Pipeline
+from tideline.kafka.broker import Broker
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Counts
+
+WINNER = pa.schema([("task", pa.int64()), ("n_rows", pa.int64()), ("staged", pa.string())])
+"""The result of a Spark task. Spark keeps the result of one task for each partition, the winner."""
+
+
+class Winner(NamedTuple):
+    """What a winning task reports."""
+
+    task: int
+    """Its task attempt id."""
+    n_rows: int
+    """How many rows it has staged."""
+    staged: str | None = None
+    """What the sink needs to find them, for example the names of files."""
+
+    def as_batch(self) -> pa.RecordBatch:
+        """Return it as one row of the schema `WINNER`."""
+        return pa.record_batch([pa.array([value], part.type) for value, part in zip(self, WINNER, strict=True)], WINNER)
+
+
+class Refused(NamedTuple):
+    """One record of which the output refuses a row."""
+
+    stream_id: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The ledger and the attempt that tasks store counts and rejects for."""
+
+    ledger_url: str = field(repr=False)  # holds a password
+    attempt_id: int
+    streams: Mapping[tuple[str, int], int]
+    """Stream id by topic and partition."""
+
+    def recorder(self) -> Recorder:
+        """Create a recorder for one task."""
+        return Recorder(self.ledger_url, self.attempt_id, self.streams)
+
+
+class Stage(Protocol):
+    """The part of a sink that runs in the executors' Python. It is pickled with each task.
+
+    A task only adds rows under its attempt, and none of them is visible before the driver publishes. Spark may run a
+    task twice, but reports only one of the two as the winner.
+    """
+
+    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
+        """Store the rows of this task where readers do not see them. Records with a row that does not fit become rejects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What the driver knows about a staged attempt, and what a sink needs to publish it."""
+
+    ledger: Ledger
+    broker: Broker
+    pipeline: Pipeline
+    attempt: Attempt
+    winners: Sequence[Winner]
+    reject: Callable[[Sequence[Refused]], int]
+    """Stores these records as rejects of the attempt, with their bytes from the source. Returns how many it has stored."""
+    filtered_by_difference: bool
+    """Whether a transform of the whole batch filters, so that records neither written nor rejected count as filtered."""
+
+
+class Output(Protocol):
+    """Where the rows of one attempt go."""
+
+    def describe(self) -> str:
+        """Return what people call it, such as the name of a table."""
+
+    def stage(self, ledger: Ledger, place: Place) -> Stage:
+        """Create the attempt's place for staged rows, and return what each task needs to fill it."""
+
+    def publish(self, publication: Publication) -> Sequence[Counts]:
+        """Make the rows of the winning tasks visible exactly once, and return the counts of the batch.
+
+        Raises:
+            TidelineError: Nothing was published by this attempt.
+        """
+
+    def clear(self, ledger: Ledger) -> None:
+        """Remove what this and earlier attempts at the batch have staged.
+
+        Raises:
+            RetryableError: Something still holds it. The batch is published; upkeep removes it later.
+        """
+
+
+class Sink(Protocol):
+    """One kind of output."""
+
+    def prepare(self, ledger: Ledger, pipeline: Pipeline, attempt: Attempt, produced: pa.Schema) -> Output:
+        """Create the output if it does not exist, and check that the columns that the transform produces fit it.
+
+        Raises:
+            FatalError: They do not fit. Nothing was read.
+        """

@@ -1,0 +1,157 @@
+"""Fold sorted records into the states of their keys, chunk by chunk. One key is held between chunks, so it may have any number of records."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from spark_jobs.records.reject_reasons import of_error, one_line
+from spark_jobs.state.key_state import Kept, KeyState, Row, Stored, Typed
+from spark_jobs.state.rules import Rules
+
+
+class Record(NamedTuple):
+    """One record of a key."""
+
+    key: str
+    """As `keys.key_text` gives it."""
+    stream_id: int
+    offset: int
+    values: dict[str, Any]
+    """The columns by name, and `kafka`."""
+
+
+class Stream(NamedTuple):
+    """A stream as it is when its batch begins."""
+
+    name: str
+    """Topic and partition, as in `orders/3`."""
+    watermark: datetime | None
+    """None as long as no record of the stream was folded."""
+
+
+class Rejected(NamedTuple):
+    """One record that is not folded."""
+
+    number: int
+    """Its position among the records of the chunk, from 0."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """What became of a chunk."""
+
+    rows: list[Row] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    """The states of the keys that are finished. The last key of a chunk may go on in the next one."""
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+class Fold:
+    """Folds the records of one batch, or of those of its keys that one task has.
+
+    Args:
+        rules: How records are folded.
+        streams: The streams of the batch, by id.
+    """
+
+    def __init__(self, rules: Rules, streams: Mapping[int, Stream]) -> None:
+        self.latest: dict[int, datetime] = {}
+        """The largest event time of the folded records, by stream."""
+        self._rules = rules
+        self._streams = streams
+        self._typed = Typed(rules)
+        self._open: KeyState | None = None
+
+    @property
+    def open_key(self) -> str | None:
+        """Return the key that may go on in the next chunk. Its stored state is not needed any more."""
+        return self._open.key if self._open else None
+
+    def fold(self, records: Iterable[Record], stored: Mapping[str, Stored]) -> Folded:
+        """Fold records that are sorted by key, stream and offset.
+
+        Args:
+            records: The next records. Those of one key follow each other, also from one chunk to the next.
+            stored: The stored states of their keys; none for a key without one.
+
+        Raises:
+            FatalError: `on_expiry` has failed. Nothing of the batch can be published.
+        """
+        folded = Folded()
+        for number, record in enumerate(records):
+            if self._open is None or self._open.key != record.key:
+                self._close(folded)
+                self._open = KeyState(self._rules, self._typed, record.key, stored.get(record.key))
+            if reason := self._take(self._open, record, folded.rows):
+                folded.rejected.append(Rejected(number, reason))
+        return folded
+
+    def finish(self) -> Folded:
+        """Return the state of the last key, after the last chunk."""
+        folded = Folded()
+        self._close(folded)
+        self._open = None
+        return folded
+
+    def _close(self, folded: Folded) -> None:
+        if self._open and (kept := self._open.kept()):
+            folded.kept.append(kept)
+
+    def _take(self, key: KeyState, record: Record, rows: list[Row]) -> str | None:
+        """Fold a record. Return why it is rejected instead; None if it is folded."""
+        at = self._event_time(record)
+        stream = self._streams[record.stream_id]
+        if at is None:
+            return f"no event time: {self._rules.event_time or 'the timestamp of the Kafka record'} is null"
+        if key.is_kept and key.stream != stream.name:
+            return one_line(f"key {key.key} belongs to {key.stream}, and a key has one partition")
+        if self._rules.rejects_late and stream.watermark is not None and at < stream.watermark:
+            return f"late: event time {_shown(at)} is before the watermark {_shown(stream.watermark)} of {stream.name}"
+        rows.extend(key.expire(at))
+        try:
+            rows.extend(key.on_record(record.values, record.stream_id, stream.name, record.offset))
+        except Exception as error:  # noqa: BLE001 - a processor may raise anything
+            return of_error(error)
+        latest = self.latest.get(record.stream_id)
+        self.latest[record.stream_id] = at if latest is None else max(at, latest)
+        return None
+
+    def _event_time(self, record: Record) -> datetime | None:
+        of = self._rules.event_time
+        found: datetime | None = record.values["kafka"]["timestamp"] if of is None else record.values[of]
+        return found
+
+
+def expired(rules: Rules, due: Iterable[tuple[str, Stored]], watermarks: Mapping[str, datetime]) -> Iterator[Folded]:
+    """Let the timers of keys come that the watermarks of their streams have reached. Yield what became of each key.
+
+    Args:
+        rules: How records are folded.
+        due: Keys with a timer that is not after the watermark of their stream, and their states.
+        watermarks: After the batch, by topic and partition, as in `orders/3`.
+
+    Raises:
+        FatalError: `on_expiry` has failed. Nothing of the batch can be published.
+    """
+    typed = Typed(rules)
+    for key, stored in due:
+        state = KeyState(rules, typed, key, stored)
+        rows = list(state.expire(watermarks[stored.stream]))
+        kept = state.kept()
+        yield Folded(rows=rows, kept=[kept] if kept else [])
+
+
+def watermark(latest: datetime | None, lateness: timedelta) -> datetime | None:
+    """Return the watermark of a stream: its largest event time so far, minus the lateness."""
+    if latest is None:
+        return None
+    try:
+        return latest - lateness
+    except OverflowError:  # before the year 1
+        return None
+
+
+def _shown(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,113 @@
+"""Run the Spark jobs of a stateful batch: fold its records, sorted by key, and then let the timers come that it has reached."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.folding_tasks import Expiring, Keying
+from spark_jobs.records.transforms import Transform
+from spark_jobs.sinks.postgres.due_timers import Reached, count_due, due_bound
+from spark_jobs.sinks.postgres.folded_table import FoldedTable
+from spark_jobs.sinks.postgres.sink import TableOutput
+from spark_jobs.sinks.postgres.state_staging import StateStage
+from spark_jobs.sinks.postgres.task_reports import latest_of
+from spark_jobs.sinks.sink import Output, Stage, Winner
+from spark_jobs.state import arrow_records, before
+from spark_jobs.state.arrow_records import KEY, STREAM
+from spark_jobs.state.before import Before
+from spark_jobs.state.folding import watermark
+from spark_jobs.state.rules import Rules, rules_of
+from spark_jobs.tasks import Decoding
+from tideline.declaration.pipelines import Pipeline
+from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger
+
+_WORTH_A_TASK = 5_000
+"""Records, or keys: a task costs as much as some thousand of them."""
+Run = Callable[[DataFrame, Expiring], list[Winner]]
+"""Runs tasks, and returns what the winning ones report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stateful:
+    """A batch that is folded, before anything of it is read."""
+
+    attempt: Attempt
+    rules: Rules
+    before: Before
+    decoding: Decoding
+    raw: DataFrame
+
+    def keyed(self) -> DataFrame:
+        """Return the records, those of a key in one partition, in order of key, stream and offset."""
+        schema = from_arrow_schema(arrow_records.keyed_schema(self.decoding.steps.rows))
+        keyed = self.raw.mapInArrow(Keying(decoding=self.decoding, rules=self.rules), schema)
+        n_records = sum(len(piece.offsets) for piece in self.attempt.ranges)
+        parts = keyed.repartition(_n_tasks(self.raw.sparkSession, n_records), functions.col(KEY))
+        return parts.sortWithinPartitions(KEY, STREAM, "kafka.offset")
+
+    def output(self, table: Output) -> FoldedTable:
+        """Return the output that publishes rows and states, around the table that the rows go to."""
+        if not isinstance(table, TableOutput):
+            raise TypeError(f"{self.attempt}: expected a table, found {type(table).__name__}")
+        return FoldedTable(table=table, rules=self.rules, before=self.before)
+
+    def expired(self, ledger: Ledger, stage: Stage, folding: Sequence[Winner], run: Run) -> list[Winner]:
+        """Let the timers come that the records of the batch have reached. Return the winners that have staged what they made.
+
+        Args:
+            ledger: The session of the driver.
+            stage: Where the records were folded and staged.
+            folding: The winners of that.
+            run: Runs tasks.
+        """
+        if not isinstance(stage, StateStage):
+            raise TypeError(f"{self.attempt}: expected the stage of a stateful pipeline, found {type(stage).__name__}")
+        reached = self._reached(folding)
+        tasks = [winner.task for winner in folding]
+        n_keys = count_due(ledger, stage.table, due_bound(self.attempt.pipeline, reached, tasks))
+        if not n_keys:
+            return []
+        spark = self.raw.sparkSession
+        n_parts = _n_tasks(spark, n_keys)
+        expiring = Expiring(stage=stage, reached=reached, folding=tasks, n_parts=n_parts)
+        return run(spark.range(0, n_parts, 1, n_parts), expiring)
+
+    def _reached(self, folding: Sequence[Winner]) -> list[Reached]:
+        """Return the watermarks after the batch, of the streams that have one."""
+        latest = latest_of(folding)
+        found = []
+        for piece in self.attempt.ranges:
+            position = self.before.positions[piece.stream_id]
+            times = [at for at in (position.max_time, latest.get(piece.stream_id)) if at is not None]
+            at = watermark(max(times, default=None), self.rules.lateness)
+            if at is not None:
+                keeps = position.label not in self.before.anew
+                found.append(Reached(piece.topic, piece.partition, at, keeps))
+        return found
+
+
+def prepared(
+    ledger: Ledger, pipeline: Pipeline, attempt: Attempt, *, transform: Transform, decoding: Decoding, raw: DataFrame
+) -> Stateful | None:
+    """Return how a batch is folded; None if its pipeline is not stateful. Called before anything is read.
+
+    Raises:
+        FatalError: The processor does not fit the declaration, or the stored states do not fit it.
+        NeedsOperatorError: The batch was planned under another declaration, or is a replay or a re-drive.
+    """
+    before.check_kind(pipeline, attempt)
+    rules = rules_of(pipeline, transform, decoding.steps.rows)
+    if rules is None:
+        return None
+    known = before.found(ledger, pipeline, attempt, rules)
+    rules = replace(rules, former=known.columns.former)
+    return Stateful(attempt=attempt, rules=rules, before=known, decoding=decoding, raw=raw)
+
+
+def _n_tasks(spark: SparkSession, count: int) -> int:
+    cores: int = spark.sparkContext.defaultParallelism
+    return max(1, min(2 * cores, ceil(count / _WORTH_A_TASK)))
