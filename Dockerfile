@@ -4,9 +4,10 @@ FROM python:3.11-slim-bookworm AS wheel
 WORKDIR /build
 COPY requirements.txt pyproject.toml ./
 # The project's own dependencies and the drivers of Airflow's metadata database, without the extras: no local stack, no
-# tests. A list of its own, so that a change of the code does not install them again.
+# tests. With the library for Delta tables. A list of its own, so that a change of the code does not install them again.
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > dependencies.txt \
-    && echo apache-airflow-providers-postgres >> dependencies.txt
+    && echo apache-airflow-providers-postgres >> dependencies.txt \
+    && echo deltalake >> dependencies.txt
 RUN pip install --no-cache-dir --constraint requirements.txt setuptools
 COPY README.md LICENSE ./
 COPY include include
@@ -21,7 +22,7 @@ RUN apt-get update \
 
 # A new named volume takes the owner of the folder that it is mounted on, so the folder of the logs must exist in the image.
 RUN useradd --create-home --uid 50000 tideline \
-    && install --directory --owner=tideline --group=tideline /opt/tideline /opt/airflow /opt/airflow/logs
+    && install --directory --owner=tideline --group=tideline /opt/tideline /opt/airflow /opt/airflow/logs /opt/lake
 USER tideline
 WORKDIR /opt/tideline
 

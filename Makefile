@@ -40,7 +40,7 @@ soak-load: setup  ## Load 10 million records while a process is killed each minu
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m faults.jobs.load $(ARGS)
 
 bench: setup  ## Measure speed and memory, compare alternatives, and write docs/performance.md (about half an hour; ARGS='--table rejects' for one table)
-	@PYTHONPATH=tests $(ENV)/python -m benchmarks $(ARGS)
+	@PYTHONPATH=tests:tests/integration $(ENV)/python -m benchmarks $(ARGS)
 
 format:  ## Format the code
 	@$(ENV)/ruff format --quiet .

@@ -19,6 +19,7 @@ _FINAL_STATES = {"success", "failed"}
 _POLL_SECONDS = 0.3
 # Each poll costs Airflow's API server some hundredths of a second of CPU time, which the run needs as well.
 _POLL_RUNS_SECONDS = 1.0
+_PAGE = 100
 
 
 class AirflowApi:
@@ -55,10 +56,31 @@ class AirflowApi:
             )
         return answer.json() if answer.content else None
 
+    def listed(
+        self, path: str, items: str, *, order_by: str, page: int = _PAGE, **query: str
+    ) -> Iterator[dict[str, Any]]:
+        """Yield all items of a list, page after page. Airflow returns at most 100 of them at once, whatever is asked for.
+
+        Args:
+            path: The list, such as `dags`.
+            items: The name that its answer gives to the items.
+            order_by: A column of the items that never changes, so that no item moves to another page.
+            page: How many to ask for at once.
+            query: Which items to list.
+        """
+        offset = 0
+        while True:
+            asked = urlencode({**query, "order_by": order_by, "limit": page, "offset": offset})
+            found = self.call("GET", f"{path}?{asked}")
+            yield from found[items]
+            offset += len(found[items])
+            if not found[items] or offset >= found["total_entries"]:
+                return
+
     def unpause(self, dag_id: str, *, seconds: float = 120) -> None:
         """Unpause a DAG, after waiting at most `seconds` until Airflow has parsed it."""
         self.wait(
-            lambda: dag_id in {dag["dag_id"] for dag in self.call("GET", "dags?limit=200")["dags"]},
+            lambda: dag_id in {dag["dag_id"] for dag in self.listed("dags", "dags", order_by="dag_id")},
             f"DAG {dag_id} to be parsed",
             seconds=seconds,
         )
@@ -120,10 +142,15 @@ class AirflowApi:
         }
         created = self.call("POST", "backfills", **asked)
         begin = datetime.fromisoformat(created["created_at"])
-        query = urlencode({"logical_date_gte": first.isoformat(), "logical_date_lte": last.isoformat(), "limit": 1000})
 
         def ended() -> dict[str, str] | None:
-            found = self.call("GET", f"dags/{dag_id}/dagRuns?{query}")["dag_runs"]
+            found = self.listed(
+                f"dags/{dag_id}/dagRuns",
+                "dag_runs",
+                order_by="id",
+                logical_date_gte=first.isoformat(),
+                logical_date_lte=last.isoformat(),
+            )
             # Runs queued before the backfill belong to intervals that it does not run again.
             own = [run for run in found if run["queued_at"] and datetime.fromisoformat(run["queued_at"]) >= begin]
             done = {run["dag_run_id"]: str(run["state"]) for run in own}

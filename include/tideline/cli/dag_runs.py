@@ -42,8 +42,8 @@ class Airflow:
     def paused(self) -> dict[str, bool]:
         """Return, for each DAG of a pipeline, whether it is paused."""
         with _airflow_errors(self._url):
-            found = self._api.call("GET", f"dags?tags={TAG_OF_EVERY_DAG}&limit=1000")["dags"]
-        return {dag["dag_id"]: dag["is_paused"] for dag in found}
+            found = self._api.listed("dags", "dags", order_by="dag_id", tags=TAG_OF_EVERY_DAG)
+            return {dag["dag_id"]: dag["is_paused"] for dag in found}
 
     def has_pool(self, name: str) -> bool:
         """Return whether there is a pool of this name. Tasks of a pool that does not exist never start."""

@@ -104,6 +104,6 @@ def _proxy_options() -> list[str]:
 
 if __name__ == "__main__":
     try:
-        fetch({name: _LOCAL / "jars" / name for name in ("spark", "kafka")}, cache=_LOCAL / "cache" / "ivy")
+        fetch({name: _LOCAL / "jars" / name for name in ("spark", "kafka", "delta")}, cache=_LOCAL / "cache" / "ivy")
     except (FatalError, RetryableError) as error:
         sys.exit(str(error))

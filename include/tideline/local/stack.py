@@ -154,6 +154,7 @@ class Stack:
         return {
             "TIDELINE_LEDGER_URL": self.postgres.url("warehouse"),
             "TIDELINE_KAFKA": self.broker.bootstrap,
+            "TIDELINE_LAKE": str(self._directory / "lake" / "impressions"),
             "TIDELINE_PIPELINES": str(settings.pipelines_dir()),
             "TIDELINE_SPARK_PROPERTIES": str(spark.configure(self._directory / "spark")),
             **self._variables,

@@ -59,11 +59,12 @@ def rights(session: Ledger) -> Iterable[Check]:
 
 def output(session: Ledger, pipeline: Pipeline) -> Check:
     """Check that the pipeline's table can be written, and that no other pipeline writes it unless all share it."""
-    table = pipeline.sink.table
-    found = invariants.output_privileges(session, table)
+    table = pipeline.table_sink.table
+    upserts = pipeline.table_sink.mode == "upsert"
+    found = invariants.output_privileges(session, table, upsert=upserts)
     if not found["can_write"]:
         wanted = (
-            "USAGE on its schema, and SELECT, INSERT and DELETE on it"
+            f"USAGE on its schema, and SELECT, INSERT{', UPDATE' if upserts else ''} and DELETE on it"
             if found["exists"]
             else "CREATE on its schema, or create it"
         )
@@ -72,7 +73,7 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
         )
     writers = invariants.table_writers(session, table)
     others = [row for row in writers if row["pipeline"] != pipeline.name]
-    if [row for row in others if not (row["shared"] and pipeline.sink.shared)]:
+    if [row for row in others if not (row["shared"] and pipeline.table_sink.shared)]:
         return bad(
             pipeline.name,
             "output",
@@ -89,7 +90,7 @@ def output_rows(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
 
     Yields nothing if the table cannot be read.
     """
-    table = pipeline.sink.table
+    table = pipeline.table_sink.table
     found = invariants.output_privileges(session, table)
     if not found["exists"] or not found["can_write"]:
         return

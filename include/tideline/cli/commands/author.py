@@ -102,7 +102,12 @@ def validate(
 )
 def try_sample(
     pipeline: PipelineName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="One record's value per line; - reads stdin.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="One record's value per line, behind its key and a tab with source.key; - reads stdin."
+        ),
+    ],
     *,
     limit: Limit = 20,
     fail_on_rejects: Annotated[
@@ -133,7 +138,8 @@ def sample(
     *,
     count: Annotated[int, typer.Option(min=1, metavar="N", help="Look at the newest N records.")] = 20,
     values: Annotated[
-        bool, typer.Option("--values", help="Print only the values, one per line, as `tideline test` reads them.")
+        bool,
+        typer.Option("--values", help="Print only values (and keys, with source.key), as `tideline test` reads them."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

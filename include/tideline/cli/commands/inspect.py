@@ -1,4 +1,4 @@
-"""The commands that change nothing: pipelines, streams, batches, batch, coverage, rejects, plan --dry-run."""
+"""The commands that change nothing: pipelines, streams, batches, batch, coverage, rejects, state, plan --dry-run."""
 
 from typing import Annotated
 
@@ -106,6 +106,32 @@ def rejects(
         page = rejects.reject_reasons(pipeline, batch_id=batch, reason_like=reason, limit=limit)
     else:
         page = rejects.rejects(pipeline, batch_id=batch, reason_like=reason, limit=limit, values=values)
+    raise typer.Exit(show(page, as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline state visits",
+        "tideline state visits --key ada",
+        """tideline state visits --key '["ada", 7]' --json""",
+    )
+)
+def state(
+    pipeline: PipelineName,
+    *,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Show the history of one key: its value, or the JSON list of its values."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a stateful pipeline keeps: how far each stream is folded, keys, size, watermark; or the history of a key.
+
+    The history goes back as far as the pipeline can be rewound.
+    """
+    from tideline.cli.pages import states
+
+    page = states.state(pipeline) if key is None else states.key(pipeline, key)
     raise typer.Exit(show(page, as_json=as_json))
 
 

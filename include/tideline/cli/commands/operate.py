@@ -1,4 +1,4 @@
-"""The commands that change the ledger: replay, retry, redrive, skip, accept-loss, adopt-topic, abandon, free-table.
+"""The commands that change the ledger, from replay to recreate-table.
 
 Each requires a reason, which is stored in the history.
 """
@@ -43,6 +43,32 @@ def replay(
 
     request = options.target(batch=batch, ranges=ranges, start=from_time, end=to_time, replace=True)
     raise typer.Exit(show(actions.load_again(pipeline, request, reason=reason, start=not no_start), as_json=as_json))
+
+
+@app.command(
+    epilog=examples(
+        "tideline rewind sessions --to-batch 42 --reason 'a session ended too late' --dry-run",
+        "tideline rewind sessions --to-batch 0 --reason 'everything anew'",
+    )
+)
+def rewind(
+    pipeline: PipelineName,
+    *,
+    to_batch: Annotated[
+        int, typer.Option(metavar="N", min=0, help="The last batch that stays as it is; 0 for the beginning.")
+    ],
+    reason: Reason,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a pipeline with a state back to the end of a batch, and load what came after it again.
+
+    State, output, rejects and coverage go back in one transaction. The next run loads the same ranges again, in order.
+    """
+    from tideline.cli.pages import actions
+
+    page = actions.rewind(pipeline, to_batch, reason=reason, dry_run=dry_run)
+    raise typer.Exit(show(page, as_json=as_json))
 
 
 @app.command(
@@ -185,3 +211,15 @@ def free_table(pipeline: PipelineName, *, reason: Reason, as_json: AsJson = Fals
     from tideline.cli.pages import actions
 
     raise typer.Exit(show(actions.free_table(pipeline, reason=reason), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline recreate-table impressions_lake --reason 'removed to begin anew, see #94'"))
+def recreate_table(pipeline: PipelineName, *, reason: Reason, as_json: AsJson = False) -> None:
+    """Begin a Delta table anew that was removed on purpose.
+
+    Without this command a table that was written and is not there is refused, because its storage may not be mounted. Published batches stay as they
+    are; replay those whose rows the table shall have again.
+    """
+    from tideline.cli.pages import actions
+
+    raise typer.Exit(show(actions.recreate_table(pipeline, reason=reason), as_json=as_json))

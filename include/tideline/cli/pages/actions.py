@@ -123,6 +123,30 @@ def _writer_line(pipeline: str, batch_id: int, started: Started | None) -> str:
     return f"batch {batch_id}: {started.url}{waits}"
 
 
+def rewind(name: str, to_batch: int, *, reason: str, dry_run: bool) -> Page:
+    """Go back to the end of a batch."""
+    pipeline = pipelines.load_named(name)
+    with ledger() as session:
+        done = flow.rewind(session, Broker(pipeline.source), pipeline, to_batch, reason=reason, dry_run=dry_run)
+    listed = ", ".join(map(str, reversed(done.undone)))
+    would, tense = ("would be", "a dry run") if dry_run else ("are", "done")
+    lines = [
+        f"{name}: batches {listed} {would} undone; {done.n_rows} rows {would} deleted ({tense})",
+        f"{len(done.planned)} batches over the same offsets {would} planned; the next run of DAG {name} loads them in order",
+    ]
+    lines += [f"batch {batch_id} {would} abandoned; its offsets are planned again" for batch_id in done.abandoned]
+    document = {
+        "pipeline": name,
+        "to_batch": to_batch,
+        "dry_run": dry_run,
+        "undone_batch_ids": list(done.undone),
+        "abandoned_batch_ids": list(done.abandoned),
+        "planned_batch_ids": [] if dry_run else list(done.planned),
+        "deleted_rows": done.n_rows,
+    }
+    return Page(document=document, parts=["\n".join(lines)])
+
+
 def skip(name: str, piece: NamedRange, *, reason: str) -> Page:
     """Leave a range out permanently."""
     pipeline = pipelines.load_named(name)
@@ -166,3 +190,17 @@ def free_table(name: str, *, reason: str) -> Page:
         table = flow.free_table(session, name, reason=reason)
     document = {"pipeline": name, "table": table}
     return Page(document=document, parts=[f"{table}: free; its rows stay"])
+
+
+def recreate_table(name: str, *, reason: str) -> Page:
+    """Begin a Delta table anew that was removed on purpose."""
+    pipeline = pipelines.load_named(name)
+    with ledger() as session:
+        created = flow.recreate_table(session, pipeline, reason=reason)
+    output = pipeline.sink.output
+    said = (
+        "created, empty; replay the batches whose rows it shall have again"
+        if created
+        else "is there; nothing was changed"
+    )
+    return Page(document={"pipeline": name, "output": output, "created": created}, parts=[f"{output}: {said}"])

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 
-from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, sources, warn
+from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, sources, warn
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.cli.output import Grid, Page
 from tideline.cli.pages.overview import against
 from tideline.cli.session import Answer, ask_all, ledger, moment
+from tideline.declaration import PostgresSink
 from tideline.declaration import pipelines as declarations
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import NeedsOperatorError, TidelineError
-from tideline.ledger import queries
+from tideline.ledger import invariants, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
+from tideline.outside import is_outside
 
 
 def doctor(name: str | None) -> Page:
@@ -79,10 +82,15 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
     answers = ask_all(ready, known)
     for key in wanted:
         yield from _declared(key, declared.get(key), answers, known.get(key, []))
-        if session and (pipeline := declared.get(key)) and isinstance(pipeline, Pipeline):
+        pipeline = declared.get(key)
+        if session and isinstance(pipeline, Pipeline) and isinstance(pipeline.sink, PostgresSink):
             yield from _in_snapshot(session, "output", _output_of(pipeline), about=key)
             if key in known:
                 yield from _in_snapshot(session, "output rows", _output_rows_of(pipeline), about=key)
+        if session and isinstance(pipeline, Pipeline) and is_outside(pipeline):
+            yield from guarded(key, "receipts", partial(_receipts, session, pipeline))
+        if isinstance(pipeline, Pipeline):
+            yield from guarded(key, "commits", partial(outside.commits, session, pipeline))
         if session and key in known:
             yield from _in_snapshot(session, "laws", _laws_of(key), about=key)
     for pipeline in ready:
@@ -116,6 +124,13 @@ def _output_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
 
 def _output_rows_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
     return lambda session: ledger_checks.output_rows(session, pipeline)
+
+
+def _receipts(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
+    """Read the ledger first: the sink is asked outside of its transaction."""
+    with moment(session):
+        batches = invariants.outside_batches(session, pipeline.name, most=outside.MOST)
+    return outside.receipts(session, pipeline, batches)
 
 
 def _laws_of(name: str) -> Callable[[Ledger], Iterable[Check]]:

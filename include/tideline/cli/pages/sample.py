@@ -29,15 +29,24 @@ def sample(name: str, count: int) -> Page:
 def print_values(name: str, count: int) -> None:
     """Print the values of the newest records, one per line, byte for byte except for line feeds, which become spaces.
 
-    Tombstones have no value. They are left out, and their number is printed to stderr.
+    If the pipeline decodes keys, each line begins with the key and a tab, and nothing follows the key of a tombstone.
+    Else tombstones are left out, and their number is printed to stderr.
 
     Raises:
         FatalError: The declaration or a topic is wrong.
         RetryableError: The brokers did not answer.
     """
-    values = [one.value for one in look(pipelines.load_named(name).source, count, seconds=SECONDS).records]
-    there = [value for value in values if value is not None]
+    source = pipelines.load_named(name).source
+    records = look(source, count, seconds=SECONDS).records
+    if source.key is not None:
+        lines = [b"\t".join(_on_one_line(part or b"", rb"[\r\n\t]+") for part in (r.key, r.value)) for r in records]
+    else:
+        lines = [_on_one_line(one.value, rb"[\r\n]+") for one in records if one.value is not None]
     sys.stdout.flush()
-    sys.stdout.buffer.write(b"".join(re.sub(rb"[\r\n]+", b" ", value) + b"\n" for value in there))
-    if len(there) < len(values):
-        print(f"tideline: {len(values) - len(there)} tombstones are left out: they have no value", file=sys.stderr)
+    sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
+    if len(lines) < len(records):
+        print(f"tideline: {len(records) - len(lines)} tombstones are left out: they have no value", file=sys.stderr)
+
+
+def _on_one_line(part: bytes, breaks: bytes) -> bytes:
+    return re.sub(breaks, b" ", part)

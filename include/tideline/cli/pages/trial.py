@@ -3,7 +3,7 @@
 import json
 import sys
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from datetime import date
 from math import isfinite
@@ -15,12 +15,12 @@ from tideline.authoring import sample, target_sql
 from tideline.authoring.trial import Place, Trial, tried
 from tideline.cli.output import Cell, Grid, Page
 from tideline.cli.pages.rejects import shown
-from tideline.declaration import Pipeline, pipelines
+from tideline.declaration import Pipeline, PostgresSink, pipelines
 from tideline.errors import FatalError, NeedsOperatorError
 
 
 def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> Page:
-    """Try a pipeline on the lines of a file, each the value of one record.
+    """Try a pipeline on the lines of a file, each the value of one record, behind its key if the pipeline decodes keys.
 
     Raises:
         FatalError: The declaration or the transform is wrong.
@@ -29,7 +29,7 @@ def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> 
     pipeline = pipelines.load_named(name)
     return of_records(
         pipeline,
-        sample.of_values(pipeline, sample.lines(content)),
+        sample.of_values(pipeline, sample.lines(content, keyed=pipeline.source.key is not None)),
         limit=limit,
         fail_on_rejects=fail_on_rejects,
     )
@@ -58,15 +58,22 @@ def of_records(
     """
     with redirect_stdout(sys.stderr):  # a transform may print, and stdout is for the result
         trial = tried(pipeline, records)
-    problems = target_sql.read(pipeline).problems(trial.table.schema, pipeline.sink.item)
+    problems = _problems(pipeline, trial)
     failed = NeedsOperatorError.exit_code if fail_on_rejects and trial.rejects else 0
     most = max(trial.n_read, trial.table.num_rows) if limit is None else limit
     shown_trial = document(pipeline.name, trial, limit=most, places=places)
     return Page(
-        document={**shown_trial, "table": pipeline.sink.table, "problems": problems},
-        parts=[*parts(trial, limit=most, places=places), *_unfit(pipeline.sink.table, problems)],
+        document={**shown_trial, "output": pipeline.sink.output, "problems": problems},
+        parts=[*parts(trial, limit=most, places=places), *_unfit(pipeline.sink.output, problems)],
         exit_code=FatalError.exit_code if problems else failed,
     )
+
+
+def _problems(pipeline: Pipeline, trial: Trial) -> list[str] | None:
+    """Return why the rows do not fit the output; None if that is not known."""
+    if isinstance(pipeline.sink, PostgresSink):
+        return target_sql.read(pipeline).problems(trial.table.schema, pipeline.sink)
+    return []
 
 
 def _unfit(table: str, problems: Sequence[str] | None) -> Iterator[str]:
@@ -92,7 +99,12 @@ def document(name: str, trial: Trial, *, limit: int, places: Sequence[Place] | N
 
     rejects = [{**of(one.line), "step": one.step, "reason": one.reason} for one in trial.rejects[:limit]]
     rows = [{**of(line), "row": _plain(row)} for line, row in zip(trial.lines[:limit], trial.first(limit), strict=True)]
-    return {"pipeline": name, "counts": _counts(trial), "rows": rows, "rejects": rejects}
+    found: dict[str, Any] = {"pipeline": name, "counts": _counts(trial), "rows": rows, "rejects": rejects}
+    if deletions := [{**of(one.line), "key": _plain(one.key)} for one in trial.deletions[:limit]]:
+        found["deletions"] = deletions
+    if trial.states is not None:
+        found["states"] = [_plain(one._asdict()) for one in trial.states[:limit]]
+    return found
 
 
 def parts(trial: Trial, *, limit: int, places: Sequence[Place] | None = None) -> Sequence[Grid | str]:
@@ -117,6 +129,8 @@ def parts(trial: Trial, *, limit: int, places: Sequence[Place] | None = None) ->
     counts = _counts(trial)
     return [
         Grid(columns=(heading, *names), rows=cells, title=_title("Rows", len(cells), counts["rows"])),
+        *_deletions(trial, heading, of, limit),
+        *_states(trial, limit),
         Grid(
             columns=(heading, "step", "reason"),
             rows=rejects,
@@ -124,6 +138,28 @@ def parts(trial: Trial, *, limit: int, places: Sequence[Place] | None = None) ->
         ),
         "read {read} = written {written} + rejected {rejected} + filtered {filtered}".format_map(counts),
     ]
+
+
+def _deletions(trial: Trial, heading: str, of: Callable[[int], Cell], limit: int) -> Iterator[Grid]:
+    shown_ones = trial.deletions[:limit]
+    if shown_ones:
+        yield Grid(
+            columns=(heading, *shown_ones[0].key),
+            rows=[(of(one.line), *map(_cell, one.key.values())) for one in shown_ones],
+            title=_title("Deletions", len(shown_ones), len(trial.deletions)),
+        )
+
+
+def _states(trial: Trial, limit: int) -> Iterator[Grid]:
+    """Yield what is kept after the sample, as one batch."""
+    if trial.states is not None:
+        shown_ones = trial.states[:limit]
+        names = list(shown_ones[0].value) if shown_ones else []
+        yield Grid(
+            columns=("key", *names, "expires_at"),
+            rows=[(_cell(one.key), *map(_cell, one.value.values()), _cell(one.expires_at)) for one in shown_ones],
+            title=_title("States", len(shown_ones), len(trial.states)),
+        )
 
 
 def _counts(trial: Trial) -> dict[str, int]:
@@ -149,7 +185,7 @@ def _plain(value: Any) -> Any:
             return value.isoformat().replace("+00:00", "Z")
         case dict():
             return {key: _plain(inner) for key, inner in value.items()}
-        case list():
+        case list() | tuple():
             return [_plain(inner) for inner in value]
     is_plain = isfinite(value) if isinstance(value, float) else isinstance(value, bool | int | str | None)
     return value if is_plain else str(value)  # JSON has no NaN

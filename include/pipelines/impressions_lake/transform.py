@@ -1,0 +1,1 @@
+../impressions/transform.py

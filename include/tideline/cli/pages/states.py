@@ -1,0 +1,96 @@
+"""Builds the pages about the state of a stateful pipeline: what its streams keep, and the history of one key."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from tideline.cli.output import Grid, Page, safe
+from tideline.cli.session import declaration, looking
+from tideline.declaration.pipelines import Pipeline
+from tideline.ledger import queries
+
+
+def state(name: str) -> Page:
+    """Show how far each stream is folded, and what it keeps."""
+    with looking() as session:
+        pipeline = declaration(session, name)
+        rows = queries.state(session, name)
+    for row in rows:
+        row["watermark"] = _watermark(pipeline, row["max_time"])
+    columns = (
+        "topic",
+        ">partition",
+        ">folded to",
+        ">head",
+        ">keys",
+        ">bytes",
+        "watermark",
+        "next timer",
+        ">oldest batch",
+    )
+    grid = Grid(
+        columns=columns,
+        rows=[
+            (
+                row["topic"],
+                str(row["partition"]),
+                row["next_offset"],
+                row["head"],
+                row["n_keys"],
+                row["n_bytes"],
+                row["watermark"],
+                row["next_timer"],
+                row["oldest_batch"],
+            )
+            for row in rows
+        ],
+        empty=f"{name}: nothing is folded yet",
+    )
+    sums = {what: sum(row[what] for row in rows) for what in ("n_keys", "n_bytes")}
+    return Page(
+        document={"pipeline": name, "streams": rows, **sums},
+        parts=[grid, f"{sums['n_keys']:,} keys, {sums['n_bytes']:,} bytes as JSON."] if rows else [grid],
+    )
+
+
+def _watermark(pipeline: Any, latest: datetime | None) -> datetime | None:
+    """Return the watermark; None where nothing was folded, or the declaration does not say how far it is behind."""
+    if latest is None or not isinstance(pipeline, Pipeline) or pipeline.state is None:
+        return None
+    return latest - pipeline.state.lateness
+
+
+def key(name: str, text: str) -> Page:
+    """Show the state of a key after each batch that has changed it, newest first."""
+    with looking() as session:
+        declaration(session, name)
+        rows = queries.key_history(session, name, _keys(text))
+    grid = Grid(
+        columns=("key", "after batch", "published", "value", "timer", "last record"),
+        rows=[
+            (
+                safe(row["key"]),
+                "as it was before" if row["batch_id"] is None else str(row["batch_id"]),
+                row["published_at"],
+                "nothing kept" if row["value"] is None else safe(json.dumps(row["value"], ensure_ascii=False)),
+                row["expires_at"],
+                None if row["topic"] is None else f"{row['topic']}/{row['partition']} {row['kafka_offset']}",
+            )
+            for row in rows
+        ],
+        empty=f"{name}: nothing is kept for the key {safe(text)}, and no batch that can be rewound has changed it",
+    )
+    return Page(document={"pipeline": name, "key": text, "history": rows}, parts=[grid])
+
+
+def _keys(text: str) -> list[str]:
+    """Return how a key may be stored that was given as a value, or as the JSON list of the values of its columns."""
+    try:
+        given: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        given = text
+    if isinstance(given, list):
+        return [orjson.dumps(given).decode()]
+    return [orjson.dumps([one]).decode() for one in ([text] if given == text else [text, given])]
