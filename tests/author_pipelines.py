@@ -27,3 +27,44 @@ def author(folder: Path, *, declaration: str = DECLARATION, target: str = TABLE,
     if transform is not None:
         (folder / "transform.py").write_text(dedent(transform))
     return folder
+
+
+VISITS = """
+    description: Visits of users
+    source:
+      bootstrap_servers: nowhere:9092
+      topics: [clicks]
+      value:
+        format: json
+        columns: {user_id: string, at: timestamp, price: "decimal(18,6)"}
+    sink:
+      table: ads.sessions
+    state:
+      key: user_id
+      columns: {first: timestamp, clicks: bigint}
+      event_time: at
+      lateness_minutes: 5
+"""
+SESSIONS = """
+    from datetime import timedelta
+
+    from tideline.processors import Processor
+
+
+    class Sessions(Processor):
+        rows = {"user_id": "string", "clicks": "bigint"}
+
+        def on_record(self, key, record, state):
+            first, clicks = (record["at"], 0) if state.value is None else (state.value["first"], state.value["clicks"])
+            if record["price"] == 13:
+                raise ValueError("13 is unlucky")
+            state.value = {"first": first, "clicks": clicks + 1}
+            state.expires_at = record["at"] + timedelta(minutes=30)
+
+        def on_expiry(self, key, state):
+            yield {"user_id": key, "clicks": state.value["clicks"]}
+
+
+    processor = Sessions()
+"""
+SESSIONS_TABLE = f"CREATE TABLE ads.sessions (user_id text NOT NULL, clicks bigint NOT NULL, {COORDINATES}, {KEY});"

@@ -3,6 +3,7 @@
 import argparse
 import platform
 import re
+import sys
 import tempfile
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -10,14 +11,17 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import history, latency, loads, memory, partitions, rejects
+from benchmarks import history, lakes, latency, loads, memory, partitions, rejects, topics_written, upserts
 from benchmarks.scene import scene
 from tideline import settings
 
 TABLES = {
     "loads": loads,
+    "lakes": lakes,
+    "topics": topics_written,
     "partitions": partitions,
     "rejects": rejects,
+    "upserts": upserts,
     "history": history,
     "memory": memory,
     "latency": latency,
@@ -31,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--table", action="append", choices=TABLES, help="measure this one only; may be given again")
     wanted = parser.parse_args().table or list(TABLES)
+    check_jars(settings.PROJECT / ".local" / "jars")
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # Postgres runs as another user where this runs as root
@@ -43,6 +48,14 @@ def main() -> None:
                     # Write at once: the result stays even if a later table fails.
                     PAGE.write_text(page(PAGE.read_text(), table, section))
                     print("\n".join(section), flush=True)
+
+
+def check_jars(folder: Path) -> None:
+    """Exit with a message unless set-up has downloaded the jars of each kind: for Spark, Delta and the broker."""
+    missing = [name for name in ("spark", "delta", "kafka") if not [*(folder / name).glob("*.jar")]]
+    if missing:
+        found = " or ".join(str(folder / name) for name in missing)
+        sys.exit(f"no jars in {found}: run make setup, then this again (make bench runs it by itself)")
 
 
 def page(text: str, table: str, section: list[str]) -> str:

@@ -3,10 +3,12 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import psutil
 
+import records
 from benchmarks import rivals
 from benchmarks.scene import PARTITIONS, RECORDS, Scene, say, table
 from tideline import flow, settings
@@ -22,23 +24,53 @@ MANY = 5_000_000
 
 
 def measure(scene: Scene) -> list[str]:
-    """Return the section's lines: one batch of half a million and one of five million records."""
-    peaks = {}
-    for count in (RECORDS, MANY):
-        topic = scene.topic(count, PARTITIONS)
-        pipeline = rivals.declare(scene.folder / "pipelines" / f"memory_{count}", topic, batch_records=count)
-        environment = {**program_environment.clean(scene.folder / "scratch"), **scene.stack.environment()}
-        peaks[count] = peak_mb(settings.ledger_url(), pipeline, environment)
-        say(f"peak memory for {count:,}: {peaks[count]}")
-    rows = [
-        (f"{count:,}", *(f"{peak[kind]:.0f}" for kind in ("JVM", "Python", "all"))) for count, peak in peaks.items()
-    ]
-    ratio = peaks[MANY]["all"] / peaks[RECORDS]["all"]
+    """Return the section's lines: for each sink, one batch of half a million and one of five million records."""
+    environment = {**program_environment.clean(scene.folder / "scratch"), **scene.stack.environment()}
+    topics = {count: scene.topic(count, PARTITIONS) for count in (RECORDS, MANY)}
+    rows = []
+    for kind, declare in _KINDS.items():
+        peaks = {}
+        for count, topic in topics.items():
+            pipeline = declare(scene, scene.folder / "pipelines" / f"memory_{kind}_{count}", topic, count)
+            peaks[count] = peak_mb(settings.ledger_url(), pipeline, environment)
+            say(f"peak memory of {kind} for {count:,}: {peaks[count]}")
+        for count, peak in peaks.items():
+            used = (f"{peak[part]:.0f}" for part in ("JVM", "Python", "all"))
+            rows.append((kind, f"{count:,}", *used, f"{peak['all'] / peaks[RECORDS]['all']:.2f}"))
     return [
-        *table(("records in one batch", "JVM, MB", "Python, MB", "together, MB"), rows),
+        "The JVM, the Python driver and the Python workers, sampled twice a second. Kafka's and Postgres' own memory is not in it.",
         "",
-        f"{MANY / RECORDS:.0f} times the records take {ratio:.2f} times the memory.",
+        *table(
+            ("sink", "records in one batch", "JVM, MB", "Python, MB", "together, MB", "times the small batch"), rows
+        ),
     ]
+
+
+def _append(_: Scene, folder: Path, topic: str, count: int) -> Pipeline:
+    return rivals.declare(folder, topic, batch_records=count)
+
+
+def _upsert(_: Scene, folder: Path, topic: str, count: int) -> Pipeline:
+    return rivals.declare_upsert(folder, topic, batch_records=count)
+
+
+def _kafka(scene: Scene, folder: Path, topic: str, count: int) -> Pipeline:
+    out = records.create(scene.stack.broker.bootstrap, partitions=PARTITIONS)
+    sink = {"kind": "kafka", "topic": out, "key": ["user_id"]}
+    return rivals.declare(folder, topic, batch_records=count, sink=sink)
+
+
+def _delta(scene: Scene, folder: Path, topic: str, count: int) -> Pipeline:
+    sink = {"kind": "delta", "path": str(scene.folder / "lakes" / folder.name)}
+    return rivals.declare(folder, topic, batch_records=count, sink=sink)
+
+
+_KINDS: Mapping[str, Callable[[Scene, Path, str, int], Pipeline]] = {
+    "append": _append,
+    "upsert": _upsert,
+    "kafka": _kafka,
+    "delta": _delta,
+}
 
 
 def peak_mb(url: str, pipeline: Pipeline, environment: Mapping[str, str]) -> dict[str, float]:

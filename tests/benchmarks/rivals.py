@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,15 +71,31 @@ def fill(bootstrap: str, topic: str, count: int, partitions: int, *, spoil: Spoi
     assert producer.flush(300) == 0
 
 
-def declare(folder: Path, topic: str, *, batch_records: int = 1_000_000) -> pipelines.Pipeline:
-    """Declare a pipeline with columns only, which the alternatives can do as well."""
+def declare(
+    folder: Path, topic: str, *, batch_records: int = 1_000_000, sink: Mapping[str, object] | None = None
+) -> pipelines.Pipeline:
+    """Declare a pipeline with columns only, which the alternatives can do as well. By default it appends to a table."""
     folder.mkdir(parents=True, exist_ok=True)
+    output = json.dumps(sink or {"table": f"bench.{folder.name}"})
     columns = "".join(f"      {name}: {kind}\n" for name, kind in FIELDS.items())
     (folder / "pipeline.yaml").write_text(
         f"description: The benchmark\nschedule: null\nsource:\n  bootstrap_servers: {{env: TIDELINE_KAFKA}}\n  topics: [{topic}]\n"
-        f"  value:\n    format: json\n    columns:\n{columns}sink:\n  table: bench.{folder.name}\nlimits:\n  batch_records: {batch_records}\n"
+        f"  value:\n    format: json\n    columns:\n{columns}sink: {output}\nlimits:\n  batch_records: {batch_records}\n"
     )
-    (folder / "target.sql").write_text("CREATE SCHEMA IF NOT EXISTS bench;\n" + table(folder.name))
+    if not sink or "table" in sink:
+        (folder / "target.sql").write_text("CREATE SCHEMA IF NOT EXISTS bench;\n" + table(folder.name))
+    return pipelines.load(folder)
+
+
+def declare_upsert(folder: Path, topic: str, *, batch_records: int = 1_000_000) -> pipelines.Pipeline:
+    """Declare the same with an upsert by `impression_id`."""
+    sink = {"table": f"bench.{folder.name}", "mode": "upsert", "key": ["impression_id"]}
+    declare(folder, topic, batch_records=batch_records, sink=sink)
+    target = folder / "target.sql"
+    text = target.read_text().replace("(kafka_topic_id, kafka_partition, kafka_offset)", "(impression_id)")
+    for column in ("topic_id uuid", "partition integer", "offset bigint"):
+        text = text.replace(f"kafka_{column}", f"kafka_{column} NOT NULL")
+    target.write_text(text)
     return pipelines.load(folder)
 
 
@@ -113,19 +129,23 @@ class Tideline:
         # A new name is a new pipeline: it begins at the first offset again, and shares the table with those before it.
         sink = self._pipeline.sink.model_copy(update={"shared": True})
         pipeline = self._pipeline.model_copy(update={"name": name, "sink": sink})
-        run = Run(dag_id=name, run_id="bench")
-        with Ledger(self._url, actor="bench") as ledger:
-            with ledger.connection as connection:
-                connection.cursor().execute(
-                    SQL("DROP TABLE IF EXISTS {}").format(Identifier(*pipeline.sink.table.split(".")))
-                )
-            batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
-            begin = time.monotonic()
-            for batch_id in batch_ids:
-                write_batches.write(
-                    ledger, pipeline, batch_id, Writer(dag_id=name, run_id="bench", task_id="write", try_number=1)
-                )
-            return time.monotonic() - begin
+        with Ledger(self._url, actor="bench") as ledger, ledger.connection as connection:
+            connection.cursor().execute(
+                SQL("DROP TABLE IF EXISTS {}").format(Identifier(*pipeline.table_sink.table.split(".")))
+            )
+        return written(self._url, pipeline)
+
+
+def written(url: str, pipeline: pipelines.Pipeline) -> float:
+    """Plan and write all new records of a pipeline. Return the seconds from the first claim to the last publication."""
+    run = Run(dag_id=pipeline.name, run_id="bench")
+    writer = Writer(dag_id=pipeline.name, run_id="bench", task_id="write", try_number=1)
+    with Ledger(url, actor="bench") as ledger:
+        batch_ids = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
+        begin = time.monotonic()
+        for batch_id in batch_ids:
+            write_batches.write(ledger, pipeline, batch_id, writer)
+        return time.monotonic() - begin
 
 
 class Rivals:
@@ -144,7 +164,7 @@ class Rivals:
         [self._topic] = pipeline.source.topics or ()
         self._spark = spark
         self._psql = psql
-        self._servers = pipeline.source.connection()["bootstrap_servers"]
+        self._servers = pipeline.source.brokers.connection()["bootstrap_servers"]
 
     def jdbc(self, **options: str) -> Callable[[], float]:
         """(b), (c) Load with Spark's reader, from_json and its JDBC writer, without any guarantee."""
@@ -155,7 +175,7 @@ class Rivals:
             with self._table("jdbc"):
                 begin = time.monotonic()
                 writer = (
-                    self._frame().write.format("jdbc").mode("append").option("url", url).option("dbtable", "bench.jdbc")
+                    self.frame().write.format("jdbc").mode("append").option("url", url).option("dbtable", "bench.jdbc")
                 )
                 writer.options(
                     user=parts["user"], password=parts["password"], driver="org.postgresql.Driver", **options
@@ -173,9 +193,10 @@ class Rivals:
 
     def export(self, file: Path) -> None:
         """Write the rows of Tideline's table to a COPY file."""
-        self._run_psql(f"\\copy {self._pipeline.sink.table} TO '{file}'")
+        self._run_psql(f"\\copy {self._pipeline.table_sink.table} TO '{file}'")
 
-    def _frame(self) -> DataFrame:
+    def frame(self) -> DataFrame:
+        """Return the rows, read by Spark's Kafka reader and parsed by from_json."""
         raw = self._spark.read.format("kafka").option("kafka.bootstrap.servers", self._servers)
         records = raw.option("subscribe", self._topic).load()
         schema = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())

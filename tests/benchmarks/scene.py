@@ -38,7 +38,7 @@ class Scene:
         properties = self.stack.environment()["TIDELINE_SPARK_PROPERTIES"]
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
-            f"--master local[2] --properties-file {properties} --driver-memory 2g pyspark-shell"
+            f"--master local[2] --properties-file {properties} --driver-memory 2g {_delta()} pyspark-shell"
         )
         return session("bench")
 
@@ -54,6 +54,15 @@ class Scene:
         """Return a function that loads the whole topic into a new table and returns the seconds that the write has taken."""
         pipeline = rivals.declare(self.folder / "pipelines" / name, topic)
         return rivals.Tideline(settings.ledger_url(), pipeline)
+
+
+def _delta() -> str:
+    """Return the options with which the session has Spark's own Delta writer, one of the alternatives."""
+    jars = ",".join(map(str, sorted((settings.PROJECT / ".local" / "jars" / "delta").glob("*.jar"))))
+    return (
+        f"--jars {jars} --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
+        "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
 
 
 @contextmanager

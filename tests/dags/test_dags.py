@@ -41,8 +41,9 @@ DECLARED = {
     "self": BY_HAND,
     "two words": BY_HAND,
 }
+SHIPPED = {path.parent.name for path in (PROJECT / "include" / "pipelines").glob("*/pipeline.yaml")}
 INGEST = {
-    "impressions",
+    *SHIPPED,
     "by_hand",
     "broken",
     "owned",
@@ -261,7 +262,7 @@ def test_the_form_that_a_schedule_fills_in_is_valid_and_asks_for_new_records(par
 def test_a_replay_names_one_of_the_pipelines_and_a_reason_before_it_can_be_triggered(parsed):
     fields = parsed["dags"]["replay"]["params"]
     assert {name for name, field in fields.items() if "default" not in field} == {"pipeline", "reason"}
-    assert set(fields["pipeline"]["enum"]) == {"impressions", *DECLARED}
+    assert set(fields["pipeline"]["enum"]) == {*SHIPPED, *DECLARED}
 
 
 def test_a_replay_runs_for_the_pipeline_that_the_form_names(parsed):

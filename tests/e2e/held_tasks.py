@@ -125,6 +125,15 @@ def amid_staging(system: System, attempt: Writing, *, seconds: float = 90) -> It
 
 
 @contextmanager
+def amid_counting(system: System, attempt: Writing, *, seconds: float = 90) -> Iterator[psutil.Process]:
+    """Hold the next Spark task of one attempt that stores its counts, as each task does; enter once it waits, with its Python worker."""
+    jvm = attempt.jvm
+    with _transaction(system) as cursor:
+        cursor.execute("LOCK TABLE tideline.staged_count IN SHARE MODE")
+        yield _await_waiter(system, cursor, seconds, lambda process: jvm in process.parents())
+
+
+@contextmanager
 def before_plan(
     system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 90
 ) -> Iterator[psutil.Process]:

@@ -94,3 +94,10 @@ def test_a_wrong_combination_fails_at_once_with_every_mistake(system, asked):
         "`ranges`: expected a range like `ads/3 [100, 200)`, found `all`",
     ):
         assert mistake in log
+
+
+def test_a_list_of_several_pages_is_read_to_its_end(system, asked):
+    runs = system.airflow.listed(f"dags/{NAME}/dagRuns", "dag_runs", order_by="id", page=2)
+    found = [run["dag_run_id"] for run in runs]
+    assert {asked.new, asked.window, asked.ranges, asked.wrong} <= set(found)
+    assert len(found) == len(set(found)) > 2

@@ -26,9 +26,13 @@ from faults.operations import (
     DrawnRequest,
     Duplicate,
     Fault,
+    Finish,
     Go,
+    Hold,
     KeepLedger,
+    Land,
     Look,
+    Lose,
     MarkSuccess,
     Operation,
     PassTime,
@@ -66,6 +70,8 @@ class Beginning:
     frame: bool = False
     """Whether the transform sees the whole batch as a frame. Then the number of filtered records is known only as a
     difference of counts."""
+    outside: bool = False
+    """Whether the rows are committed outside of the ledger's database."""
     unique: bool = False
     """Whether ids are UNIQUE in the target table. Then a record that gives two rows with one id is refused at
     publish, not earlier."""
@@ -83,12 +89,18 @@ CROWDED_EVERY = 3
 """One in so many schedules consists of race scenes only."""
 
 
+OUTSIDE = 3_000_000_000
+"""Schedules with an outside sink have seeds from here on."""
+
+
 def schedule(seed: int) -> Schedule:
     """Return the schedule of a seed; the same seed always gives the same schedule.
 
     Every third schedule consists only of race scenes, in which one process interferes with another. Half of all
     schedules also get unusual operations.
     """
+    if seed >= OUTSIDE:
+        return _with_outside_sink(Random(seed), schedule(seed - OUTSIDE))
     random = Random(seed)
     if seed % CROWDED_EVERY == 0:
         weights, scenes = zip(*RACES, strict=True)
@@ -104,6 +116,28 @@ def without_restores(drawn: Schedule) -> Schedule:
     throughout."""
     kept = tuple(one for one in drawn.operations if not isinstance(one, KeepLedger | RestoreLedger))
     return replace(drawn, operations=kept)
+
+
+def _with_outside_sink(random: Random, drawn: Schedule) -> Schedule:
+    """Return the schedule with an outside sink, and with commits to it that land or are lost at any time.
+
+    It restores no ledger: an outside sink is not restored with it (docs/restoring.md). Its table has no further key,
+    and belongs to one pipeline.
+    """
+    operations = list(without_restores(drawn).operations)
+    for _ in range(random.randint(3, 9)):
+        ends = random.choice((Land, Land, Lose))(random.randint(0, 3))
+        steps = Go(drawn_requests.number(random), random.randint(1, 25))
+        place = random.randint(0, len(operations))
+        scenes: tuple[list[Operation], ...] = (
+            [Hold(random.randint(1, 2))],
+            [ends],
+            [steps, ends],
+            [Hold(1), Finish(-1), steps, ends],
+        )
+        operations[place:place] = random.choice(scenes)
+    beginning = replace(drawn.beginning, outside=True, shared=False, unique=False)
+    return Schedule(beginning=beginning, operations=tuple(operations))
 
 
 def _drawn(random: Random, scenes: Sequence[Scene]) -> Schedule:

@@ -251,6 +251,27 @@ class RestoreLedger:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """The next commits to the outside sink stay in flight, and their senders get no answer."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Land:
+    """A commit that is in flight to the outside sink arrives there."""
+
+    commit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """A commit that is in flight to the outside sink is lost."""
+
+    commit: int
+
+
+@dataclass(frozen=True, slots=True)
 class Correct:
     """The author corrects transform.py: records that it refused now pass."""
 
@@ -271,5 +292,5 @@ class Heal:
 Operation = (
     Fault | Go | Until | Finish | Thaw | Start | Duplicate | Clear | Reprocess | MarkSuccess | SkipOffsets | Decide | Look | Arrive | Retain | CutLog
     | Overwrite | AddPartitions | CreateAgain | DeleteTopic | SwapCluster | PassTime | CrashServer | KeepLedger | RestoreLedger
-    | Correct | AllowGaps | Heal
+    | Correct | AllowGaps | Heal | Hold | Land | Lose
 )  # fmt: skip

@@ -31,6 +31,13 @@ CREATE TABLE ads.output (
     PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset, item)
 );
 """
+UPSERT_TARGET = (
+    TARGET.replace("kafka_topic_id, kafka_partition, kafka_offset, item)", "id, item)")
+    .replace("uuid,", "uuid NOT NULL,")
+    .replace("kafka_partition integer,", "kafka_partition integer NOT NULL,")
+    .replace("kafka_offset bigint,", "kafka_offset bigint NOT NULL,")
+)
+"""The table of a pipeline that keeps the newest record of each key."""
 REFUSED = "unnamed"
 """The name that the transform refuses until it is corrected."""
 TRANSFORM = """\

@@ -1,10 +1,11 @@
-"""A TCP proxy in front of Postgres that acts once: when a client sends a certain statement, or at once."""
+"""A TCP proxy in front of Postgres, Kafka or an object store that acts once: when a client sends a certain statement, or at once."""
 
 import select
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from typing import Self
 
 from psycopg2.extensions import make_dsn, parse_dsn
@@ -18,12 +19,14 @@ class CuttingProxy:
 
     Args:
         url: libpq URI of the real server; the proxy's own `url` is the same with the proxy's address.
+        port: The proxy's own port; 0 means any free one.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, port: int = 0) -> None:
         self._target = (parse_dsn(url)["host"], int(parse_dsn(url)["port"]))
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.url = make_dsn(url, host="127.0.0.1", port=self._listener.getsockname()[1])
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=128)
+        self.port: int = self._listener.getsockname()[1]
+        self.url = make_dsn(url, host="127.0.0.1", port=self.port)
         self._armed: dict[int | None, tuple[bytes, Act]] = {}
         self._clients: dict[int, socket.socket] = {}
         self._threads = [threading.Thread(target=self._accept)]
@@ -39,13 +42,18 @@ class CuttingProxy:
         with suppress(KeyError, OSError):
             self._clients[port].shutdown(socket.SHUT_RDWR)
 
+    def refuse(self) -> None:
+        """Take no connections any more."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
     def __enter__(self) -> Self:
         self._threads[0].start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self.refuse()
         for thread in self._threads:
             thread.join(180)
 
@@ -103,3 +111,16 @@ def cut_meanwhile(server: socket.socket, data: bytes) -> bool:
     """Close while the server is still executing the statement."""
     server.sendall(data)
     return False
+
+
+def forward(to: Connection, server: str) -> None:
+    """Be a proxy in a process of its own: a library whose calls stop all threads of its process would stop a proxy in it.
+
+    Sends its port, receives text and act, sends True when it is ready, and sends whether it has acted. Then it goes on until it is killed.
+    """
+    with CuttingProxy(server) as proxy:
+        to.send(proxy.port)
+        proxy.at(*to.recv())
+        to.send(True)
+        to.send(proxy.acted.wait(120))
+        to.recv()

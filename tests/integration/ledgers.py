@@ -23,7 +23,7 @@ PIPELINE = "impressions"
 RUN = Run(dag_id="impressions", run_id="manual__1")
 WRITER = Writer(dag_id="impressions", run_id="manual__1", task_id="write", try_number=1)
 TOPIC_ID = UUID(int=7)
-_WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @contextmanager
@@ -72,6 +72,7 @@ def plan(
     gaps_allowed: bool = False,
     kind: BatchKind = BatchKind.LIVE,
     pipeline: str = PIPELINE,
+    outside: bool = False,
 ) -> int:
     """Plan a batch, live by default, over (start, end) by stream id."""
     batch = {
@@ -83,7 +84,7 @@ def plan(
         for stream_id, (start, end) in ranges.items()
     }
     with ledger.transaction():
-        batch_id = reservations.reserve(ledger, pipeline, run, kind, [batch])[0]
+        batch_id = reservations.reserve(ledger, pipeline, run, kind, [batch], outside=outside)[0]
         reservations.join_run(ledger, pipeline, run, [batch_id])
     return batch_id
 
@@ -139,7 +140,7 @@ def wait_for_a_lock(url: str) -> None:
     """Wait until some session of this database waits for another one."""
     with Ledger(url, actor="watcher") as watcher:
         deadline = time.monotonic() + 180
-        while not watcher.rows_of(SQL(_WAITING), {}):
+        while not watcher.rows_of(SQL(WAITING), {}):
             assert time.monotonic() < deadline, "no session waited for a lock within 180 s"
             watcher.connection.rollback()
             time.sleep(0.02)

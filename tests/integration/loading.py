@@ -59,9 +59,11 @@ class Loading:
         table: str = "ads.output",
         item: str | None = None,
         shared: bool = False,
+        sink: Mapping[str, object] | None = None,
         batch_records: int = 1_000_000,
         fail_above: float = 0.5,
         limits: Mapping[str, int] | None = None,
+        state: Mapping[str, object] | None = None,
         **source: object,
     ) -> None:
         """Write the pipeline's folder; `source` holds more keys of the section, such as `gaps` or `security`."""
@@ -75,9 +77,15 @@ class Loading:
                 "value": {"format": value_format, "columns": columns},
                 **source,
             },
-            "sink": {"table": table, **({"item": item} if item else {}), **({"shared": True} if shared else {})},
+            "sink": {
+                **({} if sink and "kind" in sink else {"table": table}),
+                **({"item": item} if item else {}),
+                **({"shared": True} if shared else {}),
+                **(sink or {}),
+            },
             "limits": {"batch_records": batch_records, **(limits or {})},
             "rejects": {"fail_above": fail_above},
+            **({"state": state} if state else {}),
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "pipeline.yaml").write_text(json.dumps(declaration))  # JSON is YAML

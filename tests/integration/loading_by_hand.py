@@ -13,23 +13,26 @@ import pyarrow as pa
 from psycopg2.sql import SQL, Composed, Identifier
 
 import ledgers
+import stateful
 from planners import declared
 from rejected_records import reject
 from spark_jobs.readers.kept_rejects import read_slice
-from spark_jobs.sinks import postgres
-from spark_jobs.sinks.copying import Copier
-from spark_jobs.sinks.fitting import STAGED_STREAM, STAGED_TASK
-from spark_jobs.sinks.postgres import Target
-from spark_jobs.sinks.postgres_output import Staged, insert_output
-from spark_jobs.sinks.postgres_types import converted
+from spark_jobs.sinks.postgres import target_table
+from spark_jobs.sinks.postgres.column_types import converted
+from spark_jobs.sinks.postgres.copying import Copier
+from spark_jobs.sinks.postgres.fitting import STAGED_STREAM, STAGED_TASK
+from spark_jobs.sinks.postgres.insertion import Staged, insert_output
+from spark_jobs.sinks.postgres.target_table import Target
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchKind
-from tideline.ledger import attempts, publications, publishing, reservations
+from tideline.ledger import attempts, intents, letters, publications, publishing, reservations, rewinds
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.intents import Intent
 from tideline.ledger.publications import Announcer
+from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
 
@@ -56,7 +59,7 @@ def everything(url: str, *, refused: Collection[int] = ()) -> str:
     with Ledger(url, actor=name) as ledger:
         require_current(ledger)
         stream = _stream(ledger, name)
-        target = postgres.prepare(ledger, pipeline, _SCHEMA)
+        target = target_table.prepare(ledger, pipeline, _SCHEMA)
         with ledger.transaction():
             ledger.rows_of(_dimension(), {})
         load = partial(_load, ledger, url, target, stream, refused=refused)
@@ -65,7 +68,12 @@ def everything(url: str, *, refused: Collection[int] = ()) -> str:
         load(_plan(ledger, name, stream, BatchKind.REDRIVE), offsets={3, 5, *refused}, rejected={5})
         load(_plan(ledger, name, stream, BatchKind.REPLAY), offsets=_OFFSETS, rejected=())
         _announce(ledger, name)
+        for batch_id, _ in letters.owed(ledger, name):
+            assert all(letter.origin for letter in letters.of_batch(ledger, batch_id))
+            letters.settle(ledger, batch_id)
+        _settle(ledger, name, stream)
         flow.abandon(ledger, _plan(ledger, name, stream, BatchKind.REPLAY), reason="not needed")
+        _fold(ledger, name, _stream(ledger, name))
         flow.upkeep(ledger, pipeline)
         flow.advance(ledger, name, _run(first.batch_id))
         flow.free_table(ledger, name, reason="moved")
@@ -120,7 +128,7 @@ def _load(
     writer = Writer(dag_id=row["dag_id"], run_id=row["run_id"], task_id="write", try_number=1)
     attempt = ledgers.claim(ledger, batch_id, writer=writer)
     assert attempts.beat(ledger, attempt.attempt)
-    staging = postgres.create_staging(ledger, target, attempt)
+    staging = target_table.create_staging(ledger, target, attempt)
     if attempt.kind is BatchKind.REDRIVE:
         read_slice(ledger, attempt, stream, _OFFSETS.start, _OFFSETS.stop)
     kept = sorted(set(offsets) - set(rejected))
@@ -138,8 +146,57 @@ def _load(
     publishing.publish(
         ledger, attempt, partial(insert_output, staged=staged), facts=facts, filtered_by_difference=False
     )
-    postgres.drop_staging(ledger, batch_id, [attempt.fence])
+    target_table.drop_staging(ledger, batch_id, [attempt.fence])
     return attempt
+
+
+def _settle(ledger: Ledger, pipeline: str, stream: int) -> None:
+    """Publish a batch of an outside sink."""
+    after = (_OFFSETS.stop, _OFFSETS.stop + 2)
+    run_id = _run(uuid4())
+    batch_id = ledgers.plan(ledger, {stream: after}, run=run_id, pipeline=pipeline, outside=True)
+    writer = Writer(dag_id=run_id.dag_id, run_id=run_id.run_id, task_id="write", try_number=1)
+    attempt = ledgers.claim(ledger, batch_id, writer=writer)
+    ledgers.stage(ledger, attempt)
+    intent = Intent(
+        attempt_id=attempt.attempt_id,
+        attempt=attempt.attempt,
+        fence=attempt.fence,
+        output="a topic",
+        n_rows=2,
+        written=Written(n_written={stream: 2}),
+        facts={stream: PartitionFacts(partition=0, log_start=0, end=after[1])},
+        filtered_by_difference=False,
+    )
+    intents.intend(ledger, attempt, intent)
+    intents.settle(ledger, attempt, intent)
+
+
+def _fold(ledger: Ledger, pipeline: str, stream: int) -> None:
+    """Publish two batches with states, undo the second one, and delete the undo of the first."""
+    first = _folded(
+        ledger, pipeline, {stream: (0, 5)}, [(1, "[1]", stream, {}, None, 1), (1, "[2]", stream, {}, None, 2)]
+    )
+    second = _folded(
+        ledger, pipeline, {stream: (5, 9)}, [(1, "[1]", stream, {}, None, 5), (1, "[2]", stream, None, None, 6)]
+    )
+    with ledger.transaction():
+        [undone] = rewinds.after(ledger, pipeline, first)
+        assert undone.batch_id == second
+        rewinds.undo(ledger, pipeline, [second], to_batch=first, reason="wrong")
+        rewinds.delete_rows(ledger, TABLE, [second])
+    assert len(rewinds.prune(ledger, pipeline, 0)) == 1
+
+
+def _folded(ledger: Ledger, pipeline: str, ranges: dict[int, tuple[int, int]], rows: list[stateful.Staged]) -> int:
+    run = _run(uuid4())
+    batch_id = stateful.planned(ledger, ranges, run=run, pipeline=pipeline)
+    writer = Writer(dag_id=run.dag_id, run_id=run.run_id, task_id="write", try_number=1)
+    attempt = ledgers.claim(ledger, batch_id, writer=writer)
+    ledgers.stage(ledger, attempt)
+    stateful.publish(ledger, attempt, stateful.staged(ledger, attempt, rows))
+    target_table.drop_staging(ledger, batch_id, [attempt.fence])
+    return batch_id
 
 
 def _rows(target: Target, stream: int, offsets: Collection[int], refused: Collection[int]) -> pa.Table:

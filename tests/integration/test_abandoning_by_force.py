@@ -7,7 +7,7 @@ from ledger_queries import query, state
 from ledgers import claim, plan, publish, stage, start_streams, wait_for_a_lock
 from tideline import flow
 from tideline.errors import FatalError, SupersededError
-from tideline.ledger import attempts, decisions
+from tideline.ledger import abandoning, attempts
 from tideline.ledger.connection import Ledger
 
 WHY = "its driver hangs, see #93"
@@ -85,7 +85,7 @@ def test_an_attempt_that_publishes_while_it_is_forced_out_waits_and_is_refused(l
             ada.rows("lock_batch", batch_id=hanging.batch_id)
             publishing = beside(lambda: publish(ledger, hanging))
             wait_for_a_lock(ledger_url)
-            decisions.abandon(ada, hanging.batch_id, force=True)
+            abandoning.abandon(ada, hanging.batch_id, force=True)
         with pytest.raises(SupersededError):
             publishing()
     assert query(ledger, "SELECT count(*) FROM tideline.coverage") == [(0,)]

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from psycopg2.extensions import parse_dsn
 
-from spark_jobs.sinks import copying
-from spark_jobs.sinks.copying import Copier
+from spark_jobs.sinks.postgres import copying
+from spark_jobs.sinks.postgres.copying import Copier
 from tideline.ledger.session_settings import conninfo
 
 TABLE = """\

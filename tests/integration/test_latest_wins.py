@@ -12,8 +12,8 @@ from planners import NAME, ask, coverage, declared, finish, load, next_offsets, 
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.ledger import attempts, heads
+from tideline.ledger.abandoning import GRACE_SECONDS
 from tideline.ledger.attempts import Writer
-from tideline.ledger.decisions import GRACE_SECONDS
 from topics import produce
 from windows import at, stamped, topic_of, window
 

@@ -239,3 +239,47 @@ def test_an_index_that_cannot_be_made_says_why_and_is_not_recorded(ledger, relea
 def test_what_cannot_be_repeated_after_a_crash_runs_in_a_transaction(release, text):
     with pytest.raises(FatalError, match="runs outside of a transaction"):
         release(text)
+
+
+# Content of an older ledger ---------------------------------------------------------------------------------------------
+
+OPEN_REPLAY = """
+INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq) VALUES ('impressions', 'replay', 'd', 'r', 0);
+INSERT INTO tideline.batch_range (batch_id, stream_id, offsets, gaps_allowed, reserves, planned_log_start, planned_end)
+SELECT max(batch_id), %s, '[0, 10)', false, false, 0, 10 FROM tideline.batch;
+"""
+
+
+def test_batches_from_before_outside_sinks_are_inside_and_go_on(empty):
+    """A published batch and two open replays of the same offsets, which only outside sinks refuse."""
+    before = {number: file for number, file in migrations().items() if number < 13}
+    migrate(empty, before)
+    query(empty, "INSERT INTO tideline.pipeline VALUES ('impressions')")
+    [(stream,)] = query(
+        empty,
+        "INSERT INTO tideline.stream (pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset)"
+        " VALUES ('impressions', 'c', 'ads', gen_random_uuid(), 0, 0, 0) RETURNING stream_id",
+    )
+    query(
+        empty,
+        "INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq) VALUES ('impressions', 'live', 'd', 'q', 0)",
+    )
+    query(
+        empty,
+        "INSERT INTO tideline.batch_range (batch_id, stream_id, offsets, gaps_allowed, planned_log_start, planned_end)"
+        " SELECT batch_id, %s, '[0, 10)', false, 0, 10 FROM tideline.batch",
+        stream,
+    )
+    assert migrate(empty) == NAMES[len(before) :]
+    [(live,)] = query(empty, "SELECT batch_id FROM tideline.batch")
+    attempt = ledgers.claim(empty, live)
+    ledgers.stage(empty, attempt)
+    ledgers.publish(empty, attempt)
+    for run in ("one", "other"):
+        query(empty, OPEN_REPLAY.replace("'r'", f"'{run}'"), stream)
+    for replay in (live + 1, live + 2):
+        attempt = ledgers.claim(empty, replay)
+        ledgers.stage(empty, attempt)
+        ledgers.publish(empty, attempt)
+    found = query(empty, "SELECT state::text, outside, written_by, sealed_fence FROM tideline.batch ORDER BY batch_id")
+    assert found == [("superseded", False, None, 0), ("superseded", False, None, 0), ("published", False, None, 0)]

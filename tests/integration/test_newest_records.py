@@ -15,7 +15,7 @@ SECONDS = 60
 
 def newest(broker, *topics, count, seconds=SECONDS):
     read = source(broker.bootstrap, *topics)
-    return newest_records(client_settings(read), Broker(read).topic_facts(), count, seconds=seconds)
+    return newest_records(client_settings(read.brokers), Broker(read).topic_facts(), count, seconds=seconds)
 
 
 def places(found):

@@ -12,7 +12,7 @@ from loading import TARGET
 from planners import declared
 from planners import plan as planned
 from tideline import flow
-from tideline.declaration import Sink
+from tideline.declaration import PostgresSink
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import output_tables, reservations
 from tideline.ledger.connection import Ledger, statement
@@ -99,7 +99,7 @@ def test_plan_refuses_a_table_of_another_pipeline_and_names_both(broker, topic, 
     ):
         planned(ledger_url, two, "first")
     assert query(ledger, "SELECT pipeline FROM tideline.batch") == [("one",)]
-    shared = [pipeline.model_copy(update={"sink": Sink(table=TABLE, shared=True)}) for pipeline in (one, two)]
+    shared = [pipeline.model_copy(update={"sink": PostgresSink(table=TABLE, shared=True)}) for pipeline in (one, two)]
     assert [len(planned(ledger_url, pipeline, "second")) for pipeline in shared] == [1, 1]
 
 
@@ -153,7 +153,7 @@ def test_a_replay_deletes_by_the_index_of_the_key_however_much_the_table_holds(l
             " FROM tideline.batch_range, generate_series(1, 20000) n;"
             "ANALYZE"
         )
-        text = statement("spark_jobs.sinks", "delete_replaced.sql").replace("{target}", TABLE)
+        text = statement("spark_jobs.sinks.postgres", "delete_replaced.sql").replace("{target}", TABLE)
         cursor.execute(f"EXPLAIN (FORMAT JSON) {text}", {"batch_id": batch_id})
         ((explained,),) = cursor.fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))

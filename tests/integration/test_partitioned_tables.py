@@ -7,7 +7,7 @@ from ledger_queries import execute, query
 from ledgers import plan, start_streams
 from offset_owners import coverage, ranges
 from offset_owners import execute as execute_in
-from spark_jobs.sinks.postgres import sink_sql
+from spark_jobs.sinks.postgres.target_table import sink_sql
 from tideline.cli.checks import Verdict
 from tideline.cli.checks import ledger as checks
 from tideline.domain.requests import OneBatch

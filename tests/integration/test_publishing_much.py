@@ -7,9 +7,10 @@ import pytest
 from psycopg2.sql import SQL
 
 from ledgers import claim, plan, start_streams
-from spark_jobs.sinks.postgres import STAGING_SCHEMA, Target, create_staging
-from spark_jobs.sinks.postgres_output import Staged, insert_output
-from spark_jobs.sinks.postgres_types import Column
+from spark_jobs.sinks.postgres.column_types import Column
+from spark_jobs.sinks.postgres.insertion import Staged, insert_output
+from spark_jobs.sinks.postgres.target_table import Target, create_staging
+from spark_jobs.sinks.staging_tables import STAGING_SCHEMA
 
 RECORDS = 20_000
 TASK = 7

@@ -1,6 +1,6 @@
 """No query of the ledger scans a whole table that grows with the history: each uses an index.
 
-The plans are Postgres's own, for a ledger with a long history. Add the parameters of a new query to `BOUND`.
+The plans are Postgres's own, for a ledger with a long history. Add the parameters of a new query to `query_parameters.py`.
 """
 
 import re
@@ -10,13 +10,13 @@ from string import Formatter
 from uuid import UUID
 
 import pytest
-from psycopg2.extras import Json
-from psycopg2.sql import SQL, Composable, Identifier
+from psycopg2.sql import SQL, Composable
 
 import large_ledger
 import ledgers
 from ledgers import PIPELINE
-from tideline.domain.states import BatchKind, BatchState
+from query_parameters import BOUND, FILLED, OTHER_NAMES, OTHERWISE
+from tideline.domain.states import BatchKind
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
@@ -28,6 +28,8 @@ GROWING = {
     "batch_range",
     "coverage",
     "event",
+    "intent",
+    "letters",
     "outbox",
     "redrive",
     "reject",
@@ -35,6 +37,9 @@ GROWING = {
     "staged_count",
     "staged_redrive",
     "staged_reject",
+    "state",
+    "state_batch",
+    "state_undo",
 }
 READS_EVERYTHING = {
     "list_rejects_to_redrive",
@@ -46,7 +51,17 @@ READS_EVERYTHING = {
 """Queries for a person who asks about everything; each file says so."""
 QUERIES = "include/tideline/ledger/sql/queries"
 FILES = sorted(path for folder in (QUERIES, "spark_jobs") for path in (PROJECT / folder).rglob("*.sql"))
-SHORT = {"batch_given_up", "batch_of_kind", "batch_open", "batch_range_replaying", "coverage_hole", "outbox_waiting"}
+SHORT = {
+    "batch_given_up",
+    "batch_of_kind",
+    "batch_open",
+    "batch_range_replaying",
+    "coverage_hole",
+    "letters_owed",
+    "one_open_replay",
+    "outbox_waiting",
+    "state_batch_kept",
+}
 """Indexes that contain few rows of large tables."""
 PLANNED = re.compile(r"(WITH|SELECT|INSERT|UPDATE|DELETE)\b")
 
@@ -74,6 +89,23 @@ def _go_on(ledger: Ledger) -> None:
             " SELECT stream_id, kafka_offset + n, batch_id, attempt_id, step, reason FROM tideline.reject, generate_series(1, 9) AS n"
         )
         cursor.execute("INSERT INTO tideline.redrive SELECT batch_id, stream_id, kafka_offset FROM tideline.reject")
+        cursor.execute(
+            "INSERT INTO tideline.intent SELECT attempt_id, batch_id, 'a lake', 1, '[]', '{}', '{}', '{}', false"
+            " FROM tideline.attempt WHERE attempt_id < 9000"
+        )
+        cursor.execute(
+            "INSERT INTO tideline.state_batch SELECT batch_id, pipeline, batch_id, 'v1', 9, 0,"
+            " CASE WHEN batch_id > 9500 THEN 'kept' ELSE 'pruned' END FROM tideline.batch WHERE batch_id < 10000;"
+            " INSERT INTO tideline.state SELECT CASE WHEN n %% 9 = 0 THEN %(name)s ELSE 'another' END, n::text, 3, '{}', now(), n, 9990"
+            " FROM generate_series(1, 40000) AS n;"
+            " INSERT INTO tideline.state_undo SELECT 9500 + n %% 490, n::text, true, 3, '{}', now(), n, 9400 FROM generate_series(1, 40000) AS n;"
+            " INSERT INTO tideline.state_position SELECT stream_id, 'another', 5560, now(), 10000, 9999 FROM tideline.stream;"
+            " INSERT INTO tideline.state_position_undo SELECT 9999, stream_id, 5550, now(), 9998 FROM tideline.stream",
+            {"name": PIPELINE},
+        )
+        cursor.execute(
+            "INSERT INTO tideline.letters SELECT batch_id, pipeline, now(), now() FROM tideline.batch WHERE batch_id < 9000"
+        )
     planned = [
         ledgers.plan(ledger, {stream_id: (head, head + 10)}, run=Run(dag_id=PIPELINE, run_id=f"now__{stream_id}"))
         for stream_id, head in ahead.items()
@@ -93,9 +125,16 @@ def _go_on(ledger: Ledger) -> None:
             "INSERT INTO tideline.staged_redrive SELECT %(attempt)s - n %% 200, 3, n, ARRAY[n], ARRAY[n] FROM generate_series(1, 5000) AS n;"
             "CREATE SCHEMA ads; CREATE TABLE ads.output (value text, kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint,"
             " tideline_batch bigint, PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset));"
-            "CREATE TABLE tideline_staging.batch_1_attempt_1 (value text, kafka_offset bigint, tideline_stream bigint, tideline_task bigint);"
+            "CREATE TABLE tideline_staging.batch_1_attempt_1 (value text, kafka_offset bigint, tideline_stream bigint, tideline_task bigint,"
+            " key bytea, item text, item_order bytea, tideline_expired boolean);"
             "CREATE TABLE tideline_staging.sieve_1 AS SELECT *, 0 AS tideline_row FROM tideline_staging.batch_1_attempt_1;"
             "CREATE TABLE tideline_staging.trial_1 AS SELECT *, 0 AS tideline_stream FROM ads.output;"
+            "CREATE TABLE ads.output__deleted AS SELECT * FROM ads.output; ALTER TABLE ads.output__deleted ADD PRIMARY KEY (value);"
+            "CREATE TABLE tideline_staging.newest_1 AS SELECT *, kafka_topic_id AS there_topic_id, kafka_partition AS there_partition,"
+            " kafka_offset AS there_offset, tideline_batch AS there_batch, kafka_topic_id AS mark_topic_id, kafka_partition AS mark_partition,"
+            " false AS loses_to_row, false AS loses_to_mark FROM ads.output;"
+            "CREATE TABLE tideline_staging.batch_1_attempt_1_state AS SELECT 1 AS tideline_task, 1 AS phase, key, stream_id, value, expires_at,"
+            " kafka_offset FROM tideline.state LIMIT 300;"
             "CREATE TABLE tideline_staging.records_1 (number bigint, kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint,"
             " state text, reason text)",
             {"attempt": attempt.attempt_id},
@@ -103,114 +142,6 @@ def _go_on(ledger: Ledger) -> None:
     with ledger.connection as connection:
         # Make a table scan as expensive as with a history of half a million batches, which would take minutes to create.
         connection.cursor().execute("ANALYZE; SET seq_page_cost = 50")
-
-
-SOME_UUID = UUID(int=1)
-BOUND = {
-    "accepted_end": None,
-    "action": "retry",
-    "actor": "ada",
-    "attempt": SOME_UUID,
-    "attempt_id": 10_002,
-    "batch_id": 10_003,
-    "batch_ids": [10_001, 10_002, 10_003],
-    "because": "the log was cut",
-    "checksum": "",
-    "cluster_id": "cluster",
-    "columns": ["value"],
-    "dag_id": PIPELINE,
-    "days": 3650,
-    "decided_by": None,
-    "detail": Json({}),
-    "end": 100_000,
-    "ends": [5_570, 5_580],
-    "facts": Json({}),
-    "fence": 2,
-    "filtered_by_difference": False,
-    "first_read": [0],
-    "gaps_allowed": [False, False],
-    "grace_seconds": 600,
-    "headers": [None],
-    "hole": "skipped",
-    "host": "host",
-    "keys": [None],
-    "kind": None,
-    "kinds": ["live", "backfill"],
-    "last_read": [9],
-    "leader_epoch": 3,
-    "leader_epochs": [3, 4],
-    "limit": 20,
-    "log_ends": [5_570, 5_580],
-    "log_starts": [0, 0],
-    "milliseconds": 0,
-    "n_batches": 20,
-    "n_bytes": [0],
-    "n_filtered": [0],
-    "n_read": [10],
-    "n_tries": [0, 1, 1],
-    "name": "0001",
-    "number": 1,
-    "of_batch": 9_992,
-    "offsets": [5],
-    "outcome": "failed",
-    "partition": 1,
-    "pid": 1,
-    "pipeline": PIPELINE,
-    "problem": None,
-    "reason": "because",
-    "reason_like": None,
-    "reasons": ["bad"],
-    "run_id": "scheduled__9990",
-    "schema": "ads",
-    "seconds": 600,
-    "shared": False,
-    "silent_seconds": 600,
-    "size": 1_000,
-    "slice_bytes": 1_000_000,
-    "slice_records": 1_000,
-    "split_records": 1_000,
-    "stale_seconds": 60,
-    "start": 0,
-    "start_offset": 0,
-    "starts": [5_560, 5_570],
-    "state": None,
-    "steps": ["decode"],
-    "stream_id": 3,
-    "stream_ids": [3, 4],
-    "supersedes": None,
-    "table": "output",
-    "task_id": "write",
-    "tasks": [1, 2],
-    "timestamps_ms": [None],
-    "topic": "ads",
-    "topic_id": SOME_UUID,
-    "try_number": 1,
-    "values": [b""],
-    "written": Json([]),
-}
-"""Parameters of the queries, by name."""
-OTHERWISE: dict[str, list[dict]] = {
-    "list_rejects_to_redrive": [{"of_batch": None}, {}],
-    "view_batches": [{}, *({"state": state} for state in BatchState), *({"kind": kind} for kind in BatchKind)],
-    "view_rejects": [{"batch_id": None}, {}],
-}
-"""Parameters that differ for one query, or several sets of them."""
-FILLED = {
-    "columns": Identifier("value"),
-    "condition": SQL("true"),
-    "drop_others": SQL("DROP COLUMN kafka_topic_id"),
-    "key": SQL("tideline_stream, kafka_offset"),
-    "keys": Identifier("kafka_offset"),
-    "laws": SQL("WHEN value IS NULL THEN 1"),
-    "records": Identifier("tideline_staging", "records_1"),
-    "sieve": Identifier("tideline_staging", "sieve_1"),
-    "staged_columns": Identifier("s", "value"),
-    "staging": Identifier("tideline_staging", "batch_1_attempt_1"),
-    "table": Identifier("ads", "output"),
-    "target": Identifier("ads", "output"),
-    "target_key": SQL("t.kafka_partition, t.kafka_offset"),
-    "trial": Identifier("tideline_staging", "trial_1"),
-}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -246,7 +177,8 @@ def _queries(path: Path) -> Iterator[Composable]:
     for part in _text(path).split(";"):
         if PLANNED.match(part.strip()):
             fields = {name for _, name, *_ in Formatter().parse(part) if name} if "{" in part else set()
-            known = {name: FILLED[name] for name in fields}
+            named = FILLED | OTHER_NAMES.get(path.stem, {})
+            known = {name: named[name] for name in fields}
             query = SQL(part if "%(" in part else part.replace("%", "%%"))
             yield query.format(**known) if fields else query
 

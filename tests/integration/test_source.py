@@ -5,7 +5,7 @@ from confluent_kafka import TopicPartition
 
 import records
 from offset_owners import coverage
-from spark_jobs import write_batches
+from spark_jobs.sinks.postgres import target_table
 from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError
 from tideline.kafka.broker import Broker
@@ -35,14 +35,14 @@ def abort(loading, topic, values=(b"aborted",)):
 
 def meanwhile(monkeypatch, act):
     """Do something once, after the check of a batch's source and before its read."""
-    prepare = write_batches.postgres.prepare
+    prepare = target_table.prepare
 
     def first(*arguments):
-        monkeypatch.setattr(write_batches.postgres, "prepare", prepare)
+        monkeypatch.setattr(target_table, "prepare", prepare)
         act()
         return prepare(*arguments)
 
-    monkeypatch.setattr(write_batches.postgres, "prepare", first)
+    monkeypatch.setattr(target_table, "prepare", first)
 
 
 def test_a_range_of_transaction_markers_is_published_with_zero_rows(loading):

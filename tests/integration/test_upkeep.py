@@ -57,8 +57,9 @@ def test_staging_of_the_dead_goes_and_that_of_the_living_stays(ledger, pipeline)
     attempt = claim(ledger, plan(ledger, {two: (0, 10)}))
     stage(ledger, attempt)
     gone = staging_table(ledger, dead, 1)
+    query(ledger, f"CREATE TABLE tideline_staging.{gone}_deleted (id bigint)")
     stays = staging_table(ledger, attempt.batch_id, 1)
-    assert flow.upkeep(ledger, pipeline) == [f"tideline_staging.{gone}: dropped"]
+    assert flow.upkeep(ledger, pipeline) == [f"tideline_staging.{gone}{part}: dropped" for part in ("", "_deleted")]
     assert tables(ledger) == [stays]
     publish(ledger, attempt)
 

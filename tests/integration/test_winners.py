@@ -4,7 +4,7 @@ import pytest
 
 import records
 from spark_jobs import write_batches
-from spark_jobs.sinks import postgres_output
+from spark_jobs.sinks.postgres import insertion
 from tideline.errors import RetryableError
 
 # Raises in the first task that reaches its last batch of 1000 records, after the COPYs of the batches before.
@@ -27,7 +27,7 @@ DEATHS = ["os._exit(3)", "raise KeyboardInterrupt", "raise SystemExit(0)"]
 def staged(loading, monkeypatch):
     """Count the rows in staging when the winners were chosen. Each task makes several COPYs, although there are few records."""
     found = []
-    session, inserted = write_batches.session, postgres_output.insert_output
+    session, inserted = write_batches.session, insertion.insert_output
 
     def small_batches(name):
         spark = session(name)
@@ -39,7 +39,7 @@ def staged(loading, monkeypatch):
         return inserted(ledger, staged)
 
     monkeypatch.setattr(write_batches, "session", small_batches)
-    monkeypatch.setattr(postgres_output, "insert_output", counting)
+    monkeypatch.setattr(insertion, "insert_output", counting)
     return found
 
 

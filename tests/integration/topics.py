@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import uuid4
 
-from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from tideline.declaration import Source
@@ -32,6 +32,18 @@ def exists(admin: AdminClient, name: str) -> bool:
         return all(future.result() for future in admin.list_offsets(asked).values())
     except KafkaException:
         return False
+
+
+def nothing_open(admin: AdminClient, topic: str) -> bool:
+    """Return whether the topic has records, and none of them is part of an open transaction."""
+
+    def end(level: IsolationLevel) -> list[int]:
+        partitions = admin.describe_topics(TopicCollection([topic]))[topic].result().partitions
+        asked = {TopicPartition(topic, p.id): OffsetSpec.latest() for p in partitions}
+        return [future.result().offset for future in admin.list_offsets(asked, isolation_level=level).values()]
+
+    stable = end(IsolationLevel.READ_COMMITTED)
+    return sum(stable) > 0 and stable == end(IsolationLevel.READ_UNCOMMITTED)
 
 
 def until(condition: Callable[[], object], *, seconds: float = 180) -> None:

@@ -17,6 +17,8 @@ SHIPPED = [
 QUERIES = {
     "tideline.ledger": sorted((PACKAGE / "ledger" / "sql" / "queries").glob("*.sql")),
     "spark_jobs.sinks": sorted((PROJECT / "spark_jobs" / "sinks").glob("*.sql")),
+    "spark_jobs.sinks.kafka": sorted((PROJECT / "spark_jobs" / "sinks" / "kafka").glob("*.sql")),
+    "spark_jobs.sinks.postgres": sorted((PROJECT / "spark_jobs" / "sinks" / "postgres").glob("*.sql")),
 }
 
 
@@ -24,8 +26,10 @@ FLOORS = (
     {"tideline", "tideline.domain"},
     {"tideline.declaration"},
     {"tideline.kafka", "tideline.ledger"},
+    {"tideline.outside"},
     {"tideline.flow", "spark_jobs.records"},
-    {"tideline.airflow", "spark_jobs.readers", "spark_jobs.sinks"},
+    {"tideline.airflow", "spark_jobs.readers", "spark_jobs.sinks", "spark_jobs.state"},
+    {"spark_jobs.sinks.delta", "spark_jobs.sinks.kafka", "spark_jobs.sinks.postgres"},
     {"tideline.local", "spark_jobs"},
     {"tideline.authoring"},
     {"tideline.cli", "dags", "tideline.transforms", "tideline.testing"},
@@ -183,8 +187,10 @@ def test_no_query_is_longer_than_70_lines():
 
 # How the two packages name the file of a statement.
 VERB = {
-    "tideline.ledger": re.compile(r'(?:\brows|\brow|\brun)\(\s*"(\w+)"|"sql/queries/(\w+)\.sql"'),
-    "spark_jobs.sinks": re.compile(r'_(?:sql|statement)\(\s*"(\w+)"'),
+    "tideline.ledger": re.compile(r'(?:\brows|\brow|\brun|\b_query)\(\s*"(\w+)"|"sql/queries/(\w+)\.sql"'),
+    "spark_jobs.sinks": re.compile(r'staging_query\("(\w+)"'),
+    "spark_jobs.sinks.kafka": re.compile(r'topic_query\("(\w+)"|_rows\(publication, attempt, "(\w+)"'),
+    "spark_jobs.sinks.postgres": re.compile(r'_(?:sql|statement)\(\s*"(\w+)"'),
 }
 
 

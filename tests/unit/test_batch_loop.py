@@ -18,7 +18,7 @@ def hiccup(what):
     return RetryableError(f"{what} did not answer", next_step="run the task again")
 
 
-def written(begins=None, loads=None, batch_ids=(1, 2, 3)):
+def written(begins=None, loads=None, batch_ids=(1, 2, 3), **options):
     """Run the loop; return the batches that were loaded and the error that it raised."""
     loaded, begins, loads = [], begins or {}, loads or {}
 
@@ -33,7 +33,7 @@ def written(begins=None, loads=None, batch_ids=(1, 2, 3)):
         loaded.append(batch_id)
 
     try:
-        each_by_itself("ads", batch_ids, begin, load)
+        each_by_itself("ads", batch_ids, begin, load, **options)
     except Exception as error:  # noqa: BLE001 - the test checks it
         return loaded, error
     return loaded, None
@@ -43,6 +43,13 @@ def written(begins=None, loads=None, batch_ids=(1, 2, 3)):
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_batch_that_fails_does_not_keep_the_others_from_being_written(error, number):
     assert written(loads={number: error}) == ([n for n in (1, 2, 3) if n != number], error)
+
+
+@pytest.mark.parametrize("where", ["begins", "loads"])
+def test_a_batch_that_others_need_keeps_them_from_being_tried(where):
+    error = asks("two")
+    assert written(**{where: {2: error}}, in_order=True) == ([1], error)
+    assert written(in_order=True) == ([1, 2, 3], None)
 
 
 def test_a_batch_that_cannot_be_read_does_not_keep_the_others_from_being_written():

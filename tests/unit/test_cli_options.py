@@ -18,6 +18,7 @@ WHY = "prices were in cents"
 COMMANDS = {command.name or command.callback.__name__.replace("_", "-"): command for command in app.registered_commands}
 ACTS = {
     "replay": [NAME, "--batch", "1"],
+    "rewind": [NAME, "--to-batch", "1"],
     "retry": ["1"],
     "redrive": [NAME],
     "skip": [NAME, "ads/0 [0, 1)"],
@@ -25,6 +26,7 @@ ACTS = {
     "adopt-topic": [NAME, "ads"],
     "abandon": ["1"],
     "free-table": [NAME],
+    "recreate-table": [NAME],
 }
 WRONG = {
     "no such command": (["plans"], "No such command"),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
@@ -13,7 +14,11 @@ from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
 from tideline.cli import entry as cli
-from tideline.declaration import Declaration, Section, pipelines
+from tideline.declaration import Declaration, PostgresSink, Section, pipelines
+from tideline.declaration.delta import DeltaSink
+from tideline.declaration.kafka_sink import KafkaSink
+from tideline.declaration.sections import FromEnvironment
+from tideline.declaration.security import Security
 from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.settings import PROJECT
 
@@ -107,7 +112,12 @@ def test_modules_exist():
 
 def test_variables_are_those_of_the_code():
     code = "\n".join(text(path) for path in CODE if not path.is_relative_to(PROJECT / "tests"))
-    assert set(re.findall(r"TIDELINE_[A-Z_]*[A-Z]", every_page())) == set(re.findall(r"TIDELINE_[A-Z_]*[A-Z]", code))
+    ours = r"TIDELINE_(?!TEST_)[A-Z_]*[A-Z]"
+    assert set(re.findall(ours, every_page())) == set(re.findall(ours, code))
+    of_tests = "\n".join(text(path) for path in CODE if path.is_relative_to(PROJECT / "tests"))
+    assert {*re.findall(r"TIDELINE_TEST_[A-Z0-9]+", every_page())} <= {
+        *re.findall(r"TIDELINE_TEST_[A-Z0-9]+", of_tests)
+    }
 
 
 def test_states_and_ways_are_those_of_the_code():
@@ -121,10 +131,18 @@ def test_states_and_ways_are_those_of_the_code():
 def declared_keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield each key with its default."""
     for name, info in section.model_fields.items():
-        if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
-            yield from declared_keys(info.annotation, f"{prefix}{name}.")
+        if name == "sink":
+            yield from declared_keys(PostgresSink, "sink.")
+        elif issubclass(_section(info.annotation), Section):
+            yield from declared_keys(_section(info.annotation), f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", list(info.default) if isinstance(info.default, tuple) else info.default
+
+
+def _section(annotation: object) -> type:
+    """Return the type of a key, also of a section that may be left out. `{env: NAME}` is a value and no section."""
+    kind = next(iter(get_args(annotation)), annotation)
+    return kind if isinstance(kind, type) and kind is not FromEnvironment else object
 
 
 def test_keys_and_defaults_are_those_of_the_code():
@@ -134,6 +152,27 @@ def test_keys_and_defaults_are_those_of_the_code():
             words = {"required": PydanticUndefined, "none": None}
             said[row[0].strip("`")] = words[row[1]] if row[1] in words else YAML(typ="safe").load(row[1].strip("`"))
     assert said == dict(declared_keys(Declaration))
+
+
+@pytest.mark.parametrize(
+    ("heading", "sink"), [("A topic as output", KafkaSink), ("A Delta table as output", DeltaSink)]
+)
+def test_the_keys_of_an_output_that_is_no_table_are_those_of_the_code(tmp_path, heading, sink):
+    (section,) = re.findall(
+        rf"^### {heading}$(.*?)^##", text(PROJECT / "docs" / "pipelines.md"), re.DOTALL | re.MULTILINE
+    )
+    page = tmp_path / "section.md"
+    page.write_text(section)
+    words = {"required": PydanticUndefined, "none": None, "that of the source": Security()}
+    rows = [row for row in cells(page) if len(row) == 3 and row[0].startswith("`sink.")]
+    said = {
+        row[0].strip("`").removeprefix("sink."): words[row[1]]
+        if row[1] in words
+        else YAML(typ="safe").load(row[1].strip("`"))
+        for row in rows
+    }
+    defaults = {name: info.default for name, info in sink.model_fields.items() if name != "kind"}
+    assert said == {name: list(one) if isinstance(one, tuple) else one for name, one in defaults.items()}
 
 
 def test_the_declaration_that_is_shown_is_right(tmp_path):

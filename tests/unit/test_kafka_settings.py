@@ -28,7 +28,7 @@ def declared(monkeypatch):
 
 def test_both_clients_read_committed_records_only(declared):
     common = {"bootstrap.servers": "broker:9092", "security.protocol": "PLAINTEXT", "isolation.level": "read_committed"}
-    assert client_settings(declared()) == common
+    assert client_settings(declared().brokers) == common
     assert spark_settings(declared()) == {f"kafka.{name}": value for name, value in common.items()}
 
 
@@ -39,7 +39,7 @@ def test_a_password_reaches_both_clients_as_it_is(declared, mechanism, module):
     source = declared(
         protocol="SASL_SSL", sasl_mechanism=mechanism, sasl_username="me", sasl_password={"env": "TEST_PASSWORD"}
     )
-    client, spark = client_settings(source), spark_settings(source)
+    client, spark = client_settings(source.brokers), spark_settings(source)
     assert (client["sasl.mechanism"], client["sasl.username"], client["sasl.password"]) == (mechanism, "me", PASSWORD)
     assert spark["kafka.sasl.mechanism"] == mechanism
     assert spark["kafka.sasl.jaas.config"] == (
@@ -58,7 +58,7 @@ def test_pem_files_reach_librdkafka_as_paths_and_java_as_text(declared, tmp_path
         ssl_key_location=str(tmp_path / "key"),
         ssl_key_password={"env": "TEST_PASSWORD"},
     )
-    client, spark = client_settings(source), spark_settings(source)
+    client, spark = client_settings(source.brokers), spark_settings(source)
     assert client["ssl.ca.location"] == str(tmp_path / "ca")
     assert client["ssl.certificate.location"] == str(tmp_path / "crt")
     assert client["ssl.key.location"] == str(tmp_path / "key")

@@ -6,21 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from small_declaration import mistakes
 from tideline.declaration import pipelines
 from tideline.errors import FatalError
 
-SMALLEST = """\
-description: Ad impressions
-source:
-  bootstrap_servers: {env: TEST_KAFKA}
-  topics: [ad_impressions]
-  value:
-    format: json
-    columns:
-      impression_id: string
-sink:
-  table: ads.impressions
-"""
 SASL = """\
   security:
     protocol: SASL_SSL
@@ -29,28 +18,6 @@ SASL = """\
     sasl_password: {env: TEST_PASSWORD}
 sink:
 """
-
-
-@pytest.fixture
-def declare(tmp_path, monkeypatch):
-    """Write one pipeline's folder, with `old` replaced by `new` in the smallest declaration."""
-    monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
-
-    def write(old="", new="", name="impressions"):
-        assert old in SMALLEST
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "pipeline.yaml").write_text(SMALLEST.replace(old, new, 1) if old else SMALLEST + new)
-        (folder / "target.sql").write_text("CREATE TABLE ads.impressions (impression_id text)")
-        return folder
-
-    return write
-
-
-def mistakes(folder):
-    with pytest.raises(FatalError) as caught:
-        pipelines.load(folder)
-    return caught.value.problem.replace(f"{folder}/pipeline.yaml:", "").splitlines()
 
 
 def test_what_is_left_out_has_its_documented_default(declare):
@@ -62,14 +29,14 @@ def test_what_is_left_out_has_its_documented_default(declare):
     assert pipeline.source.security.protocol == "PLAINTEXT"
     assert (pipeline.limits.batch_records, pipeline.limits.run_batches) == (1_000_000, 20)
     assert pipeline.rejects.fail_above == 0.5
-    assert pipeline.sink.item is None
+    assert pipeline.table_sink.item is None
 
 
 def test_a_declaration_is_read_as_written(declare):
     pipeline = pipelines.load(declare("sink:\n", SASL + "  item: line_no\n"))
     assert pipeline.source.topics == ("ad_impressions",)
     assert pipeline.source.value.columns == {"impression_id": "string"}
-    assert (pipeline.sink.table, pipeline.sink.item) == ("ads.impressions", "line_no")
+    assert (pipeline.table_sink.table, pipeline.table_sink.item) == ("ads.impressions", "line_no")
     assert pipeline.source.security.sasl_username == "loader"
 
 
@@ -101,6 +68,16 @@ def test_schedule_null_means_only_by_hand(declare):
     assert pipelines.load(declare(new="schedule: null\n")).schedule is None
 
 
+def test_rejects_do_not_go_to_a_topic_that_the_pattern_of_the_source_fits(declare):
+    folder = declare("topics: [ad_impressions]", "topic_pattern: ^ad_.*$")
+    text = (folder / "pipeline.yaml").read_text()
+    (folder / "pipeline.yaml").write_text(f"{text}rejects: {{topic: ad_rejects}}\n")
+    with pytest.raises(FatalError, match=r"11: rejects\.topic: expected a topic that the pipeline does not read"):
+        pipelines.load(folder)
+    (folder / "pipeline.yaml").write_text(f"{text}rejects: {{topic: rejects_of_ads}}\n")
+    assert pipelines.load(folder).rejects.topic == "rejects_of_ads"
+
+
 @pytest.mark.parametrize("text", ["2026-01-02T03:00:00+03:00", '"2026-01-02T00:00:00Z"'])
 def test_a_start_timestamp_keeps_its_zone(declare, text):
     start = pipelines.load(declare("  value:\n", f"  start: {text}\n  value:\n")).source.start
@@ -115,13 +92,10 @@ def test_a_start_timestamp_keeps_its_zone(declare, text):
         ("", "retries: true\n", "11: retries: expected an integer, 0 or above, found true"),
         ("", "rejects: {fail_above: 1.5}\n", "11: rejects.fail_above: expected a number from 0 to 1, found 1.5"),
         ("", "rejects: {fail_above: .nan}\n", "11: rejects.fail_above: expected a number from 0 to 1, found NaN"),
+        ("", "rejects: {topic: ad_impressions}\n", "11: rejects.topic: expected a topic that the pipeline does not read, found ad_imp"),
         ("", "limits: 5\n", "11: limits: expected a mapping, found 5"),
         ("", "limitz: {}\n", "11: limitz: unknown key; known here: description, schedule, retries, "),
         ("", "name: other\n", "11: name: unknown key; known here: description, "),
-        ("  table: ads.impressions", "  table: a.b\n  x: y", "11: sink.x: unknown key; known here: table, item"),
-        ("  table: ads.impressions", "  item: x", "9: sink.table: expected schema.table in lower case, found nothing"),
-        ("ads.impressions", "impressions", '10: sink.table: expected schema.table in lower case, found "impressions"'),
-        ("ads.impressions", "a.b;drop", '10: sink.table: expected schema.table in lower case, found "a.b;drop"'),
         ("[ad_impressions]", "[]", "4: source.topics: expected Kafka topic names, a list of at"),
         ("[ad_impressions]", "\n  - a\n  - b c", "6: source.topics.1: expected Kafka topic names, a list of at"),
         ("[ad_impressions]", "[a, a]", "4: source.topics: expected different Kafka topic names, found a, a"),
@@ -223,7 +197,7 @@ def test_the_environment_is_not_needed_to_read_a_declaration_but_to_connect(decl
     monkeypatch.delenv("TEST_KAFKA", raising=False)
     source = pipelines.load(declare()).source
     with pytest.raises(FatalError, match=r"TEST_KAFKA is not set; it holds source\.bootstrap_servers of pipeline imp"):
-        source.connection()
+        source.brokers.connection()
 
 
 def test_a_protocol_that_is_not_known_yet_asks_for_nothing(declare):
@@ -234,13 +208,13 @@ def test_one_declaration_serves_secured_and_plain_brokers(declare, monkeypatch):
     source = pipelines.load(declare("sink:\n", SASL.replace("SASL_SSL", "{env: TEST_PROTOCOL}"))).source
     monkeypatch.setenv("TEST_KAFKA", "broker:9092")
     monkeypatch.setenv("TEST_PROTOCOL", "PLAINTEXT")
-    assert source.connection() == {"bootstrap_servers": "broker:9092", "protocol": "PLAINTEXT"}
+    assert source.brokers.connection() == {"bootstrap_servers": "broker:9092", "protocol": "PLAINTEXT"}
     monkeypatch.setenv("TEST_PROTOCOL", "SASL_PLAINTEXT")
     monkeypatch.setenv("TEST_PASSWORD", "pw")
-    assert source.connection()["sasl_password"] == "pw"
+    assert source.brokers.connection()["sasl_password"] == "pw"
     monkeypatch.setenv("TEST_PROTOCOL", "TLS")
     with pytest.raises(FatalError, match=r"security\.protocol: expected one of PLAINTEXT, .*, found something else"):
-        source.connection()
+        source.brokers.connection()
 
 
 def test_a_broken_declaration_leaves_the_others_standing(declare, tmp_path):

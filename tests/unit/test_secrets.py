@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.heartbeat import Heartbeat
 from spark_jobs.readers.kept_rejects import Stored
-from spark_jobs.sinks.staging import Place
+from spark_jobs.sinks.postgres.staging import Place
 from tideline import settings as surroundings
 from tideline.cli.dag_runs import airflow
 from tideline.declaration import pipelines
@@ -157,16 +157,16 @@ def test_a_variable_that_a_declaration_names_is_never_quoted(secret):
 
     with patch.dict(os.environ, {"TEST_SECRET": secret}):
         with silent_about(secret):
-            client_settings(source({"env": "TEST_SECRET"}))
+            client_settings(source({"env": "TEST_SECRET"}).brokers)
         with silent_about(secret):
-            client_settings(source(protocol={"env": "TEST_SECRET"}))
+            client_settings(source(protocol={"env": "TEST_SECRET"}).brokers)
         with silent_about(secret):
             spark_settings(source(protocol="SSL", ssl_ca_location={"env": "TEST_SECRET"}))
         with silent_about(secret):
-            Connection(source(protocol="SSL", ssl_ca_location={"env": "TEST_SECRET"}))
+            Connection(source(protocol="SSL", ssl_ca_location={"env": "TEST_SECRET"}).brokers)
         secured = source(**SECURED)
         assert shown(secret, repr(secured) + str(secured)) == []
-        assert secret in secured.secrets()
+        assert secret in secured.brokers.secrets()
 
 
 @FEW

@@ -38,10 +38,11 @@ def mistakes(found):
     return [(where, text) for verdict, where, text in found if verdict == "bad"]
 
 
-def test_the_shipped_pipeline_has_no_mistakes(monkeypatch):
+def test_the_shipped_pipelines_have_no_mistakes(monkeypatch):
     monkeypatch.setenv("TIDELINE_PIPELINES", str(PROJECT / "include" / "pipelines"))
     done = CliRunner().invoke(app, ["validate"])
-    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "2 ok, 0 warn, 2 not checked, 0 bad")
+    assert (done.exit_code, done.stdout.splitlines()[-1][-5:]) == (0, "0 bad")
+    assert ", 0 warn, " in done.stdout.splitlines()[-1]
 
 
 def test_a_right_pipeline_is_fine_in_each_file(tmp_path, validate):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from uuid import UUID
 
-from faults.checker import announced, attempts, coverage, ended, heads, history, tallies
+from faults.checker import announced, attempts, coverage, ended, heads, history, outside, tallies
 from faults.checker.facts import Found, Truth, Violation
 from faults.checker.index import Index, index
 from faults.checker.laws import LAWS
@@ -33,6 +33,8 @@ OF_THE_LEDGER: tuple[Callable[[Index], Iterator[Violation]], ...] = (
     history.illegal_transition,
     history.broken_chain,
     history.state,
+    outside.settled,
+    outside.committed,
     announced.outbox,
     announced.announced_twice,
 )
@@ -62,6 +64,7 @@ def violations(
             ended.unread(ledger, truth),
             ended.unfollowed(ledger, follows),
             announced.unannounced(ledger),
+            outside.unsettled(ledger),
         )
     return few(chain(_of_the_ledger(ledger), records(ledger, truth), *at_rest))
 

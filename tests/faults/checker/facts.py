@@ -47,6 +47,18 @@ class Batch:
     state: str
     fence: int
     attempt: UUID | None
+    outside: bool = False
+    written_by: UUID | None = None
+    """The attempt whose outside commit it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What an outside sink shows of one batch."""
+
+    batch_id: int
+    attempt: UUID
+    n_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +174,8 @@ class Found:
     strangers: Sequence[tuple[UUID, int]] = ()
     """Topic id and partition of output rows that belong to no stream."""
     foreign: Sequence[Foreign] = ()
+    commits: Sequence[Commit] | None = None
+    """Commits of an outside sink; None where the output is a table."""
     asset_events: Sequence[tuple[int, UUID]] | None = None
     """Batch and attempt of each asset event; None where the events are not known."""
 

@@ -36,12 +36,16 @@ LAWS: dict[str, str] = {
     "fence": "The fences of a batch's attempts count up from 1 to its own, and the last attempt is the one that the batch names.",
     "winner": "A batch that is published has one published attempt, its newest; other batches have none.",
     "open attempt": "An attempt has no end exactly while it is the newest of a batch that is being written.",
+    # outside sinks
+    "settled": "A batch of an outside sink names the attempt that has committed it, exactly when it is published.",
+    "committed": "The rows of a published batch are visible by the attempt that it names, and no row of an abandoned batch is visible.",
     # asset events
     "outbox": "A batch is in the outbox exactly when it is published, and is marked as announced only when it has an asset event.",
     "announced twice": "No batch has more than one asset event, and no unpublished batch has one.",
     # after all runs have finished
     "jammed": "No batch is open or waits for its heads, and no stream is stopped.",
     "unread": "The heads are at the end of the log.",
+    "unsettled": "Every batch whose rows are visible in an outside sink is published.",
     "unannounced": "Every published batch has an asset event.",
     "unfollowed": "Every partition of the current topics has a stream that is not retired.",
 }

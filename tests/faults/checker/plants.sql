@@ -345,6 +345,37 @@ INSERT INTO tideline.outbox (batch_id, pipeline) VALUES (27, 'harness');
 -- outbox: marked as announced too early
 UPDATE tideline.outbox SET announced_at = now() WHERE batch_id = 30;
 
+-- settled: a batch inside that names a writer
+ALTER TABLE tideline.batch DROP CONSTRAINT only_outside_is_sealed_and_settled;
+UPDATE tideline.batch SET written_by = (SELECT attempt_id FROM tideline.attempt WHERE batch_id = 9 AND outcome = 'published') WHERE batch_id = 9;
+
+-- settled: a published batch outside that names none
+ALTER TABLE tideline.batch DROP CONSTRAINT outside_names_its_writer;
+UPDATE tideline.batch SET outside = true WHERE batch_id = 9;
+
+-- committed: by another attempt
+CREATE TABLE ads.outside_commit (batch_id bigint, attempt uuid, n_rows bigint);
+UPDATE tideline.batch SET outside = true, written_by = (SELECT attempt_id FROM tideline.attempt WHERE batch_id = 9 AND outcome = 'published') WHERE batch_id = 9;
+INSERT INTO ads.outside_commit VALUES (9, gen_random_uuid(), 1);
+
+-- committed: published, and nothing is visible
+CREATE TABLE ads.outside_commit (batch_id bigint, attempt uuid, n_rows bigint);
+UPDATE tideline.batch SET outside = true, written_by = (SELECT attempt_id FROM tideline.attempt WHERE batch_id = 9 AND outcome = 'published') WHERE batch_id = 9;
+
+-- committed: visible, and abandoned
+CREATE TABLE ads.outside_commit (batch_id bigint, attempt uuid, n_rows bigint);
+UPDATE tideline.batch SET outside = true WHERE batch_id = 2;
+INSERT INTO ads.outside_commit VALUES (2, gen_random_uuid(), 1);
+
+-- committed: twice
+CREATE TABLE ads.outside_commit (batch_id bigint, attempt uuid, n_rows bigint);
+UPDATE tideline.batch SET outside = true, written_by = (SELECT attempt_id FROM tideline.attempt WHERE batch_id = 9 AND outcome = 'published') WHERE batch_id = 9;
+INSERT INTO ads.outside_commit SELECT 9, attempt, 1 FROM tideline.attempt, generate_series(1, 2) WHERE batch_id = 9 AND outcome = 'published';
+
+-- unsettled: visible, and in no ledger
+CREATE TABLE ads.outside_commit (batch_id bigint, attempt uuid, n_rows bigint);
+INSERT INTO ads.outside_commit VALUES (4711, gen_random_uuid(), 1);
+
 -- announced twice: one batch
 INSERT INTO ads.asset_event SELECT * FROM ads.asset_event WHERE batch_id = 9;
 

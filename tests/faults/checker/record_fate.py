@@ -63,7 +63,7 @@ def _compare_reject(where: str, record: Record, reject: Reject) -> Iterator[Viol
     if _milliseconds(reject.timestamp_ms) != _milliseconds(record.timestamp_ms):
         text = f"the reject's timestamp is {reject.timestamp_ms}, Kafka had {record.timestamp_ms}"
         yield Violation("altered", where, text)
-    if _headers(reject.headers) != (record.headers or ()):
+    if kept_headers(reject.headers) != (record.headers or ()):
         text = f"the reject's headers are {_short(reject.headers)}, Kafka had {_short(record.headers)}"
         yield Violation("altered", where, text)
 
@@ -73,7 +73,7 @@ def _milliseconds(timestamp: int | None) -> int:
     return -1 if timestamp is None else timestamp
 
 
-def _headers(kept: bytes | None) -> Headers | None:
+def kept_headers(kept: bytes | None) -> Headers | None:
     """Decode headers to the form that Kafka had; None for bytes that are not valid JSON.
 
     The JSON leaves out a value that is null.

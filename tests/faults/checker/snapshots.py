@@ -14,7 +14,20 @@ from psycopg2.extensions import connection, new_type, register_type
 from psycopg2.extras import register_uuid
 from psycopg2.sql import SQL, Composable, Identifier
 
-from faults.checker.facts import Attempt, Batch, Coverage, Event, Foreign, Found, Outgoing, Range, Reject, Row, Stream
+from faults.checker.facts import (
+    Attempt,
+    Batch,
+    Commit,
+    Coverage,
+    Event,
+    Foreign,
+    Found,
+    Outgoing,
+    Range,
+    Reject,
+    Row,
+    Stream,
+)
 
 Thing = TypeVar("Thing")
 
@@ -22,7 +35,8 @@ STREAMS = """
 SELECT stream_id, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text
 FROM tideline.stream WHERE pipeline = %(pipeline)s ORDER BY stream_id"""
 BATCHES = """
-SELECT batch_id, kind::text, state::text, fence, attempt FROM tideline.batch WHERE pipeline = %(pipeline)s ORDER BY batch_id"""
+SELECT b.batch_id, kind::text, state::text, b.fence, b.attempt, outside, a.attempt
+FROM tideline.batch b LEFT JOIN tideline.attempt a ON a.attempt_id = written_by WHERE pipeline = %(pipeline)s ORDER BY b.batch_id"""
 RANGES = """
 SELECT batch_id, stream_id, lower(offsets), upper(offsets), reserves, n_read, n_written, n_rejected, n_filtered, n_gap, gaps_allowed
 FROM tideline.batch_range JOIN tideline.batch USING (batch_id) WHERE pipeline = %(pipeline)s ORDER BY batch_id, stream_id"""
@@ -36,6 +50,8 @@ EVENTS = """
 SELECT event_id, action, batch_id, stream_id, attempt, from_state, to_state, detail
 FROM tideline.event WHERE pipeline = %(pipeline)s ORDER BY event_id"""
 OUTBOX = "SELECT batch_id, announced_at IS NOT NULL FROM tideline.outbox WHERE pipeline = %(pipeline)s"
+COMMITS = "ads.outside_commit"
+"""A table in which a test stores what an outside sink shows: batch, attempt and number of rows of each commit."""
 ASSET_EVENTS = "ads.asset_event"
 """A table in which a test stores the events that Airflow would store: batch and attempt of each."""
 REJECTS = """
@@ -76,13 +92,13 @@ BYTES = new_type((17,), "BYTES", lambda value, cursor: None if value is None els
 class Reading:
     """What one transaction sees. With `snapshot` all statements see the same state."""
 
-    def __init__(self, opened: connection, pipeline: str, table: str) -> None:
+    def __init__(self, opened: connection, pipeline: str, table: str | None) -> None:
         register_uuid(conn_or_curs=opened)  # type: ignore[no-untyped-call]  # its stub has no types
         register_type(BYTES, opened)
         self.connection = opened
         self.pipeline = pipeline
         self._names = count()
-        self.table = self._existing(table)
+        self.table = None if table is None else self._existing(table)
 
     def _existing(self, table: str) -> Composable | None:
         """Return the table's identifier, or None before the first batch has created it."""
@@ -107,6 +123,7 @@ class Reading:
             events=[Event(*row) for row in self.ask(EVENTS)],
             outbox=[Outgoing(*row) for row in self.ask(OUTBOX)],
             asset_events=self._asset_events(),
+            commits=self._commits(),
             rows=lambda stream: self._rows(stream, chosen),
             rejects=self._rejects,
             strangers=self.ask(SQL(STRANGERS).format(table=self.table)) if self.table else [],
@@ -118,6 +135,12 @@ class Reading:
             return None
         rows = self.ask(SQL("SELECT batch_id, attempt FROM {}").format(Identifier(*ASSET_EVENTS.split("."))))
         return [(batch_id, attempt) for batch_id, attempt in rows]
+
+    def _commits(self) -> Sequence[Commit] | None:
+        if self._existing(COMMITS) is None:
+            return None
+        rows = self.ask(SQL("SELECT batch_id, attempt, n_rows FROM {}").format(Identifier(*COMMITS.split("."))))
+        return [Commit(*row) for row in rows]
 
     def _rows(self, stream: Stream, columns: Composable) -> Iterator[Row]:
         if self.table is None:

@@ -15,7 +15,19 @@ import ledgers
 from faults import records
 from faults.checker import Remembered, read, violations
 from faults.checker.all_laws import AT_MOST
-from faults.checker.facts import WRITTEN, Batch, Coverage, Expected, Found, Outgoing, Range, Record, Row, Stream
+from faults.checker.facts import (
+    WRITTEN,
+    Batch,
+    Commit,
+    Coverage,
+    Expected,
+    Found,
+    Outgoing,
+    Range,
+    Record,
+    Row,
+    Stream,
+)
 from faults.checker.healthy import NAME, TABLE
 from tideline import flow
 from tideline.ledger.connection import Ledger
@@ -38,6 +50,24 @@ def test_a_ledger_that_has_come_to_rest_breaks_no_law(quiet):
 def test_unfinished_work_breaks_no_law_until_all_should_be_finished(busy):
     assert checked(busy.url, busy.truth) == []
     assert laws(checked(busy.url, busy.truth, quiet=True)) == {"jammed", "unread", "unannounced"}
+
+
+def test_rows_that_are_committed_outside_break_no_law_until_their_batch_should_be_published(busy):
+    with read(busy.url, NAME, TABLE, records.OUTPUT) as found:
+        [writing] = [batch.batch_id for batch in found.batches if batch.state == "writing"]
+        [piece] = [piece for piece in found.ranges if piece.batch_id == writing]
+        kept = {stream: list(found.rows(stream)) for stream in found.streams}
+
+        def rows(stream):
+            early = [Row(piece.start, writing)] * (stream.stream_id == piece.stream_id)
+            return iter(sorted(kept[stream] + early, key=lambda row: row.offset))
+
+        ahead = replace(found, rows=rows)
+        assert laws(violations(ahead, busy.truth, quiet=False)) == {"unpublished"}
+        outside = [replace(batch, outside=batch.batch_id == writing) for batch in found.batches]
+        ahead = replace(ahead, batches=outside, commits=[Commit(writing, UUID(int=1), 1)])
+        assert violations(ahead, busy.truth, quiet=False) == []
+        assert "unsettled" in laws(violations(ahead, busy.truth, quiet=True))
 
 
 def test_the_ledger_that_is_checked_has_seen_everything(busy):

@@ -15,7 +15,7 @@ from faults.checker.healthy import NAME, TABLE
 from faults.checker.plants import PLACES, plants
 from faults.checker.snapshots import Reading
 
-AT_REST = {"jammed", "unread", "unfollowed", "unannounced"}
+AT_REST = {"jammed", "unsettled", "unread", "unfollowed", "unannounced"}
 FOLLOWED = [(UUID(int=2), partition) for partition in (0, 1, 2)]
 
 

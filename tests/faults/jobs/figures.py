@@ -18,6 +18,10 @@ class Figures:
     """Processes that were killed with SIGKILL."""
     faults: Counter[str] = field(default_factory=Counter)
     """Number of faults by kind and moment."""
+    sinks: Counter[str] = field(default_factory=Counter)
+    """Number of schedules by kind of sink."""
+    commits: Counter[str] = field(default_factory=Counter)
+    """What has become of commits to outside sinks."""
     codes: Counter[int] = field(default_factory=Counter)
     """Number of write tasks by exit code."""
     recovery_s: list[float] = field(default_factory=list)
@@ -37,6 +41,8 @@ class Figures:
         self.records += other.records
         self.kills += other.kills
         self.faults += other.faults
+        self.sinks += other.sinks
+        self.commits += other.commits
         self.codes += other.codes
         self.recovery_s += other.recovery_s
 
@@ -47,6 +53,8 @@ class Figures:
             "records": self.records,
             "kills": self.kills,
             "faults": dict(sorted(self.faults.items())),
+            "sinks": dict(sorted(self.sinks.items())),
+            "commits": dict(sorted(self.commits.items())),
             "exit_codes": {str(code): count for code, count in sorted(self.codes.items())},
             "recovery_s": spread(self.recovery_s),
         }

@@ -1,17 +1,16 @@
-"""Define the faults of a schedule: what is killed or frozen, at which moment, and how it is restarted."""
+"""Carry out the faults of a schedule: wait for their moments, kill or freeze, and repair."""
 
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
-from random import Random
+from functools import partial
 from typing import TypeVar
 
 import psutil
 
 from faults.jobs.crashing_servers import Servers
+from faults.jobs.drawn_faults import ANY, START, Fault, Kind
 from faults.jobs.rounds import TASK_S, Rounds
 from faults.jobs.spark_submit import Job
 from faults.jobs.write_progress import Moment, Witness
@@ -25,73 +24,13 @@ SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND application_name NOT IN ('witness', 'watch') ORDER BY pid"""
 
 
-class Kind(StrEnum):
-    """What a fault does. The order matters: no four neighbours contain both kinds that kill nothing."""
-
-    FROZEN = "driver frozen while another job takes over"
-    JVM = "JVM killed"
-    BACKEND = "Postgres backend killed"
-    WORKER = "Python worker killed"
-    BROKER = "broker killed"
-    BESIDE = "second job beside the first"
-    DRIVER = "Python driver killed"
-    POSTMASTER = "postmaster killed"
-    EVERYTHING = "everything killed at once"
-
-
 _POSTMASTERS = {Kind.POSTMASTER, Kind.EVERYTHING}
 _BROKERS = {Kind.BROKER, Kind.EVERYTHING}
-START, ANY = "start", "any"
-"""Moments in addition to those of an attempt: the first seconds of a job, and any time."""
-_OF_JOB = (START, Moment.CLAIMED, Moment.READING, Moment.STAGING, Moment.PUBLISHING)
 _JUST_S = 2
-_MOMENTS = {
-    Kind.FROZEN: (Moment.CLAIMED, Moment.READING, Moment.STAGING),
-    Kind.WORKER: (Moment.READING, Moment.STAGING),
-    Kind.BACKEND: (*_OF_JOB[1:], ANY),
-    Kind.POSTMASTER: (*_OF_JOB, ANY),
-    Kind.BROKER: (*_OF_JOB, ANY),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A planned fault."""
-
-    kind: Kind
-    moment: str
-    seconds: float
-    """Seconds after the beginning of the moment."""
-    down: float
-    """Seconds until a killed server is started again."""
-    held: bool
-    """Whether a publishing transaction is struck before it gets its first lock, instead of somewhere later."""
-    which: int
-    """Selects one of several sessions of Postgres."""
-    same_task: bool
-    """Whether a second job is the next try of the same task, which takes over at once. If not, it belongs to another
-    run."""
-    waits: bool = False
-    """Whether another run really waits until a frozen driver has been silent for a minute."""
-
-    def __str__(self) -> str:
-        return f"{self.kind} ({self.moment})"
-
-
-def draw(rng: Random, kind: Kind) -> Fault:
-    """Draw a fault of a kind, at a moment that suits it."""
-    moment = rng.choice(_MOMENTS.get(kind, _OF_JOB))
-    longest = {START: 3.0, ANY: 3.0, Moment.CLAIMED: 0.5, Moment.PUBLISHING: 0.08}.get(moment, 0.2)
-    return Fault(
-        kind=kind,
-        moment=moment,
-        seconds=rng.uniform(0, longest),
-        down=rng.choice((0.0, rng.uniform(0, 3))),
-        held=rng.random() < 0.3,
-        which=rng.randrange(1000),
-        same_task=rng.random() < 0.5,
-        waits=rng.random() < 0.1,
-    )
+_LOOK_S, _LOOK_OFTEN_S = 0.02, 0.002
+"""Seconds between two looks for a moment. A commit to an outside sink may take only some hundredths of a second."""
+_STAGED = {Moment.READING, Moment.STAGING}
+"""Moments before the first transaction that locks the batch."""
 
 
 class Striker:
@@ -195,23 +134,45 @@ class Striker:
     @contextmanager
     def _moment(self, fault: Fault) -> Iterator[Job | None]:
         """Yield the working job at the fault's moment; yield None if the moment has passed meanwhile."""
+        if fault.moment in {Moment.PUBLISHING, Moment.SETTLING}:
+            with self._before_lock(fault) as job:
+                yield job
+            return
         if fault.moment in {START, ANY}:
             job = self._awaited(lambda: self._begun(fault) if fault.moment == START else self._rounds.current)
-            time.sleep(fault.seconds)
-            yield job
-            return
-        before = {Moment.READING, Moment.STAGING} if fault.moment == Moment.PUBLISHING else {fault.moment}
-        job, batch_id = self._awaited(lambda: self._at(before))
-        if fault.moment != Moment.PUBLISHING:
-            time.sleep(fault.seconds)
-            yield job
-            return
-        with self._witness.before_publish(batch_id, job.alive) as held:
-            if fault.held:
-                yield job if held else None
+        elif fault.moment == Moment.COMMITTING:
+            job, _ = self._intended()
+        else:
+            job, _ = self._awaited(lambda: self._at({fault.moment}))
+        time.sleep(fault.seconds)
+        yield job
+
+    @contextmanager
+    def _before_lock(self, fault: Fault) -> Iterator[Job | None]:
+        """Yield the working job when its transaction waits for the lock of the batch, or a moment later."""
+        settles = fault.moment == Moment.SETTLING
+        job, batch_id = self._intended() if settles else self._awaited(lambda: self._at(_STAGED))
+        may_come = partial(self._at, {Moment.COMMITTING}) if settles else lambda: job and job.alive()
+        with self._witness.before_publish(batch_id, may_come) as waiting:
+            if not waiting or fault.held or fault.kind is Kind.FROZEN:
+                yield job if waiting else None
+                if fault.kind is Kind.FROZEN:  # with the lock it would only keep the other job waiting
+                    self._witness.disconnect(waiting)
                 return
         time.sleep(fault.seconds)
         yield job
+
+    def _intended(self) -> tuple[Job | None, int]:
+        """Wait for an attempt that has just stored its intent. Return None with its batch if it has ended on the way.
+
+        The lock holds it back, so that no frequent look is needed before.
+        """
+        job, batch_id = self._awaited(lambda: self._at(_STAGED))
+        with self._witness.before_publish(batch_id, job.alive):
+            pass
+        while self._at(_STAGED):
+            time.sleep(_LOOK_OFTEN_S)
+        return (job if self._at({Moment.COMMITTING}) else None), batch_id
 
     def _begun(self, fault: Fault) -> Job | None:
         """Return a job that has just been started. For faults of the driver, return a job whose driver has just been
@@ -235,7 +196,7 @@ class Striker:
         while not (found := look()):
             self._rounds.check()
             assert time.monotonic() < deadline, f"the moment did not come within {TASK_S} s"
-            time.sleep(0.02)
+            time.sleep(_LOOK_S)
         return found
 
 

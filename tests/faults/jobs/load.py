@@ -25,11 +25,13 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 import topics
-from faults.jobs import order_producer, orders
+from faults.jobs import order_producer, orders, read_back
 from faults.jobs.crashing_servers import Servers
+from faults.jobs.drawn_faults import ANY, Fault, Kind
 from faults.jobs.figures import Figures, recoveries, spread
-from faults.jobs.job_faults import ANY, Fault, Kind, Striker
+from faults.jobs.job_faults import Striker
 from faults.jobs.job_verdict import verdict
+from faults.jobs.order_outputs import Output, Sink
 from faults.jobs.rounds import Rounds
 from faults.jobs.sampling import TENTHS, Sampler
 from faults.jobs.write_progress import PUBLISHED, Witness
@@ -82,6 +84,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--batch-records", type=int, default=500_000, help="most offsets of one batch")
     parser.add_argument("--kill-every", type=float, default=60, metavar="SECONDS")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument(
+        "--sink", choices=[sink.name.lower() for sink in Sink], default="append", help="what the rows are written to"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the figures to FILE as JSON")
     return parser.parse_args()
@@ -106,7 +111,9 @@ def _soak(arguments: argparse.Namespace, servers: Servers, logs: Path) -> dict[s
     _produce(arguments, servers.bootstrap)
     _log(f"{arguments.records:,} records produced in {time.monotonic() - begin:.0f} s")
     limits = {"batch_records": arguments.batch_records, "run_batches": 8}
-    orders.declare(servers.pipelines / NAME, NAME, limits=limits)
+    output = Output(pipeline=NAME, sink=Sink[arguments.sink.upper()], lakes=servers.folder / "lakes")
+    read_back.create_topics(output, servers.bootstrap)
+    orders.declare(servers.pipelines / NAME, NAME, output, limits=limits)
     rounds = Rounds(NAME, variables=servers.variables(), logs=logs, master=arguments.master, refill=lambda: False)
     sampler = Sampler(servers.url, NAME, arguments.records, lambda: rounds.current)
     witness = Witness(servers.url)
@@ -124,7 +131,7 @@ def _soak(arguments: argparse.Namespace, servers: Servers, logs: Path) -> dict[s
     figures.codes = rounds.codes
     figures.recovery_s = recoveries(figures.recovery_s, published)
     _log(f"loaded in {seconds:.0f} s with {figures.kills} kills; now checking each record")
-    return _report(arguments, figures, seconds, sampler) | _check(servers)
+    return _report(arguments, figures, seconds, sampler) | _check(servers, output)
 
 
 def _produce(arguments: argparse.Namespace, bootstrap: str) -> None:
@@ -161,9 +168,9 @@ def _kill_in_turn(arguments: argparse.Namespace, striker: Striker, rounds: Round
     return figures
 
 
-def _check(servers: Servers) -> dict[str, Any]:
+def _check(servers: Servers, output: Output) -> dict[str, Any]:
     begin = time.monotonic()
-    broken, shown = verdict(servers, NAME)
+    broken, shown = verdict(servers.url, servers.bootstrap, output)
     return {
         "checked": shown,
         "check_s": round(time.monotonic() - begin),
@@ -178,6 +185,7 @@ def _report(arguments: argparse.Namespace, figures: Figures, seconds: float, sam
         max((peak.get("all", 0) for peak in half), default=0) for half in (peaks[: TENTHS // 2], peaks[TENTHS // 2 :])
     ]
     return {
+        "sink": arguments.sink,
         "records": arguments.records,
         "seconds": round(seconds),
         "records_per_s": round(arguments.records / seconds),

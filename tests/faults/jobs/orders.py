@@ -11,27 +11,12 @@ from pathlib import Path
 from random import Random
 
 from faults.checker.facts import FILTERED, REJECTED, WRITTEN, Expected, Record
+from faults.jobs.order_outputs import PRICE_LIMIT, Output
 
 COLUMNS = ("id", "name", "price", "item", "note")
 """Columns of the output that are compared, in the order of `expected`."""
-PRICE_LIMIT = 1000
 
 _DECLARED = {"id": "bigint", "name": "string", "price": "decimal(14,4)", "lines": "int", "note": "string"}
-_TARGET = """\
-CREATE SCHEMA IF NOT EXISTS orders;
-CREATE TABLE {table} (
-    id bigint NOT NULL,
-    name text NOT NULL,
-    price numeric(14, 4) CHECK (price < {limit}),
-    item integer NOT NULL,
-    note text,
-    kafka_topic_id uuid,
-    kafka_partition integer,
-    kafka_offset bigint,
-    tideline_batch bigint NOT NULL,
-    PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset, item)
-);
-"""
 # Both give the same rows: one in the executors' Python, one as a Spark plan that needs the whole batch.
 _TRANSFORMS = {
     "records": """\
@@ -64,24 +49,25 @@ def frame(df):
 }
 
 
-def table_of(pipeline: str) -> str:
-    """Return the output table of a pipeline."""
-    return f"orders.{pipeline}"
-
-
 def declare(
-    folder: Path, topic: str, *, transform: str = "records", gaps: str = "refused", limits: dict[str, int]
+    folder: Path,
+    topic: str,
+    output: Output,
+    *,
+    transform: str = "records",
+    gaps: str = "refused",
+    limits: dict[str, int],
 ) -> None:
     """Write the folder of a pipeline; the pipeline has the folder's name.
 
     Args:
         folder: A new folder below the folder of the pipelines.
         topic: The source topic.
+        output: What the rows are written to.
         transform: `records` or `frame`; both give the same rows.
         gaps: `allowed` if producers use transactions.
         limits: The section `limits`.
     """
-    table = table_of(folder.name)
     declaration = {
         "description": "Orders under faults",
         "schedule": None,
@@ -91,12 +77,14 @@ def declare(
             "gaps": gaps,
             "value": {"format": "json", "columns": _DECLARED},
         },
-        "sink": {"table": table, "item": "item"},
+        "sink": output.section(),
+        "rejects": {"topic": output.letters} if output.has_letters else {},
         "limits": limits,
     }
     folder.mkdir(parents=True)
     (folder / "pipeline.yaml").write_text(json.dumps(declaration))  # JSON is YAML
-    (folder / "target.sql").write_text(_TARGET.format(table=table, limit=PRICE_LIMIT))
+    if target := output.target():
+        (folder / "target.sql").write_text(target)
     (folder / "transform.py").write_text(_TRANSFORMS[transform])
 
 
@@ -141,8 +129,8 @@ def _value(number: int, order_id: int, note: str) -> bytes | None:
     return value[:-4] if number % 29 == 9 else value
 
 
-def expected(record: Record) -> Expected:
-    """Return the expected outcome of a record, with its rows if it is written."""
+def expected(record: Record, output: Output) -> Expected:
+    """Return the expected outcome of a record, with its rows if it is written. Only tables refuse a price."""
     try:
         order = json.loads(record.value or b"")
     except ValueError:
@@ -153,7 +141,7 @@ def expected(record: Record) -> Expected:
         return Expected(frozenset({FILTERED}))
     price = Decimal(order["price"])
     items = range(order["lines"])
-    if price + items[-1] >= PRICE_LIMIT:
+    if price + items[-1] >= PRICE_LIMIT and not output.is_outside:
         return Expected(frozenset({REJECTED}))
     return Expected(
         frozenset({WRITTEN}), tuple((order["id"], order["name"], price + item, item, order["note"]) for item in items)

@@ -4,6 +4,7 @@ accounted for."""
 import os
 import shutil
 import time
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -12,13 +13,16 @@ from confluent_kafka.admin import AdminClient
 import topics
 from faults.checker import watch
 from faults.checker.facts import Violation
-from faults.jobs import order_producer, orders
+from faults.jobs import order_producer, orders, read_back
 from faults.jobs.crashing_servers import Servers
+from faults.jobs.drawn_faults import Kind, draw
 from faults.jobs.figures import Figures, recoveries
-from faults.jobs.job_faults import Kind, Striker, draw
-from faults.jobs.job_verdict import verdict
+from faults.jobs.job_faults import Striker
+from faults.jobs.job_verdict import doctors, verdict
+from faults.jobs.order_outputs import IN_TURN, Output
 from faults.jobs.order_producer import fill_in_transactions
 from faults.jobs.rounds import TASK_S, Rounds
+from faults.jobs.sent_letters import differences
 from faults.jobs.write_progress import PUBLISHED, Witness
 from tideline import flow
 from tideline.ledger.connection import Ledger
@@ -54,17 +58,25 @@ class Schedule:
         kinds = list(Kind)
         chosen = [kinds[(seed * FAULTS + number) % len(kinds)] for number in range(FAULTS)]
         rng.shuffle(chosen)
-        self.faults = [draw(rng, kind) for kind in chosen]
+        self._name = f"jobs_{seed}_{os.getpid()}"
+        self.output = Output(
+            pipeline=self._name,
+            sink=IN_TURN[seed % len(IN_TURN)],
+            lakes=servers.folder / "lakes",
+            has_letters=rng.random() < 1 / 3,
+        )
+        self.faults = [draw(rng, kind, self.output) for kind in chosen]
         self.transform = rng.choice(("records", "frame"))
         self.partitions = rng.randint(2, 4)
         self.has_transactions = rng.random() < 1 / 3
         self.master = rng.choice(("local[2]", "local[2,4]"))
         self._left = len(self.faults)
-        self._name = f"jobs_{seed}_{os.getpid()}"
 
     def __str__(self) -> str:
         topic = f"{self.partitions} partitions{' with transactions' if self.has_transactions else ''}"
-        return f"seed {self.seed}: {self.transform} on {self.master}, {topic}: {'; '.join(map(str, self.faults))}"
+        letters = " and letters" if self.output.has_letters else ""
+        made = f"{self.transform} on {self.master}, {topic}, into a {self.output.sink}{letters}"
+        return f"seed {self.seed}: {made}: {'; '.join(map(str, self.faults))}"
 
     def play(self) -> Figures:
         """Play the schedule and return its figures; raise AssertionError if a law is violated."""
@@ -72,13 +84,17 @@ class Schedule:
         witness = Witness(self._servers.url)
         try:
             rounds.start()
-            with watch(self._servers.url, self._name, orders.table_of(self._name), every=_LOOK_S) as watched:
+            with watch(self._servers.url, self._name, self.output.watched, every=_LOOK_S) as watched:
                 figures = self._strike(rounds, witness)
                 rounds.finish(2 * TASK_S)
             _check_processes(rounds)
-            broken, figures.records = verdict(self._servers, self._name)
-            _check_laws([*watched.violations, *broken])
             _check_staging(self._servers, rounds, witness)
+            broken, figures.records = verdict(self._servers.url, self._servers.bootstrap, self.output)
+            _check_laws([*watched.violations, *broken])
+            assert doctors(self._servers.url, rounds.pipeline) == []
+            if self.output.has_letters:
+                assert differences(self.output, self._servers.url, self._servers.bootstrap) == []
+            figures.commits += Counter(witness.commits(self._name))
             published = [at for (at,) in witness.rows(PUBLISHED, self._name)]
         finally:
             rounds.stop()
@@ -92,10 +108,11 @@ class Schedule:
         """Fill the topic, declare the pipeline, and return its runs."""
         servers, gaps = self._servers, "allowed" if self.has_transactions else "refused"
         topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), self._name, partitions=self.partitions)
+        read_back.create_topics(self.output, servers.bootstrap)
         fill = fill_in_transactions if self.has_transactions else order_producer.fill
         fill(servers.bootstrap, self._name, orders.records(self._rng, RECORDS), self.partitions)
         folder = servers.pipelines / self._name
-        orders.declare(folder, self._name, transform=self.transform, gaps=gaps, limits=_LIMITS)
+        orders.declare(folder, self._name, self.output, transform=self.transform, gaps=gaps, limits=_LIMITS)
         return Rounds(
             self._name, variables=servers.variables(), logs=self.folder, master=self.master, refill=self._refill
         )
@@ -110,7 +127,7 @@ class Schedule:
     def _strike(self, rounds: Rounds, witness: Witness) -> Figures:
         """Carry out all faults in order. The figures hold the time of each fault's end instead of a recovery time."""
         striker = Striker(self._servers, rounds, witness)
-        figures = Figures(schedules=1)
+        figures = Figures(schedules=1, sinks=Counter([self.output.sink]))
         for fault in self.faults:
             figures.count(fault, striker.strike(fault))
             self._left -= 1

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 import topics
 from faults.jobs import order_producer, orders
 from loading import TARGET
-from spark_jobs.sinks import postgres_output
+from spark_jobs.sinks.postgres import insertion
 from tideline.errors import RetryableError, TidelineError
 from tideline.kafka.broker import Broker
 
@@ -64,13 +64,13 @@ def ids(loading):
 def staged(loading, monkeypatch):
     """Collect the number of staged rows at each publish."""
     found = []
-    inserted = postgres_output.insert_output
+    inserted = insertion.insert_output
 
     def counting(ledger, staged):
         found.append(loading.rows(f"SELECT count(*)::int FROM tideline_staging.{staged.table}")[0][0])
         return inserted(ledger, staged)
 
-    monkeypatch.setattr(postgres_output, "insert_output", counting)
+    monkeypatch.setattr(insertion, "insert_output", counting)
     return found
 
 

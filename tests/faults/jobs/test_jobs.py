@@ -3,7 +3,9 @@
 import pytest
 
 from faults.jobs.figures import Figures
+from faults.jobs.order_outputs import OUTSIDE
 from faults.jobs.schedule import Schedule
+from faults.jobs.write_progress import COMMITS, LANDED
 from faults.share import COMMIT, SOAK
 
 
@@ -41,3 +43,11 @@ def test_killed_jobs_and_servers_lose_nothing_double_nothing_and_jam_nothing(sch
         raise
     tally("job", seed=schedule.seed, **figures.as_json())
     total.add(figures)
+
+
+def test_commits_in_flight_have_landed_been_settled_by_another_attempt_been_refused_and_never_been_made(total):
+    """Check the counts, so that schedules that hit no commit are noticed."""
+    outside = sum(total.sinks[sink] for sink in OUTSIDE)
+    assert total.commits[LANDED] >= outside
+    floor = outside // 10  # several times as many are usual
+    assert [what for what in COMMITS if total.commits[what] < floor] == []

@@ -1,7 +1,7 @@
 """Determine the progress of a write task from the ledger and from staging, and keep it from publishing for a moment."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,9 +16,26 @@ PUBLISHED = "SELECT extract(epoch FROM at)::float8 FROM tideline.event WHERE pip
 _NEWEST = """
 SELECT batch.batch_id, attempt.attempt_id, attempt.pid,
        to_regclass(format('tideline_staging.batch_%%s_attempt_%%s', batch.batch_id, batch.fence)) IS NOT NULL,
-       EXISTS (SELECT FROM tideline.staged_count WHERE staged_count.attempt_id = attempt.attempt_id)
+       EXISTS (SELECT FROM tideline.staged_count WHERE staged_count.attempt_id = attempt.attempt_id),
+       EXISTS (SELECT FROM tideline.intent WHERE intent.attempt_id = attempt.attempt_id)
 FROM tideline.batch JOIN tideline.attempt USING (attempt)
 WHERE batch.pipeline = %s AND batch.state = 'writing' ORDER BY attempt.attempt_id DESC LIMIT 1
+"""
+LANDED, BY_ANOTHER, REFUSED, NEVER = COMMITS = (
+    "landed",
+    "settled by another attempt",
+    "refused",
+    "never made",
+)
+"""What becomes of an intended commit to an outside sink. Those settled by another attempt have landed too."""
+_COMMITS = """
+SELECT count(*) FILTER (WHERE landed), count(*) FILTER (WHERE landed AND by_another),
+       count(*) FILTER (WHERE NOT landed AND refused), count(*) FILTER (WHERE NOT landed AND NOT refused)
+FROM (
+    SELECT i.attempt_id IS NOT DISTINCT FROM b.written_by AS landed, a.attempt <> b.attempt AS by_another,
+           EXISTS (SELECT FROM tideline.event e WHERE e.attempt = a.attempt AND e.action = 'refuse') AS refused
+    FROM tideline.intent i JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = i.batch_id
+    WHERE b.pipeline = %s) AS intended
 """
 
 
@@ -31,7 +48,12 @@ class Moment(StrEnum):
     STAGING = "staging"
     """Some of its tasks have ended."""
     PUBLISHING = "publishing"
-    """Everything is staged, and its publishing transaction has begun."""
+    """Everything is staged, and its publishing transaction has begun. For an outside sink: the one that stores its
+    intent."""
+    COMMITTING = "committing"
+    """Its intent is stored, and its commit to an outside sink is on its way."""
+    SETTLING = "settling"
+    """It has committed, and the transaction that publishes the batch has begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +107,15 @@ class Witness:
         rows = self.rows(_NEWEST, pipeline)
         if not rows:
             return None
-        batch_id, attempt_id, pid, has_staging, has_counts = rows[0]
-        moment = Moment.STAGING if has_counts else Moment.READING if has_staging else Moment.CLAIMED
+        batch_id, attempt_id, pid, *signs = rows[0]
+        shown = zip((Moment.READING, Moment.STAGING, Moment.COMMITTING), signs, strict=True)
+        moment = ([Moment.CLAIMED] + [moment for moment, sign in shown if sign])[-1]
         return Standing(batch_id=batch_id, attempt_id=attempt_id, pid=pid, moment=moment)
 
     @contextmanager
-    def before_publish(self, batch_id: int, alive: Callable[[], bool]) -> Iterator[bool]:
-        """Hold the publish of the batch with a lock. Yield True when a session waits for the lock, or False if
-        `alive` becomes false before."""
+    def before_publish(self, batch_id: int, alive: Callable[[], object]) -> Iterator[list[int]]:
+        """Hold the next publishing or settling transaction of the batch with a lock. Yield the sessions that wait for the
+        lock as soon as there are some, or none if `alive` becomes false before."""
         holder = psycopg2.connect(self._url, application_name="witness")
         try:
             with holder.cursor() as cursor:
@@ -102,9 +125,18 @@ class Witness:
             with suppress(psycopg2.Error):
                 holder.close()
 
-    def _awaited(self, holder: int, alive: Callable[[], bool]) -> bool:
+    def _awaited(self, holder: int, alive: Callable[[], object]) -> list[int]:
         while alive():
-            if self.rows("SELECT pid FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))", holder):
-                return True
+            if found := self.rows("SELECT pid FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))", holder):
+                return [pid for (pid,) in found]
             time.sleep(_LOOK_S)
-        return False
+        return []
+
+    def disconnect(self, sessions: Sequence[int]) -> None:
+        """End sessions of others, as the server does with those of a client that is silent for too long."""
+        self.rows("SELECT pg_terminate_backend(pid) FROM unnest(%s::integer[]) AS pid", list(sessions))
+
+    def commits(self, pipeline: str) -> dict[str, int]:
+        """Return what has become of the commits that the attempts at a pipeline's batches have intended."""
+        [row] = self.rows(_COMMITS, pipeline)
+        return dict(zip(COMMITS, row, strict=True))

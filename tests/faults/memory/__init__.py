@@ -16,8 +16,8 @@ from outside, `database.crash()` all of them. Do not change anything else in the
     flow.publish(ledger, broker, pipeline, attempt, sink.insert_output(attempt, staging, {task: n_rows}), filtered_by_difference=False)
     sink.drop_staging(ledger, attempt)
 
-With `unique=("name",)` the table refuses the later one of two rows with the same name. Then `spark_jobs.publishing.publish(ledger, broker, pipeline,
-sink.staged(attempt, staging, {task: n_rows}), reject, filtered_by_difference=False)` finds the records and passes them to `reject`, as the job does.
+With `unique=("name",)` the table refuses the later one of two rows with the same name. Then `publishing.publish(publication,
+sink.staged(attempt, staging, {task: n_rows}))` of the Postgres sink finds the records and passes them to the publication's `reject`, as the job does.
 
     cluster = Cluster(on_step)                      # on_step(broker, question): before each question
     topic = cluster.create("ads", 20, 7)            # so many records in each partition; offset n was written in minute n

@@ -72,7 +72,10 @@ def lock_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
     newest = None if batch.attempt is None else db.attempts[batch.attempt]
     return [
         {
-            **{name: getattr(batch, name) for name in ("batch_id", "pipeline", "kind", "state", "fence", "attempt")},
+            **{
+                name: getattr(batch, name)
+                for name in ("batch_id", "pipeline", "kind", "state", "fence", "attempt", "outside", "stateful")
+            },
             **{name: newest and getattr(newest, name) for name in ("attempt_id", *_WRITER)},
             "silent_seconds": None if newest is None else _silent_seconds(db, newest),
         }

@@ -51,6 +51,8 @@ def plan_batches(
     run_id: str,
     supersedes: int | None,
     reason: str | None,
+    outside: bool,
+    stateful: bool,
     n_batches: int,
 ) -> Rows:
     run = (pipeline, dag_id, run_id)
@@ -58,13 +60,17 @@ def plan_batches(
     planned = []
     for seq in range(given, given + n_batches):
         batch_id = db.next_id("batch")
-        named = (dag_id, run_id, seq, supersedes, reason)
+        named = (dag_id, run_id, seq, supersedes, reason, outside, None, 0, stateful)
         _insert(db, Batch(batch_id, pipeline, str(kind), "planned", 0, None, *named, planned_at=db.now))
         planned.append({"batch_id": batch_id})
     return planned
 
 
 def _insert(db: MemoryDatabase, batch: Batch) -> None:
+    if batch.kind in {"replay", "redrive"} and any(p.pipeline == batch.pipeline for p in db.positions.values()):
+        raise law(f"pipeline {batch.pipeline} has a state: a {batch.kind} would load records that are folded already")
+    if batch.stateful and (batch.outside or batch.kind in {"replay", "redrive"}):
+        raise check("batch", "state_is_folded_in_order", str(batch))
     if batch.reason == "":
         raise check("batch", "batch_reason_check", str(batch))
     db.put(db.batches, batch.batch_id, batch)
@@ -79,6 +85,8 @@ def _insert(db: MemoryDatabase, batch: Batch) -> None:
 def _move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
     new = old._replace(**changes)
     _check(db, old, new)
+    _check_outside(db, old, new)
+    _check_folded(db, old, new)
     db.put(db.batches, old.batch_id, new)
     events.insert(
         db,
@@ -96,6 +104,10 @@ def _move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
             if piece.reserves:
                 db.put(db.ranges[new.batch_id], stream_id, piece._replace(reserves=False))
                 db.remove(db.reserved[stream_id], new.batch_id)
+    if new.state in {"published", "abandoned"}:
+        for stream_id, piece in db.ranges[new.batch_id].items():
+            if piece.alone:
+                db.put(db.ranges[new.batch_id], stream_id, piece._replace(alone=False))
     return [{"batch_id": new.batch_id}]
 
 
@@ -114,6 +126,32 @@ def _check(db: MemoryDatabase, old: Batch, new: Batch) -> None:
         raise unmet(f"{name}: not every head has passed it")
     if new.attempt is not None and new.attempt not in db.attempts:
         raise dangling("batch", "batch_attempt_fkey")
+
+
+def _check_outside(db: MemoryDatabase, old: Batch, new: Batch) -> None:
+    """Check what holds for batches of outside sinks when their state changes."""
+    if new.state == "abandoned" and unsealed(db, new.batch_id, new.sealed_fence):
+        raise law(f"batch {old.batch_id}: it may be committed outside, and is not sealed")
+    if new.outside and (new.written_by is None if new.state in PUBLISHED else new.written_by is not None):
+        raise check("batch", "outside_names_its_writer", str(new))
+
+
+def _check_folded(db: MemoryDatabase, old: Batch, new: Batch) -> None:
+    """Check what holds for stateful batches when their state changes."""
+    if not new.stateful:
+        return
+    positions = (db.positions.get(stream_id) for stream_id in db.ranges[new.batch_id])
+    if new.state == "published" and any(p is None or p.batch_id != new.batch_id for p in positions):
+        raise unmet(f"batch {old.batch_id}: it is published with the state of all its records, or not at all")
+    if new.state == "superseded":
+        raise law(f"batch {old.batch_id}: it is folded into the state, which was not rewound")
+
+
+def unsealed(db: MemoryDatabase, batch_id: int, sealed_fence: int) -> list[int]:
+    """Return the fences of the intents that no seal rules out, newest first."""
+    of = {attempt.attempt_id: attempt.fence for attempt in db.attempts.values() if attempt.batch_id == batch_id}
+    found = (of[intent.attempt_id] for intent in db.intents.values() if intent.batch_id == batch_id)
+    return sorted((fence for fence in found if fence >= sealed_fence), reverse=True)
 
 
 def _is_waiting(db: MemoryDatabase, batch: Batch) -> bool:
@@ -186,7 +224,7 @@ def _owns_anything(db: MemoryDatabase, batch: Batch) -> bool:
 @verb
 def find_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
     batch = db.batches.get(batch_id)
-    names = ("batch_id", "pipeline", "kind", "state", "attempt", "dag_id", "run_id")
+    names = ("batch_id", "pipeline", "kind", "state", "attempt", "fence", "outside", "dag_id", "run_id")
     return [] if batch is None else [{name: getattr(batch, name) for name in names}]
 
 

@@ -75,6 +75,20 @@ def record_hole(
 
 
 @verb
+def skip_rewound(db: MemoryDatabase, *, stream_id: int, start: int, end: int) -> int:
+    kept = 0
+    for hole in db.covering(stream_id, start, end):
+        if hole.hole == "rewound":
+            db.remove(db.coverage[stream_id], hole.start)
+            db.uncovered.append(hole)
+            for rest in ((hole.start, min(hole.end, start)), (max(hole.start, end), hole.end)):
+                if rest[0] < rest[1]:
+                    _keep(db, hole, *rest)
+                    kept += 1
+    return kept
+
+
+@verb
 def cover_batch(db: MemoryDatabase, *, batch_id: int) -> int:
     for stream_id, piece in sorted(db.ranges[batch_id].items()):
         _insert(db, stream_id, piece.start, piece.end, batch_id=batch_id)

@@ -13,19 +13,25 @@ from faults.memory.rows import (
     Batch,
     Coverage,
     Event,
+    Folded,
+    Intent,
     Key,
+    KeyState,
     Outgoing,
     OutputRow,
     OutputTable,
     Place,
+    Position,
     Range,
     Reject,
     StagedCount,
     StagedRedrive,
     StagedReject,
     StagedRow,
+    StagedState,
     Stream,
     TriedRecord,
+    Undo,
 )
 
 SECOND = 1_000_000
@@ -103,6 +109,8 @@ class MemoryDatabase:
         self.coverage: dict[int, dict[int, Coverage]] = {}
         """By stream and first offset."""
         self.attempts: dict[UUID, Attempt] = {}
+        self.intents: dict[int, Intent] = {}
+        """By attempt id."""
         self.events: dict[int, Event] = {}
         self.outbox: dict[int, Outgoing] = {}
         self.runs: dict[tuple[str, str, str], dict[int, int]] = {}
@@ -114,6 +122,7 @@ class MemoryDatabase:
         self.staged_rejects: dict[int, dict[tuple[int, int], StagedReject]] = {}
         self.staged_redrives: dict[int, dict[tuple[int, int], StagedRedrive]] = {}
         self.staging: dict[str, list[StagedRow]] = {}
+        self._create_states()
         self.outputs: dict[tuple[str, ...], Table] = {}
         """By schema and name."""
         self.trials: dict[tuple[str, ...], dict[int, TriedRecord]] = {}
@@ -122,6 +131,9 @@ class MemoryDatabase:
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
         self.uncovered: list[Coverage] = []
         """Deleted in this transaction: at its end these offsets must have an owner again."""
+        self.settled: list[int] = []
+        """Batches settled in this transaction: at its end they must be published."""
+        self._trial: tuple[int, int, int] = (0, 0, 0)
         self.holder: Any = None
         """The connection that is in a transaction."""
         self.crashes = 0
@@ -129,6 +141,18 @@ class MemoryDatabase:
         self.now = self.clock
         self.transaction = 0
         self.actor = self.reason = ""
+
+    def _create_states(self) -> None:
+        """Create the tables of state."""
+        self.state_batches: dict[int, Folded] = {}
+        self.positions: dict[int, Position] = {}
+        """By stream, how far it is folded."""
+        self.states: dict[tuple[str, str], KeyState] = {}
+        """By pipeline and key."""
+        self.state_undo: dict[tuple[int, str], Undo] = {}
+        self.position_undo: dict[tuple[int, int], tuple[Any, ...]] = {}
+        self.state_columns: dict[str, tuple[list[str], Any]] = {}
+        self.staged_states: dict[str, list[StagedState]] = {}
 
     def pass_time(self, seconds: float) -> None:
         """Move the clock forward."""
@@ -173,25 +197,48 @@ class MemoryDatabase:
         Raises:
             psycopg2.errors.RestrictViolation: Offsets would no longer be accounted for; nothing is kept.
         """
+        self.check_now()
+        self._end()
+
+    def check_now(self) -> None:
+        """Check what is otherwise checked at the end of the transaction."""
+        for batch_id in self.settled:
+            if self.batches[batch_id].state == "writing":
+                raise law(f"batch {batch_id}: what is settled is published in the same transaction")
         for gone in self.uncovered:
             if not self.is_covered(gone.stream_id, gone.start, gone.end):
                 raise law(
                     f"offsets of [{gone.start},{gone.end}) of stream {gone.stream_id} would no longer be accounted for"
                 )
-        self._end()
 
     def roll_back(self) -> None:
         """Undo what the transaction has changed."""
-        for table, key, row in reversed(self._undo):
+        self._undo_to(0)
+        self._end()
+
+    def begin_trial(self) -> None:
+        """Mark this point of the transaction."""
+        self._trial = len(self._undo), len(self.uncovered), len(self.settled)
+
+    def undo_trial(self) -> None:
+        """Undo what the transaction has changed since the mark."""
+        n_changes, n_uncovered, n_settled = self._trial
+        self._undo_to(n_changes)
+        del self.uncovered[n_uncovered:]
+        del self.settled[n_settled:]
+
+    def _undo_to(self, n_changes: int) -> None:
+        for table, key, row in reversed(self._undo[n_changes:]):
             if row is _NOTHING:
                 del table[key]
             else:
                 table[key] = row
-        self._end()
+        del self._undo[n_changes:]
 
     def _end(self) -> None:
         self._undo.clear()
         self.uncovered.clear()
+        self.settled.clear()
         self.holder = None
 
     def crash(self) -> None:
@@ -201,6 +248,8 @@ class MemoryDatabase:
             self.roll_back()
         for rows in self.staging.values():
             rows.clear()
+        for states in self.staged_states.values():
+            states.clear()
 
     def keep(self) -> dict[str, Any]:
         """Return a copy of all tables and sequences, as a dump contains them."""

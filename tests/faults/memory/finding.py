@@ -8,19 +8,27 @@ from faults.memory.database import MemoryDatabase
 from faults.memory.rows import Key, OutputRow
 
 
-def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
-    """Return a pipeline's ledger and output; `table` is named `schema.table`. The result is valid until the database changes."""
+def found(
+    database: MemoryDatabase, pipeline: str, table: str, *, outside: Mapping[Key, OutputRow] | None = None
+) -> Found:
+    """Return a pipeline's ledger and output; `table` is named `schema.table`. The result is valid until the database changes.
+
+    `outside` are the rows of an outside sink, if the output is not a table.
+    """
     db = database
     streams = [stream for stream in db.streams.values() if stream.pipeline == pipeline]
     batches = {batch.batch_id: batch for batch in db.batches.values() if batch.pipeline == pipeline}
     schema, name = table.split(".")
     theirs = {b.batch_id: b.pipeline for b in db.batches.values() if b.pipeline != pipeline}
-    output = db.outputs[schema, name].rows
+    output = db.outputs[schema, name].rows if outside is None else outside
     rows = {key: row for key, row in output.items() if row.batch_id not in theirs}
     followed = {(stream.topic_id, stream.partition) for stream in streams}
     return Found(
         streams=[Stream(s.stream_id, *s[2:9]) for s in streams],
-        batches=[Batch(b.batch_id, b.kind, b.state, b.fence, b.attempt) for b in batches.values()],
+        batches=[
+            Batch(b.batch_id, b.kind, b.state, b.fence, b.attempt, b.outside, _uuid(db, b.written_by))
+            for b in batches.values()
+        ],
         ranges=[
             Range(
                 batch_id=r.batch_id,
@@ -63,6 +71,10 @@ def found(database: MemoryDatabase, pipeline: str, table: str) -> Found:
             if row.batch_id in theirs and not _owns(db, row.batch_id, key)
         ],
     )
+
+
+def _uuid(db: MemoryDatabase, attempt_id: int | None) -> UUID | None:
+    return next((attempt.attempt for attempt in db.attempts.values() if attempt.attempt_id == attempt_id), None)
 
 
 def _owns(db: MemoryDatabase, batch_id: int, place: Key) -> bool:

@@ -12,6 +12,8 @@ from faults.memory import (
     claims,
     coverage,
     events,
+    folding,
+    intents,
     outbox,
     output,
     ranges,
@@ -22,9 +24,10 @@ from faults.memory import (
     streams,
 )
 from faults.memory.database import MemoryDatabase
+from faults.memory.folding import COPY_STATES
 from faults.memory.refusals import refusal
 from faults.memory.registry import VERBS, Rows, Statement, recognised
-from faults.memory.rows import StagedRow
+from faults.memory.rows import StagedRow, StagedState
 from faults.memory.statements import COPY
 from tideline.ledger.connection import Ledger, unreachable
 
@@ -34,6 +37,8 @@ TABLES = (
     claims,
     coverage,
     events,
+    folding,
+    intents,
     outbox,
     output,
     ranges,
@@ -81,6 +86,10 @@ class MemoryLedger(Ledger):
 
     def run_sql(self, query: Composable, parameters: Mapping[str, Any]) -> int:
         return _count(self.connection.execute(recognised(query), parameters))
+
+    def copy_states(self, staging: str, rows: list[StagedState]) -> int:
+        """COPY states into a staging table; return how many."""
+        return _count(self.connection.execute(COPY_STATES, {"staging": staging, "rows": rows}))
 
     def copy(self, staging: str, columns: tuple[str, ...], rows: list[StagedRow]) -> int:
         """COPY rows into a staging table; return how many."""

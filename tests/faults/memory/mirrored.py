@@ -7,12 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import psycopg2
-from psycopg2.extras import execute_values
+from psycopg2.extras import Json, execute_values
 from psycopg2.sql import SQL, Identifier
 
 from faults.memory.database import SECOND, MemoryDatabase
 from faults.memory.registry import Statement
-from faults.memory.rows import StagedRow
+from faults.memory.rows import StagedRow, StagedState
 from faults.memory.tables import differences, empty
 from tideline.ledger.connection import Ledger
 
@@ -60,7 +60,7 @@ class MirroredDatabase(MemoryDatabase):
 
     def crash(self) -> None:
         super().crash()
-        for name in self.staging:
+        for name in (*self.staging, *self.staged_states):
             self._alone(SQL("TRUNCATE {}").format(Identifier("tideline_staging", name)))
 
     def begin(self, connection: Any, actor: str) -> None:
@@ -70,7 +70,8 @@ class MirroredDatabase(MemoryDatabase):
             planned = (
                 "SET LOCAL session_replication_role = replica;"  # a trigger forbids changes of what was planned
                 " UPDATE tideline.batch SET planned_at = planned_at - make_interval(secs => %(due)s);"
-                " UPDATE tideline.event SET at = at - make_interval(secs => %(due)s)"
+                " UPDATE tideline.event SET at = at - make_interval(secs => %(due)s);"
+                " UPDATE tideline.intent SET at = at - make_interval(secs => %(due)s)"
             )
             self._alone(planned, {"due": self._due})
             self._due = 0.0
@@ -100,7 +101,7 @@ class MirroredDatabase(MemoryDatabase):
     def _carry_out_for_real(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
         with self.real.connection.cursor() as cursor:
             if statement.query is None:
-                return _copy(cursor, **parameters)
+                return (_copy_states if statement.name == "copy_states" else _copy)(cursor, **parameters)
             cursor.execute(statement.query, parameters)
             return cursor.fetchall() if cursor.description else cursor.rowcount
 
@@ -118,6 +119,14 @@ def _copy(cursor: Any, *, staging: str, columns: tuple[str, ...], rows: list[Sta
     names = SQL(", ").join(map(Identifier, ("tideline_stream", "kafka_offset", "tideline_task", *columns)))
     query = SQL("INSERT INTO {} ({}) VALUES %s").format(Identifier("tideline_staging", staging), names)
     execute_values(cursor, query, [(*row[:3], *row.values) for row in rows])
+    return len(rows)
+
+
+def _copy_states(cursor: Any, *, staging: str, rows: list[StagedState]) -> int:
+    query = SQL("INSERT INTO {} VALUES %s").format(Identifier("tideline_staging", staging))
+    execute_values(
+        cursor, query, [(*row[:4], None if row.value is None else Json(row.value), *row[5:]) for row in rows]
+    )
     return len(rows)
 
 

@@ -32,8 +32,10 @@ def reserve_ranges(
     for batch_id, stream_id, start, end, allowed, *log in there:
         if not 0 <= start < end:
             raise not_offsets()
-        reserves = db.batches[batch_id].kind in {"live", "backfill"}
-        _reserve(db, Range(batch_id, stream_id, start, end, allowed, reserves, *log))
+        batch = db.batches[batch_id]
+        reserves = batch.kind in {"live", "backfill"}
+        new = Range(batch_id, stream_id, start, end, allowed, reserves, *log)
+        _reserve(db, new._replace(alone=batch.outside and not reserves))
     return len(there)
 
 
@@ -45,9 +47,48 @@ def _reserve(db: MemoryDatabase, new: Range) -> None:
         raise duplicate("batch_range_pkey", key)
     if new.reserves and db.reserving(new.stream_id, new.start, new.end):
         raise overlap("one_owner_per_offset")
+    if not new.reserves and any(
+        db.batches[other.batch_id].outside != new.alone
+        for other in held_alone(db, new.stream_id, new.start, new.end, outside=True)
+    ):
+        pair = f"{new.start},{new.end}"
+        raise law(
+            f"batch {new.batch_id}: an open replay or re-drive of offsets [{pair}) of stream {new.stream_id} was planned for another kind of sink"
+        )
+    if new.alone and held_alone(db, new.stream_id, new.start, new.end):
+        raise overlap("one_open_replay")
     db.put(db.ranges[new.batch_id], new.stream_id, new)
     if new.reserves:
         db.put(db.reserved[new.stream_id], new.batch_id, new)
+
+
+def held_alone(db: MemoryDatabase, stream_id: int, start: int, end: int, *, outside: bool = False) -> list[Range]:
+    """Return the ranges of open replays and re-drives of outside sinks that hold some of the offsets, ascending; for an `outside` plan of all."""
+    pieces = (ranges[stream_id] for ranges in db.ranges.values() if stream_id in ranges)
+    found = (r for r in pieces if r.start < end and start < r.end)
+    return sorted((r for r in found if r.alone or (outside and _is_open_replay(db, r))), key=lambda r: r.start)
+
+
+def _is_open_replay(db: MemoryDatabase, piece: Range) -> bool:
+    batch = db.batches[piece.batch_id]
+    return batch.kind in {"replay", "redrive"} and batch.state in {"planned", "writing", "failed"}
+
+
+@verb
+def list_alone(db: MemoryDatabase, *, stream_ids: list[int], starts: list[int], ends: list[int], outside: bool) -> Rows:
+    found = [
+        {
+            "stream_id": stream_id,
+            "start_offset": max(piece.start, start),
+            "end_offset": min(piece.end, end),
+            "batch_id": piece.batch_id,
+            "state": db.batches[piece.batch_id].state,
+            "kind": db.batches[piece.batch_id].kind,
+        }
+        for stream_id, start, end in zip(stream_ids, starts, ends, strict=True)
+        for piece in held_alone(db, stream_id, start, end, outside=outside)
+    ]
+    return sorted(found, key=lambda row: (row["stream_id"], row["start_offset"]))
 
 
 def _check_new(db: MemoryDatabase, batch: Batch, new: Range) -> None:

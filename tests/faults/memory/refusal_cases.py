@@ -42,7 +42,16 @@ def batch(
 ) -> dict[str, Any]:
     """Return the parameters of `plan_batches` for one batch."""
     run_of = {"dag_id": RUN.dag_id, "run_id": RUN.run_id}
-    return {"pipeline": pipeline, "kind": kind, **run_of, "supersedes": supersedes, "reason": reason, "n_batches": 1}
+    return {
+        "pipeline": pipeline,
+        "kind": kind,
+        **run_of,
+        "supersedes": supersedes,
+        "reason": reason,
+        "outside": False,
+        "stateful": False,
+        "n_batches": 1,
+    }
 
 
 def planned(session: MemoryLedger, kind: str = "live") -> int:

@@ -5,6 +5,7 @@ A change replaces the old row, so that a trigger sees both and an undo is cheap.
 Times are whole microseconds of the database's clock.
 """
 
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -47,7 +48,24 @@ class Batch(NamedTuple):
     seq: int
     supersedes: int | None
     reason: str | None
+    outside: bool
+    written_by: int | None
+    sealed_fence: int
+    stateful: bool
     planned_at: int
+
+
+class Intent(NamedTuple):
+    attempt_id: int
+    batch_id: int
+    output: str
+    n_rows: int
+    written: Any
+    redriven_streams: tuple[int, ...]
+    redriven_offsets: tuple[int, ...]
+    facts: Any
+    filtered_by_difference: bool
+    at: int
 
 
 class Range(NamedTuple):
@@ -69,6 +87,7 @@ class Range(NamedTuple):
     published_log_start: int | None = None
     published_end: int | None = None
     n_bytes: int | None = None
+    alone: bool = False
 
 
 class Coverage(NamedTuple):
@@ -167,6 +186,56 @@ class Reject(NamedTuple):
     value: bytes | None
     headers: bytes | None
     attempt_id: int
+
+
+class Folded(NamedTuple):
+    batch_id: int
+    pipeline: str
+    seq: int
+    processor: str
+    n_keys: int
+    n_expired: int
+    undo: str
+
+
+class Position(NamedTuple):
+    stream_id: int
+    pipeline: str
+    next_offset: int
+    max_time: datetime | None
+    version: int
+    batch_id: int | None
+
+
+class KeyState(NamedTuple):
+    pipeline: str
+    key: str
+    stream_id: int
+    value: Any
+    expires_at: datetime | None
+    kafka_offset: int
+    batch_id: int
+
+
+class Undo(NamedTuple):
+    batch_id: int
+    key: str
+    existed: bool
+    stream_id: int | None
+    value: Any
+    expires_at: datetime | None
+    kafka_offset: int | None
+    of_batch: int | None
+
+
+class StagedState(NamedTuple):
+    task: int
+    phase: int
+    key: str
+    stream_id: int
+    value: Any
+    expires_at: datetime | None
+    kafka_offset: int
 
 
 class StagedRow(NamedTuple):

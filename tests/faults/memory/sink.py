@@ -7,10 +7,10 @@ from typing import Any
 from faults.memory.database import MemoryDatabase, Table
 from faults.memory.ledger import MemoryLedger
 from faults.memory.rows import StagedRow
-from spark_jobs.sinks import postgres, postgres_output
-from spark_jobs.sinks.postgres import Target
-from spark_jobs.sinks.postgres_output import Staged
-from spark_jobs.sinks.postgres_types import Column
+from spark_jobs.sinks.postgres import insertion, target_table
+from spark_jobs.sinks.postgres.column_types import Column
+from spark_jobs.sinks.postgres.insertion import Staged
+from spark_jobs.sinks.postgres.target_table import Target
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.publishing import InsertOutput
 
@@ -39,11 +39,12 @@ class MemorySink:
         self._database = database
         described = tuple(Column(name=c, type_name="text", precision=None, scale=None, required=False) for c in columns)
         self.target = Target(schema=schema, table=name, columns=described, item=item)
-        database.outputs.setdefault((schema, name), Table(columns, item, unique))
+        table_of = database.outputs.setdefault((schema, name), Table(columns, item, unique))
+        self.key = table_of.key
 
     def create_staging(self, ledger: MemoryLedger, attempt: Attempt) -> str:
         """Create the attempt's staging table; return its name."""
-        return postgres.create_staging(ledger, self.target, attempt)
+        return target_table.create_staging(ledger, self.target, attempt)
 
     def copy(self, staging: str, task: int, rows: Iterable[tuple[int, int, tuple[Any, ...]]]) -> int:
         """Stage the rows of one Spark task, each with stream id, offset and values, in one transaction. Return how many.
@@ -64,11 +65,11 @@ class MemorySink:
 
     def insert_output(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> InsertOutput:
         """Return the argument for `flow.publish`."""
-        return partial(postgres_output.insert_output, staged=self.staged(attempt, staging, tasks))
+        return partial(insertion.insert_output, staged=self.staged(attempt, staging, tasks))
 
     def drop_staging(self, ledger: MemoryLedger, attempt: Attempt) -> None:
         """Drop the staging tables of this and earlier attempts, after the attempt has published."""
-        postgres.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
+        target_table.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
 
 
 def record(

@@ -4,12 +4,13 @@ import re
 
 from psycopg2.sql import Identifier
 
+from faults.memory.batches import OPEN
 from faults.memory.database import K, MemoryDatabase, V
-from faults.memory.refusals import check, dangling, overlap
+from faults.memory.refusals import check, dangling, law, overlap
 from faults.memory.registry import Rows, composed, verb
 from faults.memory.rows import Attempt, StagedCount, StagedReject
 
-_STAGING = re.compile(r"batch_(\d+)_attempt_(\d+)")
+_STAGING = re.compile(r"batch_(\d+)_attempt_(\d+)(?:_state)?")
 
 
 @verb
@@ -29,6 +30,7 @@ def stage_counts(
         _count(db, attempt_id, StagedCount(*row))
     if rows:
         check_attempt(db, attempt_id, "staged_count")
+        check_intent(db, attempt_id, "staged_count")
     return len(rows)
 
 
@@ -66,6 +68,7 @@ def stage_rejects(
             n_new += 1
     if n_new:
         check_attempt(db, attempt_id, "staged_reject")
+        check_intent(db, attempt_id, "staged_reject")
     return n_new
 
 
@@ -80,6 +83,12 @@ def check_attempt(db: MemoryDatabase, attempt_id: int, table: str) -> None:
     """Refuse rows of an attempt that does not exist."""
     if all(attempt.attempt_id != attempt_id for attempt in db.attempts.values()):
         raise dangling(table, f"{table}_attempt_id_fkey")
+
+
+def check_intent(db: MemoryDatabase, attempt_id: int, table: str) -> None:
+    """Refuse rows of an attempt that intends to commit what it has staged."""
+    if attempt_id in db.intents:
+        raise law(f"tideline.{table} is refused: the attempt intends to commit what it has staged")
 
 
 @verb
@@ -100,9 +109,16 @@ def clear_dead_staging(db: MemoryDatabase, *, pipeline: str) -> Rows:
     dead = [
         attempt
         for attempt in db.attempts.values()
-        if db.batches[attempt.batch_id].pipeline == pipeline and not _is_writing(db, attempt)
+        if db.batches[attempt.batch_id].pipeline == pipeline
+        and not _is_writing(db, attempt)
+        and not is_kept(db, attempt)
     ]
     return [{"n_rows": sum(_clear(db, dead))}]
+
+
+def is_kept(db: MemoryDatabase, attempt: Attempt) -> bool:
+    """Return whether a later attempt may settle with what it has staged."""
+    return attempt.attempt_id in db.intents and db.batches[attempt.batch_id].state in OPEN
 
 
 def _is_writing(db: MemoryDatabase, attempt: Attempt) -> bool:
@@ -123,12 +139,18 @@ def _cut(db: MemoryDatabase, table: dict[int, dict[K, V]], attempt_ids: list[int
 @verb
 def list_dead_staging(db: MemoryDatabase, *, pipeline: str) -> Rows:
     dead = []
-    for name in sorted(db.staging):
+    for name in sorted([*db.staging, *db.staged_states]):
         found = _STAGING.fullmatch(name)
         assert found is not None, name
         batch_id, fence = map(int, found.groups())
         batch = db.batches.get(batch_id)
-        if batch and batch.pipeline == pipeline and not (batch.state == "writing" and batch.fence == fence):
+        kept = any(is_kept(db, a) for a in db.attempts.values() if (a.batch_id, a.fence) == (batch_id, fence))
+        if (
+            batch
+            and batch.pipeline == pipeline
+            and not (batch.state == "writing" and batch.fence == fence)
+            and not kept
+        ):
             dead.append({"name": name})
     return dead
 
@@ -142,4 +164,6 @@ def drop(db: MemoryDatabase, table: Identifier) -> int:
     """Drop a staging table, which may not exist any more. Like any DDL it touches no rows."""
     if table.strings[-1] in db.staging:
         db.remove(db.staging, table.strings[-1])
+    if table.strings[-1] in db.staged_states:
+        db.remove(db.staged_states, table.strings[-1])
     return -1

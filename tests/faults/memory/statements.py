@@ -14,7 +14,7 @@ from faults.memory.registry import Rows, Statement, composed
 from faults.memory.rejects import redriven, settled
 from faults.memory.rows import OutputRow, Range, StagedRedrive, StagedRow
 
-_SINKS = "spark_jobs.sinks"
+_SINKS = "spark_jobs.sinks.postgres"
 
 
 def _staged(db: MemoryDatabase, name: str) -> list[StagedRow]:
@@ -50,6 +50,7 @@ def describe_table(db: MemoryDatabase, *, schema: str, table: str) -> Rows:
             "length": None,
             "filled": None,
             "required": name in output.KEY,
+            "not_null": name in output.KEY,
         }
         for name in names
     ]
@@ -65,12 +66,12 @@ def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifie
     return -1
 
 
-@composed(_SINKS, "drop_staging.sql")
+@composed("spark_jobs.sinks", "drop_staging.sql")
 def drop_staging(db: MemoryDatabase, *, staging: Identifier) -> int:
     return staged.drop(db, staging)
 
 
-@composed(_SINKS, "discard_rejected.sql")
+@composed("spark_jobs.sinks", "discard_rejected.sql")
 def discard_rejected(db: MemoryDatabase, *, staging: Identifier, attempt_id: int, tasks: list[int], **_: Any) -> int:
     rejected, won = db.staged_rejects.get(attempt_id, {}), set(tasks)
     rows = _staged(db, staging.strings[-1])
@@ -91,7 +92,7 @@ def count_staged(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], *
     ]
 
 
-@composed(_SINKS, "list_written.sql")
+@composed("spark_jobs.sinks", "list_written.sql")
 def list_written(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
     offsets: dict[int, set[int]] = {}
     for row in _winners(db, staging, tasks):
@@ -199,12 +200,15 @@ def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt_id: int, stream_i
         stream_id, start, tuple(r.kafka_offset for r in rejects), tuple(r.attempt_id for r in rejects)
     )
     slices = staged.of_attempt(db, db.staged_redrives, attempt_id)
+    is_new = (stream_id, start) not in slices
     if slices.get((stream_id, start), found) != found:
         raise law(
             f"attempt {attempt_id}: rejects of stream {stream_id} from {start} on were read twice, and were others the second time"
         )
     db.put(slices, (stream_id, start), found)
     staged.check_attempt(db, attempt_id, "staged_redrive")
+    if is_new:
+        staged.check_intent(db, attempt_id, "staged_redrive")
     return [{name: getattr(reject, name) for name in names} for reject in rejects]
 
 

@@ -17,9 +17,12 @@ _QUERIES = {
     "output_table": "SELECT pipeline, table_name, shared FROM tideline.output_table",
     "stream": "SELECT stream_id, pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text, stopped_because,"
     " accepted_end, leader_epoch FROM tideline.stream",
-    "batch": "SELECT batch_id, pipeline, kind::text, state::text, fence, attempt, dag_id, run_id, seq, supersedes, reason FROM tideline.batch",
+    "batch": "SELECT batch_id, pipeline, kind::text, state::text, fence, attempt, dag_id, run_id, seq, supersedes, reason, outside, written_by,"
+    " sealed_fence, stateful FROM tideline.batch",
     "batch_range": "SELECT batch_id, stream_id, lower(offsets), upper(offsets), gaps_allowed, reserves, planned_log_start, planned_end, n_read,"
-    " n_written, n_rejected, n_filtered, n_gap, first_read, last_read, published_log_start, published_end, n_bytes FROM tideline.batch_range",
+    " n_written, n_rejected, n_filtered, n_gap, first_read, last_read, published_log_start, published_end, n_bytes, alone FROM tideline.batch_range",
+    "intent": "SELECT attempt_id, batch_id, output, n_rows, written::text, redriven_streams, redriven_offsets, facts::text, filtered_by_difference"
+    " FROM tideline.intent",
     "coverage": "SELECT stream_id, lower(offsets), upper(offsets), batch_id, hole::text, reason, decided_by FROM tideline.coverage",
     "attempt": "SELECT attempt_id, attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid, ended_at IS NOT NULL,"
     " outcome::text, problem, n_read, progressed_at IS NOT NULL FROM tideline.attempt",
@@ -33,6 +36,11 @@ _QUERIES = {
     "staged_reject": "SELECT attempt_id, stream_id, kafka_offset, step, reason, kafka_timestamp_ms, key, value, headers"
     " FROM tideline.staged_reject",
     "staged_redrive": "SELECT attempt_id, stream_id, start_offset, offsets, rejected_by FROM tideline.staged_redrive",
+    "state_batch": "SELECT batch_id, pipeline, seq, processor, n_keys, n_expired, undo FROM tideline.state_batch",
+    "state_position": "SELECT stream_id, pipeline, next_offset, max_time, version, batch_id FROM tideline.state_position",
+    "state": "SELECT pipeline, key, stream_id, value::text, expires_at, kafka_offset, batch_id FROM tideline.state",
+    "state_undo": "SELECT batch_id, key, existed, stream_id, value::text, expires_at, kafka_offset, of_batch FROM tideline.state_undo",
+    "state_position_undo": "SELECT batch_id, stream_id, next_offset, max_time, of_batch FROM tideline.state_position_undo",
     "staging": "SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'",
 }
 
@@ -98,6 +106,16 @@ def _histories(events: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     ]
 
 
+def _text(value: Any) -> str:
+    """Return a value as the text of a jsonb column: the keys of an object by length, then by name."""
+    if isinstance(value, dict):
+        pairs = sorted(value.items(), key=lambda item: (len(item[0]), item[0]))
+        return "{" + ", ".join(f"{json.dumps(key)}: {_text(one)}" for key, one in pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    return json.dumps(value)
+
+
 def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
     as_kept: dict[type, Callable[[Any], Any]] = {memoryview: bytes, list: tuple}
     return tuple(as_kept.get(type(value), lambda same: same)(value) for value in row)
@@ -115,6 +133,9 @@ def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
         "stream": list(db.streams.values()),
         "batch": [batch[:-1] for batch in db.batches.values()],  # each side has its own clock
         "batch_range": [piece for pieces in db.ranges.values() for piece in pieces.values()],
+        "intent": [
+            (*i[:4], _text(i.written), *i[5:7], _text(i.facts), i.filtered_by_difference) for i in db.intents.values()
+        ],
         "coverage": [piece[1:8] for pieces in db.coverage.values() for piece in pieces.values()],
         "attempt": [
             (*a[:10], a.ended_at is not None, a.outcome, a.problem, a.n_read, a.progressed_at is not None)
@@ -128,5 +149,12 @@ def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
         "staged_count": [(n, *row) for n, rows in db.staged_counts.items() for row in rows.values()],
         "staged_reject": [(n, *row) for n, rows in db.staged_rejects.items() for row in rows.values()],
         "staged_redrive": [(n, *row) for n, rows in db.staged_redrives.items() for row in rows.values()],
-        "staging": [(name,) for name in db.staging],
+        "state_batch": list(db.state_batches.values()),
+        "state_position": list(db.positions.values()),
+        "state": [(*row[:3], _text(row.value), *row[4:]) for row in db.states.values()],
+        "state_undo": [
+            (*row[:4], None if row.value is None else _text(row.value), *row[5:]) for row in db.state_undo.values()
+        ],
+        "state_position_undo": list(db.position_undo.values()),
+        "staging": [(name,) for name in (*db.staging, *db.staged_states)],
     }

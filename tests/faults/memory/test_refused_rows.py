@@ -9,7 +9,8 @@ from faults.memory import Cluster, MemoryBroker, MemorySink, record
 from ledger_queries import execute
 from ledgers import PIPELINE, RUN, claim
 from planners import declared
-from spark_jobs import publishing
+from spark_jobs.sinks.postgres import publishing
+from spark_jobs.sinks.sink import Publication
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.errors import FatalError, RetryableError
@@ -62,7 +63,16 @@ def load(session, cluster, sink):
             return len(readable)
 
         staged = sink.staged(attempt, staging, {7: len(rows)})
-        publishing.publish(session, broker, PIPE, staged, reject, filtered_by_difference=False)
+        publication = Publication(
+            ledger=session,
+            broker=broker,
+            pipeline=PIPE,
+            attempt=attempt,
+            winners=(),
+            reject=reject,
+            filtered_by_difference=False,
+        )
+        publishing.publish(publication, staged)
         return rejected
 
     return load

@@ -152,7 +152,16 @@ def test_an_attempt_falls_silent_when_the_clock_is_moved_and_no_sooner(database,
 
 
 def test_a_number_is_never_given_again_and_a_seed_gives_the_same_attempts(watcher, session, attempt):
-    batch = {"pipeline": PIPELINE, "kind": "live", "dag_id": "d", "run_id": "r", "supersedes": None, "reason": None}
+    batch = {
+        "pipeline": PIPELINE,
+        "kind": "live",
+        "dag_id": "d",
+        "run_id": "r",
+        "supersedes": None,
+        "reason": None,
+        "outside": False,
+        "stateful": False,
+    }
     batch |= {"n_batches": 1}
     watcher.raises(KilledError(), at="commit")
     with pytest.raises(KilledError), session.transaction():

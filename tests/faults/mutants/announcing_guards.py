@@ -70,9 +70,9 @@ ANNOUNCING_MUTANTS = (
         "a batch is taken from a living attempt only after the fence is raised",
         (
             Edit(
-                "include/tideline/ledger/decisions.py",
-                "            _fence(ledger, batch)\n",
-                '            _give_up(ledger, batch_id, batch["attempt"], "abandoned by force")\n',
+                "include/tideline/ledger/abandoning.py",
+                "        _fence(ledger, batch)\n",
+                '        _give_up(ledger, batch_id, batch["attempt"], "abandoned by force")\n',
             ),
         ),
         seen_by="tests/integration/test_abandoning_by_force.py::test_a_driver_that_was_forced_out_hears_of_it_at_its_next_beat",

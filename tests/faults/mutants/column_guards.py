@@ -2,7 +2,7 @@
 
 from faults.mutants.mutant import Edit, Mutant
 
-_TYPES = "spark_jobs/sinks/postgres_types.py"
+_TYPES = "spark_jobs/sinks/postgres/column_types.py"
 _FITS = "tests/integration/test_table_fits.py"
 
 COLUMN_MUTANTS = (
@@ -33,7 +33,7 @@ COLUMN_MUTANTS = (
     Mutant(
         "doubled_in_partitions",
         "two rows of one record are refused although they lie in different partitions of the table",
-        (Edit("spark_jobs/sinks/postgres_keys.py", "if not target.partitioned_by:", "if True:"),),
+        (Edit("spark_jobs/sinks/postgres/partition_keys.py", "if not target.partitioned_by:", "if True:"),),
         seen_by="tests/integration/test_partitioned_tables.py::"
         "test_two_rows_of_one_record_are_refused_although_their_partitions_differ",
     ),
@@ -43,12 +43,12 @@ COLUMN_MUTANTS = (
         (
             Edit(
                 "spark_jobs/write_batches.py",
-                "            work = alive.enter_context(_supervised(ledger, pipeline, attempt))\n"
+                "            work = alive.enter_context(supervised(ledger, pipeline, attempt))\n"
                 "            flow.check_source(ledger, broker, attempt)\n"
                 "            spark = session(pipeline.name)\n",
                 "            flow.check_source(ledger, broker, attempt)\n"
                 "            spark = session(pipeline.name)\n"
-                "            work = alive.enter_context(_supervised(ledger, pipeline, attempt))\n",
+                "            work = alive.enter_context(supervised(ledger, pipeline, attempt))\n",
             ),
         ),
         seen_by="tests/integration/test_takeover.py::"

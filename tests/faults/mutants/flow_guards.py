@@ -125,12 +125,12 @@ FLOW_MUTANTS = (
         (
             Edit(
                 "include/tideline/flow/planning.py",
-                "    decisions.abandon_unreadable(ledger, pipeline.name)\n    given",
+                "    abandoning.abandon_unreadable(ledger, pipeline.name)\n    given",
                 "    given",
             ),
             Edit(
                 "include/tideline/flow/planning.py",
-                "        while decisions.abandon_unreadable(ledger, pipeline.name):",
+                "        while abandoning.abandon_unreadable(ledger, pipeline.name):",
                 "        while False:",
             ),
         ),
@@ -149,7 +149,7 @@ FLOW_MUTANTS = (
     Mutant(
         "old_streams_not_retired",
         "adopting a topic retires the streams of the old one",
-        (Edit("include/tideline/flow/adopting.py", "        _retire(ledger, old)\n", ""),),
+        (Edit("include/tideline/flow/adopting.py", "            _retire(ledger, old, seals)\n", ""),),
     ),
     Mutant(
         "announced_again",
@@ -210,7 +210,7 @@ FLOW_TESTED_MUTANTS = (
                 "            if topic is not None and not is_other(stream, topic):\n                inconsistent",
                 "            if False:\n                inconsistent",
             ),
-            Edit("include/tideline/flow/adopting.py", "        _resume(ledger, returned)\n", ""),
+            Edit("include/tideline/flow/adopting.py", "            _resume(ledger, returned)\n", ""),
         ),
         seen_by="tests/integration/test_adopted_topics.py::test_a_retired_topic_that_returns_is_named_and_continues_once_it_is_adopted",
     ),

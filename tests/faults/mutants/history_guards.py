@@ -9,13 +9,25 @@ HISTORY_MUTANTS = (
     Mutant(
         "reject_deleted_by_hand",
         "a reject is deleted only by a re-drive or a replay that loads its record",
-        (Edit(_MIGRATION, "IF EXISTS (\n        WITH writing AS", "IF false AND EXISTS (\n        WITH writing AS"),),
+        (
+            Edit(
+                "include/tideline/ledger/sql/migrations/0016_state.sql",
+                "IF EXISTS (\n        WITH writing AS",
+                "IF false AND EXISTS (\n        WITH writing AS",
+            ),
+        ),
         seen_by=_TESTS,
     ),
     Mutant(
         "reject_of_a_stale_attempt",
         "rejects are inserted only by the attempt that holds their batch",
-        (Edit(_MIGRATION, " AND attempt.attempt_id = c.attempt_id)", ")"),),
+        (
+            Edit(
+                "include/tideline/ledger/sql/migrations/0013_outside_sinks.sql",
+                "          AND c.attempt_id = CASE WHEN outside THEN written_by ELSE attempt.attempt_id END)) THEN",
+                "        )) THEN",
+            ),
+        ),
         seen_by=_TESTS,
     ),
     Mutant(

@@ -20,8 +20,8 @@ LEDGER_MUTANTS = (
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
-                "            found = _holder(ledger, attempt)\n",
-                "            found = None\n",
+                "                found = holder(ledger, attempt)\n",
+                "                found = None\n",
             ),
         ),
     ),
@@ -133,9 +133,9 @@ LEDGER_MUTANTS = (
         "a published batch cannot be abandoned",
         (
             Edit(
-                "include/tideline/ledger/decisions.py",
-                "    elif state in {BatchState.PUBLISHED, BatchState.ADVANCED, BatchState.SUPERSEDED}:",
-                "    elif False:",
+                "include/tideline/ledger/abandoning.py",
+                "    if state in {BatchState.PUBLISHED, BatchState.ADVANCED, BatchState.SUPERSEDED}:",
+                "    if False:",
             ),
         ),
     ),
@@ -144,7 +144,7 @@ LEDGER_MUTANTS = (
         "a replay deletes the rows that it replaces",
         (
             Edit(
-                "spark_jobs/sinks/postgres_output.py",
+                "spark_jobs/sinks/postgres/insertion.py",
                 "    if staged.attempt.kind is BatchKind.REPLAY:\n",
                 "    if False:\n",
             ),
@@ -167,8 +167,8 @@ LEDGER_MUTANTS = (
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
-                "        if not was_published(ledger, attempt):\n            raise\n",
-                "        ledger.reconnect()\n",
+                "            if not was_published(ledger, attempt):\n                raise\n",
+                "            ledger.reconnect()\n",
             ),
         ),
     ),
@@ -178,8 +178,8 @@ LEDGER_MUTANTS = (
         (
             Edit(
                 "include/tideline/ledger/publishing.py",
-                "        if not was_published(ledger, attempt):\n            raise\n",
-                "        raise\n",
+                "            if not was_published(ledger, attempt):\n                raise\n",
+                "            raise\n",
             ),
         ),
         first_seed=309,
@@ -211,9 +211,9 @@ LEDGER_MUTANTS = (
         "a batch that an attempt is writing cannot be abandoned",
         (
             Edit(
-                "include/tideline/ledger/decisions.py",
-                '        elif batch["silent_seconds"] <= STALE_AFTER_SECONDS:',
-                "        elif False:",
+                "include/tideline/ledger/abandoning.py",
+                ' and batch["silent_seconds"] <= STALE_AFTER_SECONDS:',
+                " and False:",
             ),
         ),
     ),

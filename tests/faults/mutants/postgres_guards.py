@@ -8,7 +8,7 @@ from faults.mutants.mutant import Edit, Mutant
 _QUERIES = "include/tideline/ledger/sql/queries"
 _MIGRATIONS = "include/tideline/ledger/sql/migrations"
 _PUBLISHING = "include/tideline/ledger/publishing.py"
-_SINK = "spark_jobs/sinks"
+_SINK = "spark_jobs/sinks/postgres"
 
 POSTGRES_MUTANTS = (
     Mutant(
@@ -58,7 +58,7 @@ POSTGRES_MUTANTS = (
         "a batch is advanced when all heads have passed it (the statement, and its trigger)",
         (
             Edit(f"{_QUERIES}/advance_batches.sql", "NOT (kind = 'live' AND EXISTS", "NOT (false AND EXISTS"),
-            Edit(f"{_MIGRATIONS}/0004_moves.sql", "IF NEW.state = 'advanced' AND", "IF false AND"),
+            Edit(f"{_MIGRATIONS}/0013_outside_sinks.sql", "IF NEW.state = 'advanced' AND", "IF false AND"),
         ),
         first_seed=12,
     ),
@@ -68,8 +68,8 @@ POSTGRES_MUTANTS = (
         (
             Edit(f"{_SINK}/count_staged.sql", "WHERE tideline_task = ANY (%(tasks)s)\n", ""),
             Edit(f"{_SINK}/insert_staged.sql", "WHERE s.tideline_task = ANY (%(tasks)s);", ";"),
-            Edit(f"{_SINK}/discard_rejected.sql", "AND s.tideline_task = ANY (%(tasks)s);", ";"),
-            Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
+            Edit("spark_jobs/sinks/discard_rejected.sql", "AND s.tideline_task = ANY (%(tasks)s);", ";"),
+            Edit(f"{_SINK}/insertion.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
         ),
     ),
     Mutant(
@@ -107,7 +107,7 @@ POSTGRES_MUTANTS = (
         "a dry run takes its locks in the order of a plan",
         (
             Edit(
-                "include/tideline/flow/planning.py",
+                "include/tideline/flow/drafting.py",
                 "            reservations.lock_pipeline(ledger, pipeline.name)\n            heads.walk(ledger, pipeline.name)\n",
                 "            heads.walk(ledger, pipeline.name)\n",
             ),
@@ -136,7 +136,7 @@ POSTGRES_MUTANTS = (
         "every change of a batch's state writes an event",
         (
             Edit(
-                f"{_MIGRATIONS}/0004_moves.sql",
+                f"{_MIGRATIONS}/0013_outside_sinks.sql",
                 "    INSERT INTO tideline.event (action, pipeline, batch_id, attempt, from_state, to_state)\n",
                 "    IF NEW.state = 'failed' THEN RETURN NULL; END IF;\n"
                 "    INSERT INTO tideline.event (action, pipeline, batch_id, attempt, from_state, to_state)\n",
@@ -157,7 +157,7 @@ POSTGRES_MUTANTS = (
         "a replay takes only loaded offsets (the trigger of the plan, and that of rejects)",
         (
             Edit(
-                f"{_MIGRATIONS}/0004_moves.sql",
+                f"{_MIGRATIONS}/0016_state.sql",
                 "IF owner.kind = 'replay' AND NOT coalesce",
                 "IF false AND NOT coalesce",
             ),

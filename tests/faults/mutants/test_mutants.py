@@ -1,6 +1,7 @@
 """Each guard of the protocol is removed once, and the harness must detect it: a harness that finds nothing may also have checked nothing."""
 
 import multiprocessing
+import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
@@ -8,15 +9,16 @@ from typing import Any
 import pytest
 
 import shared_servers
-from faults.drawn_schedules import CROWDED_EVERY
+from faults.drawn_schedules import CROWDED_EVERY, OUTSIDE
 from faults.mutants import mutants_table
 from faults.mutants.mutant import Mutant, edited, grow
 from faults.mutants.mutant_runner import Verdict, simulated, with_processes, with_tests
-from faults.mutants.mutants_table import SIMULATED, TESTED
-from faults.mutants.postgres_guards import POSTGRES_MUTANTS
+from faults.mutants.mutants_table import SIMULATED, TESTED, WITH_PROCESSES
 from faults.share import COMMIT, SOAK
 from tideline.settings import PROJECT
 
+MIGRATIONS = "include/tideline/ledger/sql/migrations"
+FUNCTIONS = re.compile(r"(?s)CREATE (?:OR REPLACE )?FUNCTION tideline\.(\w+)\([^$]*\$\$.*?\$\$")
 ENOUGH = 50
 """Schedules."""
 LIBRARIES = (
@@ -27,7 +29,7 @@ LIBRARIES = (
 """Modules that take most of the import time and are the same for each copy of the product: a process that has imported them is forked."""
 
 
-PLAYED = (*SIMULATED, *POSTGRES_MUTANTS)
+PLAYED = (*SIMULATED, *WITH_PROCESSES)
 
 
 def sample(mutants, first_seed, of):
@@ -67,8 +69,10 @@ def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable
             return submitted(mutant, play, range(first, first + ENOUGH * CROWDED_EVERY, CROWDED_EVERY))
 
         found: dict[str | None, Future[Any]] = {None: played(None, simulated)}
+        outside = range(OUTSIDE, OUTSIDE + ENOUGH * CROWDED_EVERY, CROWDED_EVERY)
+        found["outside"] = pool.submit(simulated, folder / "as it is", outside)
         found |= {mutant.name: played(mutant, simulated) for mutant in SIMULATED if mutant.name in asked}
-        found |= {mutant.name: played(mutant, with_processes) for mutant in POSTGRES_MUTANTS if mutant.name in asked}
+        found |= {mutant.name: played(mutant, with_processes) for mutant in WITH_PROCESSES if mutant.name in asked}
         found |= {
             mutant.name: submitted(mutant, with_tests, mutant.seen_by, servers)
             for mutant in TESTED
@@ -79,7 +83,8 @@ def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable
 
 
 def test_the_product_as_it_is_passes(tried):
-    assert tried[None].result() == Verdict(ENOUGH)
+    """In schedules of both kinds: with a table, and with an outside sink."""
+    assert tried[None].result() == tried["outside"].result() == Verdict(ENOUGH)
 
 
 def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(tried, played):
@@ -93,9 +98,27 @@ def test_a_guard_that_schedules_seldom_need_is_missed_by_a_test(tried, tested):
 
 
 def test_each_mutant_still_changes_what_it_is_about():
-    """Also those that this commit does not try."""
+    """Also those that this commit does not try. A copy that cannot be compiled would fail for another reason."""
     for mutant in (*PLAYED, *TESTED):
-        assert edited(PROJECT, mutant), mutant.name
+        texts = edited(PROJECT, mutant)
+        assert texts, mutant.name
+        for name, text in texts.items():
+            if name.endswith(".py"):
+                compile(text, f"{mutant.name}: {name}", "exec")
+
+
+def test_a_mutant_of_a_function_in_postgres_changes_its_newest_definition():
+    """A later migration may replace the function: a mutant of the older definition would change nothing."""
+    newest = {
+        found[1]: found[0]
+        for path in sorted((PROJECT / MIGRATIONS).glob("*.sql"))
+        for found in FUNCTIONS.finditer(path.read_text(encoding="utf-8"))
+    }
+    for mutant in (*PLAYED, *TESTED):
+        for edit in mutant.edits:
+            if edit.file.startswith(MIGRATIONS):
+                for found in FUNCTIONS.finditer((PROJECT / edit.file).read_text(encoding="utf-8")):
+                    assert edit.old not in found[0] or newest[found[1]] == found[0], f"{mutant.name}: {found[1]}"
 
 
 def test_a_few_commits_try_every_mutant():

@@ -5,20 +5,28 @@ A test of its own detects each.
 
 from faults.mutants.announcing_guards import ANNOUNCING_MUTANTS
 from faults.mutants.column_guards import COLUMN_MUTANTS
+from faults.mutants.delta_guards import DELTA_MUTANTS
 from faults.mutants.history_guards import HISTORY_MUTANTS
 from faults.mutants.identity_guards import IDENTITY_MUTANTS
+from faults.mutants.letter_guards import LETTER_MUTANTS
 from faults.mutants.mutant import Edit, Mutant
 from faults.mutants.reading_guards import READING_MUTANTS
 from faults.mutants.release_guards import RELEASE_MUTANTS
+from faults.mutants.topic_guards import TOPIC_MUTANTS
+from faults.mutants.upsert_guards import UPSERT_MUTANTS
 
 _QUERIES = "include/tideline/ledger/sql/queries"
 _MIGRATIONS = "include/tideline/ledger/sql/migrations"
 _PUBLISHING = "include/tideline/ledger/publishing.py"
-_SINK = "spark_jobs/sinks"
+_SINK = "spark_jobs/sinks/postgres"
 
 TESTED_MUTANTS = (
     *ANNOUNCING_MUTANTS,
+    *DELTA_MUTANTS,
+    *LETTER_MUTANTS,
     *READING_MUTANTS,
+    *TOPIC_MUTANTS,
+    *UPSERT_MUTANTS,
     Mutant(
         "publish_by_any_attempt",
         "publish checks which attempt holds the batch",
@@ -42,8 +50,8 @@ TESTED_MUTANTS = (
         (
             Edit(
                 "include/tideline/flow/planning.py",
-                "    output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)\n",
-                "",
+                "        output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)\n",
+                "        pass\n",
             ),
         ),
         seen_by="tests/faults/memory/test_claims.py",
@@ -77,7 +85,7 @@ TESTED_MUTANTS = (
         "rows that break a law are refused with the table's own message, and are not counted as staged",
         (
             Edit(
-                "spark_jobs/sinks/copying.py",
+                "spark_jobs/sinks/postgres/copying.py",
                 "return _Taken(len(rows) - len(refused), refused)",
                 "return _Taken(len(rows), refused)",
             ),
@@ -89,7 +97,7 @@ TESTED_MUTANTS = (
         "connections of tasks have the same time-outs as those of the ledger",
         (
             Edit(
-                "spark_jobs/sinks/copying.py",
+                "spark_jobs/sinks/postgres/copying.py",
                 "adbc.connect(conninfo(ledger_url), autocommit=True)",
                 "adbc.connect(ledger_url, autocommit=True)",
             ),
@@ -106,7 +114,7 @@ TESTED_MUTANTS = (
         "lost_staging_undetected",
         "a staging table that a crash of the server has emptied is detected (the sum over the tasks, and the counts)",
         (
-            Edit(f"{_SINK}/postgres_output.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
+            Edit(f"{_SINK}/insertion.py", "if n_discarded + n_rows != sum(staged.tasks.values()):", "if False:"),
             Edit(
                 f"{_MIGRATIONS}/0001_ledger.sql", "CHECK (n_read = n_written + n_rejected + n_filtered)", "CHECK (true)"
             ),
@@ -141,7 +149,7 @@ TESTED_MUTANTS = (
         "records with a row that the table refuses become rejects, and the others are published",
         (
             Edit(
-                "spark_jobs/publishing.py",
+                "spark_jobs/sinks/postgres/publishing.py",
                 "        except RowsRefusedError as error:\n",
                 "        except RowsRefusedError as error:\n            raise\n",
             ),

@@ -8,7 +8,8 @@ from pyspark.errors import PySparkException
 
 from cutting_proxy import CuttingProxy, cut_before
 from faults.operations import Strike
-from faults.processes.gate import Kind, Step
+from faults.processes.gate import Kind, Outcome, Step
+from faults.processes.lake import Lake
 from faults.processes.outcomes import Variety, as_played
 from faults.processes.process import PATIENCE_SECONDS, HangsError, LiveProcess
 from faults.schedule_runner import Ended
@@ -28,6 +29,7 @@ class ActingProcess:
         proxy: The proxy between it and the server.
         query: Runs a statement on the server, outside of the process.
         variety: Shared by all processes of a schedule.
+        lake: The Delta table that it may write to.
         on_end: Called before its last step, when all its promises must be kept.
     """
 
@@ -39,6 +41,7 @@ class ActingProcess:
         proxy: CuttingProxy,
         query: Callable[..., list[tuple[Any, ...]]],
         variety: Variety,
+        lake: Lake | None,
         on_end: Callable[[], None],
     ) -> None:
         self.name = name
@@ -54,6 +57,7 @@ class ActingProcess:
         self._proxy = proxy
         self._query = query
         self._variety = variety
+        self._lake = lake
         self._on_end = on_end
         self._session: Step | None = None
         """The step of its last statement."""
@@ -127,8 +131,10 @@ class ActingProcess:
             self._on_end()
         if at.backend is not None:
             self._session = at
-        self.n_commits += at.kind is Kind.COMMIT
-        self._live.go()
+        if self._lake and at.kind in {Kind.LAKE, Kind.PUT}:
+            self._lake.step()
+        self.n_commits += at.kind in {Kind.COMMIT, Kind.PUT}
+        self._live.go(put=self._lake.sent(self._live.entry) if self._lake and at.kind is Kind.PUT else None)
 
     def _settle(self) -> None:
         outcome = self._live.outcome
@@ -137,9 +143,9 @@ class ActingProcess:
     def _can(self, strike: Strike, at: Step) -> bool:
         if strike in _COMMITS:
             # A COMMIT of an executor is handled by Spark: the failpoint matrix covers it.
-            return at.kind is Kind.COMMIT and at.writes and not at.name.startswith("task: ")
+            return at.kind in {Kind.COMMIT, Kind.PUT} and at.writes and not at.name.startswith("task: ")
         if strike is Strike.CUT:
-            return at.kind is Kind.COPY or (at.backend or self._session) is not None
+            return at.kind in {Kind.COPY, Kind.LAKE, Kind.PUT} or (at.backend or self._session) is not None
         return strike is not Strike.ERROR or at.kind is not Kind.END
 
     def _hit(self, strike: Strike, at: Step) -> None:
@@ -149,6 +155,14 @@ class ActingProcess:
             case Strike.ERROR:
                 self.was_refused = True
                 self._live.go(self._refusal(at))
+                self._is_at_step()
+            case Strike.CUT if at.kind is Kind.LAKE:
+                self._live.go(OSError("Generic LocalFileSystem error: storage does not answer"))
+                self._is_at_step()
+            case Strike.CUT | Strike.COMMIT_KEPT | Strike.COMMIT_LOST if self._lake and at.kind is Kind.PUT:
+                arrives = strike is Strike.COMMIT_KEPT
+                self._lake.not_answered(self._live.entry, arrives=arrives)
+                self._live.go(put=Outcome(arrives=arrives, away=next(self._variety.away)))
                 self._is_at_step()
             case Strike.CUT:
                 self._cut(at)
@@ -164,7 +178,7 @@ class ActingProcess:
                     self._query("SELECT pg_terminate_backend(%s, 5000)", at.backend)
 
     def _refusal(self, at: Step) -> Exception:
-        match at.kind:
+        match Kind.COPY if at.name == "task: write a file" else at.kind:
             case Kind.ASK if at.name.startswith("broker"):
                 return RetryableError("brokers: no answer", next_step="wait")
             case Kind.ASK | Kind.COPY:

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from faults.actions import Task, actor, is_lasting, perform
-from faults.processes import gated_drivers, kept_sessions
+from faults.processes import gated_drivers, gated_lakes, kept_sessions
 from faults.processes.gate import Ended, Gate, Kind, Step
 from faults.processes.process_spark import Again, Spark
 from spark_jobs import heartbeat, write_batches
@@ -21,9 +21,9 @@ from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import FoundOffset, RecordFacts, TopicFacts
 from tideline.errors import FatalError, TidelineError
-from tideline.flow import writing
+from tideline.flow import settling, writing
 from tideline.kafka.broker import Broker
-from tideline.ledger import cleanup, decisions, session_settings
+from tideline.ledger import abandoning, cleanup, session_settings
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
@@ -130,7 +130,9 @@ def run(errand: Errand, pipe: Connection) -> None:
     """Carry out the errand, and report how it ended."""
     gate = Gate(pipe, watched=errand.watched)
     if errand.watched:
-        gated_drivers.install(gate, (errand.pipeline.folder / "target.sql").read_text(encoding="utf-8"))
+        target = errand.pipeline.folder / "target.sql"
+        gated_drivers.install(gate, target.read_text(encoding="utf-8") if target.exists() else "")
+        gated_lakes.install(gate)
     gate.end(_done(errand, gate))
 
 
@@ -155,6 +157,7 @@ def _done(errand: Errand, gate: Gate) -> Ended:
         (write_batches, "session"): lambda _: spark,
         (write_batches, "Broker"): lambda _: broker,
         (kafka, "load"): Spark.kafka,
+        (settling, "load_named"): lambda _: errand.pipeline,
     }
     for (module, name), replacement in replacements.items():
         setattr(module, name, replacement)
@@ -188,7 +191,7 @@ def _set(timing: Timing) -> None:
     }
     defaults = {"stale_after_seconds": timing.stale_seconds, "poll_seconds": timing.poll_seconds}
     writing.claim.__kwdefaults__ = (writing.claim.__kwdefaults__ or {}) | defaults
-    decisions.STALE_AFTER_SECONDS = timing.stale_seconds
+    abandoning.STALE_AFTER_SECONDS = timing.stale_seconds
     cleanup.SILENT_SECONDS = timing.silent_seconds
     heartbeat.BEAT_SECONDS = timing.beat_seconds
     heartbeat._WATCH_SECONDS = timing.beat_seconds / 2

@@ -5,6 +5,7 @@ This module holds the process's end of the pipe, and the messages that pass thro
 
 import copyreg
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection
@@ -21,6 +22,10 @@ class Kind(StrEnum):
     COPY = "copy"
     ASK = "ask"
     """A question to the broker, or a read of its records."""
+    LAKE = "lake"
+    """A read, a list, a write or a removal in the folder of a Delta table."""
+    PUT = "put"
+    """A conditional put of the next entry of a Delta table's log: the commit of a lake."""
     WAIT = "wait"
     """No effect: it sleeps until another process is finished."""
     END = "end"
@@ -52,6 +57,46 @@ class Question:
     step: Step
     method: str
     arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An entry of a Delta table's log, which takes effect if the version behind `behind` is free when it arrives."""
+
+    uri: str
+    behind: int
+    added: Sequence[Any]
+    removed: Sequence[Mapping[str, Any]]
+    mode: str
+    schema: str
+    partition_by: Sequence[str]
+    transactions: Sequence[tuple[str, int]]
+    metadata: Mapping[str, Any]
+
+    @property
+    def has_rows(self) -> bool:
+        """Return whether it commits what an attempt has written. Markers have even versions."""
+        return any(version % 2 for _, version in self.transactions)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A step that sends an entry. The answer may be an `Outcome`; without one it arrives, and its sender learns it."""
+
+    step: Step
+    entry: Entry | None
+    """None for the one that creates the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What becomes of an entry, and of its sender, which gets no answer."""
+
+    arrives: bool
+    dies: bool = False
+    """The sender is killed before it could get one."""
+    away: bool = False
+    """Storage does not answer the sender any more until its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +159,16 @@ class Gate:
         """Ask the broker a question, which is a step, and return the answer."""
         return self._ask(Question(Step(name=name, kind=Kind.ASK), method, arguments))
 
+    def put(self, put: Put) -> Outcome | None:
+        """Wait before an entry is sent; raise the error that the conductor injects instead of it."""
+        outcome: Outcome | None = self._ask(put)
+        return outcome
+
     def end(self, ended: Ended) -> None:
         """Report that the process is finished."""
         self._pipe.send(ended)
 
-    def _ask(self, message: Step | Question) -> Any:
+    def _ask(self, message: Step | Question | Put) -> Any:
         self._pipe.send(message)
         answer: Answer = self._pipe.recv()
         if answer.error is not None:

@@ -16,7 +16,7 @@ from psycopg2.extensions import make_dsn, parse_dsn
 from cutting_proxy import CuttingProxy
 from faults.checker.snapshots import snapshot
 from faults.processes.process import HelperProcess
-from faults.processes.process_pipelines import declared
+from faults.processes.process_pipelines import Output, declared
 from faults.processes.zygote import Zygote
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
@@ -52,11 +52,11 @@ class Ground:
         self._sessions: dict[str, psycopg2.extensions.connection] = {}
         self._snapshots: dict[str, psycopg2.extensions.connection] = {}
 
-    def declare(self, **source: object) -> Pipeline:
-        """Declare one more pipeline, with a table of its own; `source` holds more keys of that section, and those of
+    def declare(self, output: Output = Output.APPENDED, **source: object) -> Pipeline:
+        """Declare one more pipeline, with an output of its own; `source` holds more keys of that section, and those of
         `limits`."""
         self._declared += 1
-        return declared(self._folder / f"pipeline_{self._declared}", **source)
+        return declared(self._folder / f"pipeline_{self._declared}", output, **source)
 
     def urls(self, database: str | None = None) -> tuple[str, str]:
         """Return the URLs of a database, by default the one with the ledger: directly to the server, and through the

@@ -16,8 +16,10 @@ from faults.processes.gate import Step
 from faults.processes.ground import Ground
 from faults.processes.process import LiveProcess, finished
 from faults.processes.process_faults import Fault, steps_of, strike
+from faults.processes.process_pipelines import Output
 from faults.processes.process_scene import Scene
-from faults.processes.verbs import VERBS, Scenario, Verb
+from faults.processes.scenarios import Scenario, Verb
+from faults.processes.verbs import VERBS
 from faults.simulation.simulated_kafka import SimulatedKafka
 
 _ERRORS = (RuntimeError, psycopg2.OperationalError, MemoryError, KeyboardInterrupt, psycopg2.errors.DeadlockDetected)
@@ -74,7 +76,8 @@ def prepared(ground: Ground, verb: Verb, scene: Scene | None = None) -> Iterator
             yield scene, verb.prepare(scene)
         return
     if scene is None:
-        scene = Scene(ground, ground.declare(), SimulatedKafka(_ignore, 1, (0,) * verb.first or (11,)))
+        pipeline = ground.declare(Output.LAKE if verb.lake else Output.APPENDED)
+        scene = Scene(ground, pipeline, SimulatedKafka(_ignore, 1, (0,) * verb.first or (11,)))
         if not verb.first:
             scene.load()
     yield scene, verb.prepare(scene)

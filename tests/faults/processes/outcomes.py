@@ -29,6 +29,8 @@ class Variety:
             (psycopg2.errors.LockNotAvailable, psycopg2.OperationalError, RuntimeError)
         )
         self.cuts = cycle((True, False))
+        self.away = cycle((True, False))
+        """Whether storage is out of reach from now on, or only one answer of it is lost."""
         self.kept = cycle((cut_after, cut_meanwhile))
 
 

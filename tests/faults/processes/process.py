@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from faults.processes.child import Errand
-from faults.processes.gate import Answer, Ended, Question, Step
+from faults.processes.gate import Answer, Ended, Entry, Outcome, Put, Question, Step
 
 PATIENCE_SECONDS = 120
 
@@ -31,6 +31,8 @@ class LiveProcess:
         self.pid = pid
         self.at: Step | None = None
         """The step before which it waits."""
+        self.entry: Entry | None = None
+        """What it is about to send to a Delta table, if that step is a put."""
         self.outcome: Ended | None = None
         """Its result; None also if it ended without reporting one."""
         self.gone = False
@@ -57,14 +59,18 @@ class LiveProcess:
             case Question():
                 self._question = message
                 self.at = message.step
+            case Put():
+                self.entry = message.entry
+                self.at = message.step
             case Step():
                 self.at = message
         return True
 
-    def go(self, error: BaseException | None = None) -> None:
-        """Let it take the step, or raise this error in it instead."""
-        answer = Answer(error=error) if error is not None else answered(self._question, self._answer)
-        self.at = self._question = None
+    def go(self, error: BaseException | None = None, *, put: Outcome | None = None) -> None:
+        """Let it take the step, or raise this error in it instead; `put` says what becomes of the entry that it
+        sends."""
+        answer = Answer(put, error) if error or put else answered(self._question, self._answer)
+        self.at = self._question = self.entry = None
         with suppress(BrokenPipeError):
             self._pipe.send(answer)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from cutting_proxy import Act, CuttingProxy, cut_after, cut_before
-from faults.processes.gate import Kind, Step
+from faults.processes.gate import Kind, Outcome, Step
 from faults.processes.process import PATIENCE_SECONDS, LiveProcess
 from tideline.errors import RetryableError
 
@@ -19,7 +19,7 @@ class Fault(StrEnum):
     FROZEN = "frozen"
     CUT = "cut off"
     KEPT = "kept, cut off"
-    """The COMMIT takes effect, and its answer is lost."""
+    """The COMMIT takes effect, and its answer is lost. After a commit to a lake, storage does not answer any more."""
     KEPT_KILLED = "kept, killed"
     """The COMMIT takes effect, and the process is killed before it reads the answer."""
 
@@ -27,7 +27,7 @@ class Fault(StrEnum):
 def faults_of(kind: Kind) -> tuple[Fault, ...]:
     """Return the faults that can strike at a step of this kind."""
     match kind:
-        case Kind.COMMIT:
+        case Kind.COMMIT | Kind.PUT:
             return tuple(Fault)
         case Kind.END:
             return (Fault.KILLED, Fault.FROZEN)
@@ -56,6 +56,8 @@ def strike(proxy: CuttingProxy, process: LiveProcess, step: Step, fault: Fault, 
         case Fault.FROZEN:
             process.freeze()
             process.go()
+        case _ if step.kind in {Kind.LAKE, Kind.PUT}:
+            _cut_off_from_storage(process, fault)
         case Fault.CUT if step.kind is Kind.ASK:
             process.go(RetryableError("the brokers did not answer within 10 s", next_step="wait"))
         case Fault.CUT if step.kind is Kind.COPY:
@@ -65,12 +67,16 @@ def strike(proxy: CuttingProxy, process: LiveProcess, step: Step, fault: Fault, 
             if step.port is not None:  # a sleep has no connection
                 proxy.cut(step.port)
             process.go()
-        case Fault.KEPT:
-            proxy.at("COMMIT", cut_after, port=step.port)
+        case Fault.KEPT | Fault.KEPT_KILLED:
+            proxy.at("COMMIT", cut_after if fault is Fault.KEPT else _kill_after(process), port=step.port)
             process.go()
-        case Fault.KEPT_KILLED:
-            proxy.at("COMMIT", _kill_after(process), port=step.port)
-            process.go()
+
+
+def _cut_off_from_storage(process: LiveProcess, fault: Fault) -> None:
+    if fault is Fault.CUT:
+        process.go(OSError("Generic LocalFileSystem error: storage does not answer"))
+    else:
+        process.go(put=Outcome(arrives=True, dies=fault is Fault.KEPT_KILLED, away=True))
 
 
 def _kill_after(process: LiveProcess) -> Act:

@@ -1,16 +1,39 @@
 """Declare the pipeline of the records that all levels load, in a folder as users do."""
 
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from faults import records
 from faults.actions import TOPIC
 from tideline.declaration.pipelines import Pipeline
 
 _LIMITS = ("batch_records", "run_batches", "split_records")
+_LAKE = "lake"
+"""The folder of a Delta table, below that of its pipeline."""
+_BANDED = records.TRANSFORM.replace(
+    '.append_column("item", item)',
+    '.append_column("item", item).append_column("band", pc.if_else(pc.less(rows["price"], 1000), "paid", ""))',
+)
+"""The transform of a Delta table, which has no check of the price: it is partitioned by a column whose value is empty,
+and so refused, where the check would refuse the row."""
 
 
-def declared(folder: Path, **source: object) -> Pipeline:
-    """Declare a pipeline and a table with the folder's name; `source` holds more keys of that section, and those of
+class Output(StrEnum):
+    """What a pipeline writes to. All hold the same rows: what is tried is how they get there."""
+
+    APPENDED = "a table that is appended to"
+    UPSERTED = "a table with the newest record of each key, where the key is what distinguishes all rows"
+    LAKE = "a Delta table"
+
+
+def lake_of(folder: Path) -> Path:
+    """Return the folder of the pipeline's Delta table. The first attempt creates it."""
+    return folder / _LAKE
+
+
+def declared(folder: Path, output: Output = Output.APPENDED, **source: object) -> Pipeline:
+    """Declare a pipeline, and an output with the folder's name; `source` holds more keys of that section, and those of
     `limits`."""
     folder.mkdir()
     name = folder.name
@@ -23,18 +46,33 @@ def declared(folder: Path, **source: object) -> Pipeline:
             "value": {"format": "json", "columns": records.COLUMNS},
             **source,
         },
-        "sink": {"table": f"ads.{name}", "item": "item"},
+        "sink": _sink(folder, output),
         "limits": limits,
         "rejects": {"fail_above": 1.0},
         "upkeep": {"events_days": 1},
         "name": name,
         "folder": folder,
     }
-    (folder / "target.sql").write_text(records.TARGET.replace("ads.output", f"ads.{name}"))
-    put_transform(folder, corrected=False)
-    return Pipeline.model_validate(raw, context=name)
+    if output is not Output.LAKE:
+        target = records.UPSERT_TARGET if output is Output.UPSERTED else records.TARGET
+        (folder / "target.sql").write_text(target.replace("ads.output", f"ads.{name}"))
+    pipeline = Pipeline.model_validate(raw, context=name)
+    put_transform(pipeline, corrected=False)
+    return pipeline
 
 
-def put_transform(folder: Path, *, corrected: bool) -> None:
+def _sink(folder: Path, output: Output) -> dict[str, Any]:
+    table = f"ads.{folder.name}"
+    match output:
+        case Output.APPENDED:
+            return {"table": table, "item": "item"}
+        case Output.UPSERTED:
+            return {"table": table, "mode": "upsert", "key": ["id", "item"]}
+        case Output.LAKE:
+            return {"kind": "delta", "path": str(lake_of(folder)), "item": "item", "partition_by": ["band"]}
+
+
+def put_transform(pipeline: Pipeline, *, corrected: bool) -> None:
     """Put a pipeline's transform.py in place: the one that refuses a name, or the corrected one."""
-    (folder / "transform.py").write_text(records.TRANSFORM.format(refuses=not corrected))
+    text = _BANDED if pipeline.sink.kind == "delta" else records.TRANSFORM
+    (pipeline.folder / "transform.py").write_text(text.format(refuses=not corrected))

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from shutil import rmtree
 from typing import Any
 
 from faults import checker, records
@@ -15,8 +16,9 @@ from faults.operations import Arrive, Operation
 from faults.processes.child import Errand, Migrate, Timing
 from faults.processes.gate import Ended, Question
 from faults.processes.ground import Ground
+from faults.processes.lake import Lake
 from faults.processes.process import LiveProcess, finished
-from faults.processes.process_pipelines import put_transform
+from faults.processes.process_pipelines import lake_of, put_transform
 from faults.processes.process_spark import Again
 from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.simulating import SimulatedTruth
@@ -42,6 +44,7 @@ class Scene:
         self.ground = ground
         self.pipeline = pipeline
         self.kafka = kafka
+        self.lake = Lake(lake_of(pipeline.folder), pipeline.name) if pipeline.sink.kind == "delta" else None
         self.url, self.proxied = ground.urls(database)
         self.corrected = False
         """Whether the transform has been corrected, before or after anything was loaded."""
@@ -108,7 +111,7 @@ class Scene:
 
     def transform(self, *, corrected: bool) -> None:
         """Install the corrected transform or the refusing one."""
-        put_transform(self.pipeline.folder, corrected=corrected)
+        put_transform(self.pipeline, corrected=corrected)
         self.corrected = self.corrected or corrected
 
     def pass_time(self, seconds: int, *, living: Collection[int] = ()) -> None:
@@ -146,14 +149,21 @@ class Scene:
 
     def forget(self) -> None:
         """Drop the tables of the pipeline. Only its history stays."""
-        for table in (self.pipeline.sink.table, *(f"tideline_staging.{name}" for name in self.staging())):
+        rmtree(lake_of(self.pipeline.folder), ignore_errors=True)
+        for table in (self._table, *(f"tideline_staging.{name}" for name in self.staging())):
             self.query(f"DROP TABLE IF EXISTS {table}")
+
+    @property
+    def _table(self) -> str:
+        """Return the output table, which does not exist if the output is a lake."""
+        return f"ads.{self.pipeline.name}"
 
     def violations(self, *, quiet: bool) -> list[Violation]:
         """Return what the checker finds."""
         truth = SimulatedTruth(self.kafka, partial(records.expected, corrected=self.corrected))
         with self._found() as found:
-            return list(checker.violations(found, truth, quiet=quiet, pruned=self.pruned))
+            seen = list(checker.violations(found, truth, quiet=quiet, pruned=self.pruned))
+        return [*self.lake.log.broken, *seen] if self.lake else seen
 
     def everything(self) -> dict[str, list[Any]]:
         """Return all state that a frozen process must not change when it continues. The history is left out: it may
@@ -164,6 +174,7 @@ class Scene:
                 "batches": list(found.batches),
                 "ranges": list(found.ranges),
                 "coverage": sorted(found.coverage, key=lambda piece: (piece.stream_id, piece.start)),
+                "commits": list(found.commits or ()),
                 "attempts": sorted(found.attempts, key=lambda attempt: (attempt.batch_id, attempt.fence)),
                 "rows": [row for stream in found.streams for row in found.rows(stream)],
                 "rejects": [reject for stream in found.streams for reject in found.rejects(stream)],
@@ -182,6 +193,9 @@ class Scene:
         """Read the state as `checker.read` does, in a session that is kept open."""
         session = self.ground.snapshot(self.url)
         try:
-            yield Reading(session, self.pipeline.name, self.pipeline.sink.table).found(records.OUTPUT)
+            found = Reading(session, self.pipeline.name, self._table).found(records.OUTPUT)
+            if self.lake:
+                self.lake.log.read()
+            yield self.lake.log.shown_in(found) if self.lake else found
         finally:
             session.rollback()

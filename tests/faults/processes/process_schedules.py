@@ -8,10 +8,11 @@ from random import Random
 from typing import Any
 
 from faults.actions import Advance, Plan, Write
-from faults.drawn_schedules import Schedule, schedule, without_restores
-from faults.operations import CrashServer, Fault, Finish, Go, Operation, Strike
+from faults.drawn_schedules import OUTSIDE, Schedule, schedule, without_restores
+from faults.operations import CrashServer, Fault, Finish, Go, Hold, Operation, Strike
 from faults.processes.ground import Ground
 from faults.processes.process import HangsError
+from faults.processes.process_pipelines import Output
 from faults.processes.stage import LiveStage
 from faults.recovery import JammedError, heal
 from faults.schedule_runner import Play
@@ -30,6 +31,14 @@ CRASH_EVERY = 10
 have no crash."""
 LOOK_AT_EVERY = 4
 """Operations between two checks."""
+OUTPUTS = (
+    Output.UPSERTED, Output.APPENDED, Output.APPENDED, Output.APPENDED,
+    Output.UPSERTED, Output.LAKE, Output.APPENDED, Output.LAKE,
+)  # fmt: skip
+"""What the pipeline writes to, taken in turn. The first seeds of mutants of tables draw none of the lakes, and seeds from
+`OUTSIDE` on always draw one."""
+HOLDS = 2
+"""Commits that are held back besides those that are drawn, where the output is a lake."""
 REPLAY_EVERY = 5
 """One of so many schedules ends with a replay."""
 COMMAND = "PYTHONPATH=tests:tests/integration .local/env/bin/python -m faults.processes --schedules 1 --first-seed"
@@ -56,11 +65,20 @@ def counts(tally: Tally) -> dict[str, Any]:
 def drawn_for(seed: int) -> Schedule:
     """Return the simulation's schedule of a seed with more faults: a process costs more here, so each has to be worth
     its time."""
-    drawn, random = without_restores(schedule(seed)), Random(seed)
+    with_lake = output_for(seed) is Output.LAKE and seed < OUTSIDE
+    drawn, random = without_restores(schedule(seed + OUTSIDE if with_lake else seed)), Random(seed)
     operations = [_struck(random, operation) for operation in drawn.operations[:MOST_OPERATIONS]]
     if seed % CRASH_EVERY == CRASH_EVERY - 3:
         operations.insert(random.randint(0, len(operations)), CrashServer())
+    if output_for(seed) is Output.LAKE:
+        for _ in range(HOLDS):
+            operations.insert(random.randint(0, len(operations)), Hold(1))
     return replace(drawn, operations=tuple(operations))
+
+
+def output_for(seed: int) -> Output:
+    """Return what the pipeline of a seed writes to."""
+    return Output.LAKE if seed >= OUTSIDE else OUTPUTS[seed % len(OUTPUTS)]
 
 
 def _struck(random: Random, operation: Operation) -> Operation:
@@ -80,7 +98,7 @@ def _near(random: Random, fault: Fault) -> Fault:
 
 
 def _play(ground: Ground, drawn: Schedule, seed: int, tally: Tally) -> list[str]:
-    stage = LiveStage(ground, drawn.beginning, Random(seed), tally)
+    stage = LiveStage(ground, drawn.beginning, Random(seed), tally, output_for(seed))
     begun = Play(stage)
     try:
         for number, operation in enumerate(drawn.operations):
@@ -88,6 +106,8 @@ def _play(ground: Ground, drawn: Schedule, seed: int, tally: Tally) -> list[str]
             if number % LOOK_AT_EVERY == 0 and (problems := _problems_so_far(stage, quiet=False)):
                 return [f"after operation {number}, {operation}:", *problems]
         tally.rounds += heal(begun, stage)
+        if stage.scene.lake:
+            stage.scene.lake.land_all()
         return _problems_so_far(stage, quiet=True) or (_replayed(stage, tally) if seed % REPLAY_EVERY == 0 else [])
     except (JammedError, HangsError):
         return [*stage.broken, *stage.unexpected(), traceback.format_exc()]

@@ -178,9 +178,9 @@ class Frame:
         """Return the tasks of both frames."""
         return Frame(self.spark, [*self.parts, *other.parts])
 
-    def collect(self) -> list[dict[str, Any]]:
-        """Run the tasks; return the rows of the winning ones."""
-        return [row for number, part in enumerate(self.parts) for row in self._settled(number, part)]
+    def collect(self) -> list[tuple[Any, ...]]:
+        """Run the tasks; return the rows of the winning ones. A row of Spark is a tuple."""
+        return [tuple(row.values()) for number, part in enumerate(self.parts) for row in self._settled(number, part)]
 
     def _settled(self, number: int, part: Read) -> list[dict[str, Any]]:
         again = self.spark.again.get(number)

@@ -7,10 +7,11 @@ from typing import Any
 
 from faults.actions import PIPELINE, Task
 from faults.drawn_schedules import Beginning
-from faults.operations import AllowGaps, Correct, CrashServer, Heal, Operation, PassTime
+from faults.operations import AllowGaps, Correct, CrashServer, Heal, Hold, Land, Lose, Operation, PassTime
 from faults.processes.acting import ActingProcess
 from faults.processes.ground import Ground
 from faults.processes.outcomes import QuickProcess, UnexpectedError, Variety
+from faults.processes.process_pipelines import Output
 from faults.processes.process_promises import Promise
 from faults.processes.process_scene import Scene
 from faults.processes.process_spark import Again
@@ -31,10 +32,14 @@ class LiveStage:
         beginning: The initial state.
         random: Decides what the operations leave open.
         tally: Receives the counts.
+        output: What the pipeline writes to.
     """
 
-    def __init__(self, ground: Ground, beginning: Beginning, random: Random, tally: Tally) -> None:
+    def __init__(
+        self, ground: Ground, beginning: Beginning, random: Random, tally: Tally, output: Output = Output.APPENDED
+    ) -> None:
         pipeline = ground.declare(
+            output,
             delivery=beginning.delivery,
             gaps=beginning.gaps,
             start=beginning.start,
@@ -67,6 +72,7 @@ class LiveStage:
             proxy=self._ground.proxy,
             query=self.scene.query,
             variety=self._variety,
+            lake=self.scene.lake,
             on_end=lambda: self.broken.extend(promise.broken()),
         )
         self.processes.append(process)
@@ -86,6 +92,9 @@ class LiveStage:
                 self._ground.crash()
             case Correct():
                 self.scene.transform(corrected=True)
+            case Hold() | Land() | Lose():
+                if self.scene.lake:
+                    self.scene.lake.apply(operation, self._random)
             case AllowGaps():
                 self._redeclare(gaps="allowed")
             case Heal():
@@ -174,6 +183,13 @@ class LiveStage:
         )
         refused = "SELECT count(*)::int FROM tideline.event WHERE pipeline = %s AND action = 'refuse'"
         passed = "SELECT coalesce(sum(next_offset - start_offset), 0)::int FROM tideline.stream WHERE pipeline = %s"
+        settled = (
+            "SELECT count(*)::int FROM tideline.batch JOIN tideline.attempt w ON w.attempt_id = written_by"
+            " WHERE pipeline = %s AND w.attempt <> batch.attempt"
+        )
+        if self.scene.lake:
+            self._tally.outside.update(self.scene.lake.counts())
+            self._tally.settled += self._rows(settled)[0][0]
         self._tally.published.update(dict(self._rows(published)))
         self._tally.refused += self._rows(refused)[0][0]
         self._tally.records += self._rows(passed)[0][0]

@@ -11,6 +11,8 @@ _FOLDERS = (
     ("spark_jobs.readers", "."),
     ("spark_jobs.records", "."),
     ("spark_jobs.sinks", "."),
+    ("spark_jobs.sinks.delta", "."),
+    ("spark_jobs.sinks.postgres", "."),
 )
 _PLACEHOLDER = re.compile(r"\\\{\w+\\\}")
 
@@ -41,7 +43,7 @@ def name_of(text: str, target: str) -> str:
 
 @cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Return a pattern for each file, in which each {placeholder} matches any text. Files without placeholders are
+    """Return a pattern for each file, in which each {placeholder} matches any text, also none. Files without placeholders are
     first, as they are more exact."""
     found = []
     for package, folder in _FOLDERS:
@@ -50,7 +52,7 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
                 text = file.read_text(encoding="utf-8").strip()
                 found.append((len(_PLACEHOLDER.findall(re.escape(text))), file.name.removesuffix(".sql"), text))
     return [
-        (name, re.compile(_PLACEHOLDER.sub(".+?", re.escape(text)) if holes else re.escape(text), re.DOTALL))
+        (name, re.compile(_PLACEHOLDER.sub(".*?", re.escape(text)) if holes else re.escape(text), re.DOTALL))
         for holes, name, text in sorted(found)
     ]
 

@@ -84,7 +84,7 @@ def test_there_are_enough_steps():
     assert len({(case.verb, case.step) for case in CASES}) >= 100
 
 
-def test_two_commits_strike_at_each_step_and_a_few_meet_it_with_each_fault():
+def test_three_commits_strike_at_each_step_and_a_few_meet_it_with_each_fault():
     steps = {(case.verb, case.step) for case in CASES}
     rounds = [
         {case for seed in range(first, first + COMMIT.steps_of) for case in sample(seed, COMMIT)}
@@ -111,11 +111,13 @@ def test_no_shipped_file_knows_of_failpoints():
 
 
 def test_a_process_of_production_sends_its_statements_itself():
-    """Steps wait because a test process replaces the classes of the drivers; no shipped code does that."""
+    """Steps wait because a test process replaces the doors of the drivers; no shipped code does that."""
     process = """
-import adbc_driver_manager.dbapi as adbc, psycopg2
-import spark_jobs.write_batches, tideline.cli, tideline.flow, tideline.ledger.migrate
+import adbc_driver_manager.dbapi as adbc, deltalake, psycopg2
+import spark_jobs.sinks.delta.sink, spark_jobs.write_batches, tideline.cli, tideline.flow, tideline.ledger.migrate
 print(psycopg2.connect.__module__, adbc.Cursor.adbc_ingest.__module__, adbc.connect.__module__)
+print(deltalake.DeltaTable.create_write_transaction.__module__, deltalake.DeltaTable.__init__.__module__)
 """
     result = subprocess.run([sys.executable, "-c", process], check=True, capture_output=True, text=True)
-    assert result.stdout.split() == ["psycopg2", "adbc_driver_manager.dbapi", "adbc_driver_manager.dbapi"]
+    adbc, deltalake = "adbc_driver_manager.dbapi", "deltalake.table"
+    assert result.stdout.split() == ["psycopg2", adbc, adbc, deltalake, deltalake]

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from faults.operations import Strike
-from faults.processes.process_schedules import counts, play
+from faults.processes.process_pipelines import Output
+from faults.processes.process_schedules import OUTPUTS, counts, play
 from faults.simulation.tally import Tally
 from tideline.domain.states import BatchKind
 
@@ -44,6 +45,16 @@ def test_commits_with_an_unknown_outcome_are_resolved_right(total, share):
     """Each schedule has ended right, although these faults struck in them."""
     assert total.unknown_commits >= share.unknown_commits
     assert total.resolved >= share.unknown_commits // 20  # of a publish
+
+
+def test_commits_to_a_lake_land_in_time_or_late_or_never(total):
+    """Check that such commits occur: some land after their sender got no answer, some are refused, some are lost, and
+    some batches are settled by another attempt than the one that has committed them."""
+    lakes, found = total.schedules * OUTPUTS.count(Output.LAKE) // len(OUTPUTS) - 1, total.outside
+    unusual = (found["landed late"], found["refused"], found["lost"], total.settled)
+    assert found["landed"] >= lakes
+    assert sum(unusual) >= lakes // 4
+    assert min(unusual) >= total.schedules // 200
 
 
 def test_replays_of_what_is_published_change_nothing_that_readers_see(total, share):

@@ -20,8 +20,9 @@ from tideline.errors import RetryableError, TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.connection import CommitUnknownError
 
-ASK, SPARK = "ask", "spark"
-"""Names of points in addition to the ledger's statements: a question to the broker, and a step of Spark."""
+ASK, SPARK, OUTSIDE, SENT = "ask", "spark", "outside", "sent"
+"""Names of points in addition to the ledger's statements: a question to the broker, a step of Spark, a call of the
+outside sink, and the moment after a commit was sent to it."""
 _COMMITS = {Strike.COMMIT_KEPT: "committed", Strike.COMMIT_LOST: "commit"}
 COMMITS = frozenset(_COMMITS.values())
 _LOST = "server closed the connection unexpectedly"
@@ -274,6 +275,8 @@ def _error(name: str) -> Exception:
             return psycopg2.OperationalError("connection refused")
         case "ask":
             return RetryableError("brokers: no answer", next_step="wait")
+        case "outside" | "sent":
+            return RetryableError("the outside sink: no answer", next_step="wait")
         case "spark":
             failure: Exception = PySparkException("Job aborted due to stage failure")
             return failure

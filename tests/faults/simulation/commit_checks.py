@@ -64,6 +64,7 @@ class Watcher:
                 tally.records += row.detail["to"] - row.detail["from"] if row.action == "move head" else 0
             elif row.state == "published":
                 tally.published[row.kind] += 1
+                tally.settled += row.written_by not in {None, self._database.writing(row).attempt_id}
 
     def _check_stream(self, old: object, new: Stream) -> None:
         if not isinstance(old, Stream):

@@ -7,12 +7,15 @@ from faults.actions import OTHER, PIPELINE, TOPIC
 from faults.drawn_schedules import Beginning
 from planners import declared
 from tideline.declaration import Limits, Upkeep
+from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 
 
 def pipelines(beginning: Beginning) -> dict[str, Pipeline]:
     """Return one pipeline, or two that share the table, by name."""
     one = _pipeline(beginning)
+    if beginning.outside:
+        return {PIPELINE: one.model_copy(update={"sink": DeltaSink(kind="delta", path="/lake")})}
     if not beginning.shared:
         return {PIPELINE: one}
     both = one.model_copy(update={"sink": one.sink.model_copy(update={"shared": True})})

@@ -17,10 +17,12 @@ from faults import records
 from faults.checker.facts import Record
 from faults.memory import Cluster, MemoryLedger, MemorySink, record
 from faults.simulation.actors import SPARK, Scheduler
+from faults.simulation.simulated_outside import SimulatedOutput, SimulatedOutside
 from faults.simulation.simulated_records import Outcome, as_reject, headers_of, outcome_of
-from spark_jobs import publishing, write_batches
+from spark_jobs import write_batches
 from spark_jobs.readers import kept_rejects
-from spark_jobs.sinks.postgres_refusals import Refused
+from spark_jobs.sinks.postgres.sink import TableOutput
+from spark_jobs.sinks.sink import Publication, Refused, Winner
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
@@ -41,7 +43,9 @@ class SimulatedSpark:
         pipelines: Sequence[str],
         *,
         frame: bool,
+        outside: SimulatedOutside | None = None,
     ) -> None:
+        self.outside = outside
         self.refuses = True
         """Whether transform.py still refuses a name."""
         self.split_records = 5
@@ -57,7 +61,10 @@ class SimulatedSpark:
 
     def prepared(self, _: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt, raw: Any) -> SimpleNamespace:
         """Replace `preparation.prepared`."""
-        return SimpleNamespace(broker=broker, pipeline=pipeline, attempt=attempt, raw=raw)
+        output: Any = TableOutput(target=self._sink.target, attempt=attempt)
+        if self.outside is not None:
+            output = SimulatedOutput(self.outside, output, self._sink.key)
+        return SimpleNamespace(broker=broker, pipeline=pipeline, attempt=attempt, raw=raw, output=output)
 
     def session(self, _: str) -> SimpleNamespace:
         """Replace `session.session`."""
@@ -65,21 +72,29 @@ class SimulatedSpark:
 
     def write(self, ledger: MemoryLedger, loading: SimpleNamespace) -> None:
         """Replace `write_batches._write`, with the same steps."""
-        broker, pipeline, attempt = loading.broker, loading.pipeline, loading.attempt
+        attempt = loading.attempt
         refuses = self.refuses  # transform.py is loaded when the job begins
         staging = self._sink.create_staging(ledger, attempt)
         slices = self._slices(ledger, attempt)
         with _of_executors():
             tasks = [self._task(attempt, staging, *part, refuses=refuses) for part in slices]
-        staged = self._sink.staged(attempt, staging, dict(tasks))
 
         def reject(refused: Sequence[Refused]) -> int:
             with _of_executors():
                 return self._reject_again(ledger, attempt, refused)
 
+        publication = Publication(
+            ledger=ledger,
+            broker=loading.broker,
+            pipeline=loading.pipeline,
+            attempt=attempt,
+            winners=[Winner(*task) for task in tasks],
+            reject=reject,
+            filtered_by_difference=self._frame,
+        )
         with self._replayed(attempt):
-            publishing.publish(ledger, broker, pipeline, staged, reject, filtered_by_difference=self._frame)
-        write_batches._clear(ledger, attempt)
+            loading.output.publish(publication)
+        write_batches._clear(ledger, attempt, loading.output)
 
     def _reject_again(self, ledger: MemoryLedger, attempt: Attempt, refused: Sequence[Refused]) -> int:
         """Read the records that the table refused once more and reject them; return their number."""
@@ -115,7 +130,7 @@ class SimulatedSpark:
     def _loaded(self, attempt: Attempt) -> list[tuple[Any, ...]]:
         """Return the rows and rejects of its offsets, without their batch and attempt."""
         database, target = self._scheduler.database, self._sink.target
-        rows = database.outputs[target.schema, target.table].rows
+        rows = self.outside.rows if self.outside else database.outputs[target.schema, target.table].rows
         found: list[tuple[Any, ...]] = []
         for piece in attempt.ranges:
             place = piece.topic_id, piece.partition

@@ -86,11 +86,17 @@ def _problems_so_far(world: World) -> list[Problem]:
 def _final_problems(world: World) -> list[Problem]:
     names = world.pipelines()
     problems = []
+    if world.outside is not None:
+        world.outside.land_all()
     world.announce_the_rest()
     for number, pipeline in enumerate(world.declared.values()):
         expected = partial(world.expected, corrected=not world.spark.refuses, share=(number, len(names)))
         truth = SimulatedTruth(world.kafka, expected)
-        there = replace(found(world.database, pipeline.name, TABLE), asset_events=world.asset_events(pipeline.name))
+        there = replace(
+            found(world.database, pipeline.name, TABLE, outside=world.outside.rows if world.outside else None),
+            asset_events=world.asset_events(pipeline.name),
+            commits=list(world.outside.commits.values()) if world.outside else None,
+        )
         pruned = pipeline.upkeep.events_days is not None
         problems += [Problem(seen.law, str(seen)) for seen in violations(there, truth, quiet=True, pruned=pruned)]
     return problems

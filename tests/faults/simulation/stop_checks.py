@@ -1,7 +1,7 @@
 """Check that a stream stops only for a reason in Kafka. Else healthy streams might stop and wait for an operator."""
 
 from faults.memory import Log, MemoryDatabase
-from faults.memory.batches import OPEN
+from faults.memory.batches import OPEN, unsealed
 from faults.memory.database import SECOND
 from faults.memory.rows import Batch, Stream
 from faults.simulation.simulated_kafka import SimulatedKafka
@@ -48,7 +48,9 @@ def presumed(database: MemoryDatabase, stream: Stream) -> str | None:
 
 def held_back(database: MemoryDatabase, *, pipeline: str) -> list[str]:
     """Return problems for open batches that hold a stopped stream and that no process writes: each of their tries
-    would fail, and the other streams wait for them."""
+    would fail, and the other streams wait for them.
+
+    A batch that may be committed outside is left to a write, which settles or seals it."""
     return [
         f"batch {batch.batch_id} holds a stream that has stopped, and {database.actor} has not given it up"
         for batch in database.batches.values()
@@ -57,6 +59,7 @@ def held_back(database: MemoryDatabase, *, pipeline: str) -> list[str]:
         and batch.state in OPEN
         and any(database.streams[stream_id].state != "active" for stream_id in database.ranges[batch.batch_id])
         and not _may_live(database, batch)
+        and not unsealed(database, batch.batch_id, batch.sealed_fence)
     ]
 
 

@@ -29,6 +29,10 @@ class Tally:
     """Batches that were to be written and were already finished: the job skipped them."""
     replays_unchanged: int = 0
     """Replays that published and changed no row and no reject."""
+    outside: Counter[str] = field(default_factory=Counter)
+    """Commits to the outside sink: sent, landed, refused because the batch had another version then, lost."""
+    settled: int = 0
+    """Batches published by another attempt than the one that has committed them."""
     records: int = 0
     """Offsets that heads moved over."""
     rounds: int = 0

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from faults.actions import Task
-from faults.operations import Heal, Operation, Strike
+from faults.drawn_schedules import OUTSIDE
+from faults.operations import Heal, Hold, Land, Lose, Operation, Strike
 from faults.simulation.seeds import play, play_side_by_side
 from faults.simulation.tally import Tally
 from tideline.domain.states import BatchKind
@@ -29,6 +30,10 @@ FLOORS = {
 does nothing is noticed."""
 OFTEN = 1
 NEVER_DRAWN = {Heal}
+ONLY_OUTSIDE = {Hold, Land, Lose}
+"""Drawn in schedules with an outside sink only."""
+OUTSIDE_FLOORS = {"sent": 7_500, "landed": 6_000, "refused": 1_000, "lost": 200}
+"""Least numbers of commits to an outside sink, for any thousand of those schedules."""
 
 
 def test_any_simulated_schedule_accounts_for_every_record_once_and_jams_nothing(
@@ -49,6 +54,23 @@ def test_any_simulated_schedule_accounts_for_every_record_once_and_jams_nothing(
     assert seldom(total) == []
 
 
+def test_any_schedule_with_an_outside_sink_makes_each_record_visible_once(share, first_seed, tally, request):
+    """Commits in flight land before or after a fence, an abandon, a skip, a replay, a settlement, or never."""
+    total, begun = Tally(), time.monotonic()
+    count = share.simulation // 4
+    for part, failure in play_side_by_side(OUTSIDE + first_seed, count, request.getfixturevalue("side_by_side")):
+        total.add(part)
+        assert failure is None, str(failure)
+    tally("outside sinks", first_seed=first_seed, seconds=time.monotonic() - begun, **total.numbers())
+    assert total.schedules == count
+    thousands = count / 1_000
+    assert {
+        name: total.outside[name] for name, least in OUTSIDE_FLOORS.items() if total.outside[name] < least * thousands
+    } == {}
+    assert total.settled >= 150 * thousands, "batches settled by another attempt than the one that has committed them"
+    assert not [kind for kind in ONLY_OUTSIDE if total.operations[kind.__name__] < thousands]
+
+
 def seldom(total):
     """Return what happened less often than required, so that a missing kind of event is noticed."""
     thousands = total.schedules / 1_000
@@ -57,7 +79,7 @@ def seldom(total):
     ]
     ended_well = [f"{task.__name__} ok" for task in Task.__args__]
     for counter, names in (
-        (total.operations, [kind.__name__ for kind in Operation.__args__ if kind not in NEVER_DRAWN]),
+        (total.operations, [kind.__name__ for kind in Operation.__args__ if kind not in NEVER_DRAWN | ONLY_OUTSIDE]),
         (total.strikes, Strike),
         (total.published, BatchKind),
         (total.tasks, [*ended_well, "Write SupersededError", "Plan killed", "Write killed", "Advance killed"]),
@@ -67,7 +89,7 @@ def seldom(total):
 
 
 def published_without_asking_who_holds_the_batch(monkeypatch):
-    monkeypatch.setattr(publishing, "_holder", lambda *_: None)
+    monkeypatch.setattr(publishing, "holder", lambda *_: None)
 
 
 def an_unknown_commit_is_taken_for_one_that_took_effect(monkeypatch):

@@ -23,7 +23,10 @@ from faults.operations import (
     CrashServer,
     CutLog,
     Heal,
+    Hold,
     KeepLedger,
+    Land,
+    Lose,
     Operation,
     Overwrite,
     PassTime,
@@ -34,18 +37,21 @@ from faults.simulation import simulated_promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
 from faults.simulation.commit_checks import Watcher
 from faults.simulation.losses import Losses
+from faults.simulation.replacing import replaced
 from faults.simulation.simulated_airflow import SimulatedAirflow
 from faults.simulation.simulated_environment import NeverPasses, SimulatedSurroundings
 from faults.simulation.simulated_kafka import SimulatedKafka
+from faults.simulation.simulated_outside import SimulatedOutside
 from faults.simulation.simulated_pipelines import pipelines
 from faults.simulation.simulated_spark import SimulatedSpark
 from faults.simulation.stop_checks import held_back, presumed, unfounded
 from faults.simulation.takeover_checks import hurried, robbed
 from faults.simulation.tally import Tally
-from spark_jobs import batch_loop, publishing, write_batches
-from tideline import flow
+from spark_jobs import batch_loop, batch_report, supervision, write_batches
+from spark_jobs.sinks.postgres import publishing
+from tideline import flow, outside
 from tideline.declaration import Limits
-from tideline.flow import writing
+from tideline.flow import settling, writing
 from tideline.ledger.publications import Announcer
 
 TABLE = "ads.output"
@@ -70,8 +76,15 @@ class World:
         """Returns the expected outcome of a record."""
         self.declared = pipelines(beginning)
         """The declared pipelines by name."""
+        self.outside = SimulatedOutside(self.scheduler, self.broken) if beginning.outside else None
         self.spark = SimulatedSpark(
-            self.scheduler, self.kafka.cluster, self.sink, self.broken, self.pipelines(), frame=beginning.frame
+            self.scheduler,
+            self.kafka.cluster,
+            self.sink,
+            self.broken,
+            self.pipelines(),
+            frame=beginning.frame,
+            outside=self.outside,
         )
         self.processes: list[SimulatedProcess] = []
         self.losses = Losses(self.database, self.kafka)
@@ -140,6 +153,9 @@ class World:
                 self.database.crash()
             case Correct():
                 self.spark.refuses = False
+            case Hold() | Land() | Lose():
+                if self.outside is not None:
+                    self.outside.apply(operation)
             case AllowGaps():
                 self._redeclare(gaps="allowed")
             case Heal():
@@ -261,8 +277,11 @@ class World:
         """Replace what the product calls on the outside with this world, for the duration of the context."""
         replacements = {
             (write_batches, "Broker"): partial(MemoryBroker, self.kafka.cluster),
-            (write_batches, "Heartbeat"): self._heartbeat,
-            (write_batches, "Deadline"): lambda *_: NeverPasses(),
+            (outside, "of"): lambda *_: self.outside,
+            (outside, "upkeep"): lambda *_: [],
+            (settling, "load_named"): self.declared.get,
+            (supervision, "Heartbeat"): self._heartbeat,
+            (supervision, "Deadline"): lambda *_: NeverPasses(),
             (write_batches, "session"): self.spark.session,
             (write_batches, "_raw"): lambda *_: None,
             (write_batches, "prepared"): self.spark.prepared,
@@ -270,15 +289,10 @@ class World:
             (write_batches, "print"): self._printed,
             (batch_loop, "print"): self._printed,
             (publishing, "print"): self._printed,
+            (batch_report, "print"): self._printed,
             (writing, "time"): SimpleNamespace(sleep=lambda _: self.scheduler.current.sleep()),
         }
-        before = {(module, name): getattr(module, name, print) for module, name in replacements}
         os.environ["TIDELINE_LEDGER_URL"] = "memory"
         logging.getLogger("tideline").setLevel(logging.CRITICAL)  # no log: a hundred schedules run in a second
-        try:
-            for (module, name), replacement in replacements.items():
-                setattr(module, name, replacement)
+        with replaced(replacements):
             yield
-        finally:
-            for (module, name), replacement in before.items():
-                setattr(module, name, replacement)

@@ -10,13 +10,13 @@ from confluent_kafka import Producer
 from faults.checker.facts import Record
 from faults.jobs import orders
 from faults.stack.stack_scene import PARTITIONS, Scene
-from faults.stack.stack_schedules import WINDOW_S, Schedule
+from faults.stack.stack_schedules import Schedule
 
 
 def arrivals(scene: Scene, schedule: Schedule, busy: Callable[[], bool]) -> None:
     """Send records to both topics, and continue while `busy`: a fault still waits for a task that loads records."""
     rng = Random(schedule.seed)
-    pause = WINDOW_S / len(schedule.bursts)
+    pause = schedule.window_s / len(schedule.bursts)
     for number, count in enumerate(schedule.bursts):
         scene.pause_until(number * pause)
         burst(scene, rng, count)

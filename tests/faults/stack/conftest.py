@@ -25,6 +25,6 @@ QUICK_TO_ADOPT = {
 def system(tmp_path_factory, first_seed) -> Iterator[System]:
     """Yield the running stack with an empty ledger."""
     folder = tmp_path_factory.mktemp("stack")
-    declare(folder / "pipelines", first_seed)  # so that Airflow knows it at its start and need not look for it later
+    declare(folder, first_seed)  # so that Airflow knows it at its start and need not look for it later
     with start_stack.running(folder, settings=QUICK_TO_ADOPT) as running:
         yield running

@@ -1,13 +1,14 @@
 """Kill one process of the stack with SIGKILL, at the moment that a schedule says."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import psutil
 
 import held_tasks
+from faults.jobs.order_outputs import Sink
 from faults.stack import operators
 from faults.stack.stack_scene import Scene
 from faults.stack.stack_schedules import PARTS, Hold, Kill, Victim
@@ -84,18 +85,16 @@ def _write(scene: Scene, kill: Kill) -> Death | None:
     if kill.hold is Hold.NOWHERE:
         scene.pause(kill.held / 3)
         return _killed(kill, _VICTIMS[kill.victim](attempt, attempt.driver))
-    with _held(scene, kill.hold, attempt) as waiter:
+    with _hold(scene, kill)(scene.system, attempt, seconds=_LOCKED_S) as waiter:
         return _killed_and_held(scene, kill, _VICTIMS[kill.victim](attempt, waiter))
 
 
-@contextmanager
-def _held(scene: Scene, hold: Hold, attempt: Writing) -> Iterator[psutil.Process]:
-    if hold is Hold.STAGING:
-        with held_tasks.amid_staging(scene.system, attempt, seconds=_LOCKED_S) as waiter:
-            yield waiter
-    else:
-        with held_tasks.before_publish(scene.system, attempt.batch_id, seconds=_LOCKED_S) as waiter:
-            yield waiter
+def _hold(scene: Scene, kill: Kill) -> Callable[..., AbstractContextManager[psutil.Process]]:
+    """Return what holds a write at the kill's place. Rows of a Delta table are staged in files, and no lock holds these."""
+    if kill.hold is Hold.PUBLISH:
+        return lambda system, attempt, seconds: held_tasks.before_publish(system, attempt.batch_id, seconds=seconds)
+    output = scene.outputs[scene.pipelines[kill.pipeline]]
+    return held_tasks.amid_counting if output.sink is Sink.LAKE else held_tasks.amid_staging
 
 
 _VICTIMS: dict[Victim, Callable[[Writing, psutil.Process], psutil.Process]] = {

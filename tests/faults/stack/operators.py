@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 import operator_acts
 import topics
 from declared_pipelines import HOUR, LAST_TICK
-from faults.jobs import orders
+from faults.jobs import orders, read_back
 from faults.stack import arriving_records
-from faults.stack.stack_scene import PARTITIONS, REPLAY, Scene, declare, names
+from faults.stack.stack_scene import PARTITIONS, REPLAY, Scene, declare, names, outputs
 from faults.stack.stack_schedules import Replayed, Schedule
 from system import System
 
@@ -33,11 +33,12 @@ _ALREADY_THERE = 409
 def set_up(system: System, schedule: Schedule) -> Scene:
     """Declare the pipelines, send their first records, also for past hours, and unpause the DAGs. The time of the
     schedule begins then."""
-    declare(system.folder / "pipelines", schedule.seed)
+    declare(system.folder, schedule.seed)
     hourly, woken = names(schedule.seed)
     admin = AdminClient({"bootstrap.servers": system.bootstrap})
-    for name in (hourly, woken):
+    for name, output in outputs(schedule.seed, system.folder).items():
         topics.created(admin, name, PARTITIONS)
+        read_back.create_topics(output, system.bootstrap)
     rng = Random(schedule.seed)
     for hours in PAST_HOURS:
         moment = LAST_TICK - hours * HOUR + timedelta(minutes=5)

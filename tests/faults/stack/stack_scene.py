@@ -15,12 +15,14 @@ import psycopg2
 
 from declared_pipelines import HOUR, LAST_TICK
 from faults.jobs import orders
+from faults.jobs.order_outputs import Output, Sink
 from system import System
 from tideline.errors import RetryableError
 
 T = TypeVar("T")
 PARTITIONS = 2
 REPLAY = "replay"
+_SINKS = (Sink.APPEND, Sink.TOPIC, Sink.LAKE)
 # Errors of a call while a part of the stack is down, or when the process it looks for has just ended.
 DISTURBED = (psycopg2.Error, httpx.HTTPError, psutil.NoSuchProcess, RetryableError)
 
@@ -43,6 +45,11 @@ class Scene:
     def pipelines(self) -> tuple[str, str]:
         """Return both names; each is also the name of the DAG and of the topic."""
         return names(self.seed)
+
+    @property
+    def outputs(self) -> dict[str, Output]:
+        """Return the output of each pipeline."""
+        return outputs(self.seed, self.system.folder)
 
     @property
     def hourly(self) -> str:
@@ -99,17 +106,39 @@ def names(seed: int) -> tuple[str, str]:
     return f"hourly_{seed}", f"woken_{seed}"
 
 
+def outputs(seed: int, folder: Path) -> dict[str, Output]:
+    """Return the output of each pipeline of a schedule. One of the two has a drawn sink, and a topic of rejects.
+
+    Args:
+        seed: The seed of the schedule.
+        folder: The folder of the stack.
+    """
+    drawn, chosen = _SINKS[seed % len(_SINKS)], names(seed)[seed // len(_SINKS) % 2]
+    return {
+        name: Output(
+            pipeline=name,
+            sink=drawn if name == chosen else Sink.APPEND,
+            lakes=folder / "lakes",
+            has_letters=name == chosen,
+        )
+        for name in names(seed)
+    }
+
+
 def declare(folder: Path, seed: int) -> None:
-    """Declare the pipelines of a schedule below `folder`, unless they are declared."""
+    """Declare the pipelines of a schedule in the folder of the stack, unless they are declared."""
+    found = outputs(seed, folder)
     hourly, woken = names(seed)
-    _declare(folder / hourly, schedule=f"{LAST_TICK.minute} * * * *", start=(LAST_TICK - HOUR).isoformat())
-    _declare(folder / woken, schedule=None, wake_on_records=True)
+    _declare(folder, found[hourly], schedule=f"{LAST_TICK.minute} * * * *", start=(LAST_TICK - HOUR).isoformat())
+    _declare(folder, found[woken], schedule=None, wake_on_records=True)
 
 
-def _declare(folder: Path, *, start: str = "earliest", **rest: object) -> None:
+def _declare(stack: Path, output: Output, *, start: str = "earliest", **rest: object) -> None:
+    folder = stack / "pipelines" / output.pipeline
     if folder.exists():
         return
-    orders.declare(folder, folder.name, limits={"batch_records": 200, "run_batches": 2, "split_records": 50})
+    limits = {"batch_records": 200, "run_batches": 2, "split_records": 50}
+    orders.declare(folder, folder.name, output, limits=limits)
     declaration = json.loads((folder / "pipeline.yaml").read_text())
     declaration["source"]["start"] = start
     (folder / "pipeline.yaml").write_text(json.dumps(declaration | {"retry_delay_seconds": 2} | rest))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-WINDOW_S = 35.0
-"""Seconds within which everything begins."""
+_SECONDS_PER_VICTIM = 2.7
 
 
 class Victim(StrEnum):
@@ -71,6 +70,8 @@ class Schedule:
     """Everything that happens until the faults have ended. Times are seconds from the beginning."""
 
     seed: int
+    window_s: float
+    """Everything begins within this time."""
     kills: tuple[Kill, ...]
     down: Mapping[str, float]
     """Seconds for which each part stays down."""
@@ -84,26 +85,35 @@ class Schedule:
     """Records of each burst; the bursts are evenly spread over time."""
 
 
-def schedule(seed: int) -> Schedule:
-    """Return the schedule of a seed; the same seed always gives the same schedule."""
+def schedule(seed: int, n_victims: int) -> Schedule:
+    """Return the schedule of a seed that kills so many of the processes; the same arguments always give the same schedule.
+
+    With fewer victims fewer runs go on beside them: each run costs many seconds of processor time.
+    """
     rng = Random(seed)
+    victims = sorted(rng.sample(tuple(Victim), n_victims))
+    window_s = _SECONDS_PER_VICTIM * n_victims
     return Schedule(
         seed=seed,
-        kills=tuple(_kill(rng, victim) for victim in Victim),
+        window_s=window_s,
+        kills=tuple(_kill(rng, victim, window_s) for victim in victims),
         down={part: rng.choice((0.0, rng.uniform(0, 8))) for part in PARTS},
-        manual_runs=tuple(sorted(rng.uniform(0, WINDOW_S) for _ in range(rng.randint(1, 3)))),
-        backfill=(rng.uniform(0, WINDOW_S), rng.randint(1, 2)),
-        replays=tuple((rng.uniform(5, WINDOW_S), rng.choice(tuple(Replayed))) for _ in range(rng.randint(1, 2))),
-        bursts=tuple(rng.randint(1, 60) for _ in range(rng.randint(6, 12))),
+        manual_runs=tuple(sorted(rng.uniform(0, window_s) for _ in range(rng.randint(1, max(1, n_victims // 4))))),
+        backfill=(rng.uniform(0, window_s), rng.randint(1, 2)),
+        replays=tuple(
+            (rng.uniform(5, window_s), rng.choice(tuple(Replayed)))
+            for _ in range(rng.randint(1, max(1, n_victims // 6)))
+        ),
+        bursts=tuple(rng.randint(1, 60) for _ in range(rng.randint(n_victims // 2, n_victims))),
     )
 
 
-def _kill(rng: Random, victim: Victim) -> Kill:
+def _kill(rng: Random, victim: Victim, window_s: float) -> Kill:
     # A Python worker lives only for a moment. It certainly exists while it stages.
     hold = Hold.STAGING if victim is Victim.WORKER else rng.choice(tuple(Hold))
     return Kill(
         victim=victim,
-        after=rng.uniform(0, WINDOW_S),
+        after=rng.uniform(0, window_s),
         # A triggered plan starts at once, except for runs that wait for a free slot.
         pipeline=0 if victim is Victim.PLAN else rng.randrange(2),
         hold=hold,

@@ -1,31 +1,43 @@
 """Check what must hold at rest in addition to the checker's laws, and measure the recovery times."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import psutil
 
-import faults.checker
 from faults.checker.facts import Violation
-from faults.checker.kafka_truth import KafkaTruth
-from faults.jobs import orders
+from faults.jobs.job_verdict import doctors, verdict
+from faults.jobs.sent_letters import differences
 from faults.stack import operators
 from faults.stack.kills import Death
 from faults.stack.stack_scene import REPLAY, Scene
 from system import System
+from tideline import flow
+from tideline.declaration import pipelines
+from tideline.ledger.connection import Ledger
 
 _FINISHED = ["advanced", "superseded"]
 
 
 def broken_laws(scene: Scene, name: str) -> list[Violation]:
     """Return the violations that the checker finds in a pipeline at rest."""
-    truth = KafkaTruth(scene.system.bootstrap, lambda _, record: orders.expected(record))
-    with faults.checker.read(scene.system.url, name, orders.table_of(name), orders.COLUMNS) as found:
-        return faults.checker.violations(
-            replace(found, asset_events=_asset_events(scene.system, name)), truth, quiet=True
-        )
+    system, output = scene.system, scene.outputs[name]
+    broken, _ = verdict(system.url, system.bootstrap, output, asset_events=_asset_events(system, name))
+    return broken
+
+
+def outside_differences(scene: Scene, name: str) -> list[str]:
+    """Return what differs between the ledger and the receipts of its outside sink, and between rejects and letters.
+
+    Upkeep comes before: it sends letters that the runs have left.
+    """
+    system, output = scene.system, scene.outputs[name]
+    declared = pipelines.load(system.folder / "pipelines" / name)
+    with Ledger(system.url, actor="upkeep") as ledger:
+        flow.upkeep(ledger, declared)
+    letters = differences(output, system.url, system.bootstrap) if output.has_letters else []
+    return [*doctors(system.url, declared), *letters]
 
 
 def _asset_events(system: System, name: str) -> list[tuple[int, UUID]]:

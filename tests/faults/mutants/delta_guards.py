@@ -1,0 +1,158 @@
+"""Mutants of the Delta sink: what keeps rows from being twice in a table, or from being deleted."""
+
+from faults.mutants.mutant import Edit, Mutant
+
+_OUTSIDE = "include/tideline/outside"
+_SINK = "spark_jobs/sinks/delta"
+_TABLE = "tests/integration/sinks/test_delta_table.py"
+_UPKEEP = "tests/integration/sinks/test_lake_upkeep.py"
+_MISSING = "tests/integration/sinks/test_missing_table.py"
+_LAKES = 3_000_000_000
+"""Schedules of processes with a Delta table have seeds from here on: `faults.drawn_schedules.OUTSIDE`, which imports the product."""
+
+LAKE_MUTANTS = (
+    Mutant(
+        "delta_fence_without_marker",
+        "a fence stores its marker in the Delta table by compare-and-set",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_table.py",
+                "            if not receipts.needs_marker(version, fence):\n",
+                "            if fence:\n",
+            ),
+        ),
+        first_seed=_LAKES,
+    ),
+    Mutant(
+        "delta_commit_without_look",
+        "an attempt looks at the version of its batch before each try to commit to a Delta table",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_table.py",
+                "            match receipts.found(version, receipt, own=own):\n",
+                "            match Found.FREE:\n",
+            ),
+        ),
+        first_seed=_LAKES + 18,
+    ),
+)
+"""Detected by schedules of real processes."""
+
+DELTA_MUTANTS = (
+    Mutant(
+        "delta_commit_moved_behind_others",
+        "a Delta commit goes exactly behind the version that was looked at",
+        (Edit(f"{_OUTSIDE}/delta_log.py", "max_commit_retries=0", "max_commit_retries=15"),),
+        seen_by=f"{_UPKEEP}::test_a_replay_whose_files_are_merged_before_its_commit_replaces_them_all_the_same",
+    ),
+    Mutant(
+        "delta_fence_without_table",
+        "a Delta table that does not exist is fenced by a placeholder",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_table.py",
+                "            table = self.open() or self._placeholder(trial)\n            if table is None:\n                continue\n",
+                "            table = self.open()\n            if table is None:\n                return None\n",
+            ),
+        ),
+        seen_by=f"{_TABLE}::test_a_table_that_does_not_exist_is_fenced_too",
+    ),
+    Mutant(
+        "delta_look_without_marker",
+        "an attempt that was fenced does not commit to a Delta table",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_table.py",
+                "                case Found.SUPERSEDED:\n                    raise",
+                "                case Found.SUPERSEDED if receipt:\n                    raise",
+            ),
+        ),
+        seen_by=f"{_TABLE}::test_an_attempt_that_wakes_up_after_the_fence_is_refused",
+    ),
+    Mutant(
+        "staged_files_removed_before_the_fence",
+        "staged files are removed only after their attempt is fenced",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_cleaning.py",
+                "return receipts.marker(fence) < (version or 0)",
+                "return receipts.marker(fence) < (version or fence * 2 + 1)",
+            ),
+        ),
+        seen_by=f"{_UPKEEP}::test_files_of_an_attempt_are_removed_only_after_it_is_fenced",
+    ),
+    Mutant(
+        "merge_of_files_that_are_gone",
+        "small files are merged only if the table still has all of them",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_upkeep.py",
+                "        if table is None or not {*parts} <= {*_parts(table)}:\n            break",
+                "        if table is None:\n            break",
+            ),
+        ),
+        seen_by=f"{_UPKEEP}::test_a_merge_that_is_overtaken_before_its_commit_happens_not_at_all",
+    ),
+    Mutant(
+        "delta_rows_of_rejects_kept",
+        "a record that is rejected has no row in a Delta table",
+        (Edit(f"{_SINK}/counting.py", "    if n_rows < seen.n_rows:\n", "    if n_rows < 0:\n"),),
+        seen_by="tests/integration/sinks/test_lake_loads.py::test_a_record_with_one_row_that_does_not_fit_is_rejected_with_all_its_rows",
+    ),
+    Mutant(
+        "missing_table_taken_for_a_new_one",
+        "a Delta table that an attempt was to commit to, and that is not there, is neither created nor fenced",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_table.py",
+                "        if table is None and (why := self.known()) is not None:\n            raise",
+                "        if table is None and (why := None):\n            raise",
+            ),
+        ),
+        seen_by=f"{_MISSING}::test_nothing_is_created_fenced_or_given_up_where_a_table_is_missing_that_an_attempt_was_to_commit_to",
+    ),
+    Mutant(
+        "table_prepared_without_the_ledger",
+        "an attempt does not create a Delta table that an earlier batch was to be committed to",
+        (
+            Edit(
+                "spark_jobs/sinks/delta/sink.py",
+                "delta_table.sink(pipeline, evidence.of(ledger, pipeline))",
+                "delta_table.sink(pipeline)",
+            ),
+        ),
+        seen_by=f"{_MISSING}::test_a_new_batch_is_not_written_where_an_earlier_ones_table_is_missing",
+    ),
+    Mutant(
+        "commit_to_a_table_created_anew",
+        "an attempt commits nothing to a table that was created anew since it has prepared it",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_table.py",
+                "            if PLACEHOLDER in pa.schema(table.schema()).names:\n                raise delta_errors.created_anew",
+                "            if False:\n                raise delta_errors.created_anew",
+            ),
+        ),
+        seen_by=f"{_MISSING}::test_a_table_that_was_removed_on_purpose_begins_anew_by_a_decision",
+    ),
+    Mutant(
+        "claimed_batch_taken_for_evidence",
+        "a batch that was only claimed does not prove that its table exists",
+        (
+            Edit(
+                "include/tideline/ledger/sql/queries/find_newest_intent.sql",
+                "JOIN tideline.intent i ON i.batch_id = b.batch_id JOIN tideline.attempt a ON a.attempt_id = i.attempt_id\n"
+                "WHERE b.pipeline = %(pipeline)s AND b.outside AND i.output = %(output)s\n",
+                "JOIN tideline.attempt a ON a.batch_id = b.batch_id\nWHERE b.pipeline = %(pipeline)s AND b.outside AND %(output)s <> ''\n",
+            ),
+        ),
+        seen_by=f"{_MISSING}::test_a_batch_that_was_only_claimed_is_no_evidence",
+    ),
+    Mutant(
+        "forgotten_commit_taken_for_a_strange_one",
+        "doctor asks no person about a commit that is old and whose fence the ledger has",
+        (Edit("include/tideline/cli/checks/outside.py", 'batch["written_fence"] != error.fence', "True"),),
+        seen_by="tests/integration/sinks/test_forgotten_commits.py::test_doctor_asks_no_person_about_a_published_batch_whose_commit_is_forgotten",
+    ),
+)
+"""Detected by a test of their own."""

@@ -1,0 +1,19 @@
+"""Replace names of modules for the duration of a context."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+
+@contextmanager
+def replaced(replacements: Mapping[tuple[ModuleType, str], Any]) -> Iterator[None]:
+    """Replace these names of modules, and put back what was there before. A name that is missing is that of the builtin `print`."""
+    before = {(module, name): getattr(module, name, print) for module, name in replacements}
+    try:
+        for (module, name), replacement in replacements.items():
+            setattr(module, name, replacement)
+        yield
+    finally:
+        for (module, name), replacement in before.items():
+            setattr(module, name, replacement)

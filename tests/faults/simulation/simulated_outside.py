@@ -1,0 +1,202 @@
+"""Simulate an outside sink: a log of commits that is changed by compare-and-set, and commits in flight.
+
+A commit that was sent lands, or is lost, at any later time: before or after another attempt fences the batch, after the
+batch was abandoned, or never. Its sender may be dead by then.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from faults.checker.facts import Commit
+from faults.memory import MemoryDatabase
+from faults.memory.rows import Key, OutputRow, StagedRow
+from faults.operations import Hold, Land, Lose
+from faults.simulation.actors import OUTSIDE, SENT, Scheduler
+from spark_jobs.sinks import outside
+from spark_jobs.sinks.outside import OutcomeUnknownError, Staged
+from spark_jobs.sinks.postgres.sink import TableOutput
+from spark_jobs.sinks.sink import Publication
+from spark_jobs.sinks.staging_tables import staging_name
+from tideline.domain.receipts import Found, Receipt, committed_by, data, found, marker, needs_marker
+from tideline.domain.states import BatchKind
+from tideline.errors import RetryableError, SupersededError
+from tideline.ledger.attempts import Attempt, Range
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Counts, Written
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A commit that was sent and has not arrived."""
+
+    batch_id: int
+    own: Receipt
+    version: int | None
+    """The version that its sender has seen."""
+    rows: dict[Key, OutputRow]
+    replaced: tuple[Range, ...]
+    """The ranges whose rows it replaces."""
+
+
+@dataclass(slots=True)
+class SimulatedOutside:
+    """The sink, as the ledger and the drivers see it."""
+
+    scheduler: Scheduler
+    broken: list[str]
+    rows: dict[Key, OutputRow] = field(default_factory=dict)
+    """What readers see."""
+    commits: dict[int, Commit] = field(default_factory=dict)
+    """By batch."""
+    flight: list[InFlight] = field(default_factory=list)
+    versions: dict[int, int] = field(default_factory=dict)
+    held: int = 0
+    """How many of the next commits get no answer."""
+
+    @property
+    def remembers_days(self) -> float | None:
+        return None
+
+    @property
+    def database(self) -> MemoryDatabase:
+        return self.scheduler.database
+
+    def fence(self, batch_id: int, fence: int) -> Receipt | None:
+        self.scheduler.current.point(OUTSIDE)
+        if needs_marker(self.versions.get(batch_id), fence):
+            self.versions[batch_id] = marker(fence)
+        return self._receipt(batch_id)
+
+    def look(self, batch_id: int) -> Receipt | None:
+        self.scheduler.current.point(OUTSIDE)
+        return self._receipt(batch_id)
+
+    def _receipt(self, batch_id: int) -> Receipt | None:
+        by = committed_by(self.versions.get(batch_id))
+        return None if by is None else Receipt(fence=by, attempt=self.commits[batch_id].attempt)
+
+    def commit(self, one: InFlight) -> None:
+        """Send a commit, and wait for its answer.
+
+        Raises:
+            SupersededError: Another attempt has committed or fenced the batch.
+            OutcomeUnknownError: No answer came.
+        """
+        self._check(one)
+        self.flight.append(one)
+        self.scheduler.tally.outside["sent"] += 1
+        try:
+            self.scheduler.current.point(SENT)
+            if self.held:
+                self.held -= 1
+                raise RetryableError("no answer", next_step="wait")  # noqa: TRY301 - as the point does
+        except RetryableError as error:
+            raise OutcomeUnknownError("the sink did not answer a commit", next_step="run the task again") from error
+        if one in self.flight:
+            self.land(self.flight.index(one))
+        self._check(one)
+        if committed_by(self.versions.get(one.batch_id)) is None:
+            raise OutcomeUnknownError("a commit was lost", next_step="run the task again")
+
+    def _check(self, one: InFlight) -> None:
+        if found(self.versions.get(one.batch_id), self._receipt(one.batch_id), own=one.own) is Found.SUPERSEDED:
+            raise SupersededError("the batch has another version", next_step="nothing")
+
+    def land(self, number: int) -> None:
+        """Let a commit arrive: it takes effect if the version is still the one that its sender has seen."""
+        if not self.flight:
+            return
+        one = self.flight.pop(number % len(self.flight))
+        if self.versions.get(one.batch_id) != one.version:
+            self.scheduler.tally.outside["refused"] += 1
+            return
+        self.scheduler.tally.outside["landed"] += 1
+        self.versions[one.batch_id] = data(one.own.fence)
+        for key in [key for key in self.rows if any(_is_in(piece, key) for piece in one.replaced)]:
+            del self.rows[key]
+        if twice := sorted(key[:3] for key in self.rows.keys() & one.rows.keys()):
+            self.broken.append(f"batch {one.batch_id} makes rows visible a second time: {twice[:3]}")
+        self.rows |= one.rows
+        self.commits[one.batch_id] = Commit(one.batch_id, one.own.attempt, len(one.rows))
+
+    def apply(self, operation: Hold | Land | Lose) -> None:
+        """Hold the next commits back, or decide one that is in flight."""
+        match operation:
+            case Hold():
+                self.held = operation.count
+            case Land():
+                self.land(operation.commit)
+            case Lose():
+                self.lose(operation.commit)
+
+    def land_all(self) -> None:
+        """Let every commit in flight arrive, long after all that has happened since."""
+        while self.flight:
+            self.land(0)
+
+    def lose(self, number: int) -> None:
+        """Lose a commit in flight."""
+        if self.flight:
+            self.flight.pop(number % len(self.flight))
+            self.scheduler.tally.outside["lost"] += 1
+
+
+def _is_in(piece: Range, key: Key) -> bool:
+    return key[:2] == (piece.topic_id, piece.partition) and key[2] in piece.offsets
+
+
+@dataclass(slots=True)
+class SimulatedOutput:
+    """The output of one attempt. Its rows are staged in Postgres."""
+
+    sink: SimulatedOutside
+    table: TableOutput
+    key: Callable[[tuple[UUID, int, int], tuple[str, ...], tuple[object, ...]], Key]
+
+    def publish(self, publication: Publication) -> Sequence[Counts]:
+        return outside.publish(publication, self)
+
+    def clear(self, ledger: Ledger) -> None:
+        self.table.clear(ledger)
+
+    def _staged(self, publication: Publication) -> list[StagedRow]:
+        attempt = publication.attempt
+        name = staging_name(attempt.batch_id, attempt.fence)
+        winners = {winner.task for winner in publication.winners}
+        return [row for row in self.sink.database.staging.get(name, ()) if row.task in winners]
+
+    def count(self, publication: Publication) -> Staged:
+        rows = self._staged(publication)
+        if len(rows) != sum(winner.n_rows for winner in publication.winners):
+            raise RetryableError(f"{publication.attempt}: staged rows are missing", next_step="run the task again")
+        offsets = sorted({(row.stream_id, row.kafka_offset) for row in rows})
+        n_written: dict[int, int] = {}
+        for stream_id, _ in offsets:
+            n_written[stream_id] = n_written.get(stream_id, 0) + 1
+        return Staged(Written(n_written=n_written, offsets=offsets), n_rows=len(rows))
+
+    def commit(self, publication: Publication, staged: Staged) -> Receipt:
+        attempt = publication.attempt
+        self.sink.scheduler.current.point(OUTSIDE)
+        rows = self._staged(publication)
+        if len(rows) != staged.n_rows:  # the server has crashed since they were counted
+            raise RetryableError(f"{attempt}: staged rows are missing", next_step="run the task again")
+        own = Receipt(fence=attempt.fence, attempt=attempt.attempt)
+        replaced = attempt.ranges if attempt.kind is BatchKind.REPLAY else ()
+        made = {self._key(row): OutputRow(row.kafka_offset, self._owner(attempt, row), row.values) for row in rows}
+        version = self.sink.versions.get(attempt.batch_id)
+        self.sink.commit(InFlight(attempt.batch_id, own, version, made, replaced))
+        return own
+
+    def _key(self, row: StagedRow) -> Key:
+        stream = self.sink.database.streams[row.stream_id]
+        columns = tuple(column.name for column in self.table.target.columns)
+        return self.key((stream.topic_id, stream.partition, row.kafka_offset), columns, row.values)
+
+    def _owner(self, attempt: Attempt, row: StagedRow) -> int:
+        """Return the batch that a row carries: that of a re-drive, the batch that had rejected its record."""
+        if attempt.kind is not BatchKind.REDRIVE:
+            return attempt.batch_id
+        reject = self.sink.database.rejects.get((row.stream_id, row.kafka_offset))
+        return attempt.batch_id if reject is None else reject.batch_id

@@ -1,0 +1,49 @@
+"""Fixtures of the tests of sinks."""
+
+import pytest
+
+import lake_tables
+import s3_server
+from kafka_loading import loading_of, output_of
+from mounted_lake import mounted
+from outside_scene import scene
+
+__all__ = ["mounted", "scene"]
+
+
+@pytest.fixture
+def out(admin, topic):
+    """Return the output topic of the source topic."""
+    return output_of(admin, topic)
+
+
+@pytest.fixture
+def loads(loading):
+    """Return the declared pipeline, which writes to a topic."""
+    return loading_of(loading)
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory):
+    """Return a bucket of an object store."""
+    with s3_server.running(tmp_path_factory.mktemp("s3") / "server.log") as store:
+        yield store
+
+
+@pytest.fixture
+def lake(request, tmp_path, monkeypatch):
+    """Return a place for Delta tables: a folder, or the object store that TIDELINE_TEST_S3 names."""
+    if s3_server.given() is None:
+        return lake_tables.in_folder(tmp_path)
+    lake = lake_tables.in_store(request.getfixturevalue("store"))
+    for name, value in lake.secrets.items():
+        monkeypatch.setenv(name, value)
+    return lake
+
+
+@pytest.fixture(params=["folder", "object store"])
+def each_lake(request, tmp_path):
+    """Return a place for Delta tables: a folder, and an object store."""
+    if request.param == "folder":
+        return lake_tables.in_folder(tmp_path)
+    return lake_tables.in_store(request.getfixturevalue("store"))

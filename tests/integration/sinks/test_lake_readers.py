@@ -1,0 +1,69 @@
+"""Other programs read the tables that loads have written: Spark's Delta reader, and DuckDB's. Also from S3."""
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extension_delta
+import pytest
+
+import lake_tables
+import records
+import s3_server
+from lake_loading import into_lake, lake_owners, lake_rows, output
+from tideline.domain.requests import OneBatch
+from tideline.outside import delta_upkeep
+
+
+@pytest.fixture
+def topic(loading):
+    name = records.create(loading.bootstrap, partitions=2)
+    records.produce(loading.bootstrap, name, [records.record(n) for n in range(20)], partitions=2)
+    loading.declare(name, batch_records=10)
+    return name
+
+
+def test_spark_and_duckdb_read_what_loads_and_a_replay_have_written(loading, topic, tmp_path):
+    lake = tmp_path / "lake"
+    into_lake(loading, lake_tables.in_folder(tmp_path), partition_by=["name"])
+    first, _ = loading.run()
+    loading.run(OneBatch(batch_id=first, replace=True), reason="again")
+    expected = lake_rows(loading)
+    assert len(expected) == 20
+    reader = Path(__file__).with_name("read_with_spark.py")
+    done = subprocess.run([sys.executable, str(reader), str(lake)], check=True, capture_output=True, text=True)
+    read = [json.loads(line, parse_float=Decimal) for line in done.stdout.splitlines() if line.startswith("{")]
+    by_spark = {(row["kafka_partition"], row["kafka_offset"]): (row["id"], row["name"], row["price"]) for row in read}
+    assert (len(read), by_spark) == (20, expected)
+    assert by_duckdb(lake) == sorted((*place, *row) for place, row in expected.items())
+    delta_upkeep.of_table(output(loading))
+    assert by_duckdb(lake) == sorted((*place, *row) for place, row in expected.items())
+
+
+def by_duckdb(lake: Path) -> list[tuple[Any, ...]]:
+    """Return the rows that DuckDB's own Delta reader finds."""
+    (extension,) = Path(duckdb_extension_delta.__file__).parent.glob("extensions/*/delta.duckdb_extension")
+    with duckdb.connect() as connection:
+        connection.execute(f"LOAD '{extension}'")
+        columns = "kafka_partition, kafka_offset, id, name, price"
+        return connection.execute(f"SELECT {columns} FROM delta_scan(?) ORDER BY ALL", [str(lake)]).fetchall()
+
+
+def test_loads_and_a_replay_into_an_object_store(loading, topic, tmp_path, monkeypatch):
+    log = tmp_path / "s3.log"
+    with s3_server.running(log) as store:
+        lake = lake_tables.in_store(store)
+        for name, value in lake.secrets.items():
+            monkeypatch.setenv(name, value)
+        into_lake(loading, lake)
+        first, second = loading.run()
+        before = lake_rows(loading)
+        loading.run(OneBatch(batch_id=second, replace=True), reason="again")
+        assert lake_rows(loading) == before
+        assert len(before) == 20
+        assert set(lake_owners(loading).values()) == {first, 3}
+    assert s3_server.given() or lake.secrets["AWS_SECRET_ACCESS_KEY"] not in log.read_text()

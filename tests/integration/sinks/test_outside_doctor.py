@@ -1,0 +1,42 @@
+"""`tideline doctor` compares the receipts of outside sinks with the ledger."""
+
+from uuid import UUID
+
+from outside_scene import Scene
+from planners import NAME
+from tideline.cli.checks.outside import MOST, receipts
+from tideline.domain.receipts import Receipt
+from tideline.ledger import invariants
+
+
+def doctors(scene: Scene) -> list[tuple[str, str]]:
+    """Return verdict and text of each check of the receipts."""
+    with scene.ledger.transaction():
+        batches = invariants.outside_batches(scene.ledger, NAME, most=MOST)
+    return [(str(check.verdict), check.found) for check in receipts(scene.ledger, scene.ads.pipeline, batches)]
+
+
+def test_doctor_finds_each_batch_as_its_receipt_says(scene):
+    scene.load(scene.plan())
+    [(verdict, _)] = doctors(scene)
+    assert verdict == "ok"
+
+
+def test_doctor_finds_a_published_batch_without_a_receipt_unless_the_sink_may_have_forgotten_it(scene):
+    batch = scene.plan()
+    scene.load(batch)
+    scene.log.versions.clear()
+    [(verdict, text)] = doctors(scene)
+    assert (verdict, f"batch {batch}: no receipt" in text) == ("bad", True)
+    scene.log.remembers_days = 0.0
+    assert [verdict for verdict, _ in doctors(scene)] == ["ok"]
+
+
+def test_doctor_finds_the_receipt_of_an_attempt_that_the_ledger_does_not_know(scene):
+    batch = scene.plan()
+    scene.load(batch)
+    scene.log.commit(batch + 2, Receipt(fence=1, attempt=UUID(int=9)), [])
+    [(verdict, text)] = doctors(scene)
+    assert (verdict, f"batch {batch + 2} by attempt 1" in text) == ("bad", True)
+    scene.log.attempts[batch] = UUID(int=9)
+    assert f"batch {batch} by attempt 1" in doctors(scene)[0][1]

@@ -1,0 +1,117 @@
+"""Replays and batches of rejects that were committed outside are settled, and receipts that do not fit the ledger need a person."""
+
+from typing import Any
+
+import pytest
+
+from brokerless_planning import Brokerless
+from ledger_queries import query, state
+from outside_scene import WHY, KilledError, Scene, failed, killed
+from tideline import flow
+from tideline.declaration.delta import DeltaSink
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.receipts import Receipt
+from tideline.domain.requests import NamedRange, Ranges, Rejects
+from tideline.errors import NeedsOperatorError
+from tideline.flow import settling
+
+# Replays and re-drives --------------------------------------------------------------------------------------------------
+
+
+def replayed(scene: Scene, name: str) -> Any:
+    request = Ranges(ranges=(NamedRange("ads", 0, OffsetRange(2, 6)),), replace=True)
+    return scene.ads.ask(name, request, reason=WHY)
+
+
+def test_only_one_replay_of_an_offset_is_open(scene):
+    scene.load(scene.plan(), 3)
+    [one] = replayed(scene, "one").batch_ids
+    other = replayed(scene, "other")
+    assert (other.batch_ids, len(other.notes)) == ([], 1)
+    assert f"batch {one}, a replay" in other.notes[0]
+    redrive = scene.ads.ask("redrive", Rejects(), reason=WHY)
+    assert redrive.batch_ids == []
+    flow.abandon(scene.ledger, one, reason=WHY)
+    assert len(scene.ads.ask("redrive", Rejects(), reason=WHY).batch_ids) == 1
+
+
+def test_a_replay_that_was_committed_is_settled_and_supersedes(scene):
+    scene.load(scene.plan(), 3)
+    [replay] = replayed(scene, "one").batch_ids
+    first = scene.claim(replay)
+    with pytest.raises(KilledError):
+        scene.publish(first, scene.output(first, 4, after=killed))
+    assert scene.recover(scene.claim(replay)) is not None
+    assert (state(scene.ledger, replay)[0], scene.counts(replay)) == ("published", (4, 3, 1))
+    assert query(scene.ledger, "SELECT kafka_offset::int FROM tideline.reject") == [(4,)]
+
+
+# Nothing to write, and rejects only --------------------------------------------------------------------------------------
+
+
+def test_a_batch_of_rejects_only_is_committed_empty_and_settled(scene):
+    batch = scene.plan()
+    first = scene.claim(batch)
+    with pytest.raises(KilledError):
+        scene.publish(first, scene.output(first, *range(10), after=killed))
+    assert scene.recover(scene.claim(batch)) is not None
+    assert (scene.log.rows[batch], scene.counts(batch)) == ([], (10, 0, 10))
+
+
+# Doubtful receipts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_receipt_of_an_attempt_that_the_ledger_does_not_know_needs_a_person(scene):
+    batch = scene.plan()
+    scene.claim(batch)
+    retry = scene.claim(batch)
+    strange = Receipt(fence=1, attempt=retry.attempt)
+    scene.log.commit(batch, strange, [])
+    with pytest.raises(NeedsOperatorError, match="does not know") as caught:
+        scene.recover(retry)
+    assert caught.value.entry == "receipt-of-another-ledger"
+    assert state(scene.ledger, batch)[0] == "writing"
+
+
+def test_an_intent_older_than_the_memory_of_the_sink_needs_a_person(scene):
+    batch, _ = failed(scene, before=killed)
+    scene.log.remembers_days = 0.0
+    with pytest.raises(NeedsOperatorError, match="forgotten"):
+        scene.recover(scene.claim(batch))
+    query(scene.ledger, "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '1 hour'")
+    with pytest.raises(NeedsOperatorError, match="forgotten"):
+        flow.abandon(scene.ledger, batch, reason=WHY)
+    flow.abandon(scene.ledger, batch, reason=WHY, force=True)
+    assert state(scene.ledger, batch)[0] == "abandoned"
+
+
+def test_another_sink_than_the_one_that_may_have_the_batch_is_refused(scene):
+    batch, _ = failed(scene, after=killed)
+    scene.ads.pipeline = scene.ads.pipeline.model_copy(update={"sink": DeltaSink(kind="delta", path="/other")})
+    with pytest.raises(NeedsOperatorError, match="may have committed it to Delta table /lake"):
+        scene.recover(scene.claim(batch))
+    inside = Brokerless(scene.ledger, 1).pipeline
+    with pytest.raises(NeedsOperatorError, match="was planned for an output outside"):
+        settling.recover(scene.ledger, inside, scene.claim(batch))
+
+
+def test_a_replay_planned_for_a_table_is_neither_written_nor_overtaken_when_the_sink_is_outside(scene):
+    """Written later, it would take offsets between the commit and the settlement of a replay of the new sink."""
+    scene.load(scene.plan(), 3)
+    outside_sink, inside_sink = scene.ads.pipeline, Brokerless(scene.ledger, 1).pipeline
+    scene.ads.pipeline = inside_sink
+    [before] = replayed(scene, "before").batch_ids
+    scene.ads.pipeline = outside_sink
+    for request in (lambda: replayed(scene, "after"), lambda: scene.ads.ask("redrive", Rejects(), reason=WHY)):
+        assert request().batch_ids == []
+        assert (
+            f"batch {before}, a replay, is planned: ask again when it is published or abandoned" in request().notes[0]
+        )
+    with pytest.raises(NeedsOperatorError, match="was planned for an output in the ledger's database") as caught:
+        scene.recover(scene.claim(before))
+    assert f"tideline abandon {before}" in caught.value.next_step
+    query(scene.ledger, "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '1 hour'")
+    flow.abandon(scene.ledger, before, reason=WHY)
+    [after] = replayed(scene, "after").batch_ids
+    scene.ads.pipeline = inside_sink
+    assert f"batch {after}, a replay" in replayed(scene, "again").notes[0]

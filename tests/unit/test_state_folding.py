@@ -1,0 +1,292 @@
+"""The state of a key is the fold of its records in order, wherever batches are cut, and whatever a record does to it."""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.state.folding import Fold, Rejected, Stream
+from spark_jobs.state.key_state import MOST_EXPIRIES
+from stateful_events import EPOCH, GAP, STREAMS, Sessions, click, fold_in_cuts, reduced, rules, states
+from tideline.errors import FatalError
+from tideline.processors import Processor
+
+MINUTE = timedelta(minutes=1)
+# Each stream has users of its own, and time that only goes forward.
+STEPS = st.lists(
+    st.tuples(st.sampled_from([1, 2]), st.integers(0, 3), st.integers(0, 40), st.decimals(0, 5, places=6)), max_size=60
+)
+
+
+def in_order(steps):
+    """Make clicks of steps (stream, user, minutes since the last click of the stream, price)."""
+    minutes, offsets = {1: 0, 2: 0}, {1: 0, 2: 0}
+    for stream_id, user, step, price in steps:
+        minutes[stream_id] += step
+        yield click(f"u{user}/{stream_id}", minutes[stream_id], offsets[stream_id], price=price, stream_id=stream_id)
+        offsets[stream_id] += 1
+
+
+def plain(stored):
+    """Return stored states with their columns."""
+    return {key: (orjson.loads(one.value), one.expires_at, one.offset) for key, one in stored.items()}
+
+
+@settings(deadline=None, max_examples=150)
+@given(STEPS, st.lists(st.integers(0, 60), max_size=6), st.integers(1, 7))
+def test_any_cuts_of_data_in_order_give_the_rows_and_the_states_of_a_plain_loop(steps, cuts, chunk_records):
+    records = list(in_order(steps))
+    cuts = [cut for cut in cuts if cut <= len(records)]
+    folded = states()
+    rows = fold_in_cuts(folded, records, cuts, chunk_records)
+    until = {one: max((r.values["at"] for r in records if r.stream_id == one), default=EPOCH) for one in STREAMS}
+    closed, open_ones = reduced(sorted(records, key=lambda record: record.stream_id), until)
+    # A stream without records in the last batches is quiet, and closes nothing: so what is due there is due still.
+    assert rows == closed
+    assert {key: (one["clicks"], one["last"] + GAP, one["offset"]) for key, one in open_ones.items()} == {
+        key: (value["clicks"], at, offset) for key, (value, at, offset) in plain(folded.stored).items()
+    }
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 90), st.sampled_from([None, 1, 13])), max_size=40),
+    st.lists(st.integers(0, 40), max_size=4), st.integers(1, 9), st.integers(0, 30),
+)  # fmt: skip
+def test_the_same_cuts_give_the_same_result_in_any_chunks_and_any_order_of_arrival(
+    steps, cuts, chunk_records, lateness
+):
+    records = [click(f"u{user}", minute, n, price=price) for n, (user, minute, price) in enumerate(steps)]
+    cuts = [cut for cut in cuts if cut <= len(records)]
+    one, other = (states(lateness=lateness * MINUTE) for _ in range(2))
+    assert fold_in_cuts(one, records, cuts) == fold_in_cuts(other, records, cuts, chunk_records)
+    assert (plain(one.stored), one.latest) == (plain(other.stored), other.latest)
+    bounds = [0, *sorted({*cuts}), len(records)]
+    shuffled = states(lateness=lateness * MINUTE)
+    for start, end in pairwise(bounds):
+        shuffled.fold(records[start:end][::-1], chunk_records)
+    assert (plain(one.stored), one.latest) == (plain(shuffled.stored), shuffled.latest)
+
+
+def test_a_hot_key_streams_over_chunks_and_only_its_state_is_held():
+    fold = Fold(rules(), {1: Stream("clicks/0", None)})
+    kept = []
+    for chunk in range(50):
+        folded = fold.fold((click("hot", 0, 100 * chunk + n) for n in range(100)), {})
+        assert (folded.kept, folded.rows) == ([], [])
+        assert fold.open_key == '["hot"]'
+    kept = fold.finish().kept
+    assert [(one.key, orjson.loads(one.value)["clicks"], one.offset) for one in kept] == [('["hot"]', 5000, 4999)]
+
+
+def test_a_record_that_raises_is_a_reject_and_leaves_the_state_as_before():
+    folded = states()
+    found = folded.fold([click("a", 0, 0, price=2), click("a", 1, 1, price=13), click("a", 2, 2, price=3)])
+    assert found.rejected == [Rejected(1, "ValueError: 13 is unlucky")]
+    assert plain(folded.stored)['["a"]'] == (
+        {"first": "2026-11-01T00:00:00Z", "clicks": 2, "revenue": "5.000000"}, EPOCH + 2 * MINUTE + GAP, 2,
+    )  # fmt: skip
+    again = folded.fold([click("a", 3, 3, price=13), click("b", 3, 4, price=13)])
+    assert [one.number for one in again.rejected] == [0, 1]
+    assert again.kept == []
+
+
+def test_a_rejected_record_does_not_raise_the_watermark():
+    folded = states()
+    folded.fold([click("a", 0, 0), click("b", 50, 1, price=13)])
+    assert folded.latest == {1: EPOCH}
+    assert set(folded.stored) == {'["a"]'}
+
+
+def test_a_late_record_is_a_reject_with_its_reason():
+    folded = states(lateness=10 * MINUTE)
+    folded.fold([click("a", 60, 0)])
+    found = folded.fold([click("a", 49.5, 1), click("a", 50, 2), click("a", 61, 3)])
+    [rejected] = found.rejected
+    assert rejected == Rejected(
+        0, "late: event time 2026-11-01T00:49:30Z is before the watermark 2026-11-01T00:50:00Z of clicks/0"
+    )
+
+
+def test_records_of_one_batch_are_not_late_for_each_other():
+    assert states().fold([click("a", 60, 0), click("b", 0, 1)]).rejected == []
+
+
+def test_a_late_record_is_folded_where_the_declaration_says_so_and_raises_no_watermark():
+    folded = states(rejects_late=False)
+    folded.fold([click("a", 60, 0)])
+    assert folded.fold([click("b", 0, 1)]).rejected == []
+    assert folded.latest == {1: EPOCH + 60 * MINUTE}
+
+
+def test_a_key_of_two_partitions_is_a_reject_that_names_its_own():
+    folded = states()
+    folded.fold([click("a", 0, 0)])
+    found = folded.fold([click("a", 1, 0, stream_id=2), click("b", 1, 1, stream_id=2), click("b", 2, 1)])
+    assert found.rejected == [
+        Rejected(0, 'key ["a"] belongs to clicks/0, and a key has one partition'),
+        Rejected(1, 'key ["b"] belongs to clicks/0, and a key has one partition'),
+    ]
+
+
+def test_a_key_whose_state_is_gone_may_come_from_another_partition():
+    folded = states()
+    folded.fold([click("a", 0, 0), click("c", 45, 1)])
+    assert folded.fold([click("a", 50, 0, stream_id=2)]).rejected == []
+
+
+def test_a_record_without_an_event_time_is_a_reject():
+    found = states().fold([click("a", None, 0), click("a", 1, 1)])
+    assert found.rejected == [Rejected(0, "no event time: at is null")]
+    found = states(event_time=None).fold([click("a", None, 0)])
+    assert found.rejected == [Rejected(0, "no event time: the timestamp of the Kafka record is null")]
+
+
+def test_a_timer_comes_before_the_record_that_reaches_it_and_the_key_begins_anew():
+    found = states().fold([click("a", 0, 0, price=1), click("a", 29.9, 1), click("a", 59.9, 2, price=4)])
+    [row] = found.rows
+    assert (row.offset, row.has_expired, row.values["clicks"], row.values["revenue"]) == (1, True, 2, Decimal(1))
+    [kept] = found.kept
+    assert (orjson.loads(kept.value)["clicks"], kept.offset) == (1, 2)
+
+
+def test_a_timer_comes_at_the_end_of_the_batch_that_reaches_it_with_another_key():
+    folded = states()
+    assert folded.fold([click("a", 0, 0), click("b", 29, 1)]).rows == []
+    [row] = folded.fold([click("b", 30, 2)]).rows
+    assert (row.values["user_id"], row.offset, row.stream_id) == ("a", 0, 1)
+    assert set(folded.stored) == {'["b"]'}
+
+
+def test_lateness_holds_a_timer_back():
+    folded = states(lateness=5 * MINUTE)
+    assert folded.fold([click("a", 0, 0), click("b", 34, 1)]).rows == []
+    assert len(folded.fold([click("b", 35, 2)]).rows) == 1
+
+
+def test_a_quiet_stream_closes_nothing():
+    folded = states()
+    folded.fold([click("a", 0, 0)])
+    assert folded.fold([click("b", 500, 0, stream_id=2)]).rows == []
+
+
+class Ticks(Processor):
+    """Returns a row each ten minutes, four times."""
+
+    rows = {"n": "int"}  # noqa: RUF012 - as authors write it
+    step = 10 * MINUTE
+
+    def on_record(self, key, record, state):
+        state.value, state.expires_at = {"clicks": 0, "first": record["at"]}, record["at"] + self.step
+
+    def on_expiry(self, key, state):
+        n = state.value["clicks"] + 1
+        yield {"n": n}
+        if n < 4:
+            state.value = {**state.value, "clicks": n}
+            state.expires_at = state.value["first"] + (n + 1) * self.step
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [1, 2, 3], [2, 4]])
+def test_on_expiry_may_set_a_new_timer_and_the_rows_do_not_depend_on_cuts(cuts):
+    folded = states(Ticks())
+    records = [click("a", 0, 0), click("b", 12, 1), click("b", 21, 2), click("b", 31, 3), click("b", 41, 4)]
+    rows = fold_in_cuts(folded, records, cuts)
+    assert [row["n"] for row in rows if row["offset"] == 0] == [1, 2, 3, 4]
+    assert set(folded.stored) == {'["b"]'}
+
+
+def test_a_new_timer_that_is_not_later_fails_the_batch_and_names_the_key():
+    with pytest.raises(
+        FatalError, match=r'key \["a"\] of clicks/0 .* offset 0: MisfitError: a new timer must be later'
+    ):
+        states(Still()).fold([click("a", 0, 0), click("a", 60, 1)])
+
+
+class Still(Ticks):
+    """Sets the same timer again."""
+
+    def on_expiry(self, key, state):
+        state.expires_at = state.value["first"] + self.step
+
+
+def test_timers_that_move_by_too_little_fail_the_batch():
+    class Slow(Ticks):
+        def on_expiry(self, key, state):
+            number = state.value["clicks"] + 1
+            state.value = {**state.value, "clicks": number}
+            state.expires_at = state.value["first"] + self.step + timedelta(microseconds=number)
+
+    with pytest.raises(FatalError, match=f"more than {MOST_EXPIRIES} timers"):
+        states(Slow()).fold([click("a", 0, 0), click("a", 60, 1)])
+
+
+def test_an_expiry_that_raises_fails_the_batch_and_changes_no_state():
+    class Failing(Sessions):
+        def on_expiry(self, key, state):
+            raise KeyError("country")
+
+    folded = states(Failing())
+    folded.fold([click("a", 0, 0)])
+    before = plain(folded.stored)
+    with pytest.raises(FatalError, match=r"key \[\"a\"\] of clicks/0 at 2026-11-01T00:30:00.* KeyError: 'country'"):
+        folded.fold([click("b", 70, 1)])
+    assert plain(folded.stored) == before
+
+
+class Keeping(Processor):
+    """Keeps what the record says, in place and otherwise."""
+
+    rows = {"n": "int"}  # noqa: RUF012 - as authors write it
+
+    def on_record(self, key, record, state):
+        state.value = record["keep"]
+        state.expires_at = record.get("until")
+        return record.get("rows")
+
+
+def test_a_state_that_is_too_large_is_a_reject_and_the_one_before_stays():
+    folded = states(Keeping(), columns={"text": rules().key["user_id"]}, max_bytes=30)
+    found = folded.fold([click("a", 0, 0, keep={"text": "x" * 19}), click("a", 1, 1, keep={"text": "x" * 20})])
+    assert found.rejected == [
+        Rejected(1, "MisfitError: the state would have 31 bytes, more than the 30 of state.max_bytes")
+    ]
+    assert plain(folded.stored)['["a"]'][0] == {"text": "x" * 19}
+
+
+@pytest.mark.parametrize(
+    ("keep", "more", "reason"),
+    [
+        ({"clicks": "1"}, {}, "state.value: column clicks: expected bigint, found str"),
+        ({"click": 1}, {}, "state.value: column click: not declared"),
+        ({"clicks": 1.0}, {}, "state.value: column clicks: expected bigint, found float"),
+        ({"clicks": 2**63}, {}, "state.value: column clicks: a number is too large for bigint"),
+        ({"first": datetime(2026, 1, 1)}, {}, "state.value: column first: a timestamp without a zone"),  # noqa: DTZ001
+        ({"revenue": Decimal("0.0000001")}, {}, "state.value: column revenue: a number has too many digits after the point"),
+        ([1], {}, "state.value: expected columns by name, found list"),
+        ({}, {"until": datetime(2026, 1, 1)}, "state.expires_at: a timestamp without a zone"),  # noqa: DTZ001
+        ({}, {"rows": [{"n": "1"}]}, "column n: expected int, found str"),
+        ({}, {"rows": [{"m": 1}]}, "column m: not declared"),
+        ({}, {"rows": {"n": 1}}, "expected columns by name, found str"),
+    ],
+)  # fmt: skip
+def test_a_state_or_a_row_that_does_not_fit_is_a_reject_of_its_record(keep, more, reason):
+    folded = states(Keeping())
+    found = folded.fold([click("a", 0, 0, keep=keep, **more)])
+    assert folded.stored == {}
+    assert found.rows == []
+    [rejected] = found.rejected
+    assert f"MisfitError: {reason}" in rejected.reason
+
+
+def test_a_timer_keeps_an_empty_state_and_a_cleared_one_is_gone():
+    folded = states(Keeping())
+    folded.fold([click("a", 0, 0, keep=None, until=EPOCH + GAP), click("b", 0, 1, keep={})])
+    assert plain(folded.stored) == {'["a"]': ({}, EPOCH + GAP, 0), '["b"]': ({}, None, 1)}
+    found = folded.fold([click("a", 1, 2, keep=None), click("b", 1, 3, keep=None), click("c", 1, 4, keep=None)])
+    assert folded.stored == {}
+    assert [(one.key, one.value) for one in found.kept] == [('["a"]', None), ('["b"]', None)]

@@ -1,0 +1,150 @@
+"""An author sees what a processor makes of records without Spark, Kafka and Postgres: in a test, and of a sample."""
+
+import json
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+import tideline.cli  # noqa: F401 - declares the commands
+from author_pipelines import SESSIONS, SESSIONS_TABLE, VISITS, author
+from spark_jobs.records import transforms
+from tideline.cli.app import app
+from tideline.declaration import pipelines
+from tideline.errors import FatalError
+from tideline.settings import PROJECT
+from tideline.testing import run, trial
+
+EPOCH = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return author(tmp_path / "sessions", declaration=VISITS, target=SESSIONS_TABLE, transform=SESSIONS)
+
+
+@pytest.fixture
+def sessions(folder):
+    return transforms.load(pipelines.load(folder)).processor
+
+
+def click(user, minute, **more):
+    return {"user_id": user, "at": EPOCH + timedelta(minutes=minute), **more}
+
+
+def line(user, minute, price="1"):
+    at = (EPOCH + timedelta(minutes=minute)).isoformat()
+    return json.dumps({"user_id": user, "at": at, "price": price}).encode()
+
+
+@pytest.mark.parametrize("cuts", [[], [0, 1], [3], [1, 2, 3, 4]])
+def test_a_test_of_a_processor_names_records_and_cuts_and_compares_rows(sessions, cuts):
+    rows = run(sessions, [click("ada", 0), click("ada", 10), click("bob", 11), click("bob", 80)], cuts=cuts)
+    assert rows == [{"user_id": "ada", "clicks": 2}, {"user_id": "bob", "clicks": 1}]
+    assert [(one.key, one.value["clicks"], one.expires_at) for one in rows.states] == [
+        ("bob", 1, EPOCH + timedelta(minutes=110))
+    ]
+    assert rows.rejects == []
+
+
+def test_rejects_are_named_by_their_place_in_the_list(sessions):
+    late = [click("ada", 60), click("ada", 61, price=13), click("eve", 54), click(None, 61), click("ada", 62)]
+    rows = run(sessions, late, cuts=[1, 2])
+    assert [(one.number, one.reason.split(":")[0]) for one in rows.rejects] == [
+        (1, "ValueError"),
+        (2, "late"),
+        (3, "no key"),
+    ]
+
+
+def test_partitions_and_offsets_may_be_given(sessions):
+    given = [
+        click("ada", 0, kafka={"partition": 3, "offset": 7}),
+        click("ada", 1, kafka={"partition": 4}),
+        click("bob", 1, kafka={"partition": 3}),
+    ]
+    rows = run(sessions, given)
+    assert [one.reason for one in rows.rejects] == ['key ["ada"] belongs to clicks/3, and a key has one partition']
+
+
+def test_a_record_that_does_not_have_the_declared_columns_is_a_mistake_of_the_test(sessions):
+    with pytest.raises(ValueError, match="record 1: column at: a timestamp without a zone"):
+        run(sessions, [click("ada", 0), {"user_id": "ada", "at": datetime(2026, 11, 1)}])  # noqa: DTZ001
+    with pytest.raises(ValueError, match="record 0: column usr: not declared"):
+        run(sessions, [{"usr": "ada"}])
+
+
+def test_without_a_section_state_there_is_nothing_to_run(folder, sessions):
+    text = (folder / "pipeline.yaml").read_text()
+    (folder / "pipeline.yaml").write_text(text[: text.index("state:")])
+    with pytest.raises(FatalError, match="expected the section `state`"):
+        run(sessions, [])
+
+
+def test_a_sample_shows_rows_rejects_and_the_states_that_are_left(folder):
+    lines = [
+        line("ada", 0),
+        b"no JSON",
+        line("ada", 1),
+        line("bob", 50, price="13"),
+        line("eve", 80),
+        b'{"user_id": null}',
+        line("bob", 81),
+    ]
+    found = trial(folder, lines)
+    assert found.rows == [{"user_id": "ada", "clicks": 2}]
+    assert found.lines == [3]
+    assert [(one.line, one.step) for one in found.rejects] == [(2, "decode"), (4, "transform"), (6, "transform")]
+    assert [(one.key, one.value["clicks"]) for one in found.states] == [("bob", 1), ("eve", 1)]
+    # The row is one of a timer: it makes no record a written one.
+    assert (found.n_read, found.n_written, found.n_filtered) == (7, 0, 4)
+
+
+def test_an_empty_sample_has_the_columns_of_the_rows(folder):
+    found = trial(folder, [])
+    assert (found.rows, found.states, found.table.column_names) == ([], [], ["user_id", "clicks", "kafka"])
+
+
+def test_a_records_transform_comes_first_and_may_not_multiply_records(tmp_path):
+    keyed = SESSIONS + '\n    def records(batch): return batch.filter(batch["price"].is_valid())\n'
+    folder = author(tmp_path / "one", declaration=VISITS, target=SESSIONS_TABLE, transform=keyed)
+    assert trial(folder, [line("ada", 0), line("bob", 1, price=None)]).n_filtered == 2
+    twice = SESSIONS + "\n    import pyarrow as pa\n    def records(batch): return pa.concat_tables([batch, batch])\n"
+    folder = author(tmp_path / "two", declaration=VISITS, target=SESSIONS_TABLE, transform=twice)
+    with pytest.raises(FatalError, match="several rows of the record at offset 0"):
+        trial(folder, [line("ada", 0)])
+
+
+def test_the_example_of_the_docs_works(tmp_path, monkeypatch):
+    page = (PROJECT / "docs" / "pipelines.md").read_text(encoding="utf-8")
+    section = page[page.index("\n## State\n") : page.index("\n## target.sql\n")]
+    transform, example = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    [state] = re.findall(r"^    state:\n(?:      .*\n)+", section, re.MULTILINE)
+    source = VISITS[: VISITS.index("    state:")].replace("at: timestamp", "clicked_at: timestamp")
+    author(tmp_path / "visits", declaration=source + state, target=SESSIONS_TABLE, transform=transform)
+    monkeypatch.syspath_prepend(tmp_path / "visits")
+    found = {}
+    exec(example, found)
+    found["test_a_pause_of_half_an_hour_ends_a_visit"]()
+    sys.modules.pop("transform")
+
+
+def test_tideline_test_and_validate_know_a_stateful_pipeline(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
+    (tmp_path / "sample.jsonl").write_bytes(b"\n".join([line("ada", 0), line("bob", 40), line("bob", 41)]))
+    done = CliRunner().invoke(app, ["test", "sessions", str(tmp_path / "sample.jsonl"), "--json"])
+    said = json.loads(done.stdout)
+    assert said["rows"] == [{"line": 1, "row": {"user_id": "ada", "clicks": 1}}]
+    assert said["states"] == [
+        {"key": "bob", "value": {"first": "2026-11-01T00:40:00Z", "clicks": 2}, "expires_at": "2026-11-01T01:11:00Z"}
+    ]
+    shown = CliRunner().invoke(app, ["test", "sessions", str(tmp_path / "sample.jsonl")])
+    assert "States" in shown.stdout
+    assert "2026-11-01T01:11:00Z" in shown.stdout
+    found = CliRunner().invoke(app, ["validate", "sessions"])
+    assert (found.exit_code, found.stdout.splitlines()[-1][-5:]) == (0, "0 bad"), found.stdout
+    assert "`processor` is given the columns user_id, at, price, and makes user_id, clicks" in " ".join(
+        found.stdout.split()
+    )
