@@ -9,7 +9,7 @@ from pyspark import TaskContext
 from spark_jobs.sinks.postgres.due_timers import Reached
 from spark_jobs.sinks.postgres.state_staging import StateStage, at_once
 from spark_jobs.sinks.postgres.task_reports import EXPIRING, Report
-from spark_jobs.state import arrow_records
+from spark_jobs.state import arrow_records, shuffled
 from spark_jobs.state.folding import expired
 from spark_jobs.state.rules import Rules
 from spark_jobs.tasks import Decoding
@@ -30,7 +30,7 @@ class Keying:
         with place.recorder() as recorder:
             tables = steps.tables(batches, recorder)
             for table in arrow_records.keyed(tables, self.rules, place.streams, recorder):
-                yield from table.to_batches()
+                yield from shuffled.flattened(table).to_batches()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ STEP = "transform"
 """The step under which a record that is not folded is a reject."""
 _KAFKA = ("topic", "partition", "offset", "timestamp", "headers")
 _MOMENT = pa.timestamp("us", tz="UTC")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = pa.scalar(datetime.max.replace(tzinfo=UTC), _MOMENT)
 """Kafka allows later timestamps, and Python does not. A record with one has none here, as one with a timestamp before 1900."""
 
@@ -92,12 +93,12 @@ def records(table: pa.Table) -> list[Record]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column. Timestamps take the way over numpy, which is ten times as fast."""
+    """Return the values of a column. Timestamps are added up from the epoch, which is ten times as fast as Arrow's own way."""
     if column.type != _MOMENT:
         found: list[Any] = column.to_pylist()
         return found
-    moments = column.cast(pa.timestamp("us")).to_numpy().astype("datetime64[us]").tolist()
-    return [None if moment is None else moment.replace(tzinfo=UTC) for moment in moments]
+    since_epoch = column.cast(pa.int64()).cast(pa.duration("us")).to_numpy().tolist()
+    return [None if moment is None else _EPOCH + moment for moment in since_epoch]
 
 
 def _part(kafka: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

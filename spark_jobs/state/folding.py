@@ -109,7 +109,8 @@ class Fold:
             return one_line(f"key {key.key} belongs to {key.stream}, and a key has one partition")
         if self._rules.rejects_late and stream.watermark is not None and at < stream.watermark:
             return f"late: event time {_shown(at)} is before the watermark {_shown(stream.watermark)} of {stream.name}"
-        rows.extend(key.expire(at))
+        if key.is_due(at):
+            rows.extend(key.expire(at))
         try:
             rows.extend(key.on_record(record.values, record.stream_id, stream.name, record.offset))
         except Exception as error:  # noqa: BLE001 - a processor may raise anything

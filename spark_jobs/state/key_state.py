@@ -90,7 +90,11 @@ class KeyState:
         """Return whether something is kept for the key."""
         return self._json is not None
 
-    def on_record(self, record: dict[str, Any], stream_id: int, stream: str, offset: int) -> Iterator[Row]:
+    def is_due(self, at: datetime) -> bool:
+        """Return whether the timer of the key has come at an event time."""
+        return self.expires_at is not None and self.expires_at <= at
+
+    def on_record(self, record: dict[str, Any], stream_id: int, stream: str, offset: int) -> list[Row]:
         """Fold one record, and return its rows.
 
         Raises:
@@ -100,7 +104,7 @@ class KeyState:
         rows = self._rows(self._rules.processor.on_record(self._author_key, record, state))
         self._keep(state.value, state.expires_at)
         self.stream_id, self.stream, self._offset = stream_id, stream, offset
-        return (Row(stream_id, offset, False, row) for row in rows)
+        return [Row(stream_id, offset, False, row) for row in rows]
 
     def expire(self, until: datetime) -> Iterator[Row]:
         """Let each timer of the key come that is not after `until`, and yield the rows.

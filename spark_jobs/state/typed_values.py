@@ -42,8 +42,7 @@ def fit(kind: ColumnType) -> Fit:
         case StructType(fields=fields):
             return fit_columns(dict(fields))
         case SimpleType(name=name) if name in _BITS:
-            low, high = -(2 ** (_BITS[name] - 1)), 2 ** (_BITS[name] - 1) - 1
-            return lambda value: _integer(value, kind, low, high)
+            return _integer(kind, _BITS[name])
         case SimpleType(name=name):
             return _SIMPLE[name]
 
@@ -137,11 +136,16 @@ def _expected(value: Any, kind: object, *types: type) -> Any:
     return value
 
 
-def _integer(value: Any, kind: ColumnType, low: int, high: int) -> int:
-    number: int = _expected(value, kind, int)
-    if not low <= number <= high:
-        raise MisfitError(f"a number is too large for {kind}")
-    return number
+def _integer(kind: ColumnType, bits: int) -> Fit:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+    def of_value(value: Any) -> int:
+        number: int = _expected(value, kind, int)
+        if not low <= number <= high:
+            raise MisfitError(f"a number is too large for {kind}")
+        return number
+
+    return of_value
 
 
 def _decimal(value: Any, kind: DecimalType) -> Decimal:
@@ -186,6 +190,8 @@ def _float(value: Any) -> float:
 
 def _timestamp(value: Any) -> datetime:
     moment: datetime = _expected(value, "timestamp", datetime)
+    if moment.tzinfo is UTC:
+        return moment
     if moment.tzinfo is None:
         raise MisfitError("a timestamp without a zone is not a point in time")
     try:

@@ -14,7 +14,7 @@ from spark_jobs.sinks.postgres.state_session import StateSession
 from spark_jobs.sinks.postgres.target_table import Target
 from spark_jobs.sinks.postgres.task_reports import FOLDING, Report
 from spark_jobs.sinks.sink import Place, Winner
-from spark_jobs.state import arrow_records
+from spark_jobs.state import arrow_records, shuffled
 from spark_jobs.state.folding import Fold, Record, Stream
 from spark_jobs.state.rules import Rules
 from tideline.ledger.connection import Ledger
@@ -54,7 +54,7 @@ class StateStage:
         fold = Fold(self.rules, self.streams)
         with self.session(task, FOLDING) as session:
             for table in tables:
-                self._fold(fold, table, session, recorder)
+                self._fold(fold, shuffled.restored(table, self.place.streams), session, recorder)
             session.put(fold.finish())
             session.flush()
         report = Report(phase=FOLDING, n_states=session.n_states, n_expired=session.n_expired, latest=fold.latest)
