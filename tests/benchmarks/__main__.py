@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import history, lakes, latency, loads, memory, partitions, rejects, topics_written, upserts
+from benchmarks import history, lakes, latency, loads, memory, partitions, rejects, states, topics_written, upserts
 from benchmarks.scene import scene
 from tideline import settings
 
@@ -22,6 +22,7 @@ TABLES = {
     "partitions": partitions,
     "rejects": rejects,
     "upserts": upserts,
+    "states": states,
     "history": history,
     "memory": memory,
     "latency": latency,
