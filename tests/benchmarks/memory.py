@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 import records
-from benchmarks import rivals
+from benchmarks import rivals, states
 from benchmarks.scene import PARTITIONS, RECORDS, Scene, say, table
 from tideline import flow, settings
 from tideline.declaration.pipelines import Pipeline
@@ -26,7 +26,7 @@ MANY = 5_000_000
 def measure(scene: Scene) -> list[str]:
     """Return the section's lines: for each sink, one batch of half a million and one of five million records."""
     environment = {**program_environment.clean(scene.folder / "scratch"), **scene.stack.environment()}
-    topics = {count: scene.topic(count, PARTITIONS) for count in (RECORDS, MANY)}
+    topics = {count: scene.topic(count, PARTITIONS, spoil=states.event) for count in (RECORDS, MANY)}
     rows = []
     for kind, declare in _KINDS.items():
         peaks = {}
@@ -65,11 +65,16 @@ def _delta(scene: Scene, folder: Path, topic: str, count: int) -> Pipeline:
     return rivals.declare(folder, topic, batch_records=count, sink=sink)
 
 
+def _sessions(_: Scene, folder: Path, topic: str, count: int) -> Pipeline:
+    return states.declare(folder, topic, batch_records=count)
+
+
 _KINDS: Mapping[str, Callable[[Scene, Path, str, int], Pipeline]] = {
     "append": _append,
     "upsert": _upsert,
     "kafka": _kafka,
     "delta": _delta,
+    "sessions": _sessions,
 }
 
 

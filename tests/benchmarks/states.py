@@ -81,7 +81,7 @@ ORDER BY hashint8(k * %(times)s::bigint + copy)
 def measure(scene: Scene) -> list[str]:
     """Return the section's lines."""
     assert scene.spark
-    topic = scene.topic(BATCHES * RECORDS, PARTITIONS, spoil=_event)
+    topic = scene.topic(BATCHES * RECORDS, PARTITIONS, spoil=event)
     url, folders = settings.ledger_url(), scene.folder / "pipelines"
     few, many = f"visits, {KEYS:,} states stored", f"visits, {KEYS * STORED_TIMES:,} states stored"
     ways = {
@@ -113,15 +113,15 @@ def _median_ratio(one: Sequence[float], other: Sequence[float]) -> float:
     return statistics.median(first / second for first, second in zip(one, other, strict=True))
 
 
-def _event(number: int, value: dict[str, Any]) -> bytes:
+def event(number: int, value: dict[str, Any]) -> bytes:
     """Return the record with a user and an event time. Before each batch is a pause, in which all visits end."""
     at = START + timedelta(milliseconds=number) + number // RECORDS * timedelta(hours=1)
     return json.dumps({**value, "user_id": f"user-{number % KEYS}", "shown_at": at.isoformat()}).encode()
 
 
-def declare(folder: Path, topic: str) -> pipelines.Pipeline:
+def declare(folder: Path, topic: str, *, batch_records: int = RECORDS) -> pipelines.Pipeline:
     """Declare a stateful pipeline over the records."""
-    rivals.declare(folder, topic, batch_records=RECORDS, sink={"table": f"bench.{folder.name}"})
+    rivals.declare(folder, topic, batch_records=batch_records, sink={"table": f"bench.{folder.name}"})
     with (folder / "pipeline.yaml").open("a") as file:
         file.write(
             "state:\n  key: user_id\n  event_time: shown_at\n  lateness_minutes: 10\n"
