@@ -23,7 +23,7 @@ down:  ## Stop Postgres, Kafka and Airflow, also after a crash; the data stays
 	@test ! -x $(ENV)/python || $(ENV)/python -m tideline.local down
 
 check: setup style  ## Check format, lint and types, and run the fast tests; run it before each commit
-	@$(ENV)/python -m pytest -q -n auto --dist worksteal tests/unit tests/dags
+	@$(ENV)/python -m pytest -q -n auto --dist worksteal tests/unit tests/dags include/pipelines
 
 style:
 	@$(ENV)/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }

@@ -66,7 +66,7 @@ LANES: tuple[tuple[Suite, ...], ...] = (
     ),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
-        Suite("unit", ("tests/unit", "tests/dags"), nice=_SECOND),
+        Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
         # Schedules of faults never wait, and use the processor time that the other lanes leave.
         Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
     ),

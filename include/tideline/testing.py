@@ -6,7 +6,7 @@ assert [reject.line for reject in result.rejects] == [2]
 
 `run` folds records with the processor of a stateful pipeline, as batches that begin at `cuts`:
 
-rows = run(Sessions(), [{"user_id": "ada", "at": at(0)}, {"user_id": "ada", "at": at(5)}], cuts=[1])
+rows = run(Path(__file__).parent, [{"user_id": "ada", "at": at(0)}, {"user_id": "ada", "at": at(5)}], cuts=[1])
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -117,18 +116,21 @@ def test_a_records_transform_comes_first_and_may_not_multiply_records(tmp_path):
         trial(folder, [line("ada", 0)])
 
 
-def test_the_example_of_the_docs_works(tmp_path, monkeypatch):
+def test_a_test_may_name_the_folder_of_the_pipeline(folder, sessions):
+    clicks = [click("ada", 0), click("ada", 45)]
+    assert run(folder, clicks) == run(sessions, clicks) == [{"user_id": "ada", "clicks": 1}]
+
+
+def test_the_example_of_the_docs_works(tmp_path):
     page = (PROJECT / "docs" / "pipelines.md").read_text(encoding="utf-8")
     section = page[page.index("\n## State\n") : page.index("\n## target.sql\n")]
     transform, example = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     [state] = re.findall(r"^    state:\n(?:      .*\n)+", section, re.MULTILINE)
     source = VISITS[: VISITS.index("    state:")].replace("at: timestamp", "clicked_at: timestamp")
-    author(tmp_path / "visits", declaration=source + state, target=SESSIONS_TABLE, transform=transform)
-    monkeypatch.syspath_prepend(tmp_path / "visits")
-    found = {}
+    folder = author(tmp_path / "visits", declaration=source + state, target=SESSIONS_TABLE, transform=transform)
+    found = {"__file__": str(folder / "test_visits.py")}
     exec(example, found)
     found["test_a_pause_of_half_an_hour_ends_a_visit"]()
-    sys.modules.pop("transform")
 
 
 def test_tideline_test_and_validate_know_a_stateful_pipeline(folder, tmp_path, monkeypatch):

@@ -102,24 +102,32 @@ class Rows(list[dict[str, Any]]):
 
 
 def run(
-    processor: Processor, records: Iterable[Mapping[str, Any]], *, cuts: Sequence[int] = (), folder: Path | None = None
+    processor: Processor | Path,
+    records: Iterable[Mapping[str, Any]],
+    *,
+    cuts: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> Rows:
     """Fold records with a processor as the Spark job does, without Spark, Kafka and Postgres. Nothing is kept before them.
 
     Args:
-        processor: The processor.
+        processor: The processor, or the folder of its pipeline.
         records: The columns of each record, as they are decoded, or as `records` of transform.py returns them. `kafka`
             may be left out, or parts of it: then all records are of partition 0, their offsets count up, and their
             timestamp is the event time.
         cuts: The positions of records at which a new batch begins.
-        folder: The folder of the pipeline. By default that of the processor's module.
+        folder: The folder of a processor's pipeline. By default that of its module.
 
     Raises:
         FatalError: The declaration or the processor is wrong.
         ValueError: A record does not have the declared columns.
     """
-    pipeline = pipelines.load(folder or Path(inspect.getfile(type(processor))).parent)
-    transform = replace(transforms.load(pipeline), processor=processor)
+    if isinstance(processor, Path):
+        pipeline = pipelines.load(processor)
+        transform = transforms.load(pipeline)
+    else:
+        pipeline = pipelines.load(folder or Path(inspect.getfile(type(processor))).parent)
+        transform = replace(transforms.load(pipeline), processor=processor)
     steps = record_steps(pipeline, transform)
     rules = rules_of(pipeline, transform, steps.rows)
     if rules is None:
