@@ -38,8 +38,7 @@ class Stage:
 
     def look(self, name: str, **parameters: Any) -> list[Any]:
         """Return the rows of one of the demo's queries."""
-        with self.ledger.transaction():
-            return self.ledger.rows_of(SQL(statement("tideline.local", f"sql/{name}.sql")), parameters)
+        return look(self.ledger, name, **parameters)
 
     def execute(self, name: str) -> None:
         """Run one of the demo's statements."""
@@ -68,3 +67,9 @@ class Stage:
         """Show the runs that a command has started until they have succeeded."""
         for run in said["runs"]:
             run_progress.succeed(self.airflow, dag_id, unquote(run["url"].rpartition("/")[2]))
+
+
+def look(ledger: Ledger, name: str, **parameters: Any) -> list[Any]:
+    """Return the rows of one of the demo's queries."""
+    with ledger.transaction():
+        return ledger.rows_of(SQL(statement("tideline.local", f"sql/{name}.sql")), parameters)

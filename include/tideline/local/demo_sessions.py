@@ -1,0 +1,54 @@
+"""A part of the demo: the pipeline `sessions` folds events into visits, also after an outage, and once more after a rewind."""
+
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+
+from tideline.ledger.connection import Ledger
+from tideline.local import demo_ad_events, demo_visits
+from tideline.local.demo_ad_events import Event, Place
+from tideline.local.demo_stage import Stage, look
+from tideline.local.demo_visits import Visits
+
+DAG = "sessions"
+USERS = 3_000
+
+
+def play(stage: Stage) -> list[str]:
+    """Load events before and after an outage, compare visits, states and rejects with them, rewind, and load again.
+
+    Returns:
+        One line for each difference.
+    """
+    start = demo_ad_events.beginning(stage.bootstrap)
+    events = demo_ad_events.generate(start, USERS, seed=time.time_ns())
+    outage = start + timedelta(hours=3)
+    print(f"\n  Visits, from {len(events):,} impressions and clicks: 5 % come hours too late, 1 % out of order.")
+    sent = demo_ad_events.produce(stage.bootstrap, (event for event in events if event.arrives_at < outage))
+    first = stage.load(DAG)
+    print("  An outage: three hours have no run, and visits last over it. The next run loads what has come.")
+    sent |= demo_ad_events.produce(stage.bootstrap, (event for event in events if event.arrives_at >= outage))
+    stage.load(DAG)
+    before = seen(stage.ledger, sent)
+    print(
+        f"  ads.sessions holds {len(before.ended):,} visits, {len(before.opened):,} are open, {len(before.rejected):,} late events are rejects."
+    )
+    problems = demo_visits.expected(sent).compare(before)
+    [batch] = stage.look("list_batches_of_run", pipeline=DAG, run_id=first)
+    stage.tideline("rewind", DAG, "--to-batch", str(batch["batch_id"]), "--reason", "the demo folds the rest again")
+    stage.load(DAG)
+    problems += [f"after a rewind, {problem}" for problem in before.compare(seen(stage.ledger, sent))]
+    return [f"{DAG}: {problem}" for problem in problems]
+
+
+def seen(ledger: Ledger, sent: Mapping[Place, Event]) -> Visits:
+    """Return what the pipeline has made of the events that were sent."""
+    users = {event.user_id for event in sent.values()}
+    rows = [row for row in look(ledger, "list_visits", pipeline=DAG) if row["user_id"] in users]
+    rejected = {(row["partition"], row["kafka_offset"]) for row in look(ledger, "list_rejected", pipeline=DAG)}
+    columns = ("user_id", "first_at", "last_at", "impressions", "clicks", "revenue")
+    ended, opened = (
+        [tuple(row[name] for name in columns) for row in rows if row["has_ended"] is has_ended]
+        for has_ended in (True, False)
+    )
+    return Visits(ended=ended, opened=opened, rejected=rejected & sent.keys())

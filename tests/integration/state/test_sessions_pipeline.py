@@ -1,0 +1,74 @@
+"""The shipped pipeline `sessions`: its visits are those of all events at once, whatever was late, out of order, cut, or rewound."""
+
+from bisect import bisect
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from loading import Loading
+from tideline import flow
+from tideline.kafka.broker import Broker
+from tideline.local import demo_ad_events, demo_sessions, demo_visits
+from tideline.settings import PROJECT
+
+FOLDER = PROJECT / "include" / "pipelines" / "sessions"
+USERS = 400
+HOURS = (0, 1, 1.25, 1.5, 1.75, 2, 4, 7)
+"""Where batches begin. From 2 to 4 there is an outage."""
+
+
+@pytest.fixture
+def sessions(loading):
+    """Provide the pipeline, and delete its topic afterwards."""
+    yield Loading(folder=FOLDER, bootstrap=loading.bootstrap, url=loading.url, spark=loading.spark)
+    admin = AdminClient({"bootstrap.servers": loading.bootstrap})
+    admin.delete_topics([demo_ad_events.TOPIC])[demo_ad_events.TOPIC].result(30)
+
+
+def found(sessions, sent):
+    with sessions.ledger() as ledger:
+        return demo_sessions.seen(ledger, sent)
+
+
+def test_visits_are_those_of_all_events_at_once_also_after_a_rewind_to_any_batch(sessions):
+    start = demo_ad_events.beginning(sessions.bootstrap)
+    begins = [start + timedelta(hours=hours) for hours in HOURS]
+    events = demo_ad_events.generate(start, USERS, seed=7)
+    sent, after = {}, {}
+    for since, until in pairwise(begins):
+        part = [event for event in events if since <= event.arrives_at < until]
+        sent |= demo_ad_events.produce(sessions.bootstrap, part)
+        [batch_id] = sessions.run()
+        after[batch_id] = found(sessions, sent)
+    assert len(sent) == len(events)
+
+    expected, last = demo_visits.expected(sent), found(sessions, sent)
+    assert expected.compare(last) == []
+    assert min(len(expected.ended), len(expected.opened), len(expected.rejected)) > 50
+    assert {reason[:5] for _, reason, _ in sessions.rejects().values()} == {"late:"}
+    assert max(bisect(begins, visit[2]) - bisect(begins, visit[1]) for visit in expected.ended) >= 3
+    assert any(visit[1] < begins[-3] <= visit[2] for visit in expected.ended), "visits last into the outage"
+    a_place = next(place for place, event in sent.items() if not event.is_late)
+    fewer = demo_visits.expected({place: event for place, event in sent.items() if place != a_place})
+    assert fewer.compare(last) != [], "the comparison misses an event"
+
+    for batch_id in list(after)[-2::-3]:
+        with sessions.ledger() as ledger:
+            broker = Broker(sessions.pipeline.source)
+            flow.rewind(ledger, broker, sessions.pipeline, batch_id, reason="the processor was wrong")
+        assert after[batch_id].compare(found(sessions, sent)) == []
+        sessions.run()
+        assert last.compare(found(sessions, sent)) == []
+
+
+def test_nothing_is_late_in_a_demo_that_is_begun_again_after_an_interruption(sessions):
+    start = demo_ad_events.beginning(sessions.bootstrap)
+    demo_ad_events.produce(sessions.bootstrap, demo_ad_events.generate(start, demo_sessions.USERS, seed=1)[:500])
+    sessions.run()
+    again = demo_ad_events.beginning(sessions.bootstrap)
+    sent = demo_ad_events.produce(sessions.bootstrap, demo_ad_events.generate(again, demo_sessions.USERS, seed=2)[:500])
+    sessions.run()
+    assert demo_visits.expected(sent).compare(found(sessions, sent)) == []
+    assert sessions.rejects() == {}
