@@ -1,21 +1,18 @@
 """The queries of docs/operating.md answer the questions in their headings, on a ledger with some of everything."""
 
-import re
-
 import pytest
 
+from documented_queries import queries, the_query
 from ledger_queries import query
 from ledgers import PIPELINE, claim, plan, publish, stage, start_streams
 from tideline.ledger import attempts, heads
 from tideline.ledger.attempts import Writer
 from tideline.ledger.reservations import Run
-from tideline.settings import PROJECT
 
 RUN = Run(dag_id=PIPELINE, run_id="scheduled__2026-11-21T14:00:00+00:00")
 WRITER = Writer(dag_id=RUN.dag_id, run_id=RUN.run_id, task_id="write", try_number=1)
-PAGE = (PROJECT / "docs" / "operating.md").read_text(encoding="utf-8")
-QUERIES = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-MISSING = next(text for text in QUERIES if "AS missing" in text)
+PAGE = "operating.md"
+MISSING = the_query(PAGE, "AS missing")
 NOT_TEXT = b"\xff\xfe not text"
 
 
@@ -49,13 +46,12 @@ def story(ledger):
 
 def answer(ledger, words):
     """Execute the only query with these words in it; return its rows, each by column name."""
-    (text,) = [text for text in QUERIES if words in text]
     with ledger.transaction(), ledger.connection.cursor() as cursor:
-        cursor.execute(text)
+        cursor.execute(the_query(PAGE, words))
         return [dict(row) for row in cursor.fetchall()]
 
 
-@pytest.mark.parametrize("text", [text for text in QUERIES if text != MISSING])
+@pytest.mark.parametrize("text", [text for text in queries(PAGE) if text != MISSING])
 def test_every_query_of_the_docs_answers(story, text):
     assert query(story, text)
 

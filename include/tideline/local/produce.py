@@ -1,10 +1,12 @@
 """Send the lines of a file to a topic: `python -m tideline.local.produce TOPIC FILE`; `-` reads stdin. For trials.
 
-Each line becomes the value of one record, without a key. The topic is created with three partitions if it does not
-exist. TIDELINE_KAFKA names the brokers; without it, they are those of the running local stack.
+Each line becomes the value of one record, without a key. With `--key FIELD` that field of each line, which is JSON, is
+the key, and all records of a key go to one partition. The topic is created with three partitions if it does not exist.
+TIDELINE_KAFKA names the brokers; without it, they are those of the running local stack.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline import settings
-from tideline.errors import RetryableError, TidelineError
+from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.local import clients
 
 _PARTITIONS = 3
@@ -24,11 +26,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tideline.local.produce", description=__doc__)
     parser.add_argument("topic")
     parser.add_argument("file", type=argparse.FileType("rb"))
+    parser.add_argument("--key", metavar="FIELD")
     given = parser.parse_args()
     try:
         clients.connect()
         lines = given.file.read().splitlines()
-        send(settings.required("TIDELINE_KAFKA", "the addresses of the brokers"), given.topic, lines)
+        keys = _keys(lines, given.key) if given.key else [None] * len(lines)
+        records = list(zip(keys, lines, strict=True))
+        send(settings.required("TIDELINE_KAFKA", "the addresses of the brokers"), given.topic, records)
     except TidelineError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -36,8 +41,26 @@ def main() -> int:
     return 0
 
 
-def send(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
-    """Send values to a topic, one after the other to each partition.
+def _keys(lines: Sequence[bytes], field: str) -> list[bytes]:
+    """Return the value of a field of each line.
+
+    Raises:
+        FatalError: A line is no JSON object with this field. Nothing was sent.
+    """
+    keys = []
+    for number, line in enumerate(lines, 1):
+        try:
+            keys.append(str(json.loads(line)[field]).encode())
+        except (ValueError, TypeError, LookupError) as error:
+            raise FatalError(
+                f"line {number}: expected a JSON object with the field {field}, found {line[:80]!r}",
+                next_step="correct it, or leave --key out; nothing was sent",
+            ) from error
+    return keys
+
+
+def send(bootstrap: str, topic: str, records: Sequence[tuple[bytes | None, bytes]]) -> None:
+    """Send keys and values to a topic. Records without a key take turns over the partitions.
 
     Raises:
         RetryableError: The brokers did not acknowledge all of them.
@@ -51,8 +74,9 @@ def send(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
     try:
         partitions = _partitions(bootstrap, topic)
         producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-        for number, value in enumerate(values):
-            producer.produce(topic, value, partition=number % partitions, on_delivery=acknowledged)
+        for number, (key, value) in enumerate(records):
+            place = {"partition": number % partitions} if key is None else {"key": key}
+            producer.produce(topic, value, on_delivery=acknowledged, **place)
         waiting = producer.flush(_SECONDS)
     except KafkaException as error:
         raise _not_sent(bootstrap, topic, error.args[0].str()) from error

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from documented_queries import the_query
 from loading import Loading
 from tideline import flow
 from tideline.kafka.broker import Broker
@@ -32,6 +33,12 @@ def found(sessions, sent):
         return demo_sessions.seen(ledger, sent)
 
 
+def are_final(sessions, visits):
+    """Return for each visit whether docs/recipes.md says that no later run changes it."""
+    [(watermark,)] = sessions.rows(the_query("recipes.md", "AS watermark"))
+    return [visit[2] + demo_visits.PAUSE <= watermark for visit in visits]
+
+
 def test_visits_are_those_of_all_events_at_once_also_after_a_rewind_to_any_batch(sessions):
     start = demo_ad_events.beginning(sessions.bootstrap)
     begins = [start + timedelta(hours=hours) for hours in HOURS]
@@ -50,6 +57,8 @@ def test_visits_are_those_of_all_events_at_once_also_after_a_rewind_to_any_batch
     assert {reason[:5] for _, reason, _ in sessions.rejects().values()} == {"late:"}
     assert max(bisect(begins, visit[2]) - bisect(begins, visit[1]) for visit in expected.ended) >= 3
     assert any(visit[1] < begins[-3] <= visit[2] for visit in expected.ended), "visits last into the outage"
+    assert not any(are_final(sessions, last.opened))
+    assert are_final(sessions, last.ended).count(True) > len(last.ended) / 2
     a_place = next(place for place, event in sent.items() if not event.is_late)
     fewer = demo_visits.expected({place: event for place, event in sent.items() if place != a_place})
     assert fewer.compare(last) != [], "the comparison misses an event"

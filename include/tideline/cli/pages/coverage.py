@@ -84,8 +84,10 @@ def _hole(row: Row, start: int, end: int, hole: str, reason: str) -> Row:
 def _summary(accounted: list[Row], *, tiled: bool) -> str:
     if not accounted:
         return "No streams yet; the first plan begins them."
-    loaded, skipped, lost = (sum(row[name] for row in accounted) for name in ("n_loaded", "n_skipped", "n_lost"))
+    names = ("n_loaded", "n_skipped", "n_lost", "n_rewound")
+    loaded, skipped, lost, rewound = (sum(row[name] for row in accounted) for name in names)
     sums = f"{loaded:,} offsets loaded, {skipped:,} skipped, {lost:,} lost"
+    sums += f", {rewound:,} rewound" if rewound else ""
     if tiled:
         return f"Coverage tiles [start, head) of all {len(accounted)} streams: {sums}."
     n_broken = sum(bool(row["missing"]) for row in accounted)

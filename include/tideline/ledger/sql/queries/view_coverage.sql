@@ -9,6 +9,7 @@ WITH accounted AS MATERIALIZED (
            sum(ends - starts) FILTER (WHERE batch_id IS NOT NULL)::bigint AS n_loaded,
            sum(ends - starts) FILTER (WHERE hole = 'skipped')::bigint AS n_skipped,
            sum(ends - starts) FILTER (WHERE hole = 'lost')::bigint AS n_lost,
+           sum(ends - starts) FILTER (WHERE hole = 'rewound')::bigint AS n_rewound,
            sum(ends - starts) FILTER (WHERE starts >= start_offset AND ends <= next_offset) AS n_between,
            sum(hashint8(ends) - hashint8(starts)::bigint) FILTER (WHERE starts >= start_offset AND ends <= next_offset) AS chain
     FROM (SELECT stream_id, start_offset, next_offset, batch_id, hole, lower(offsets) AS starts, upper(offsets) AS ends
@@ -16,7 +17,7 @@ WITH accounted AS MATERIALIZED (
     GROUP BY stream_id
 )
 SELECT stream_id, topic, topic_id, partition, state::text, start_offset, next_offset,
-       coalesce(n_loaded, 0) AS n_loaded, coalesce(n_skipped, 0) AS n_skipped, coalesce(n_lost, 0) AS n_lost,
+       coalesce(n_loaded, 0) AS n_loaded, coalesce(n_skipped, 0) AS n_skipped, coalesce(n_lost, 0) AS n_lost, coalesce(n_rewound, 0) AS n_rewound,
        CASE WHEN coalesce(n_between, 0) = next_offset - start_offset
              AND coalesce(chain, 0) = hashint8(next_offset) - hashint8(start_offset)::bigint THEN '{}'
             ELSE (SELECT coalesce(array_agg(ARRAY[lower(piece), upper(piece)] ORDER BY piece), '{}')
