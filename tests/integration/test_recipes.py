@@ -75,4 +75,6 @@ def test_the_rows_of_the_run_come_in_the_order_of_kafka(ledger, streams):
 
 
 def test_each_query_of_the_page_is_tested():
-    assert len(queries("recipes.md")) == len({PROOF, SORTED, the_query("recipes.md", "AS watermark")})
+    """Those of states are tested with the pipeline `sessions`, in state/test_sessions_pipeline.py."""
+    of_states = {the_query("recipes.md", words) for words in ("AS watermark", "AS came_with_batch")}
+    assert set(queries("recipes.md")) == {PROOF, SORTED, *of_states}

@@ -1,13 +1,15 @@
 """The shipped pipeline `sessions`: its visits are those of all events at once, whatever was late, out of order, cut, or rewound."""
 
+import shutil
 from bisect import bisect
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from documented_queries import the_query
+from documented_queries import snippets, the_query
 from loading import Loading
 from tideline import flow
 from tideline.kafka.broker import Broker
@@ -70,6 +72,33 @@ def test_visits_are_those_of_all_events_at_once_also_after_a_rewind_to_any_batch
         assert after[batch_id].compare(found(sessions, sent)) == []
         sessions.run()
         assert last.compare(found(sessions, sent)) == []
+
+
+def test_after_an_event_from_the_future_the_recipe_gives_all_visits_back(sessions, tmp_path):
+    """docs/recipes.md: find the batch, refuse the event, rewind, load again."""
+    mended = replace(sessions, folder=tmp_path / "sessions")
+    shutil.copytree(FOLDER, mended.folder)
+    start = demo_ad_events.beginning(sessions.bootstrap)
+    events = [event for event in demo_ad_events.generate(start, USERS, seed=3) if not event.is_late]
+    third = len(events) // 3
+    ahead = replace(events[0], at=datetime.now(UTC) + timedelta(days=365))
+    sent, batch_ids = {}, []
+    for part in (events[:third], [*events[third : 2 * third], ahead], events[2 * third :]):
+        sent |= demo_ad_events.produce(sessions.bootstrap, part)
+        batch_ids += sessions.run()
+    assert len(sessions.rejects()) > 50
+
+    [(_, partition, newest, batch_id)] = sessions.rows(the_query("recipes.md", "came_with_batch"))
+    place = next(place for place, event in sent.items() if event == ahead)
+    assert (partition, newest, batch_id) == (place[0], ahead.at, batch_ids[1])
+    text = (FOLDER / "transform.py").read_text(encoding="utf-8")
+    begin = next(line for line in text.splitlines() if line.lstrip().startswith("at, revenue = "))
+    mended.transform(text.replace(begin, snippets("recipes.md", "python")[0] + begin))
+    with mended.ledger() as ledger:
+        flow.rewind(ledger, Broker(mended.pipeline.source), mended.pipeline, batch_ids[0], reason="a clock was ahead")
+    mended.run()
+    expected = demo_visits.expected({at: event for at, event in sent.items() if at != place})
+    assert replace(expected, rejected={place}).compare(found(mended, sent)) == []
 
 
 def test_nothing_is_late_in_a_demo_that_is_begun_again_after_an_interruption(sessions):
