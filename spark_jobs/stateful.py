@@ -15,7 +15,7 @@ from spark_jobs.sinks.postgres.sink import TableOutput
 from spark_jobs.sinks.postgres.state_staging import StateStage
 from spark_jobs.sinks.postgres.task_reports import latest_of
 from spark_jobs.sinks.sink import Output, Stage, Winner
-from spark_jobs.state import arrow_records, before, shuffled
+from spark_jobs.state import arrow_records, before, reference_tables, shuffled
 from spark_jobs.state.arrow_records import KEY, STREAM
 from spark_jobs.state.before import Before
 from spark_jobs.state.folding import watermark
@@ -45,7 +45,8 @@ class Stateful:
     def keyed(self) -> DataFrame:
         """Return the records, those of a key in one partition, in order of key, stream and offset."""
         schema = from_arrow_schema(shuffled.flat_schema(arrow_records.keyed_schema(self.decoding.steps.rows)))
-        keyed = self.raw.mapInArrow(Keying(decoding=self.decoding, rules=self.rules), schema)
+        rules = replace(self.rules, given={})  # records get their keys without the reference tables
+        keyed = self.raw.mapInArrow(Keying(decoding=self.decoding, rules=rules), schema)
         n_records = sum(len(piece.offsets) for piece in self.attempt.ranges)
         numbered = keyed.withColumn(HASH, functions.xxhash64(KEY))
         parts = numbered.repartition(_n_tasks(self.raw.sparkSession, n_records), HASH)
@@ -99,7 +100,7 @@ def prepared(
     """Return how a batch is folded; None if its pipeline is not stateful. Called before anything is read.
 
     Raises:
-        FatalError: The processor does not fit the declaration, or the stored states do not fit it.
+        FatalError: The processor does not fit the declaration, the stored states do not fit it, or a reference table cannot be read.
         NeedsOperatorError: The batch was planned under another declaration, or is a replay or a re-drive.
     """
     before.check_kind(pipeline, attempt)
@@ -107,7 +108,8 @@ def prepared(
     if rules is None:
         return None
     known = before.found(ledger, pipeline, attempt, rules)
-    rules = replace(rules, former=known.columns.former)
+    given = reference_tables.read(pipeline.name, rules.tables)
+    rules = replace(rules, former=known.columns.former).with_tables(given)
     return Stateful(attempt=attempt, rules=rules, before=known, decoding=decoding, raw=raw)
 
 

@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 __all__ = ["Processor", "State"]
 
 Rows = Iterable[Mapping[str, Any]] | None
@@ -67,11 +69,23 @@ class Processor(ABC):
     """Folds the records of each key into a state, and returns rows.
 
     The same records must give the same rows and states each time: an attempt that fails is repeated. So a processor
-    keeps nothing in itself, and reads no clock. `state` is all that it remembers.
+    keeps nothing in itself but its reference tables, and reads no clock. `state` is all that it remembers.
     """
 
     rows: ClassVar[Mapping[str, str]]
     """The columns of the rows, with types as in the declaration, such as `bigint` or `decimal(12,2)`."""
+    tables: ClassVar[Mapping[str, str]] = {}
+    """The reference tables that `open` is given, as `schema.table` of the ledger's database, by a name for each."""
+
+    def open(self, tables: Mapping[str, pa.Table]) -> None:  # noqa: B027 - a processor without reference tables needs none
+        """Keep what `on_record` and `on_expiry` look up. Called in each task before anything is folded.
+
+        The tables are read once for each attempt, at one moment, so all its tasks see the same rows. They are not part
+        of the state: a batch that is loaded again after a rewind sees those of that day.
+
+        Args:
+            tables: The rows of `tables`, by the same names. `to_pylist()` returns them as dicts.
+        """
 
     @abstractmethod
     def on_record(self, key: Any, record: dict[str, Any], state: State) -> Rows:

@@ -54,9 +54,13 @@ class Fold:
     Args:
         rules: How records are folded.
         streams: The streams of the batch, by id.
+
+    Raises:
+        FatalError: The processor does not open.
     """
 
     def __init__(self, rules: Rules, streams: Mapping[int, Stream]) -> None:
+        rules.open()
         self.latest: dict[int, datetime] = {}
         """The largest event time of the folded records, by stream."""
         self._rules = rules
@@ -134,8 +138,9 @@ def expired(rules: Rules, due: Iterable[tuple[str, Stored]], watermarks: Mapping
         watermarks: After the batch, by topic and partition, as in `orders/3`.
 
     Raises:
-        FatalError: `on_expiry` has failed. Nothing of the batch can be published.
+        FatalError: The processor does not open, or `on_expiry` has failed. Nothing of the batch can be published.
     """
+    rules.open()
     typed = Typed(rules)
     for key, stored in due:
         state = KeyState(rules, typed, key, stored)

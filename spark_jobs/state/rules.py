@@ -1,13 +1,17 @@
 """What a stateful pipeline declares, as the engine needs it: the key, the event time, the state's columns, and the rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Self
 
 import pyarrow as pa
 
 from spark_jobs.records.arrow_types import arrow_type
+from spark_jobs.records.reject_reasons import of_error
 from spark_jobs.records.transforms import KAFKA, Transform
+from spark_jobs.state import reference_tables
 from spark_jobs.state.keys import KEY_TYPES, is_key_type
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.state import Stateful
@@ -36,6 +40,37 @@ class Rules:
     max_bytes: int
     rows: Mapping[str, ColumnType]
     """The columns of the processor's rows."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """The reference tables, as `schema.table`, by the processor's names for them."""
+    given: Mapping[str, pa.Table] = field(default_factory=dict)
+    """The rows of these, by the same names. Nothing before they are read."""
+
+    def with_tables(self, given: Mapping[str, pa.Table]) -> Self:
+        """Return the rules with the rows of the reference tables, which the processor accepts.
+
+        Raises:
+            FatalError: `open` of the processor fails.
+        """
+        found = replace(self, given=given)
+        replace(
+            found, processor=copy(self.processor)
+        ).open()  # a copy: what it keeps would be sent to each task as well
+        return found
+
+    def open(self) -> None:
+        """Give the processor its reference tables, before anything is folded with it.
+
+        Raises:
+            FatalError: `open` of the processor fails.
+        """
+        try:
+            self.processor.open(self.given)
+        except Exception as error:
+            raise FatalError(
+                f"`open` of the processor in transform.py failed: {of_error(error)}",
+                next_step="correct transform.py, or the tables that it reads; nothing was published",
+                entry="state-cannot-be-folded",
+            ) from error
 
     @property
     def schema(self) -> pa.Schema:
@@ -67,6 +102,7 @@ def rules_of(pipeline: Pipeline, transform: Transform, given: pa.Schema) -> Rule
         former={new: (old,) for new, old in pipeline.state.renamed.items()},
         max_bytes=pipeline.state.max_bytes,
         rows=_rows(pipeline, transform.processor),
+        tables=_tables(pipeline, transform.processor),
     )
 
 
@@ -118,6 +154,13 @@ def _rows(pipeline: Pipeline, processor: Processor) -> dict[str, ColumnType]:
         return {str(name): parse_type(kind) for name, kind in declared.items()}
     except (TypeError, ValueError) as error:
         raise _mistake(pipeline, f"transform.py: `rows` of the processor: {error}") from error
+
+
+def _tables(pipeline: Pipeline, processor: Processor) -> dict[str, str]:
+    try:
+        return reference_tables.declared(processor)
+    except (TypeError, ValueError) as error:
+        raise _mistake(pipeline, f"transform.py: {error}") from error
 
 
 def _mistake(pipeline: Pipeline, problem: str) -> FatalError:

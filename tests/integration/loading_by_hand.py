@@ -10,13 +10,14 @@ from functools import partial
 from uuid import uuid4
 
 import pyarrow as pa
-from psycopg2.sql import SQL, Composed, Identifier
+from psycopg2.sql import Composable
 
 import ledgers
 import stateful
 from planners import declared
 from rejected_records import reject
 from spark_jobs.readers.kept_rejects import read_slice
+from spark_jobs.records import database_tables
 from spark_jobs.sinks.postgres import target_table
 from spark_jobs.sinks.postgres.column_types import converted
 from spark_jobs.sinks.postgres.copying import Copier
@@ -29,7 +30,7 @@ from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchKind
 from tideline.ledger import attempts, intents, letters, publications, publishing, reservations, rewinds
 from tideline.ledger.attempts import Attempt, Writer
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
 from tideline.ledger.publications import Announcer
 from tideline.ledger.publishing import Written
@@ -86,8 +87,8 @@ def _pipeline(name: str) -> Pipeline:
     return made.model_copy(update={"sink": sink, "upkeep": made.upkeep.model_copy(update={"events_days": 1})})
 
 
-def _dimension() -> Composed:
-    return SQL(statement("spark_jobs.records", "select_dimension.sql")).format(table=Identifier(*DIMENSION.split(".")))
+def _dimension() -> Composable:
+    return database_tables.query_of(DIMENSION)
 
 
 def _stream(ledger: Ledger, pipeline: str) -> int:

@@ -150,3 +150,81 @@ def test_tideline_test_and_validate_know_a_stateful_pipeline(folder, tmp_path, m
     assert "`processor` is given the columns user_id, at, price, and makes user_id, clicks" in " ".join(
         found.stdout.split()
     )
+
+
+KNOWN = """
+    from tideline.processors import Processor
+
+
+    class Known(Processor):
+        rows = {"user_id": "string", "clicks": "bigint"}
+        tables = {"factors": "ads.factors"}
+
+        def open(self, tables):
+            self.factors = {row["user_id"]: row["factor"] for row in tables["factors"].to_pylist()}
+
+        def on_record(self, key, record, state):
+            clicks = (state.value["clicks"] if state.value else 0) + self.factors[key]
+            state.value = {"clicks": clicks}
+            yield {"user_id": key, "clicks": clicks}
+
+
+    processor = Known()
+"""
+FACTORS = [{"user_id": "ada", "factor": 10}]
+
+
+@pytest.fixture
+def known(tmp_path):
+    return author(tmp_path / "known", declaration=VISITS, target=SESSIONS_TABLE, transform=KNOWN)
+
+
+def test_a_test_gives_reference_tables_as_rows(known):
+    rows = run(known, [click("ada", 0), click("ada", 1), click("bob", 1)], cuts=[1], tables={"factors": FACTORS})
+    assert [row["clicks"] for row in rows] == [10, 20]
+    assert [(one.number, one.reason.split(":")[0]) for one in rows.rejects] == [(2, "KeyError")]
+    found = trial(known, [line("ada", 0)], tables={"factors": FACTORS})
+    assert found.rows == [{"user_id": "ada", "clicks": 10}]
+
+
+@pytest.mark.parametrize(("tables", "found"), [(None, "none"), ({"prices": []}, "prices")])
+def test_other_reference_tables_than_declared_are_a_mistake_of_the_test(known, tables, found):
+    with pytest.raises(ValueError, match=f"expected those of the processor, factors; found {found}"):
+        run(known, [], tables=tables)
+
+
+def test_a_processor_that_does_not_open_is_refused_before_a_record_is_folded(known):
+    with pytest.raises(FatalError, match="`open` of the processor in transform.py failed: KeyError: 'factor'"):
+        run(known, [], tables={"factors": [{"user_id": "ada"}]})
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ('["ads.factors"]', "expected names with tables, found list"),
+        ('{"factors": "factors"}', "expected schema.table in lower case for 'factors', found 'factors'"),
+        ('{"factors": "ads.factors; DROP"}', "expected schema.table in lower case"),
+    ],
+)
+def test_reference_tables_of_another_form_are_refused(tmp_path, declared, problem):
+    text = KNOWN.replace('{"factors": "ads.factors"}', declared)
+    folder = author(tmp_path / "known", declaration=VISITS, target=SESSIONS_TABLE, transform=text)
+    with pytest.raises(FatalError, match=problem):
+        run(folder, [], tables={})
+
+
+def test_reference_tables_without_a_method_that_takes_them_are_refused(tmp_path):
+    text = KNOWN.replace("def open", "def opened")
+    folder = author(tmp_path / "known", declaration=VISITS, target=SESSIONS_TABLE, transform=text)
+    with pytest.raises(FatalError, match=r"expected a method `open\(self, tables\)` beside them"):
+        run(folder, [], tables={"factors": FACTORS})
+
+
+def test_validate_says_that_it_did_not_read_a_reference_table(known, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
+    done = CliRunner().invoke(app, ["validate", "known", "--json"])
+    [found] = [one for one in json.loads(done.stdout)["findings"] if one["where"] == "table ads.factors"]
+    assert (found["verdict"], found["found"]) == (
+        "not checked",
+        "whether the processor can read it, which takes --database",
+    )

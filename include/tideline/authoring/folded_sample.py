@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_jobs.records import transforms
 from spark_jobs.records.record_steps import Account, record_steps
-from spark_jobs.state import arrow_records
+from spark_jobs.state import arrow_records, reference_tables
 from spark_jobs.state.folding import Record
 from spark_jobs.state.in_memory import States
 from spark_jobs.state.key_state import Typed
@@ -101,11 +101,34 @@ class Rows(list[dict[str, Any]]):
         self.states = states
 
 
+Given = Mapping[str, pa.Table | Sequence[Mapping[str, Any]]]
+"""Rows of reference tables by the processor's names for them."""
+
+
+def given_tables(pipeline: Pipeline, rules: Rules, tables: Given | None) -> Rules:
+    """Return the rules with the reference tables of a test; with those of the ledger's database if it has none.
+
+    Raises:
+        FatalError: A table cannot be read, or the processor does not accept it.
+        RetryableError: The database did not answer.
+        ValueError: A test gives other tables than the processor declares.
+    """
+    if tables is None:
+        return rules.with_tables(reference_tables.read(pipeline.name, rules.tables))
+    if tables.keys() != rules.tables.keys():
+        expected, found = (", ".join(sorted(names)) or "none" for names in (rules.tables, tables))
+        raise ValueError(f"tables: expected those of the processor, {expected}; found {found}")
+    return rules.with_tables(
+        {name: one if isinstance(one, pa.Table) else pa.Table.from_pylist([*one]) for name, one in tables.items()}
+    )
+
+
 def run(
     processor: Processor | Path,
     records: Iterable[Mapping[str, Any]],
     *,
     cuts: Sequence[int] = (),
+    tables: Given | None = None,
     folder: Path | None = None,
 ) -> Rows:
     """Fold records with a processor as the Spark job does, without Spark, Kafka and Postgres. Nothing is kept before them.
@@ -116,11 +139,12 @@ def run(
             may be left out, or parts of it: then all records are of partition 0, their offsets count up, and their
             timestamp is the event time.
         cuts: The positions of records at which a new batch begins.
+        tables: The rows of each reference table that the processor declares, as dicts or as a pyarrow table.
         folder: The folder of a processor's pipeline. By default that of its module.
 
     Raises:
         FatalError: The declaration or the processor is wrong.
-        ValueError: A record does not have the declared columns.
+        ValueError: A record does not have the declared columns, or `tables` are not those of the processor.
     """
     if isinstance(processor, Path):
         pipeline = pipelines.load(processor)
@@ -136,6 +160,7 @@ def run(
             next_step="declare it",
             entry="state-cannot-be-folded",
         )
+    rules = given_tables(pipeline, rules, tables or {})
     given, names = _records(pipeline, rules, list(records), checked=transform.records is None)
     states = States(rules=rules, streams=names)
     rows, rejects = [], []

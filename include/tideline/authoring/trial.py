@@ -1,7 +1,7 @@
 """Try a pipeline on a sample: decode and transform its records with the code of the Spark job, and store nothing.
 
 Needs neither Kafka nor Postgres. Only a `frame` needs Spark, which runs inside this process, and only its `dimension`
-needs the database. What the target table refuses is not tried.
+and the reference tables of a processor need the database. What the target table refuses is not tried.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from spark_jobs.records import transforms
 from spark_jobs.records.record_steps import BATCH_RECORDS, DELETES, deletes, record_steps
 from spark_jobs.records.transforms import Transform
 from spark_jobs.state.rules import rules_of
-from tideline.authoring.folded_sample import KeptState, fold_sample
+from tideline.authoring.folded_sample import Given, KeptState, fold_sample, given_tables
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
 
@@ -94,13 +94,19 @@ class _Account:
         self.rejected += [(place, step, reason) for place, reason in zip(_places(records), reasons, strict=True)]
 
 
-def tried(pipeline: Pipeline, sample: pa.Table) -> Trial:
+def tried(pipeline: Pipeline, sample: pa.Table, given: Given | None = None) -> Trial:
     """Decode and transform the records of a sample (its columns are those of `sample.RAW`).
+
+    Args:
+        pipeline: The pipeline.
+        sample: The records.
+        given: The reference tables of its processor. Defaults to None: those of the ledger's database.
 
     Raises:
         FatalError: The transform is wrong: it cannot be imported, fails for every record, or returns rows of records
-            that are not in the sample.
-        RetryableError: The database of a `dimension` did not answer.
+            that are not in the sample. Or a reference table cannot be read.
+        RetryableError: The database of a `dimension` or of a reference table did not answer.
+        ValueError: `given` are not those of the processor.
     """
     transform = _transform(pipeline)
     steps = record_steps(pipeline, transform)
@@ -109,7 +115,7 @@ def tried(pipeline: Pipeline, sample: pa.Table) -> Trial:
     upserts = [table for table in tables if not deletes(table)]
     decoded = pa.concat_tables([steps.rows.empty_table(), *upserts])
     rules = rules_of(pipeline, transform, steps.rows)
-    folded = None if rules is None else fold_sample(rules, decoded, account)
+    folded = None if rules is None else fold_sample(given_tables(pipeline, rules, given), decoded, account)
     rows = folded.table if folded else _framed(pipeline, transform, decoded)
     numbers = {place: number for number, place in enumerate(_places(sample.to_struct_array()), start=1)}
     places = _places(rows.column("kafka"))

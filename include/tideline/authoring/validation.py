@@ -14,7 +14,7 @@ from spark_jobs.records.record_steps import record_steps
 from spark_jobs.sinks.postgres import fitting
 from spark_jobs.state.rules import rules_of
 from tideline import settings
-from tideline.authoring import database_table, target_sql
+from tideline.authoring import database_table, reference_tables, target_sql
 from tideline.authoring.findings import Finding, Verdict
 from tideline.authoring.target_sql import TargetSql
 from tideline.declaration import PostgresSink, pipelines
@@ -67,7 +67,7 @@ def _broken(broken: Broken) -> Iterator[Finding]:
 
 def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger | None) -> Iterator[Finding]:
     yield from _declaration(pipeline, declared)
-    produced, found = _transform(pipeline)
+    produced, found = _transform(pipeline, session)
     yield from found
     if not isinstance(pipeline.sink, PostgresSink):
         return  # there is no table in this database, and no target.sql
@@ -97,7 +97,7 @@ def _same_table(one: Pipeline, other: Pipeline) -> bool:
     return all(isinstance(sink, PostgresSink) for sink in sinks) and one.table_sink.table == other.table_sink.table
 
 
-def _transform(pipeline: Pipeline) -> tuple[pa.Schema | None, Iterable[Finding]]:
+def _transform(pipeline: Pipeline, session: Ledger | None) -> tuple[pa.Schema | None, Iterable[Finding]]:
     """Return the output columns of the transform, None if they are not known, with what was found."""
     where = shown(pipeline.folder / "transform.py")
 
@@ -116,7 +116,8 @@ def _transform(pipeline: Pipeline) -> tuple[pa.Schema | None, Iterable[Finding]]
     names = ", ".join(fitting.written(rows).names) or "none"
     if rules is not None:
         made = ", ".join(rules.rows)
-        return rules.schema, [finding(Verdict.OK, f"`processor` is given the columns {names}, and makes {made}")]
+        fine = finding(Verdict.OK, f"`processor` is given the columns {names}, and makes {made}")
+        return rules.schema, [fine, *reference_tables.checked(session, pipeline, sorted({*rules.tables.values()}))]
     if transform.frame is None:
         made = "`records` makes" if transform.records else "there is none; decoding makes"
         return rows, [finding(Verdict.OK, f"{made} the columns {names}")]

@@ -118,7 +118,7 @@ def try_sample(
     """Decode and transform a sample, and store nothing.
 
     It shows the rows, the rejects with their reasons, and the counts. It runs the code of the Spark job, without Kafka.
-    Only a transform with a `frame` starts Spark, and only its `dimension` needs the ledger's database.
+    Only a transform with a `frame` starts Spark. Only its `dimension` and a processor's `tables` need the ledger's database.
     """
     from tideline.cli.pages import trial
 

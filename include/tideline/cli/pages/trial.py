@@ -24,7 +24,7 @@ def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> 
 
     Raises:
         FatalError: The declaration or the transform is wrong.
-        RetryableError: The database of a `dimension` did not answer.
+        RetryableError: The database of a `dimension` or of a reference table did not answer.
     """
     pipeline = pipelines.load_named(name)
     return of_records(
@@ -54,7 +54,7 @@ def of_records(
 
     Raises:
         FatalError: The declaration or the transform is wrong.
-        RetryableError: The database of a `dimension` did not answer.
+        RetryableError: The database of a `dimension` or of a reference table did not answer.
     """
     with redirect_stdout(sys.stderr):  # a transform may print, and stdout is for the result
         trial = tried(pipeline, records)

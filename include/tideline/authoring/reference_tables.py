@@ -1,0 +1,36 @@
+"""Check that the reference tables of a processor can be read, as the job does before it reads records."""
+
+from collections.abc import Iterable, Iterator
+
+import psycopg2
+
+from spark_jobs.records import database_tables
+from tideline.authoring.findings import Finding, Verdict
+from tideline.declaration.pipelines import Pipeline
+from tideline.errors import FatalError
+from tideline.ledger import queries
+from tideline.ledger.connection import Ledger
+
+
+def checked(session: Ledger | None, pipeline: Pipeline, tables: Iterable[str]) -> Iterator[Finding]:
+    """Check each table. Without a session, report that they were not checked.
+
+    Raises:
+        RetryableError: The database did not answer.
+    """
+    for table in tables:
+        verdict, found = _read(session, table)
+        yield Finding(pipeline=pipeline.name, where=f"table {table}", verdict=verdict, found=found)
+
+
+def _read(session: Ledger | None, table: str) -> tuple[Verdict, str]:
+    if session is None:
+        return Verdict.NOT_CHECKED, "whether the processor can read it, which takes --database"
+    try:
+        with queries.reading(session):
+            columns = database_tables.describe(session, database_tables.query_of(table))
+    except FatalError as error:
+        return Verdict.BAD, f"the processor cannot read it: {error.problem}"
+    except psycopg2.Error as error:
+        return Verdict.BAD, f"the processor cannot read it: {str(error).strip().splitlines()[0]}"
+    return Verdict.OK, f"the processor reads its columns {', '.join(column.name for column in columns)}"

@@ -1,0 +1,2 @@
+-- Let all queries of this transaction see the same moment.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
