@@ -42,10 +42,13 @@ def read(tables: Sequence[str], *, reader: str, most_bytes: int | None = None) -
     try:
         with closing(adbc.connect(conninfo(url))) as connection, connection.cursor() as cursor:
             cursor.execute(statement("spark_jobs.records", "read_one_snapshot.sql"))
-            return {table: _fetched(cursor, texts[table], described[table], table, most_bytes) for table in tables}
+            return {
+                table: _plain_table(_fetched(cursor, texts[table], reader, table, most_bytes), described[table])
+                for table in tables
+            }
     except adbc.OperationalError as error:
         raise RetryableError(
-            f"{reader}: the connection was lost while {', '.join(tables)} was read: {str(error).splitlines()[0]}",
+            f"{reader}: the ledger did not carry out a step, to read {', '.join(tables)}: {str(error).splitlines()[0]}",
             next_step="run the task again",
             entry="ledger-does-not-answer",
         ) from error
@@ -70,29 +73,32 @@ def _described(ledger: Ledger, query: Composable, reader: str, table: str) -> tu
             return describe(ledger, query)
     except (psycopg2.errors.UndefinedTable, psycopg2.errors.InvalidSchemaName) as error:
         raise FatalError(
-            f"{reader} {table}: {error.diag.message_primary}",
-            next_step="create the table, or correct transform.py",
-            entry="transform",
+            f"{reader}: cannot read the table {table}: {error.diag.message_primary}",
+            next_step="create the table, or correct transform.py; nothing was read",
+            entry="table-cannot-be-read",
         ) from error
 
 
-def _fetched(cursor: Any, text: str, described: Sequence[Column], table: str, most_bytes: int | None) -> pa.Table:
+def _fetched(cursor: Any, text: str, reader: str, table: str, most_bytes: int | None) -> pa.Table:
     """Run a query and return its rows. Stop as soon as they are more than `most_bytes`, so that no table fills the memory."""
     cursor.execute(text)
-    reader = cursor.fetch_record_batch()
+    found = cursor.fetch_record_batch()
     batches, n_bytes = [], 0
-    for batch in reader:
+    for batch in found:
         batches.append(batch)
         n_bytes += batch.nbytes
         if most_bytes is not None and n_bytes > most_bytes:
             n_rows = sum(one.num_rows for one in batches)
             raise FatalError(
-                f"{table}: expected a table of at most {most_bytes >> 20} MiB in memory, since each task holds all of it; "
-                f"found {n_bytes >> 20} MiB in its first {n_rows:,} rows",
-                next_step="read a view with fewer columns or rows; nothing was read from Kafka",
-                entry="transform",
+                f"{reader}: cannot read the table {table}: expected at most {most_bytes / 2**20:,.0f} MiB in memory, since each task "
+                f"holds all of it; found {n_bytes / 2**20:,.1f} MiB in its first {n_rows:,} rows",
+                next_step="name a view with fewer columns or rows; nothing was read from Kafka",
+                entry="table-cannot-be-read",
             )
-    rows = pa.Table.from_batches(batches, schema=reader.schema)
+    return pa.Table.from_batches(batches, schema=found.schema)
+
+
+def _plain_table(rows: pa.Table, described: Sequence[Column]) -> pa.Table:
     return pa.table({column.name: _plain(rows[column.name].combine_chunks(), column) for column in described})
 
 

@@ -39,7 +39,5 @@ def read(pipeline: str, tables: Mapping[str, str]) -> dict[str, pa.Table]:
     """
     if not tables:
         return {}
-    found = database_tables.read(
-        sorted({*tables.values()}), reader=f"{pipeline}: the processor's table", most_bytes=_MOST_BYTES
-    )
+    found = database_tables.read(sorted({*tables.values()}), reader=pipeline, most_bytes=_MOST_BYTES)
     return {name: found[table] for name, table in tables.items()}

@@ -53,6 +53,8 @@ INGEST = {
     "self",
     "two_words",
 }
+COMPANY = "ads_baseline"
+"""A DAG of the ad company in a file of its own. It depends on no declaration."""
 WRONG = {"broken", "replay_declaration", "self", "two_words"}
 
 
@@ -74,6 +76,7 @@ def parse(folder: Path, home: Path, **variables: str) -> dict:
     done = subprocess.run(command, check=False, env=inherited | places, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     found: dict = json.loads(done.stdout.splitlines()[-1])
+    found["company"] = found["dags"].pop(COMPANY)
     return found
 
 
@@ -104,6 +107,13 @@ def test_a_task_that_is_about_to_run_parses_its_own_declaration_alone(tmp_path):
         declare(tmp_path / name, declaration)
     found = parse(tmp_path, tmp_path / ".airflow", _AIRFLOW_PARSING_CONTEXT_DAG_ID="replay_declaration")
     assert (set(found["dags"]), found["errors"]) == ({"replay_declaration"}, {})
+
+
+def test_the_baseline_is_computed_each_hour_half_an_hour_after_its_inputs(parsed):
+    dag = parsed["company"]
+    assert (dag["schedule"], dag["with_interval"], dag["catchup"]) == ("30 * * * *", True, False)
+    assert {name: task["retries"] for name, task in dag["tasks"].items()} == {"compute": 2}
+    assert "UNIQUE (hour)" in dag["doc"]
 
 
 def test_dags_that_load_plan_then_write_then_advance_and_announce(parsed, ingesting):
