@@ -46,7 +46,7 @@ def read(tables: Sequence[str], *, reader: str, most_bytes: int | None = None) -
                 table: _plain_table(_fetched(cursor, texts[table], reader, table, most_bytes), described[table])
                 for table in tables
             }
-    except adbc.OperationalError as error:
+    except (adbc.OperationalError, OSError) as error:  # OSError: from the middle of a result
         raise RetryableError(
             f"{reader}: the ledger did not carry out a step, to read {', '.join(tables)}: {str(error).splitlines()[0]}",
             next_step="run the task again",
