@@ -62,6 +62,8 @@ def declare_all(folder: Path) -> None:
     (folder / "broken" / "pipeline.yaml").write_text(broken)
     (folder / "broken" / "target.sql").write_text(_filled("target.sql", name="broken"))
     _take_over_impressions(folder / "impressions")
+    # The DAG `ads_baseline` has its statements there.
+    shutil.copytree(PROJECT / "include" / "pipelines" / "offer_anomalies", folder / "offer_anomalies")
 
 
 def _take_over_impressions(folder: Path) -> None:

@@ -14,7 +14,7 @@ from tideline.airflow.api import AirflowApi
 from tideline.errors import FatalError, TidelineError
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local import demo_events, demo_lake, demo_loads, demo_offer_cache, demo_sessions
+from tideline.local import demo_anomalies, demo_events, demo_lake, demo_loads, demo_offer_cache, demo_sessions
 from tideline.local.demo_stage import Stage
 from tideline.local.supervisor import State, show_step
 
@@ -24,6 +24,7 @@ PARTS: tuple[Callable[[Stage], list[str]], ...] = (
     demo_lake.play,
     demo_offer_cache.play,
     demo_sessions.play,
+    demo_anomalies.play,
 )
 
 

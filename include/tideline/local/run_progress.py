@@ -43,7 +43,7 @@ def succeed(airflow: AirflowApi, dag_id: str, run_id: str) -> None:
     if watch(airflow, dag_id, run_id) == "success":
         return
     tasks = airflow.tasks(dag_id, run_id)
-    failed = next((name for name, task in tasks.items() if task["state"] == "failed"), "plan")
+    failed = next((name for name, task in tasks.items() if task["state"] == "failed"), next(iter(tasks)))
     log = list(airflow.log(dag_id, run_id, failed, tasks[failed]["try_number"]))
     raise FatalError(
         f"task {failed} of run {run_id} failed; the end of its log:\n    " + "\n    ".join(log[-_LOG_LINES:]),
@@ -52,9 +52,6 @@ def succeed(airflow: AirflowApi, dag_id: str, run_id: str) -> None:
 
 
 def _progress(tasks: Mapping[str, Mapping[str, Any]], seconds: float) -> str:
-    states = [
-        f"{name} {_MARKS.get(tasks[name]['state'], tasks[name]['state'] or 'waits')}"
-        for name in ("plan", "write", "advance")
-        if name in tasks
-    ]
+    shown = [name for name in ("plan", "write", "advance") if name in tasks] or sorted(tasks)
+    states = [f"{name} {_MARKS.get(tasks[name]['state'], tasks[name]['state'] or 'waits')}" for name in shown]
     return f"  DAG run   {'  >  '.join(states)}   {seconds:.0f} s"

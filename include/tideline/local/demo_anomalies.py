@@ -1,0 +1,84 @@
+"""A part of the demo: a job counts a baseline, and the pipeline `offer_anomalies` flags an offer that stops and one that converts too much."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg2.errors
+
+from tideline.local import demo_offer_events
+from tideline.local.demo_offer_events import BOOSTED, RATE, STOPPED
+from tideline.local.demo_stage import Stage
+from tideline.local.supervisor import show_step
+
+DAG, CONVERSIONS, BASELINE = "offer_anomalies", "conversions", "ads_baseline"
+_HOUR = timedelta(hours=1)
+
+
+def play(stage: Stage) -> list[str]:
+    """Load conversions, count the baseline, and compare the offers that are flagged with those whose rate was changed.
+
+    Returns:
+        One line for each difference.
+    """
+    print(
+        "\n  Offers that stop converting: a job counts a baseline, and a pipeline compares the newest events with it."
+    )
+    demo_offer_events.create_topic(stage.bootstrap)
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    past = demo_offer_events.history(_missing(stage, hour), hour=hour)
+    with show_step(f"{len(past):,} conversions of past hours into Kafka"):
+        demo_offer_events.produce(stage.bootstrap, past)
+    stage.load(CONVERSIONS)
+    stage.load(BASELINE)
+    [version] = stage.look("find_baseline")
+    print(f"  ads.baseline: version {version['version']} with {version['n_offers']:,} offers.")
+    before = stage.look("count_skipped", pipeline=DAG)[0]
+    events, seen = demo_offer_events.an_hour(_begin(before["max_time"], hour))
+    with show_step(f"{len(events):,} events of one hour: offer {STOPPED} stops, offer {BOOSTED} converts too much"):
+        demo_offer_events.produce(stage.bootstrap, events)
+    run_id = stage.load(DAG)
+    problems = _compare(stage, run_id, seen, version["version"])
+    return problems + _skipped(stage, before, len(past) + len(events))
+
+
+def _missing(stage: Stage, hour: datetime) -> dict[int, int]:
+    """Return how many conversions each offer lacks, so that it has one for ten impressions, also when the demo runs again."""
+    try:
+        there = {row["offer_id"]: row["n"] for row in stage.look("count_converted", hour=hour)}
+    except psycopg2.errors.UndefinedTable:  # the first load creates it
+        there = {}
+    shown = stage.look("count_shown", hour=hour)
+    return {row["offer_id"]: max(0, round(RATE * row["n"]) - there.get(row["offer_id"], 0)) for row in shown}
+
+
+def _begin(newest: datetime | None, hour: datetime) -> datetime:
+    """Return a full hour after all events that were folded: older ones would be late."""
+    begin = hour - 2 * _HOUR
+    return begin if newest is None else max(begin, newest.replace(minute=0, second=0, microsecond=0) + _HOUR)
+
+
+def _compare(stage: Stage, run_id: str, seen: dict[int, int], version: int) -> list[str]:
+    batch_ids = [row["batch_id"] for row in stage.look("list_batches_of_run", pipeline=DAG, run_id=run_id)]
+    flagged = stage.look("list_anomalies", batch_ids=batch_ids)
+    for row in flagged:
+        print(
+            f"  offer {row['offer_id']}: {row['flag']}. {row['seen']} conversions of {row['impressions']} impressions, expected "
+            f"{row['expected']:.1f}; score {row['score']:.1f}, version {row['model_version']}."
+        )
+    expected = {(STOPPED, "too few", seen[STOPPED], version), (BOOSTED, "too many", seen[BOOSTED], version)}
+    found = {(row["offer_id"], row["flag"], row["seen"], row["model_version"]) for row in flagged}
+    return [f"ads.offer_anomalies: expected {one}" for one in sorted(expected - found)] + [
+        f"ads.offer_anomalies: did not expect {one}" for one in sorted(found - expected)
+    ]
+
+
+def _skipped(stage: Stage, before: Any, n_sent: int) -> list[str]:
+    """Compare what was sent with what was loaded and what was skipped."""
+    after = stage.look("count_skipped", pipeline=DAG)[0]
+    n_loaded, n_skipped = (after[name] - before[name] for name in ("n_loaded", "n_skipped"))
+    print(
+        f"  Only the newest events: {n_loaded:,} loaded, and {n_skipped:,} skipped, which the ledger records. Windows began anew after the gap."
+    )
+    if n_loaded + n_skipped != n_sent or not n_skipped:
+        return [f"{DAG}: {n_sent:,} events were sent, {n_loaded:,} loaded and {n_skipped:,} skipped"]
+    return []

@@ -1,0 +1,26 @@
+"""The DAG `ads_baseline` in Airflow: a run that is cleared has the same hour, and makes no second version of it."""
+
+from tideline.settings import PROJECT
+
+NAME = "ads_baseline"
+CONVERSIONS = PROJECT / "include" / "pipelines" / "conversions" / "target.sql"
+
+
+def test_a_run_computes_its_hour_once_also_when_it_is_cleared(system, loaded):
+    system.rows(CONVERSIONS.read_text())
+    system.rows(
+        "INSERT INTO ads.conversions (offer_id, converted_at, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch) "
+        "SELECT offer_id, shown_at, kafka_topic_id, kafka_partition, kafka_offset, 1 FROM ads.impressions WHERE kafka_offset % 10 = 0"
+    )
+    run_id = system.run(NAME)
+    said = system.airflow.returned(NAME, run_id, "compute")
+    [(version, n_impressions, n_conversions)] = system.rows(
+        "SELECT version, sum(impressions)::int, sum(conversions)::int FROM ads.baseline_current GROUP BY version"
+    )
+    assert said.startswith(f"version {version} of "), said
+    assert n_impressions > n_conversions > 0
+    before = system.rows("SELECT * FROM ads.baseline WHERE version = %s ORDER BY offer_id", version)
+    system.airflow.clear(NAME, run_id)
+    system.succeed(NAME, run_id)
+    assert system.airflow.returned(NAME, run_id, "compute") == f"{' '.join(said.split()[:4]).rstrip(':')} is there"
+    assert system.rows("SELECT * FROM ads.baseline WHERE version = %s ORDER BY offer_id", version) == before
