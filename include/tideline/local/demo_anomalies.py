@@ -32,12 +32,12 @@ def play(stage: Stage) -> list[str]:
     stage.load(BASELINE)
     [version] = stage.look("find_baseline")
     print(f"  ads.baseline: version {version['version']} with {version['n_offers']:,} offers.")
-    before = stage.look("count_skipped", pipeline=DAG)[0]
+    before = stage.look("find_progress", pipeline=DAG)[0]
     events, seen = demo_offer_events.an_hour(_begin(before["max_time"], hour))
     with show_step(f"{len(events):,} events of one hour: offer {STOPPED} stops, offer {BOOSTED} converts too much"):
         demo_offer_events.produce(stage.bootstrap, events)
-    run_id = stage.load(DAG)
-    problems = _compare(stage, run_id, seen, version["version"])
+    stage.load(DAG)
+    problems = _compare(stage, before["newest_batch"], seen, version["version"])
     return problems + _skipped(stage, before, len(past) + len(events))
 
 
@@ -57,9 +57,8 @@ def _begin(newest: datetime | None, hour: datetime) -> datetime:
     return begin if newest is None else max(begin, newest.replace(minute=0, second=0, microsecond=0) + _HOUR)
 
 
-def _compare(stage: Stage, run_id: str, seen: dict[int, int], version: int) -> list[str]:
-    batch_ids = [row["batch_id"] for row in stage.look("list_batches_of_run", pipeline=DAG, run_id=run_id)]
-    flagged = stage.look("list_anomalies", batch_ids=batch_ids)
+def _compare(stage: Stage, after: int, seen: dict[int, int], version: int) -> list[str]:
+    flagged = stage.look("list_anomalies", after=after)
     for row in flagged:
         print(
             f"  offer {row['offer_id']}: {row['flag']}. {row['seen']} conversions of {row['impressions']} impressions, expected "
@@ -74,7 +73,7 @@ def _compare(stage: Stage, run_id: str, seen: dict[int, int], version: int) -> l
 
 def _skipped(stage: Stage, before: Any, n_sent: int) -> list[str]:
     """Compare what was sent with what was loaded and what was skipped."""
-    after = stage.look("count_skipped", pipeline=DAG)[0]
+    after = stage.look("find_progress", pipeline=DAG)[0]
     n_loaded, n_skipped = (after[name] - before[name] for name in ("n_loaded", "n_skipped"))
     print(
         f"  Only the newest events: {n_loaded:,} loaded, and {n_skipped:,} skipped, which the ledger records. Windows began anew after the gap."
