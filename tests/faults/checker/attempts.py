@@ -64,7 +64,9 @@ def open_attempt(index: Index) -> Iterator[Violation]:
 def reserved(index: Index) -> Iterator[Violation]:
     for piece in index.found.ranges:
         batch = index.batches.get(piece.batch_id)
-        if batch is not None and piece.reserves != (batch.kind in {"live", "backfill"} and batch.state != "abandoned"):
+        if batch is None:
+            continue
+        if piece.reserves != (batch.kind in {"live", "backfill"} and batch.state != "abandoned" and not batch.rewound):
             text = f"a {batch.kind} that is {batch.state} " + ("reserves" if piece.reserves else "does not reserve")
             yield Violation("reserved", f"batch {batch.batch_id}", f"{text} its offsets")
 

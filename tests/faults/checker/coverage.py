@@ -73,7 +73,9 @@ def superseded(index: Index) -> Iterator[Violation]:
 
 def hole(index: Index) -> Iterator[Violation]:
     for piece in index.found.coverage:
-        if piece.hole is not None and not (piece.hole in {"skipped", "lost"} and piece.reason and piece.decided_by):
+        if piece.hole is not None and not (
+            piece.hole in {"skipped", "lost", "rewound"} and piece.reason and piece.decided_by
+        ):
             text = f"{_named(piece)} has the reason {piece.reason!r} and was decided by {piece.decided_by!r}"
             yield Violation("hole", f"stream {piece.stream_id}", text)
 

@@ -50,6 +50,8 @@ class Batch:
     outside: bool = False
     written_by: UUID | None = None
     """The attempt whose outside commit it is."""
+    rewound: bool = False
+    """Whether a rewind has undone it: it owns and reserves nothing any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,12 @@ class Index:
         return batch is not None and batch.state in PUBLISHED
 
     def claims_coverage(self, piece: Range) -> bool:
-        """Return whether the range is part of the coverage because its batch was published; a re-drive's ranges never are."""
-        return self.is_published(piece.batch_id) and self.batches[piece.batch_id].kind != REDRIVE
+        """Return whether the range is part of the coverage because its batch was published. Ranges of a re-drive, and of a batch that was rewound,
+        are not."""
+        if not self.is_published(piece.batch_id):
+            return False
+        batch = self.batches[piece.batch_id]
+        return batch.kind != REDRIVE and not batch.rewound
 
 
 def index(found: Found, *, pruned: bool = False) -> Index:
