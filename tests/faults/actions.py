@@ -119,6 +119,15 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewind:
+    """`tideline rewind`."""
+
+    to_batch: int
+    """0 is the beginning."""
+    pipeline: str = PIPELINE
+
+
+@dataclass(frozen=True, slots=True)
 class DryRun:
     """`tideline plan --dry-run`."""
 
@@ -133,7 +142,7 @@ class Upkeep:
     pipeline: str = PIPELINE
 
 
-Task = Plan | Write | Advance | Abandon | Skip | AcceptLoss | AdoptTopic | Retry | DryRun | Upkeep
+Task = Plan | Write | Advance | Abandon | Skip | AcceptLoss | AdoptTopic | Retry | Rewind | DryRun | Upkeep
 
 
 def pipeline_of(task: Task) -> str:
@@ -149,8 +158,8 @@ def pipeline_of(task: Task) -> str:
 
 
 def perform(task: Task, at: Surroundings) -> list[int] | None:
-    """Carry out a task or command from beginning to end. A plan returns its batches; the run is skipped if there are
-    none.
+    """Carry out a task or command from beginning to end. A plan returns its batches, and so does a rewind; the run is
+    skipped if there are none.
 
     Raises:
         TidelineError: As the verb does.
@@ -173,6 +182,8 @@ def perform(task: Task, at: Surroundings) -> list[int] | None:
                     at.announce(announcer)  # a separate task, which does not wait for `advance`
                 raise
             at.announce(announcer)
+        case Rewind():
+            return [*flow.rewind(at.ledger, at.broker, at.pipeline, task.to_batch, reason=WHY).planned]
         case _:
             _command(task, at)
     return None

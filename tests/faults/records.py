@@ -53,6 +53,43 @@ def records(batch):
 """
 """The text of transform.py. `records` makes `copies` rows of each record. The placeholder `refuses` says whether the
 transform refuses the name."""
+STATEFUL_TRANSFORM = """\
+from datetime import timedelta
+
+import pyarrow.compute as pc
+
+from tideline.processors import Processor
+
+
+def records(batch):
+    if {refuses} and pc.any(pc.equal(batch["name"], "unnamed")).as_py():
+        raise ValueError("unnamed is no name")
+    number = batch["id"]
+    of_three = pc.subtract(number, pc.multiply(pc.divide(number, 3), 3))
+    return batch.append_column("lane", pc.add(pc.multiply(pc.divide(number, 1_000_000), 10), of_three))
+
+
+class Runs(Processor):
+    rows = dict(id="bigint", item="int", name="string", price="decimal(12,4)")
+
+    def on_record(self, key, record, state):
+        value = state.value or dict(first=record["id"], records=0)
+        value["records"] += 1
+        state.value, state.expires_at = value, record["kafka"]["timestamp"] + timedelta(minutes=4)
+        if record["price"] >= 1000:
+            raise ValueError("too expensive")
+        for item in range(record["copies"]):
+            yield dict(id=record["id"], item=item, name=record["name"], price=record["price"])
+
+    def on_expiry(self, key, state):
+        yield dict(id=state.value["first"], item=-1, name="a run", price=state.value["records"])
+
+
+processor = Runs()
+"""
+"""The text of transform.py with a processor. It gives the same rows of each record, and one row with the item -1 when a
+key, of which each partition has three, has had no record for four minutes. A record that is too expensive is refused
+after the state was changed."""
 _EPOCH_MS = int(datetime(2026, 1, 2, tzinfo=UTC).timestamp() * 1000)
 _FAR_MS = int(datetime(2099, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _MINUTE_MS = 60_000

@@ -3,11 +3,11 @@ replaced."""
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from multiprocessing.connection import Connection
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from faults.actions import Task, actor, is_lasting, perform
 from faults.processes import gated_drivers, gated_lakes, kept_sessions
 from faults.processes.gate import Ended, Gate, Kind, Step
 from faults.processes.process_spark import Again, Spark
-from spark_jobs import heartbeat, write_batches
+from spark_jobs import heartbeat, stateful, write_batches
 from spark_jobs.readers import kafka
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
@@ -153,11 +153,13 @@ def _done(errand: Errand, gate: Gate) -> Ended:
     spark = Spark(gate, errand.again)
     _set(errand.timing)
     os.environ["TIDELINE_LEDGER_URL"] = errand.url
-    replacements: dict[tuple[ModuleType, str], Callable[..., object]] = {
+    replacements: dict[tuple[ModuleType, str], object] = {
         (write_batches, "session"): lambda _: spark,
         (write_batches, "Broker"): lambda _: broker,
         (kafka, "load"): Spark.kafka,
         (settling, "load_named"): lambda _: errand.pipeline,
+        (stateful, "functions"): SimpleNamespace(col=str),
+        (stateful, "_WORTH_A_TASK"): 4,
     }
     for (module, name), replacement in replacements.items():
         setattr(module, name, replacement)

@@ -2,6 +2,7 @@
 and was killed, with one that was about to commit."""
 
 from faults.actions import Abandon, Advance, Skip, Upkeep, Write
+from faults.processes.process_pipelines import Output
 from faults.processes.process_scene import Scene
 from faults.processes.scenarios import (
     Scenario,
@@ -81,12 +82,12 @@ def _upkeep(scene: Scene) -> Scenario:
 
 
 LAKE_VERBS = (
-    Verb("write to a lake, the first", write_live, first=1, lake=True),
-    Verb("write what was committed to a lake", _write_committed, lake=True),
-    Verb("write what was not committed to a lake", _write_intended, lake=True),
-    Verb("write a replay in a lake", write_replay, lake=True),
-    Verb("write a re-drive in a lake", write_redrive, lake=True),
-    Verb("abandon what was not committed to a lake", _abandon_intended, lake=True),
-    Verb("skip what was not committed to a lake", _skip_intended, lake=True),
-    Verb("upkeep of a lake", _upkeep, lake=True),
+    Verb("write to a lake, the first", write_live, first=1, output=Output.LAKE),
+    Verb("write what was committed to a lake", _write_committed, output=Output.LAKE),
+    Verb("write what was not committed to a lake", _write_intended, output=Output.LAKE),
+    Verb("write a replay in a lake", write_replay, output=Output.LAKE),
+    Verb("write a re-drive in a lake", write_redrive, output=Output.LAKE),
+    Verb("abandon what was not committed to a lake", _abandon_intended, output=Output.LAKE),
+    Verb("skip what was not committed to a lake", _skip_intended, output=Output.LAKE),
+    Verb("upkeep of a lake", _upkeep, output=Output.LAKE),
 )

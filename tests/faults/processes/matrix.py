@@ -16,7 +16,6 @@ from faults.processes.gate import Step
 from faults.processes.ground import Ground
 from faults.processes.process import LiveProcess, finished
 from faults.processes.process_faults import Fault, steps_of, strike
-from faults.processes.process_pipelines import Output
 from faults.processes.process_scene import Scene
 from faults.processes.scenarios import Scenario, Verb
 from faults.processes.verbs import VERBS
@@ -76,7 +75,7 @@ def prepared(ground: Ground, verb: Verb, scene: Scene | None = None) -> Iterator
             yield scene, verb.prepare(scene)
         return
     if scene is None:
-        pipeline = ground.declare(Output.LAKE if verb.lake else Output.APPENDED)
+        pipeline = ground.declare(verb.output)
         scene = Scene(ground, pipeline, SimulatedKafka(_ignore, 1, (0,) * verb.first or (11,)))
         if not verb.first:
             scene.load()

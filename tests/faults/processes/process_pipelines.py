@@ -9,6 +9,9 @@ from faults.actions import TOPIC
 from tideline.declaration.pipelines import Pipeline
 
 _LIMITS = ("batch_records", "run_batches", "split_records")
+UNDO_BATCHES = 3
+"""Batches that a pipeline with a state can rewind."""
+_STATE = {"key": "lane", "columns": {"first": "bigint", "records": "bigint"}, "undo_batches": UNDO_BATCHES}
 _LAKE = "lake"
 """The folder of a Delta table, below that of its pipeline."""
 _BANDED = records.TRANSFORM.replace(
@@ -25,6 +28,7 @@ class Output(StrEnum):
     APPENDED = "a table that is appended to"
     UPSERTED = "a table with the newest record of each key, where the key is what distinguishes all rows"
     LAKE = "a Delta table"
+    FOLDED = "a table that is appended to, by a processor with a state"
 
 
 def lake_of(folder: Path) -> Path:
@@ -52,6 +56,7 @@ def declared(folder: Path, output: Output = Output.APPENDED, **source: object) -
         "upkeep": {"events_days": 1},
         "name": name,
         "folder": folder,
+        **({"state": _STATE} if output is Output.FOLDED else {}),
     }
     if output is not Output.LAKE:
         target = records.UPSERT_TARGET if output is Output.UPSERTED else records.TARGET
@@ -64,7 +69,7 @@ def declared(folder: Path, output: Output = Output.APPENDED, **source: object) -
 def _sink(folder: Path, output: Output) -> dict[str, Any]:
     table = f"ads.{folder.name}"
     match output:
-        case Output.APPENDED:
+        case Output.APPENDED | Output.FOLDED:
             return {"table": table, "item": "item"}
         case Output.UPSERTED:
             return {"table": table, "mode": "upsert", "key": ["id", "item"]}
@@ -74,5 +79,6 @@ def _sink(folder: Path, output: Output) -> dict[str, Any]:
 
 def put_transform(pipeline: Pipeline, *, corrected: bool) -> None:
     """Put a pipeline's transform.py in place: the one that refuses a name, or the corrected one."""
-    text = _BANDED if pipeline.sink.kind == "delta" else records.TRANSFORM
+    folded = records.STATEFUL_TRANSFORM if pipeline.state else records.TRANSFORM
+    text = _BANDED if pipeline.sink.kind == "delta" else folded
     (pipeline.folder / "transform.py").write_text(text.format(refuses=not corrected))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from shutil import rmtree
@@ -17,6 +18,7 @@ from faults.processes.child import Errand, Migrate, Timing
 from faults.processes.gate import Ended, Question
 from faults.processes.ground import Ground
 from faults.processes.lake import Lake
+from faults.processes.plain_fold import kept_states, without_expired, wrong_states
 from faults.processes.process import LiveProcess, finished
 from faults.processes.process_pipelines import lake_of, put_transform
 from faults.processes.process_spark import Again
@@ -162,7 +164,9 @@ class Scene:
         """Return what the checker finds."""
         truth = SimulatedTruth(self.kafka, partial(records.expected, corrected=self.corrected))
         with self._found() as found:
-            seen = list(checker.violations(found, truth, quiet=quiet, pruned=self.pruned))
+            seen = list(checker.violations(self._of_records(found), truth, quiet=quiet, pruned=self.pruned))
+            if self.pipeline.state:
+                seen += wrong_states(found, self._kept())
         return [*self.lake.log.broken, *seen] if self.lake else seen
 
     def everything(self) -> dict[str, list[Any]]:
@@ -178,6 +182,7 @@ class Scene:
                 "attempts": sorted(found.attempts, key=lambda attempt: (attempt.batch_id, attempt.fence)),
                 "rows": [row for stream in found.streams for row in found.rows(stream)],
                 "rejects": [reject for stream in found.streams for reject in found.rejects(stream)],
+                **self._kept(),
             }
 
     def shown(self) -> list[tuple[Any, ...]]:
@@ -186,7 +191,16 @@ class Scene:
             return [
                 *((row.offset, row.values) for stream in found.streams for row in found.rows(stream)),
                 *((reject.offset, reject.value) for stream in found.streams for reject in found.rejects(stream)),
+                *(row[:-1] for row in self._kept().get("states", ())),
             ]
+
+    def _kept(self) -> dict[str, list[Any]]:
+        """Return the states and their undo; nothing if the pipeline has none."""
+        return kept_states(self.query, self.pipeline.name) if self.pipeline.state else {}
+
+    def _of_records(self, found: Found) -> Found:
+        """Leave out the rows of timers, which `wrong_states` compares."""
+        return replace(found, rows=without_expired(found.rows)) if self.pipeline.state else found
 
     @contextmanager
     def _found(self) -> Iterator[Found]:

@@ -7,15 +7,17 @@ import json
 import threading
 import traceback
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from itertools import chain, count, islice, pairwise
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.errors import PySparkException, PythonException
 
@@ -174,15 +176,28 @@ class Frame:
         groups = [self.parts[low:high] for low, high in pairwise(bounds)]
         return Frame(self.spark, [partial(_in_turn, group) for group in groups])
 
+    def repartition(self, tasks: int, column: str) -> "Frame":
+        """Return so many tasks, each with all rows of its values of a column, after the tasks before have run."""
+        shuffle = Shuffle(self, tasks, column)
+        return Frame(self.spark, [partial(shuffle.part, number) for number in range(tasks)])
+
+    def sortWithinPartitions(self, *columns: str) -> "Frame":  # noqa: N802 - Spark's name
+        """Sort the rows of each task; `kafka.offset` is a field of the column `kafka`."""
+        return self.mapInArrow(partial(_sorted, columns), None)
+
     def union(self, other: "Frame") -> "Frame":
         """Return the tasks of both frames."""
         return Frame(self.spark, [*self.parts, *other.parts])
 
     def collect(self) -> list[tuple[Any, ...]]:
         """Run the tasks; return the rows of the winning ones. A row of Spark is a tuple."""
-        return [tuple(row.values()) for number, part in enumerate(self.parts) for row in self._settled(number, part)]
+        return [tuple(row.values()) for batch in self.results() for row in batch.to_pylist()]
 
-    def _settled(self, number: int, part: Read) -> list[dict[str, Any]]:
+    def results(self) -> list[pa.RecordBatch]:
+        """Run the tasks; return what the winning ones give."""
+        return [batch for number, part in enumerate(self.parts) for batch in self._settled(number, part)]
+
+    def _settled(self, number: int, part: Read) -> list[pa.RecordBatch]:
         again = self.spark.again.get(number)
         if again is Again.LOSES:
             with suppress(Exception):  # only one of the two copies has to succeed
@@ -204,13 +219,47 @@ class Frame:
                         f"Job aborted: Task {number} failed {failed} times:\n{traceback.format_exc()}"
                     ) from error
 
-    def _task(self, part: Read, *, dies: bool = False) -> list[dict[str, Any]]:
+    def _task(self, part: Read, *, dies: bool = False) -> list[pa.RecordBatch]:
         context = TaskContext._getOrCreate()
         context._taskAttemptId = next(self.spark.attempts)
         batches = _halfway(part()) if dies else part()
         for function in self.functions:
             batches = function(batches)
-        return [row for batch in batches for row in batch.to_pylist()]
+        return list(batches)
+
+
+@dataclass(slots=True)
+class Shuffle:
+    """Rows that were sent to tasks by the values of a column. The tasks before run when the first part is read, and
+    what they gave stays for a task that is tried again."""
+
+    frame: Frame
+    tasks: int
+    column: str
+    found: list[pa.RecordBatch] | None = None
+
+    def part(self, number: int) -> Batches:
+        """Yield the rows of one task."""
+        if self.found is None:
+            self.found = self.frame.results()
+        for batch in self.found:
+            texts = batch.column(self.column).to_pylist()
+            mine = pa.array([crc32(str(text).encode()) % self.tasks == number for text in texts], pa.bool_())
+            yield batch.filter(mine)
+
+
+def _sorted(columns: Sequence[str], batches: Batches) -> Batches:
+    given = list(batches)
+    if not given:
+        return
+    table = pa.Table.from_batches(given)
+    keys = pa.table({name: _column(table, *name.split(".")) for name in columns})
+    yield from table.take(pc.sort_indices(keys, [(name, "ascending") for name in columns])).to_batches(_ROWS_AT_ONCE)
+
+
+def _column(table: pa.Table, name: str, *field_names: str) -> pa.ChunkedArray:
+    column = table.column(name)
+    return pc.struct_field(column, list(field_names)) if field_names else column
 
 
 def _halfway(batches: Batches) -> Batches:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from faults.actions import Advance, Plan, Task, Write
 from faults.processes.child import Migrate, Timing
 from faults.processes.process import PATIENCE_SECONDS
+from faults.processes.process_pipelines import Output
 from faults.processes.process_scene import Scene
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
@@ -23,7 +24,7 @@ class Scenario:
     """Whether these have reached the goal of the verb."""
     asks_again: bool = False
     """Whether a repeated plan of a finished run plans the same offsets once more. This holds for runs that request
-    certain offsets, also if the plan was frozen."""
+    certain offsets, and for a rewind, also if they were frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,15 @@ class Verb:
     """Partitions of a pipeline that has loaded nothing yet; 0 if the verb does not need a new pipeline."""
     migrated: int | None = None
     """Migrations of a database of its own; None if the verb does not need one."""
-    lake: bool = False
-    """Whether the output is a Delta table."""
+    output: Output = Output.APPENDED
+    """What the pipeline writes to."""
+    anew: bool = False
+    """Whether each fault needs a new pipeline, as the steps depend on the records."""
 
     @property
     def alone(self) -> bool:
         """Return whether a scene can be used only once."""
-        return bool(self.first) or self.migrated is not None
+        return self.anew or bool(self.first) or self.migrated is not None
 
 
 def planning(scene: Scene, request: Request) -> Scenario:

@@ -32,13 +32,17 @@ def name_of(text: str, target: str) -> str:
     Raises:
         UnknownStatementError: It is in no file.
     """
-    plain = text.replace("%%", "%").strip()
-    if plain == target.strip():
+    plain = _plain(text)
+    if plain == _plain(target):
         return "target.sql"
     for name, pattern in _patterns():
         if pattern.fullmatch(plain):
             return name
     raise UnknownStatementError(plain)
+
+
+def _plain(text: str) -> str:
+    return text.replace("%%", "%").strip()
 
 
 @cache
@@ -49,7 +53,7 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     for package, folder in _FOLDERS:
         for file in files(package).joinpath(folder).iterdir():
             if file.name.endswith(".sql"):
-                text = file.read_text(encoding="utf-8").strip()
+                text = _plain(file.read_text(encoding="utf-8"))
                 found.append((len(_PLACEHOLDER.findall(re.escape(text))), file.name.removesuffix(".sql"), text))
     return [
         (name, re.compile(_PLACEHOLDER.sub(".*?", re.escape(text)) if holes else re.escape(text), re.DOTALL))

@@ -24,6 +24,7 @@ from faults.processes.scenarios import (
     write_replay,
     writing,
 )
+from faults.processes.state_verbs import STATE_VERBS
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Rejects
 from windows import window
@@ -142,5 +143,6 @@ VERBS = {
         Verb("migrate, from nothing", _migrate, migrated=0),
         Verb("migrate, from 0003", _migrate, migrated=3),
         *LAKE_VERBS,
+        *STATE_VERBS,
     )
 }
