@@ -230,6 +230,13 @@ def expected(
             return Expected(frozenset({REJECTED}))
 
 
+def is_folded(incarnation: int, partition: int, offset: int, *, rejected: bool) -> bool:
+    """Return whether a processor folds the record at an offset; `rejected` says whether it is among the rejects, which
+    depends on the time for one whose transform was corrected."""
+    kind = fate(incarnation, partition, offset)
+    return kind not in {Fate.MARKER, Fate.BROKEN, Fate.TOO_EXPENSIVE} and not (kind is Fate.REFUSED and rejected)
+
+
 def incarnation_of(topic_id: UUID) -> int:
     """Return the number of an incarnation, from which its topic id was made."""
     return topic_id.int

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from shutil import rmtree
@@ -14,14 +13,15 @@ from faults.checker.facts import Found, Violation
 from faults.checker.snapshots import Reading
 from faults.memory import MemoryBroker
 from faults.operations import Arrive, Operation
+from faults.plain_fold import kept_states, wrong_states
 from faults.processes.child import Errand, Migrate, Timing
 from faults.processes.gate import Ended, Question
 from faults.processes.ground import Ground
 from faults.processes.lake import Lake
-from faults.processes.plain_fold import kept_states, without_expired, wrong_states
 from faults.processes.process import LiveProcess, finished
 from faults.processes.process_pipelines import lake_of, put_transform
 from faults.processes.process_spark import Again
+from faults.processes.record_runs import RUNS
 from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.simulating import SimulatedTruth
 from tideline.declaration.pipelines import Pipeline
@@ -166,7 +166,7 @@ class Scene:
         with self._found() as found:
             seen = list(checker.violations(self._of_records(found), truth, quiet=quiet, pruned=self.pruned))
             if self.pipeline.state:
-                seen += wrong_states(found, self._kept())
+                seen += wrong_states(found, self._kept(), RUNS)
         return [*self.lake.log.broken, *seen] if self.lake else seen
 
     def everything(self) -> dict[str, list[Any]]:
@@ -200,7 +200,7 @@ class Scene:
 
     def _of_records(self, found: Found) -> Found:
         """Leave out the rows of timers, which `wrong_states` compares."""
-        return replace(found, rows=without_expired(found.rows)) if self.pipeline.state else found
+        return RUNS.without_expired(found) if self.pipeline.state else found
 
     @contextmanager
     def _found(self) -> Iterator[Found]:
