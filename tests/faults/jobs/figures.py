@@ -22,6 +22,8 @@ class Figures:
     """Number of schedules by kind of sink."""
     commits: Counter[str] = field(default_factory=Counter)
     """What has become of commits to outside sinks."""
+    rewound: int = 0
+    """Batches that were loaded again after a rewind."""
     codes: Counter[int] = field(default_factory=Counter)
     """Number of write tasks by exit code."""
     recovery_s: list[float] = field(default_factory=list)
@@ -43,6 +45,7 @@ class Figures:
         self.faults += other.faults
         self.sinks += other.sinks
         self.commits += other.commits
+        self.rewound += other.rewound
         self.codes += other.codes
         self.recovery_s += other.recovery_s
 
@@ -55,6 +58,7 @@ class Figures:
             "faults": dict(sorted(self.faults.items())),
             "sinks": dict(sorted(self.sinks.items())),
             "commits": dict(sorted(self.commits.items())),
+            "rewound": self.rewound,
             "exit_codes": {str(code): count for code, count in sorted(self.codes.items())},
             "recovery_s": spread(self.recovery_s),
         }

@@ -5,6 +5,8 @@ from enum import StrEnum
 from pathlib import Path
 
 PRICE_LIMIT = 1000
+UNDO_BATCHES = 6
+"""Batches that a pipeline with a state can rewind after upkeep."""
 
 _TARGET = """\
 CREATE SCHEMA IF NOT EXISTS orders;
@@ -33,6 +35,7 @@ class Sink(StrEnum):
     UPSERT = "upserted table"
     TOPIC = "topic"
     LAKE = "Delta table"
+    FOLDED = "table of a processor with a state"
 
 
 IN_TURN = tuple(Sink)
@@ -83,7 +86,7 @@ class Output:
     def section(self) -> dict[str, object]:
         """Return the section `sink` of the declaration."""
         match self.sink:
-            case Sink.APPEND:
+            case Sink.APPEND | Sink.FOLDED:
                 return {"table": self.table, "item": "item"}
             case Sink.UPSERT:  # by what distinguishes all rows, so no row replaces another one
                 return {"table": self.table, "mode": "upsert", "key": ["id", "item"]}
@@ -92,6 +95,13 @@ class Output:
                 return {"kind": "kafka", "topic": self.topic, **own}
             case Sink.LAKE:
                 return {"kind": "delta", "path": self.lake, "item": "item"}
+
+    def state(self) -> dict[str, object]:
+        """Return the section `state`, by name; nothing if there is none."""
+        if self.sink is not Sink.FOLDED:
+            return {}
+        columns = {"first": "bigint", "records": "bigint"}
+        return {"state": {"key": "lane", "columns": columns, "event_time": "at", "undo_batches": UNDO_BATCHES}}
 
     def target(self) -> str | None:
         """Return the text of target.sql; None for an outside sink, which has no such file."""

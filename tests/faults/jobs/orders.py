@@ -6,6 +6,7 @@ The expected outcomes are computed from a record's bytes alone; this module impo
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -17,7 +18,8 @@ COLUMNS = ("id", "name", "price", "item", "note")
 """Columns of the output that are compared, in the order of `expected`."""
 
 _DECLARED = {"id": "bigint", "name": "string", "price": "decimal(14,4)", "lines": "int", "note": "string"}
-# Both give the same rows: one in the executors' Python, one as a Spark plan that needs the whole batch.
+# All give the same rows: one in the executors' Python, one as a Spark plan that needs the whole batch, and one with a state. A lane has every tenth
+# offset of a partition, so its timer comes when one of them is left out. The offset is the event time: it never goes back.
 _TRANSFORMS = {
     "records": """\
 import pyarrow as pa
@@ -46,7 +48,47 @@ def frame(df):
     both = df.where("name <> 'not this one'").withColumn("item", functions.explode(lines))
     return both.withColumn("price", functions.expr("cast(price + item AS decimal(14,4))")).drop("lines")
 """,
+    "processor": """\
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.processors import Processor
+
+LIMIT = 1000
+
+
+def records(batch):
+    kept = batch.filter(pc.not_equal(batch["name"], "not this one"))
+    offset, partition = (pc.struct_field(kept["kafka"], name) for name in ("offset", "partition"))
+    of_ten = pc.subtract(offset, pc.multiply(pc.divide(offset, 10), 10))
+    at = pc.multiply(offset, 1_000_000).cast(pa.timestamp("us", "UTC"))
+    kept = kept.append_column("lane", pc.add(pc.multiply(partition.cast(pa.int64()), 100), of_ten))
+    return kept.append_column("at", at)
+
+
+class Lanes(Processor):
+    rows = {"id": "bigint", "name": "string", "price": "decimal(14,4)", "item": "int", "note": "string"}
+
+    def on_record(self, key, record, state):
+        value = state.value or {"first": record["id"], "records": 0}
+        value["records"] += 1
+        state.value, state.expires_at = value, record["at"] + timedelta(seconds=15)
+        if record["price"] + record["lines"] - 1 >= LIMIT:
+            raise ValueError("too expensive")
+        for item in range(record["lines"]):
+            yield {**{name: record[name] for name in ("id", "name", "note")}, "price": record["price"] + item, "item": item}
+
+    def on_expiry(self, key, state):
+        yield {"id": state.value["first"], "name": "a run", "price": state.value["records"], "item": -1}
+
+
+processor = Lanes()
+""",
 }
+SILENCE = timedelta(seconds=15)
+"""After it the timer of a lane comes."""
 
 
 def declare(
@@ -64,7 +106,7 @@ def declare(
         folder: A new folder below the folder of the pipelines.
         topic: The source topic.
         output: What the rows are written to.
-        transform: `records` or `frame`; both give the same rows.
+        transform: `records` or `frame`, or `processor` for an output with a state; all give the same rows.
         gaps: `allowed` if producers use transactions.
         limits: The section `limits`.
     """
@@ -78,6 +120,7 @@ def declare(
             "value": {"format": "json", "columns": _DECLARED},
         },
         "sink": output.section(),
+        **output.state(),
         "rejects": {"topic": output.letters} if output.has_letters else {},
         "limits": limits,
     }

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 from faults.jobs.spark_submit import Job
@@ -13,6 +14,7 @@ from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.kafka.broker import Broker
+from tideline.ledger import rewinds
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
@@ -45,6 +47,8 @@ class Rounds:
         """Number of write tasks by exit code."""
         self.retries: list[str] = []
         """Errors of `plan` and `advance` that were retried."""
+        self.n_rewound = 0
+        """Batches that were loaded again after a rewind."""
         self.current: Job | None = None
         self.batch_ids: list[int] = []
         """The batches of the current job."""
@@ -160,6 +164,20 @@ class Rounds:
     def _planned(self, ledger: Ledger, run_id: str) -> list[int]:
         run = Run(dag_id=self.pipeline.name, run_id=run_id)
         return flow.plan(ledger, Broker(self.pipeline.source), self.pipeline, run, NewRecords()).batch_ids
+
+    def rewind(self, random: Random) -> None:
+        """Go back to a batch, or to the beginning, as far as undo is kept. Called between two runs."""
+        self._tried("rewind", lambda ledger: self._rewound(ledger, random))
+
+    def _rewound(self, ledger: Ledger, random: Random) -> None:
+        with ledger.transaction():
+            folded = rewinds.after(ledger, self.pipeline.name, None)
+        kept = [batch.batch_id for batch in folded if batch.has_undo]
+        if kept:
+            boundaries = [batch.batch_id for batch in folded] + [0]
+            to_batch = random.choice(boundaries[1 : len(kept) + 1])
+            done = flow.rewind(ledger, Broker(self.pipeline.source), self.pipeline, to_batch, reason="a drill")
+            self.n_rewound += len(done.undone)
 
     def _tried(self, task: str, verb: Callable[[Ledger], Result]) -> Result | None:
         """Run a task that Airflow runs in its own process, and return its result. Return None if all its tries

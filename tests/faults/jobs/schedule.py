@@ -19,7 +19,7 @@ from faults.jobs.drawn_faults import Kind, draw
 from faults.jobs.figures import Figures, recoveries
 from faults.jobs.job_faults import Striker
 from faults.jobs.job_verdict import doctors, verdict
-from faults.jobs.order_outputs import IN_TURN, Output
+from faults.jobs.order_outputs import IN_TURN, Output, Sink
 from faults.jobs.order_producer import fill_in_transactions
 from faults.jobs.rounds import TASK_S, Rounds
 from faults.jobs.sent_letters import differences
@@ -66,7 +66,8 @@ class Schedule:
             has_letters=rng.random() < 1 / 3,
         )
         self.faults = [draw(rng, kind, self.output) for kind in chosen]
-        self.transform = rng.choice(("records", "frame"))
+        drawn = rng.choice(("records", "frame"))
+        self.transform = "processor" if self.output.sink is Sink.FOLDED else drawn
         self.partitions = rng.randint(2, 4)
         self.has_transactions = rng.random() < 1 / 3
         self.master = rng.choice(("local[2]", "local[2,4]"))
@@ -100,6 +101,7 @@ class Schedule:
             rounds.stop()
             witness.close()
         figures.codes = rounds.codes
+        figures.rewound = rounds.n_rewound
         figures.recovery_s = recoveries(figures.recovery_s, published)
         shutil.rmtree(self.folder)
         return figures
@@ -113,14 +115,18 @@ class Schedule:
         fill(servers.bootstrap, self._name, orders.records(self._rng, RECORDS), self.partitions)
         folder = servers.pipelines / self._name
         orders.declare(folder, self._name, self.output, transform=self.transform, gaps=gaps, limits=_LIMITS)
-        return Rounds(
+        self._rounds = Rounds(
             self._name, variables=servers.variables(), logs=self.folder, master=self.master, refill=self._refill
         )
+        return self._rounds
 
     def _refill(self) -> bool:
-        """Send more records while there are faults that need a working job; return whether it did."""
+        """Send more records while there are faults that need a working job; return whether it did. What is folded goes
+        back before that, so that much of it is loaded again."""
         if not self._left:
             return False
+        if self.output.sink is Sink.FOLDED:
+            self._rounds.rewind(self._rng)
         order_producer.fill(self._servers.bootstrap, self._name, orders.records(self._rng, MORE), self.partitions)
         return True
 
