@@ -9,7 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tideline.airflow.trigger_form import INGEST_FIELDS, REPLAY_FIELDS, Triggered, ingest
+from tideline.airflow.form_choices import INGEST_FIELDS, REPLAY_FIELDS
+from tideline.airflow.trigger_form import Triggered, ingest
 from tideline.declaration import pipelines
 from tideline.settings import PROJECT
 

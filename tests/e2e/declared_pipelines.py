@@ -23,6 +23,7 @@ _DEFAULTS = {
     "run_batches": 20,
     "notify": {},
     "spark": {},
+    "state": "null",
 }
 
 LAST_TICK = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
@@ -48,6 +49,11 @@ def declare_all(folder: Path) -> None:
         "asked": {"start": (LAST_TICK - HOUR).isoformat()},
         "replayed": {"batch_records": 20},
         "rejected": {"transform": "choosy_transform.py"},
+        "rewound": {
+            "batch_records": 5,
+            "transform": "counting_transform.py",
+            "state": {"key": "lane", "columns": {"seen": "bigint"}},
+        },
         # Changes of the source.
         "outrun": {
             "pool": "default_pool",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tideline.airflow.trigger_form import REPLAY_FIELDS, Triggered, replay
+from tideline.airflow.form_choices import REPLAY_FIELDS
+from tideline.airflow.trigger_form import Triggered, replay
 from tideline.domain.requests import OneBatch, Ranges, Window
 from trigger_forms import END, FIRST, HOUR, START, mistakes
 

@@ -4,12 +4,13 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tideline.airflow.trigger_form import INGEST_FIELDS, Load, Triggered, ingest
-from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Window
+from tideline.airflow.form_choices import INGEST_FIELDS, REWIND_FIELDS, Load
+from tideline.airflow.trigger_form import Triggered, ingest
+from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Rewind, Window
 from tideline.errors import FatalError
 from trigger_forms import END, FIRST, HOUR, SECOND, START, mistakes
 
-EMPTY = {**dict.fromkeys(INGEST_FIELDS), "load": "new records", "replace": False, "ranges": []}
+EMPTY = {**dict.fromkeys((*INGEST_FIELDS, *REWIND_FIELDS)), "load": "new records", "replace": False, "ranges": []}
 
 
 def by_hand(run_type="manual", interval=None, **given):
@@ -86,6 +87,25 @@ def test_rejected_records_are_all_or_those_of_a_batch_or_a_reason(given, expecte
     assert (found.request, found.reason) == (expected, "the transform is fixed")
 
 
+@pytest.mark.parametrize(("to_batch", "dry_run"), [(7, False), (0, True)])
+def test_a_rewind_goes_to_a_batch_or_to_the_beginning(to_batch, dry_run):
+    found = ingest(by_hand(load="rewind", to_batch=to_batch, dry_run=dry_run, reason="wrong"))
+    assert (found.request, found.reason) == (Rewind(to_batch=to_batch, dry_run=dry_run), "wrong")
+
+
+def test_a_rewind_needs_a_batch_and_a_reason():
+    [batch, reason] = refused(load="rewind")
+    assert batch == "`to_batch` is missing: to rewind it must be given"
+    assert reason.startswith("`reason` is missing: say why")
+
+
+def test_a_rewind_to_a_batch_below_zero_is_refused():
+    """Airflow's form refuses it too, and the API of another version may not."""
+    assert refused(load="rewind", to_batch=-1, reason="wrong") == [
+        "`to_batch`: expected a batch, or 0 for the beginning, found -1"
+    ]
+
+
 def test_a_reason_may_stand_with_anything():
     assert ingest(by_hand(reason="why not")).reason == "why not"
 
@@ -122,7 +142,8 @@ def test_airflows_form_for_backfills_may_send_the_fields_that_were_left_empty():
 
 def test_a_key_that_no_field_has_is_named_with_those_there_are():
     triggered = Triggered(run_type="manual", params=EMPTY | {"untill": "x"}, conf_keys=["untill", "lod"])
-    assert mistakes(ingest, triggered) == [f"unknown conf lod, untill; known: {', '.join(INGEST_FIELDS)}"]
+    known = ", ".join((*INGEST_FIELDS, *REWIND_FIELDS))
+    assert mistakes(ingest, triggered) == [f"unknown conf lod, untill; known: {known}"]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +156,9 @@ def test_a_key_that_no_field_has_is_named_with_those_there_are():
         ("batch_id", 7, {Load.BATCH, Load.REJECTS}),
         ("reject_reason", "not a number", {Load.REJECTS}),
         ("replace", True, {Load.WINDOW, Load.RANGES, Load.BATCH}),
+        ("to_batch", 7, {Load.REWIND}),
+        ("to_batch", 0, {Load.REWIND}),
+        ("dry_run", True, {Load.REWIND}),
     ],
 )
 @pytest.mark.parametrize("load", Load)
@@ -143,13 +167,14 @@ def test_a_value_unused_by_the_choice_is_refused_and_the_right_choices_are_named
         Load.WINDOW: {"window_start": START.isoformat(), "window_end": END.isoformat()},
         Load.RANGES: {"ranges": [str(FIRST)]},
         Load.BATCH: {"batch_id": 7},
+        Load.REWIND: {"to_batch": 7},
     }
     given = {"load": load, "reason": "because", **complete.get(load, {}), field: value}
     if load in uses:
         ingest(by_hand(**given))
     else:
         [mistake] = refused(**given)
-        assert mistake.startswith(f"`{field}` is not used to load {load}: leave it empty")
+        assert mistake.startswith(f"`{field}` is not used to {load.act}: leave it empty")
         assert {other for other in Load if f"`{other}`" in mistake} == uses
 
 

@@ -32,6 +32,10 @@ An Airflow backfill loads the offsets of each hour that are not loaded yet. With
 
 Each batch that this DAG publishes is an event of the asset `{name}`, with its ranges and counts.
 """
+_STATEFUL_DOC = """
+This pipeline has a state, so past offsets are not loaded by themselves. With *rewind*, a batch and a reason, the pipeline goes back to the end of
+that batch, and the same run loads again what came after it.
+"""
 _BROKEN_DOC = """\
 This pipeline's `pipeline.yaml` has mistakes. Trigger the DAG and read the log of `plan`: it lists each mistake with file, line and key.
 """
@@ -67,9 +71,9 @@ def ingest_dag(declared: Pipeline | Broken) -> DAG:
     return _dag(
         declared.name,
         declared.description,
-        _INGEST_DOC.format(name=declared.name),
+        _INGEST_DOC.format(name=declared.name) + (_STATEFUL_DOC if declared.state else ""),
         schedule=_schedule(declared),
-        params=ingest_params(),
+        params=ingest_params(stateful=declared.state is not None),
         tags=[TAG_OF_EVERY_DAG, *declared.tags],
         default_args=_retries(declared.retries, declared.retry_delay_seconds)
         | ({"owner": declared.owner} if declared.owner else {})

@@ -5,30 +5,39 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from tideline.airflow.trigger_form import Load
+from tideline.airflow.form_choices import Load
 
 _WINDOW = "A window"
 _RANGES = "Ranges"
 _BATCH = "A batch"
+_REWIND = "Rewind"
+_REWIND_LINE = (
+    "  \n**rewind**: state, rows and rejects go back to the end of a batch, and what came after it is loaded again. This pipeline has a state, so "
+    "past offsets are loaded again in no other way."
+)
 _LINES = (
     "One range per line, as logs print them: `ads/3 [100, 200)` is partition 3 of topic `ads` from offset 100 up to, but not including, 200. "
     "One line may also hold several ranges, separated by commas."
 )
 
 
-def ingest_params() -> dict[str, Param]:
-    """Build the form of a pipeline's own DAG. Every field has a default, which Airflow uses when a schedule starts the run."""
+def ingest_params(*, stateful: bool = False) -> dict[str, Param]:
+    """Build the form of a pipeline's own DAG. Every field has a default, which Airflow uses when a schedule starts the run.
+
+    Args:
+        stateful: Whether the pipeline has a state, and can be rewound.
+    """
     return {
         "load": Param(
             Load.NEW_RECORDS.value,
             type="string",
-            enum=[load.value for load in Load],
+            enum=[load.value for load in Load if stateful or load is not Load.REWIND],
             title="What to load",
             description_md=(
                 "**new records**: the open batches of earlier runs, then new records from the heads on.  \n"
                 "**a window**, **ranges**, **a batch**: those of its offsets that are not loaded yet. Heads do not move, and loaded rows do not "
                 "change, unless you tick *Load again*.  \n"
-                "**rejected records**: rejects again, from their stored bytes."
+                "**rejected records**: rejects again, from their stored bytes." + (_REWIND_LINE if stateful else "")
             ),
         ),
         "reason": _optional(
@@ -54,6 +63,7 @@ def ingest_params() -> dict[str, Param]:
             "Only rejected records whose reason contains this text. Empty: all.",
             section="A batch, or rejected records",
         ),
+        **(_rewind() if stateful else {}),
     }
 
 
@@ -85,6 +95,25 @@ def _window() -> dict[str, Param]:
         ),
         "window_end": _moment(
             "Up to", "... up to, but not including, the first record with this timestamp or a later one.", _WINDOW
+        ),
+    }
+
+
+def _rewind() -> dict[str, Param]:
+    return {
+        "to_batch": _optional(
+            "integer",
+            "Back to the end of batch",
+            "The last batch that stays as it is; 0 is the beginning. Everything after it is undone, and this run loads it again. Requires a reason.",
+            section=_REWIND,
+            minimum=0,
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Only say what would happen",
+            description_md="The log of `plan` says what would be undone. Nothing is changed, and the run is skipped.",
+            section=_REWIND,
         ),
     }
 

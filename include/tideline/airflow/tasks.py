@@ -20,6 +20,8 @@ from tideline.airflow.spark_submit import write
 from tideline.airflow.trigger_form import Asked, Triggered
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
+from tideline.domain.requests import Rewind
+from tideline.flow import Plan
 from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publications import Announcer
@@ -82,7 +84,10 @@ def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[i
         pipeline = pipelines.load_named(pipeline_name)
         broker = Broker(pipeline.source)
         with _ledger(context) as ledger:
-            planned = flow.plan(ledger, broker, pipeline, _run(context), asked.request, reason=asked.reason)
+            if isinstance(asked.request, Rewind):
+                planned = _rewound(context, ledger, pipeline, asked.request, asked.reason or "")
+            else:
+                planned = flow.plan(ledger, broker, pipeline, _run(context), asked.request, reason=asked.reason)
             for line in [*flow.describe(ledger, planned.batch_ids), *planned.notes]:
                 log.info("%s: %s", pipeline_name, line)
     if not planned.batch_ids:
@@ -90,6 +95,17 @@ def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[i
         log.info(nothing)  # Airflow's own log line does not give the reason
         raise AirflowSkipException(nothing)
     return planned.batch_ids
+
+
+def _rewound(context: Any, ledger: Ledger, pipeline: Pipeline, wanted: Rewind, reason: str) -> Plan:
+    """Go back to the end of a batch. Return the batches that this run loads again; none of a dry run."""
+    broker, run = Broker(pipeline.source), _run(context)
+    done = flow.rewind(ledger, broker, pipeline, wanted.to_batch, reason=reason, dry_run=wanted.dry_run, run=run)
+    if not done.undone:
+        return Plan([*done.planned], ["this run has rewound before, and does not do so again"])
+    for line in done.describe(dry_run=wanted.dry_run):
+        log.info("%s: %s", pipeline.name, line)
+    return Plan([], ["a dry run, which has changed nothing"]) if wanted.dry_run else Plan([*done.planned])
 
 
 def _advancing(outlet: AssetAlias) -> Any:

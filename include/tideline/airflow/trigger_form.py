@@ -8,42 +8,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
-from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects, Request, Window
+from tideline.airflow.form_choices import (
+    INGEST_FIELDS,
+    REPLAY_FIELDS,
+    REQUIRED_FIELDS,
+    REWIND_FIELDS,
+    USED_FIELDS,
+    Load,
+)
+from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects, Request, Rewind, Window
 from tideline.errors import FatalError
 
-
-class Load(StrEnum):
-    """The choices of the field `load`."""
-
-    NEW_RECORDS = "new records"
-    WINDOW = "a window"
-    RANGES = "ranges"
-    BATCH = "a batch"
-    REJECTS = "rejected records"
-
-
-INGEST_FIELDS = (
-    "load", "reason", "replace", "until", "window_start", "window_end", "ranges", "batch_id", "reject_reason",
-)  # fmt: skip
-REPLAY_FIELDS = ("pipeline", "reason", "batch_id", "ranges", "window_start", "window_end")
-
-_USED_FIELDS: Mapping[Load, tuple[str, ...]] = {
-    Load.NEW_RECORDS: ("until",),
-    Load.WINDOW: ("window_start", "window_end", "replace"),
-    Load.RANGES: ("ranges", "replace"),
-    Load.BATCH: ("batch_id", "replace"),
-    Load.REJECTS: ("batch_id", "reject_reason"),
-}
-_REQUIRED_FIELDS: Mapping[Load, tuple[str, ...]] = {
-    Load.NEW_RECORDS: (),
-    Load.WINDOW: ("window_start", "window_end"),
-    Load.RANGES: ("ranges",),
-    Load.BATCH: ("batch_id",),
-    Load.REJECTS: (),
-}
 _BACKFILL_FIELDS = ("replace", "reason")
 
 
@@ -65,7 +42,7 @@ class Triggered:
 class Asked:
     """The request of a run and its reason."""
 
-    request: Request
+    request: Request | Rewind
     reason: str | None
 
 
@@ -75,7 +52,7 @@ def ingest(triggered: Triggered) -> Asked:
     Raises:
         FatalError: The form or the conf has mistakes; the message lists all of them.
     """
-    reading = _FormReader(triggered, INGEST_FIELDS)
+    reading = _FormReader(triggered, (*INGEST_FIELDS, *REWIND_FIELDS))
     if triggered.run_type in {"scheduled", "backfill"} and triggered.interval:
         return reading.end(_of_interval(reading, triggered.run_type, *triggered.interval))
     return reading.end(_of_form(reading, Load(triggered.params["load"])))
@@ -93,7 +70,7 @@ def replay(triggered: Triggered) -> Asked:
     given = {
         load
         for load in (Load.BATCH, Load.RANGES, Load.WINDOW)
-        if any(reading.values[field] is not None for field in _REQUIRED_FIELDS[load])
+        if any(reading.values[field] is not None for field in REQUIRED_FIELDS[load])
     }
     if len(given) != 1:
         found = " and ".join(sorted(given)) or "nothing"
@@ -102,7 +79,7 @@ def replay(triggered: Triggered) -> Asked:
         )
         return reading.end(None)
     (load,) = given
-    reading.need(_REQUIRED_FIELDS[load], "the other end of the window is given")
+    reading.need(REQUIRED_FIELDS[load], "the other end of the window is given")
     return reading.end(_REQUEST_READERS[load](reading))
 
 
@@ -141,7 +118,7 @@ class _FormReader:
             return None
         return moment
 
-    def end(self, request: Request | None) -> Asked:
+    def end(self, request: Request | Rewind | None) -> Asked:
         """Return the request, or raise FatalError with all mistakes that were recorded."""
         if self.mistakes or request is None:
             count = f"{len(self.mistakes)} mistakes" if len(self.mistakes) > 1 else "a mistake"
@@ -177,17 +154,19 @@ def _of_interval(reading: _FormReader, run_type: str, start: datetime, end: date
     return Window(start=start, end=end, replace=reading.replace)
 
 
-def _of_form(reading: _FormReader, load: Load) -> Request | None:
+def _of_form(reading: _FormReader, load: Load) -> Request | Rewind | None:
     """Return the request of a run that a user, an asset or another DAG has triggered."""
-    for field in ("until", "window_start", "window_end", "ranges", "batch_id", "reject_reason", "replace"):
-        if reading.values[field] is not None and field not in _USED_FIELDS[load]:
-            uses = " or ".join(f"`{other}`" for other, fields in _USED_FIELDS.items() if field in fields)
-            reading.mistakes.append(f"`{field}` is not used to load {load}: leave it empty, or choose {uses}")
-    reading.need(_REQUIRED_FIELDS[load], f"to load {load} it must be given")
-    if reading.replace and "replace" in _USED_FIELDS[load]:
+    for field in (name for name in reading.values if name not in {"load", "reason"}):
+        if reading.values[field] is not None and field not in USED_FIELDS[load]:
+            uses = " or ".join(f"`{other}`" for other, fields in USED_FIELDS.items() if field in fields)
+            reading.mistakes.append(f"`{field}` is not used to {load.act}: leave it empty, or choose {uses}")
+    reading.need(REQUIRED_FIELDS[load], f"to {load.act} it must be given")
+    if reading.replace and "replace" in USED_FIELDS[load]:
         reading.need_reason("that what is loaded is replaced")
     if load is Load.REJECTS:
         reading.need_reason("that rejected records are tried again")
+    if load is Load.REWIND:
+        reading.need_reason("that what is loaded is undone, and loaded again")
     return _REQUEST_READERS[load](reading)
 
 
@@ -231,10 +210,20 @@ def _rejects(reading: _FormReader) -> Request:
     return Rejects(batch_id=reading.values["batch_id"], reason_like=reading.values["reject_reason"])
 
 
-_REQUEST_READERS: Mapping[Load, Callable[[_FormReader], Request | None]] = {
+def _rewind(reading: _FormReader) -> Rewind | None:
+    to_batch = reading.values["to_batch"]
+    try:
+        return None if to_batch is None else Rewind(to_batch=to_batch, dry_run=bool(reading.values["dry_run"]))
+    except ValueError as error:
+        reading.mistakes.append(f"`to_batch`: {error}")
+        return None
+
+
+_REQUEST_READERS: Mapping[Load, Callable[[_FormReader], Request | Rewind | None]] = {
     Load.NEW_RECORDS: _new_records,
     Load.WINDOW: _window,
     Load.RANGES: _ranges,
     Load.BATCH: _batch,
     Load.REJECTS: _rejects,
+    Load.REWIND: _rewind,
 }

@@ -109,6 +109,23 @@ class Rejects:
     reason_like: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewind:
+    """Go back to the end of a batch, and load what came after it again. It is no request to plan offsets: `flow.rewind` carries it out.
+
+    Raises:
+        ValueError: The number of the batch is negative.
+    """
+
+    to_batch: int
+    """0 is the beginning."""
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.to_batch < 0:
+            raise ValueError(f"expected a batch, or 0 for the beginning, found {self.to_batch}")
+
+
 Request = NewRecords | Window | Ranges | OneBatch | Rejects
 
 

@@ -1,7 +1,8 @@
 """rewind: take a stateful pipeline back to the end of a batch, and plan what came after it again.
 
 One transaction: state, positions, output, rejects and coverage go back together, and the same ranges are planned again
-in order. Then every run of the pipeline loads them first.
+in order. Then every run of the pipeline loads them first. A DAG run that rewinds gets them itself, and goes back once: a
+task that is tried again or cleared would else undo what the run has loaded since.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ class Rewound:
     """What a rewind has done, or would do."""
 
     undone: tuple[int, ...]
-    """The batches that were undone, newest first."""
+    """The batches that were undone, newest first; none if the run has rewound before."""
     abandoned: tuple[int, ...]
     """The open batches that were given up."""
     planned: tuple[int, ...]
@@ -33,27 +34,67 @@ class Rewound:
     n_rows: int
     """How many rows were deleted from the output."""
 
+    def describe(self, *, dry_run: bool) -> list[str]:
+        """Return what was undone, or would be, for a log or a page."""
+        listed = ", ".join(map(str, reversed(self.undone)))
+        would, tense = ("would be", "a dry run") if dry_run else ("are", "done")
+        return [
+            f"batches {listed} {would} undone; {self.n_rows} rows {would} deleted ({tense})",
+            f"{len(self.planned)} batches over the same offsets {would} planned, in order",
+            *(f"batch {batch_id} {would} abandoned; its offsets are planned again" for batch_id in self.abandoned),
+        ]
+
 
 def rewind(
-    ledger: Ledger, broker: Broker, pipeline: Pipeline, to_batch: int, *, reason: str, dry_run: bool = False
+    ledger: Ledger,
+    broker: Broker,
+    pipeline: Pipeline,
+    to_batch: int,
+    *,
+    reason: str,
+    dry_run: bool = False,
+    run: Run | None = None,
 ) -> Rewound:
     """Go back to the end of a batch, or to the beginning if `to_batch` is 0. With `dry_run`, change nothing.
+
+    Args:
+        ledger: The ledger's session.
+        broker: The pipeline's source.
+        pipeline: What goes back.
+        to_batch: The last batch that stays as it is.
+        reason: Stored in the history.
+        dry_run: Whether to say only what would happen.
+        run: The DAG run that loads what is planned, and rewinds at most once; None if an operator rewinds without a run.
 
     Raises:
         FatalError: The pipeline has no state, the batch is not folded, nothing was folded after it, its undo was pruned, Kafka no longer holds the
             records after it, an attempt is writing, or the reason is blank. The message names the earliest batch to which it can go back.
         RetryableError: The broker or the ledger did not answer. Nothing was changed.
     """
+    if pipeline.state is None:
+        raise FatalError(
+            f"{pipeline.name}: only a pipeline with a state is rewound, and its declaration has no section `state`",
+            next_step=f"load batches, ranges or a window again: tideline replay {pipeline.name} ...; nothing was changed",
+            entry="cannot-rewind",
+        )
     try:
         with deciding(ledger, pipeline.name, reason) as now:
+            if run is not None and reservations.was_given(ledger, pipeline.name, run):
+                return _repeated(ledger, pipeline.name, run)
             found = candidates.survey(ledger, broker, pipeline, now)
             decisions.set_reason(ledger, reason)
-            done = _rewind(ledger, pipeline, found, to_batch or None, reason)
+            done = _rewind(ledger, pipeline, found, to_batch or None, reason=reason, run=run)
             if dry_run:
                 raise _UndoError(done)  # noqa: TRY301 - rolls back the transaction
     except _UndoError as undone:
         return undone.done
     return done
+
+
+def _repeated(ledger: Ledger, pipeline: str, run: Run) -> Rewound:
+    """Return the batches that a run has left of those that its rewind has planned."""
+    again = reservations.batches_of_run(ledger, pipeline, run)
+    return Rewound(undone=(), abandoned=(), planned=tuple(again), n_rows=0)
 
 
 class _UndoError(Exception):
@@ -64,7 +105,9 @@ class _UndoError(Exception):
         self.done = done
 
 
-def _rewind(ledger: Ledger, pipeline: Pipeline, found: Survey, to_batch: int | None, reason: str) -> Rewound:
+def _rewind(
+    ledger: Ledger, pipeline: Pipeline, found: Survey, to_batch: int | None, *, reason: str, run: Run | None
+) -> Rewound:
     opened = [batch.batch_id for batch in reservations.open_batches(ledger, pipeline.name)]
     for batch_id in opened:  # before the folded batches are listed: an open one may be published meanwhile
         abandoning.abandon(ledger, batch_id)
@@ -73,7 +116,7 @@ def _rewind(ledger: Ledger, pipeline: Pipeline, found: Survey, to_batch: int | N
     undone = [one.batch_id for one in after]
     rewind_id = rewinds.undo(ledger, pipeline.name, undone, to_batch=to_batch, reason=reason)
     n_rows = rewinds.delete_rows(ledger, pipeline.table_sink.table, undone)
-    run = Run(dag_id="tideline", run_id=f"rewind {rewind_id}")
+    run = run or Run(dag_id="tideline", run_id=f"rewind {rewind_id}")
     again = [
         {stream_id: found.reservation(pipeline, stream_id, offsets) for stream_id, offsets in one.ranges.items()}
         for one in reversed(after)

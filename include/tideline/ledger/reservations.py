@@ -55,6 +55,11 @@ def batches_of_run(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
     ]
 
 
+def was_given(ledger: Ledger, pipeline: str, run: Run) -> bool:
+    """Return whether `run` was ever given a batch, also if all of them were abandoned since."""
+    return bool(ledger.rows("list_given_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id))
+
+
 def are_finished(ledger: Ledger, batch_ids: Iterable[int]) -> bool:
     """Return whether all of these batches are finished: advanced, superseded or abandoned."""
     return not ledger.rows("list_unfinished", batch_ids=list(batch_ids))

@@ -32,7 +32,7 @@ def five(ledger):
     return found
 
 
-def rewind(scene, to_batch, *, ledger=None, dry_run=False):
+def rewind(scene, to_batch, *, ledger=None, dry_run=False, by=None):
     return flow.rewind(
         ledger or scene.ledger,
         scene.ads.broker,
@@ -40,6 +40,7 @@ def rewind(scene, to_batch, *, ledger=None, dry_run=False):
         to_batch,
         reason="wrong processor",
         dry_run=dry_run,
+        run=by,
     )
 
 
@@ -232,6 +233,38 @@ def test_only_a_batch_that_is_folded_and_not_the_last_one_is_a_boundary(five, to
     error = refuses(five, to_batch)
     assert problem in error.problem
     assert error.entry == "cannot-rewind"
+
+
+def test_a_run_that_rewinds_gets_the_batches_itself_and_goes_back_once(five):
+    """Its task may be tried again after the commit, or be cleared when everything is loaded again."""
+    whole = five.seen()
+    done = rewind(five, 2, by=run("back"))
+    repeated = rewind(five, 2, by=run("back"))
+    assert (repeated.undone, repeated.planned) == ((), done.planned)
+    for batch_id in done.planned:
+        five.write(batch_id, "back")
+    assert five.seen() == whole
+    cleared = rewind(five, 2, by=run("back"))
+    assert (cleared.undone, cleared.planned) == ((), done.planned)
+    assert five.seen() == whole
+
+
+def test_a_run_whose_batches_were_given_up_does_not_rewind_again(five):
+    done = rewind(five, 2, by=run("back"))
+    for batch_id in done.planned:
+        flow.abandon(five.ledger, batch_id, reason="too large")
+    five.load("two")
+    whole = five.seen()
+    repeated = rewind(five, 2, by=run("back"))
+    assert (repeated.undone, repeated.planned) == ((), ())
+    assert five.seen() == whole
+
+
+def test_a_pipeline_without_a_state_is_not_rewound(five):
+    five.ads.pipeline = five.ads.pipeline.model_copy(update={"state": None})
+    error = refuses(five, 2)
+    assert "only a pipeline with a state is rewound" in error.problem
+    assert f"tideline replay {NAME}" in error.next_step
 
 
 def test_a_rewind_between_reading_and_publishing_is_noticed(five):

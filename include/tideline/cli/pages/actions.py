@@ -128,13 +128,9 @@ def rewind(name: str, to_batch: int, *, reason: str, dry_run: bool) -> Page:
     pipeline = pipelines.load_named(name)
     with ledger() as session:
         done = flow.rewind(session, Broker(pipeline.source), pipeline, to_batch, reason=reason, dry_run=dry_run)
-    listed = ", ".join(map(str, reversed(done.undone)))
-    would, tense = ("would be", "a dry run") if dry_run else ("are", "done")
-    lines = [
-        f"{name}: batches {listed} {would} undone; {done.n_rows} rows {would} deleted ({tense})",
-        f"{len(done.planned)} batches over the same offsets {would} planned; the next run of DAG {name} loads them in order",
-    ]
-    lines += [f"batch {batch_id} {would} abandoned; its offsets are planned again" for batch_id in done.abandoned]
+    lines = [f"{name}: {line}" for line in done.describe(dry_run=dry_run)]
+    if not dry_run:
+        lines.append(f"{name}: the next run of DAG {name} loads them")
     document = {
         "pipeline": name,
         "to_batch": to_batch,
