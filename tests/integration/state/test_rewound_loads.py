@@ -1,0 +1,92 @@
+"""Rewinds by the command line, and loads by Spark after them: the same tables, and the rows of a corrected processor."""
+
+import os
+import subprocess
+from datetime import timedelta
+
+import records
+from cli_process import TIDELINE
+from stateful_events import EPOCH
+from stateful_loads import check, declare, kept, rows, send, transform
+
+N_BATCHES = 5
+
+
+def load(loading, n_batches):
+    """Load some batches of two partitions; return the topic, and what was sent."""
+    topic = records.create(loading.bootstrap, partitions=2)
+    declare(loading, topic, state={"lateness_minutes": 1})
+    sent = []
+    for number in range(n_batches):
+        # Sessions of five users that go on from batch to batch; some clicks are refused, and some are late.
+        minutes = [number * 80 + minute for minute in (0, 7, 3, 20, 31, 32)]
+        part = [
+            (user % 2, f"u{user}", minute, 13 if user == place == 4 else user)
+            for place, minute in enumerate(minutes)
+            for user in range(5)
+        ]
+        part.append((number % 2, f"u{number % 2 * 3}", number * 80 - 70, 1))
+        send(loading, topic, part)
+        loading.run()
+        sent += part
+    return topic, sent
+
+
+def rewind(loading, to_batch, *more):
+    """Rewind as an operator does; return what is printed."""
+    environment = {
+        **os.environ,
+        "TIDELINE_PIPELINES": str(loading.folder.parent),
+        "TIDELINE_LEDGER_URL": loading.url,
+        "TIDELINE_KAFKA": loading.bootstrap,
+    }
+    command = [TIDELINE, "rewind", loading.folder.name, "--to-batch", str(to_batch), "--reason", "wrong", *more]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def folded(loading):
+    """Return the batches that are folded, in order."""
+    return [
+        row[0] for row in loading.rows("SELECT batch_id FROM tideline.state_batch WHERE undo = 'kept' ORDER BY seq")
+    ]
+
+
+def seen(loading):
+    """Return rows, states and rejects, without the numbers of batches."""
+    return [row[:-1] for row in rows(loading)], kept(loading), loading.rejects()
+
+
+def test_loaded_again_after_a_rewind_to_any_batch_the_tables_are_the_same(loading):
+    _, sent = load(loading, N_BATCHES)
+    assert len(check(loading, sent).rows) > 10
+    whole = seen(loading)
+    assert len(whole[2]) > N_BATCHES
+    for boundary in range(N_BATCHES):
+        batches = folded(loading)
+        printed = rewind(loading, batches[boundary - 1] if boundary else 0)
+        listed = ", ".join(map(str, batches[boundary:]))
+        assert f"batches {listed} are undone" in printed
+        assert folded(loading) == batches[:boundary]
+        assert len(loading.run()) == N_BATCHES - boundary
+        assert seen(loading) == whole
+        check(loading, sent)
+
+
+def test_a_corrected_processor_folds_again_what_was_rewound(loading):
+    topic, _ = load(loading, 3)
+    first = folded(loading)[0]
+    before = rows(loading)
+    text = transform().replace('value["clicks"] += 1', 'value["clicks"] += 100')
+    declare(loading, topic, text=text, state={"lateness_minutes": 1})
+    dry = rewind(loading, first, "--dry-run")
+    assert "would be undone" in dry
+    assert rows(loading) == before
+    rewind(loading, first)
+    kept_rows = rows(loading)
+    assert kept_rows == [row for row in before if row[-1] == first]
+    loading.run()
+    begun_since = [row for row in rows(loading) if row[1] >= EPOCH + timedelta(minutes=80)]
+    assert begun_since
+    assert all(row[2] >= 100 for row in begun_since)
