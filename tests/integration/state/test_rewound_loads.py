@@ -4,10 +4,13 @@ import os
 import subprocess
 from datetime import timedelta
 
+import pytest
+
 import records
 from cli_process import TIDELINE
 from stateful_events import EPOCH
 from stateful_loads import check, declare, kept, rows, send, transform
+from tideline.errors import FatalError
 
 N_BATCHES = 5
 
@@ -90,3 +93,28 @@ def test_a_corrected_processor_folds_again_what_was_rewound(loading):
     begun_since = [row for row in rows(loading) if row[1] >= EPOCH + timedelta(minutes=80)]
     assert begun_since
     assert all(row[2] >= 100 for row in begun_since)
+
+
+def test_a_type_that_is_changed_is_refused_until_everything_is_folded_anew(loading):
+    topic, _ = load(loading, 1)
+    changed = {"columns": {"first": "timestamp", "clicks": "int", "revenue": "decimal(18,6)"}}
+    declare(loading, topic, state=changed)
+    send(loading, topic, [(0, "u0", 200, 1)])
+    batch_ids = loading.plan("refused")
+    with pytest.raises(FatalError, match="expected clicks to be bigint, found int"):
+        loading.write("refused", batch_ids)
+    rewind(loading, 0)
+    loading.run()
+    [(user, clicks)] = loading.rows("SELECT user_id, clicks FROM ads.output WHERE user_id = 'u0'")
+    assert (user, clicks) == ("u0", 6)
+    versions = loading.rows("SELECT count(DISTINCT processor)::int, count(*)::int FROM tideline.state_batch")
+    assert versions == [(1, 3)]
+
+
+def test_a_changed_processor_folds_on_from_the_states_of_the_former_one(loading):
+    topic, _ = load(loading, 1)
+    declare(loading, topic, text=transform().replace('value["clicks"] += 1', 'value["clicks"] += 100'))
+    send(loading, topic, [(0, "u0", 33, 1), (0, "u2", 200, 1)])
+    loading.run()
+    assert loading.rows("SELECT clicks FROM ads.output WHERE user_id = 'u0'") == [(106,)]
+    assert loading.rows("SELECT count(DISTINCT processor)::int FROM tideline.state_batch") == [(2,)]
