@@ -16,7 +16,8 @@ from faults.memory.rows import Folded, KeyState, Position, StagedState, Undo
 _QUERIES = "tideline.ledger"
 
 
-def _staged(db: MemoryDatabase, staging: Identifier) -> list[StagedState]:
+def staged_states(db: MemoryDatabase, staging: Identifier) -> list[StagedState]:
+    """Return the rows of a table of staged states."""
     name = staging.strings[-1]
     if name not in db.staged_states:
         raise refusal("undefined_table", f'relation "tideline_staging.{name}" does not exist')
@@ -24,7 +25,7 @@ def _staged(db: MemoryDatabase, staging: Identifier) -> list[StagedState]:
 
 
 def _copy_states(db: MemoryDatabase, *, staging: str, rows: list[StagedState]) -> int:
-    db.put(db.staged_states, staging, [*_staged(db, Identifier("tideline_staging", staging)), *rows])
+    db.put(db.staged_states, staging, [*staged_states(db, Identifier("tideline_staging", staging)), *rows])
     return len(rows)
 
 
@@ -45,14 +46,14 @@ def _won(rows: list[StagedState], folding: list[int], expiring: list[int]) -> It
 @composed(_QUERIES, "sql/queries/count_staged_states.sql")
 def count_staged_states(db: MemoryDatabase, *, staging: Identifier, folding: list[int], expiring: list[int]) -> Rows:
     keys: dict[int, list[str]] = {}
-    for row in _won(_staged(db, staging), folding, expiring):
+    for row in _won(staged_states(db, staging), folding, expiring):
         keys.setdefault(row.phase, []).append(row.key)
     return [{"phase": phase, "n_rows": len(found), "n_keys": len(set(found))} for phase, found in sorted(keys.items())]
 
 
 @composed(_QUERIES, "sql/queries/discard_staged_states.sql")
 def discard_staged_states(db: MemoryDatabase, *, staging: Identifier, folding: list[int], expiring: list[int]) -> int:
-    rows = _staged(db, staging)
+    rows = staged_states(db, staging)
     won = list(_won(rows, folding, expiring))
     later = {row.key for row in won if row.phase == 2}
     kept = [row for row in won if row.phase == 2 or row.key not in later]
@@ -62,19 +63,21 @@ def discard_staged_states(db: MemoryDatabase, *, staging: Identifier, folding: l
 
 @composed(_QUERIES, "sql/queries/analyze_staged_states.sql")
 def analyze_staged_states(db: MemoryDatabase, *, staging: Identifier) -> int:
-    _staged(db, staging)
+    staged_states(db, staging)
     return -1
 
 
 @composed(_QUERIES, "sql/queries/count_kept_states.sql")
 def count_kept_states(db: MemoryDatabase, *, staging: Identifier) -> Rows:
-    return [{"n_keys": len(_staged(db, staging))}]
+    return [{"n_keys": len(staged_states(db, staging))}]
 
 
 @composed(_QUERIES, "sql/queries/delete_states.sql")
 def delete_states(db: MemoryDatabase, *, staging: Identifier, pipeline: str) -> int:
     gone = [
-        (pipeline, row.key) for row in _staged(db, staging) if row.value is None and (pipeline, row.key) in db.states
+        (pipeline, row.key)
+        for row in staged_states(db, staging)
+        if row.value is None and (pipeline, row.key) in db.states
     ]
     for key in gone:
         _keep(db, key)
@@ -84,7 +87,7 @@ def delete_states(db: MemoryDatabase, *, staging: Identifier, pipeline: str) -> 
 
 @composed(_QUERIES, "sql/queries/put_states.sql")
 def put_states(db: MemoryDatabase, *, staging: Identifier, pipeline: str, batch_id: int) -> int:
-    rows = [row for row in _staged(db, staging) if row.value is not None]
+    rows = [row for row in staged_states(db, staging) if row.value is not None]
     for row in rows:
         _keep(db, (pipeline, row.key))
         new = KeyState(pipeline, row.key, row.stream_id, row.value, row.expires_at, row.kafka_offset, batch_id)
@@ -153,11 +156,13 @@ def _is_next(db: MemoryDatabase, stream_id: int, start: int) -> bool:
 
 
 def _has_gap(db: MemoryDatabase, stream_id: int, start: int) -> bool:
-    if stream_id in db.positions:
-        return _since(db, stream_id) < start
+    position = db.positions.get(stream_id)
+    if position is not None and position.batch_id is not None:
+        return position.next_offset < start
     own = db.streams[stream_id]
     place = (own.pipeline, own.topic, own.partition)
-    return any((s.pipeline, s.topic, s.partition) == place for s in map(db.streams.__getitem__, db.positions))
+    folded = (db.streams[p.stream_id] for p in db.positions.values() if p.batch_id is not None)
+    return any((s.pipeline, s.topic, s.partition) == place for s in folded)
 
 
 @verb

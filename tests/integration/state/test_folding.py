@@ -8,9 +8,12 @@ import pytest
 from ledger_queries import execute, query
 from ledgers import PIPELINE, claim, stage, start_streams
 from single_stream import HOLE
+from spark_jobs.sinks.postgres.due_timers import count_due, due_bound
 from stateful import COLUMNS, folded, planned, positions, publish, staged, states
-from tideline.errors import FatalError, RetryableError
-from tideline.ledger import state, state_columns
+from tideline.domain.states import BatchKind
+from tideline.errors import FatalError, RetryableError, SupersededError
+from tideline.ledger import rewinds, state, state_columns
+from tideline.ledger.folding import SUFFIX
 from tideline.ledger.state_columns import StateColumns
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -96,6 +99,36 @@ def test_after_a_gap_a_stream_keeps_its_state_or_begins_without_one(ledger, stre
 def test_a_batch_that_follows_the_last_one_has_no_gap(ledger, stream):
     folded(ledger, planned(ledger, {stream: (0, 10)}))
     assert not state.positions(ledger, planned(ledger, {stream: (10, 20)}))[stream].has_gap
+
+
+def test_a_topic_created_again_still_follows_its_keys_after_a_rewind_to_its_beginning(ledger, stream):
+    """Or `on_gap: reset` would keep states the second time that it has not kept the first time."""
+    folded(ledger, planned(ledger, {stream: (0, 10)}), [(1, ANN, stream, {"clicks": 1}, None, 3)])
+    execute(ledger, "UPDATE tideline.stream SET state = 'retired' WHERE stream_id = %s", stream)
+    again = "INSERT INTO tideline.stream (pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset)"
+    [(anew,)] = query(
+        ledger, f"{again} VALUES (%s, 'c', 'ads', gen_random_uuid(), 0, 0, 0) RETURNING stream_id", PIPELINE
+    )
+    ledger.connection.commit()
+    first = planned(ledger, {anew: (0, 10)})
+    before = state.positions(ledger, first)[anew]
+    folded(ledger, first)
+    with ledger.transaction():
+        rewinds.undo(ledger, PIPELINE, [first], to_batch=None, reason="wrong processor")
+    after = state.positions(ledger, planned(ledger, {anew: (0, 10)}, kind=BatchKind.BACKFILL))[anew]
+    assert (before.has_gap, after.has_gap) == (True, True)
+    assert replace(after, version=0) == before
+
+
+def test_the_timers_of_an_attempt_that_was_superseded_do_not_come(ledger, stream):
+    """The attempt that has published has dropped what it has staged."""
+    batch_id = planned(ledger, {stream: (0, 10)})
+    attempt = claim(ledger, batch_id)
+    late = staged(ledger, attempt)
+    folded(ledger, batch_id)
+    execute(ledger, f"DROP TABLE tideline_staging.{late.table}")
+    with pytest.raises(SupersededError, match="was refused: expected to hold the batch"):
+        count_due(ledger, attempt, late.table.removesuffix(SUFFIX), due_bound(PIPELINE, [], []))
 
 
 def test_an_upsert_of_a_state_needs_no_state_of_other_pipelines(ledger, stream):
