@@ -72,7 +72,7 @@ class Stateful:
             raise TypeError(f"{self.attempt}: expected the stage of a stateful pipeline, found {type(stage).__name__}")
         reached = self._reached(folding)
         tasks = [winner.task for winner in folding]
-        n_keys = count_due(ledger, stage.table, due_bound(self.attempt.pipeline, reached, tasks))
+        n_keys = count_due(ledger, self.attempt, stage.table, due_bound(self.attempt.pipeline, reached, tasks))
         if not n_keys:
             return []
         spark = self.raw.sparkSession

@@ -8,6 +8,8 @@ from psycopg2.sql import SQL, Composed, Identifier
 
 from spark_jobs.sinks.postgres.target_table import sink_sql
 from spark_jobs.sinks.staging_tables import STAGING_SCHEMA
+from tideline.ledger import attempts, publishing
+from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.folding import SUFFIX
 
@@ -41,12 +43,21 @@ def due_bound(pipeline: str, reached: Iterable[Reached], folding: Sequence[int])
     }
 
 
-def count_due(ledger: Ledger, table: str, bound: dict[str, Any]) -> int:
-    """Return how many keys have timers that have come, after what was staged in `table` is complete."""
+def count_due(ledger: Ledger, attempt: Attempt, table: str, bound: dict[str, Any]) -> int:
+    """Return how many keys have timers that have come, after what the attempt has staged in `table` is complete.
+
+    Raises:
+        SupersededError: Another attempt holds the batch, or has published it and dropped what this one has staged.
+    """
     staging = Identifier(STAGING_SCHEMA, table + SUFFIX)
+    n_keys = 0
     with ledger.transaction():
-        ledger.run_sql(sink_sql("index_staged_states").format(staging=staging), {})
-        n_keys: int = ledger.rows_of(sink_sql("count_due").format(due=_due(table)), bound)[0]["n_keys"]
+        found = publishing.holder(ledger, attempt)
+        if found is None:
+            ledger.run_sql(sink_sql("index_staged_states").format(staging=staging), {})
+            n_keys = ledger.rows_of(sink_sql("count_due").format(due=_due(table)), bound)[0]["n_keys"]
+    if found is not None:
+        raise attempts.refuse(ledger, attempt, found)
     return n_keys
 
 

@@ -39,10 +39,13 @@ class FoldedTable:
         return self.table.describe()
 
     def stage(self, ledger: Ledger, place: Place) -> StateStage:
-        """Create the attempt's staging tables for rows and for states, and return what each task needs to fill them."""
+        """Create the attempt's staging tables for rows and for states, and return what each task needs to fill them.
+
+        One transaction: a newer attempt that publishes drops the tables of this one, and could do so between two.
+        """
         attempt = self.table.attempt
-        name = target_table.create_staging(ledger, self.table.target, attempt)
         with ledger.transaction():
+            name = target_table.create_staging_in_transaction(ledger, self.table.target, attempt)
             ledger.run_sql(sink_sql("add_expired").format(staging=Identifier(STAGING_SCHEMA, name)), {})
             folding.create_staging(ledger, name + SUFFIX)
         return StateStage(

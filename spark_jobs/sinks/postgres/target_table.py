@@ -194,11 +194,16 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
 
     If tombstones delete rows, also create the table in which their keys are staged.
     """
-    name = staging_name(attempt.batch_id, attempt.fence)
     with ledger.transaction():
-        _create_staging(ledger, target, name, target.columns)
-        if target.deletes:
-            _create_staging(ledger, target, deletions_name(name), target.key_columns)
+        return create_staging_in_transaction(ledger, target, attempt)
+
+
+def create_staging_in_transaction(ledger: Ledger, target: Target, attempt: Attempt) -> str:
+    """Do the same as `create_staging`, within the transaction of the caller."""
+    name = staging_name(attempt.batch_id, attempt.fence)
+    _create_staging(ledger, target, name, target.columns)
+    if target.deletes:
+        _create_staging(ledger, target, deletions_name(name), target.key_columns)
     return name
 
 
