@@ -119,19 +119,19 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewind:
-    """`tideline rewind`."""
-
-    to_batch: int
-    """0 is the beginning."""
-    pipeline: str = PIPELINE
-
-
-@dataclass(frozen=True, slots=True)
 class DryRun:
     """`tideline plan --dry-run`."""
 
     request: Request
+    pipeline: str = PIPELINE
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """`tideline rewind`, with or without `--dry-run`."""
+
+    to_batch: int
+    dry_run: bool = False
     pipeline: str = PIPELINE
 
 
@@ -142,7 +142,7 @@ class Upkeep:
     pipeline: str = PIPELINE
 
 
-Task = Plan | Write | Advance | Abandon | Skip | AcceptLoss | AdoptTopic | Retry | Rewind | DryRun | Upkeep
+Task = Plan | Write | Advance | Abandon | Skip | AcceptLoss | AdoptTopic | Retry | DryRun | Rewind | Upkeep
 
 
 def pipeline_of(task: Task) -> str:
@@ -158,8 +158,8 @@ def pipeline_of(task: Task) -> str:
 
 
 def perform(task: Task, at: Surroundings) -> list[int] | None:
-    """Carry out a task or command from beginning to end. A plan returns its batches, and so does a rewind; the run is
-    skipped if there are none.
+    """Carry out a task or command from beginning to end. A plan returns its batches; the run is skipped if there are
+    none.
 
     Raises:
         TidelineError: As the verb does.
@@ -182,8 +182,6 @@ def perform(task: Task, at: Surroundings) -> list[int] | None:
                     at.announce(announcer)  # a separate task, which does not wait for `advance`
                 raise
             at.announce(announcer)
-        case Rewind():
-            return [*flow.rewind(at.ledger, at.broker, at.pipeline, task.to_batch, reason=WHY).planned]
         case _:
             _command(task, at)
     return None
@@ -220,6 +218,8 @@ def _command(task: Task, at: Surroundings) -> None:
             flow.retry(at.ledger, task.batch_id, reason=WHY)
         case DryRun():
             flow.dry_run(at.ledger, at.broker, at.pipeline, task.request)
+        case Rewind():
+            flow.rewind(at.ledger, at.broker, at.pipeline, task.to_batch, reason=WHY, dry_run=task.dry_run)
         case Upkeep():
             flow.upkeep(at.ledger, at.pipeline)
 

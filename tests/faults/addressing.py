@@ -4,8 +4,8 @@ pipelines."""
 from collections.abc import Sequence
 from typing import Protocol
 
-from faults.actions import TOPIC, Abandon, AcceptLoss, AdoptTopic, DryRun, Retry, Skip, Task, Upkeep
-from faults.operations import ABatch, Decide, Decision, DrawnRequest, Look, SkipOffsets, SomeRejects
+from faults.actions import TOPIC, Abandon, AcceptLoss, AdoptTopic, DryRun, Retry, Rewind, Skip, Task, Upkeep
+from faults.operations import ABatch, Decide, Decision, DrawnRequest, GoBack, Look, SkipOffsets, SomeRejects
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Rejects, Request
 
@@ -35,7 +35,7 @@ def request(drawn: DrawnRequest, inventory: Inventory) -> Request | None:
             return drawn
 
 
-def command(operation: Decide | SkipOffsets | Look, inventory: Inventory) -> Task | None:
+def command(operation: Decide | GoBack | SkipOffsets | Look, inventory: Inventory) -> Task | None:
     """Return the operator command; None if it refers to a batch and none exists."""
     match operation:
         case Look():
@@ -44,6 +44,10 @@ def command(operation: Decide | SkipOffsets | Look, inventory: Inventory) -> Tas
         case SkipOffsets():
             piece = OffsetRange(operation.start, operation.start + operation.length)
             return Skip(NamedRange(TOPIC, operation.partition % inventory.partitions(), piece))
+        case GoBack():
+            batch_id = 0 if operation.number is None else _batch(operation.number, inventory)
+            name = pipeline(operation.pipeline, inventory)
+            return None if batch_id is None else Rewind(batch_id, operation.dry_run, name)
         case Decide():
             return _decision(operation, inventory)
 

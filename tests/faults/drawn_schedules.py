@@ -28,6 +28,7 @@ from faults.operations import (
     Fault,
     Finish,
     Go,
+    GoBack,
     Hold,
     KeepLedger,
     Land,
@@ -44,9 +45,21 @@ from faults.operations import (
     Strike,
     SwapCluster,
     Thaw,
+    Until,
 )
 from faults.races import RACES, Scene
+from tideline.domain.requests import NewRecords
 from windows import at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredVisits:
+    """What a stateful pipeline declares."""
+
+    lateness_minutes: int = 0
+    late: str = "reject"
+    on_gap: str = "keep"
+    undo_batches: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +85,8 @@ class Beginning:
     difference of counts."""
     outside: bool = False
     """Whether the rows are committed outside of the ledger's database."""
+    visits: DeclaredVisits | None = None
+    """How records are folded into visits; None for a pipeline without a state."""
     unique: bool = False
     """Whether ids are UNIQUE in the target table. Then a record that gives two rows with one id is refused at
     publish, not earlier."""
@@ -91,6 +106,8 @@ CROWDED_EVERY = 3
 
 OUTSIDE = 3_000_000_000
 """Schedules with an outside sink have seeds from here on."""
+STATEFUL = 6_000_000_000
+"""Schedules of a pipeline with a state have seeds from here on."""
 
 
 def schedule(seed: int) -> Schedule:
@@ -99,6 +116,8 @@ def schedule(seed: int) -> Schedule:
     Every third schedule consists only of race scenes, in which one process interferes with another. Half of all
     schedules also get unusual operations.
     """
+    if seed >= STATEFUL:
+        return _with_state(Random(seed), schedule(seed - STATEFUL))
     if seed >= OUTSIDE:
         return _with_outside_sink(Random(seed), schedule(seed - OUTSIDE))
     random = Random(seed)
@@ -137,6 +156,39 @@ def _with_outside_sink(random: Random, drawn: Schedule) -> Schedule:
         )
         operations[place:place] = random.choice(scenes)
     beginning = replace(drawn.beginning, outside=True, shared=False, unique=False)
+    return Schedule(beginning=beginning, operations=tuple(operations))
+
+
+def _with_state(random: Random, drawn: Schedule) -> Schedule:
+    """Return the schedule with a pipeline that folds its records into visits, and with rewinds at any time.
+
+    One pipeline has the table: each would fold all records. No row is refused by the table: that fails a batch.
+    """
+    operations = list(drawn.operations)
+    for _ in range(random.randint(2, 6)):
+        number = random.choice((None, drawn_requests.number(random), drawn_requests.number(random), -2))
+        back = GoBack(number, dry_run=random.random() < 0.15)
+        loaded: list[Operation] = [
+            Arrive(drawn_requests.number(random), random.randint(1, 9)),
+            Start(NewRecords()),
+            Finish(-1),
+        ]
+        ways: tuple[list[Operation], ...] = (
+            [Finish(-1)],
+            [Finish(-1), *loaded],
+            [_go(random)],
+            [replace(_fault(random), process=-1, after=random.randint(0, 40)), Finish(-1)],
+            [Start(NewRecords()), Until(-1, 1), Go(-1, random.randint(0, 30)), Finish(-2)],
+        )
+        place = random.randint(0, len(operations))
+        operations[place:place] = [*(loaded if drawn_requests.flag(random) else []), back, *random.choice(ways)]
+    visits = DeclaredVisits(
+        lateness_minutes=random.choice((0, 0, 3)),
+        late=random.choice(("reject", "reject", "process")),
+        on_gap=random.choice(("keep", "reset")),
+        undo_batches=random.choice((1, 3, 500, 500)),
+    )
+    beginning = replace(drawn.beginning, visits=visits, shared=False, unique=False, frame=False)
     return Schedule(beginning=beginning, operations=tuple(operations))
 
 

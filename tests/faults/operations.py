@@ -162,6 +162,17 @@ class Decide:
 
 
 @dataclass(frozen=True, slots=True)
+class GoBack:
+    """An operator rewinds a stateful pipeline to a batch, or to the beginning. Any batch is named, also one to which it
+    cannot go back."""
+
+    number: int | None
+    """None: the beginning."""
+    dry_run: bool = False
+    pipeline: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """A dry run."""
 
@@ -291,6 +302,6 @@ class Heal:
 
 Operation = (
     Fault | Go | Until | Finish | Thaw | Start | Duplicate | Clear | Reprocess | MarkSuccess | SkipOffsets | Decide | Look | Arrive | Retain | CutLog
-    | Overwrite | AddPartitions | CreateAgain | DeleteTopic | SwapCluster | PassTime | CrashServer | KeepLedger | RestoreLedger
+    | GoBack | Overwrite | AddPartitions | CreateAgain | DeleteTopic | SwapCluster | PassTime | CrashServer | KeepLedger | RestoreLedger
     | Correct | AllowGaps | Heal | Hold | Land | Lose
 )  # fmt: skip

@@ -12,6 +12,7 @@ from functools import cache
 from uuid import UUID
 
 from faults.checker.facts import FILTERED, REJECTED, WRITTEN, Expected, Record
+from faults.visit_rules import REFUSED
 
 COLUMNS = {"id": "bigint", "name": "string", "copies": "int", "price": "decimal(12,4)"}
 """The declared columns of a value."""
@@ -38,8 +39,6 @@ UPSERT_TARGET = (
     .replace("kafka_offset bigint,", "kafka_offset bigint NOT NULL,")
 )
 """The table of a pipeline that keeps the newest record of each key."""
-REFUSED = "unnamed"
-"""The name that the transform refuses until it is corrected."""
 TRANSFORM = """\
 import pyarrow as pa, pyarrow.compute as pc
 

@@ -4,10 +4,10 @@ the rest."""
 from collections.abc import Sequence
 from typing import Protocol
 
-from faults.actions import Abandon, AcceptLoss, AdoptTopic, Task
+from faults.actions import Abandon, AcceptLoss, AdoptTopic, Skip, Task
 from faults.operations import Heal, PassTime, Thaw
 from faults.schedule_runner import MANY, DagRun, Play
-from tideline.domain.requests import NewRecords, OneBatch
+from tideline.domain.requests import NamedRange, NewRecords, OneBatch
 from windows import at
 
 SCHEDULED = NewRecords(until=at(100_000))
@@ -15,7 +15,8 @@ SCHEDULED = NewRecords(until=at(100_000))
 ALONE = 3
 """Runs after which all that needs no decision must be loaded: the first may find inconsistent streams, the next one
 plans without them."""
-ROUNDS = 12
+ROUNDS = 40
+"""A stateful pipeline writes no batch after one that fails, so that its batches may be given up one by one."""
 _PATIENCE = 20
 """Rounds in which processes may wait for each other until a heartbeat is too old."""
 
@@ -36,6 +37,9 @@ class Healable(Protocol):
 
     def has_stopped(self) -> bool:
         """Return whether a stream is stopped and waits for an operator."""
+
+    def unreadable(self) -> Sequence[NamedRange]:
+        """Return what a rewind has left to be loaded again and Kafka no longer holds."""
 
 
 def heal(play: Play, ledger: Healable) -> int:
@@ -76,6 +80,7 @@ def decide(play: Play, ledger: Healable) -> int:
     """
     for number in range(1, ROUNDS + 1):
         commands: list[Task] = [Abandon(batch_id) for batch_id in ledger.failed_batches()]
+        commands += [Skip(piece) for piece in ledger.unreadable()]
         if ledger.has_stopped():
             commands += [verb(pipeline=name) for name in play.stage.pipelines() for verb in (AdoptTopic, AcceptLoss)]
         for command in commands:

@@ -16,6 +16,7 @@ from faults.operations import (
     Fault,
     Finish,
     Go,
+    GoBack,
     Look,
     MarkSuccess,
     Operation,
@@ -119,7 +120,7 @@ class Play:
                     self.start(request, addressing.pipeline(operation.pipeline, self.stage))
             case Clear() | Duplicate() | MarkSuccess() | Reprocess():
                 self._manage(operation)
-            case Decide() | SkipOffsets() | Look():
+            case Decide() | GoBack() | SkipOffsets() | Look():
                 if command := addressing.command(operation, self.stage):
                     self.command(command)
             case _:

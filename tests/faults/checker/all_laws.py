@@ -5,11 +5,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from uuid import UUID
 
-from faults.checker import announced, attempts, coverage, ended, heads, history, outside, tallies
+from faults.checker import announced, attempts, coverage, ended, heads, history, outside, states, tallies
 from faults.checker.facts import Found, Truth, Violation
+from faults.checker.folds import folds
 from faults.checker.index import Index, index
 from faults.checker.laws import LAWS
 from faults.checker.records import records
+from faults.checker.visits import Rules
 
 OF_THE_LEDGER: tuple[Callable[[Index], Iterator[Violation]], ...] = (
     heads.twins,
@@ -33,6 +35,12 @@ OF_THE_LEDGER: tuple[Callable[[Index], Iterator[Violation]], ...] = (
     history.illegal_transition,
     history.broken_chain,
     history.state,
+    states.folded,
+    states.folded_in_order,
+    states.rewound,
+    states.position,
+    states.undo,
+    states.watermark,
     outside.settled,
     outside.committed,
     announced.outbox,
@@ -45,7 +53,13 @@ AT_MOST = 20
 
 
 def violations(
-    found: Found, truth: Truth, *, quiet: bool, follows: Collection[tuple[UUID, int]] = (), pruned: bool = False
+    found: Found,
+    truth: Truth,
+    *,
+    quiet: bool,
+    follows: Collection[tuple[UUID, int]] = (),
+    pruned: bool = False,
+    visits: Rules | None = None,
 ) -> list[Violation]:
     """Return the violations: at most a few of each law, and the number of the others.
 
@@ -55,18 +69,21 @@ def violations(
         quiet: All faults have ended and every run has finished: nothing may be left open.
         follows: Topic id and partition of everything that must have a stream when `quiet` is set.
         pruned: Upkeep has deleted old events, so the history of finished work may begin at any state.
+        visits: How a stateful pipeline folds the records; None for any other one.
     """
     ledger = index(found, pruned=pruned)
     at_rest: tuple[Iterator[Violation], ...] = ()
     if quiet:
         at_rest = (
             ended.jammed(ledger),
+            states.waiting(ledger),
             ended.unread(ledger, truth),
             ended.unfollowed(ledger, follows),
             announced.unannounced(ledger),
             outside.unsettled(ledger),
         )
-    return few(chain(_of_the_ledger(ledger), records(ledger, truth), *at_rest))
+    loaded = records(ledger, truth) if visits is None else folds(ledger, truth, visits)
+    return few(chain(_of_the_ledger(ledger), loaded, *at_rest))
 
 
 def violations_of_the_ledger(found: Found, *, pruned: bool) -> list[Violation]:

@@ -66,7 +66,8 @@ def reserved(index: Index) -> Iterator[Violation]:
         batch = index.batches.get(piece.batch_id)
         if batch is None:
             continue
-        if piece.reserves != (batch.kind in {"live", "backfill"} and batch.state != "abandoned" and not batch.rewound):
+        given_back = batch.state == "abandoned" or index.was_rewound(batch.batch_id)
+        if piece.reserves != (batch.kind in {"live", "backfill"} and not given_back):
             text = f"a {batch.kind} that is {batch.state} " + ("reserves" if piece.reserves else "does not reserve")
             yield Violation("reserved", f"batch {batch.batch_id}", f"{text} its offsets")
 

@@ -7,6 +7,8 @@ from itertools import pairwise
 from faults.checker.facts import Coverage, Range, Violation
 from faults.checker.index import PUBLISHED, REDRIVE, Index
 
+HOLES = frozenset({"skipped", "lost", "rewound"})
+
 
 def gap(index: Index) -> Iterator[Violation]:
     for stream in index.found.streams:
@@ -73,9 +75,7 @@ def superseded(index: Index) -> Iterator[Violation]:
 
 def hole(index: Index) -> Iterator[Violation]:
     for piece in index.found.coverage:
-        if piece.hole is not None and not (
-            piece.hole in {"skipped", "lost", "rewound"} and piece.reason and piece.decided_by
-        ):
+        if piece.hole is not None and not (piece.hole in HOLES and piece.reason and piece.decided_by):
             text = f"{_named(piece)} has the reason {piece.reason!r} and was decided by {piece.decided_by!r}"
             yield Violation("hole", f"stream {piece.stream_id}", text)
 

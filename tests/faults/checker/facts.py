@@ -5,6 +5,7 @@ Nothing here uses the code that is checked: an error there must not be repeated 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -50,8 +51,7 @@ class Batch:
     outside: bool = False
     written_by: UUID | None = None
     """The attempt whose outside commit it is."""
-    rewound: bool = False
-    """Whether a rewind has undone it: it owns and reserves nothing any more."""
+    stateful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,49 @@ class Event:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Folded(NamedTuple):
+    """A batch that is folded into the state."""
+
+    batch_id: int
+    seq: int
+    processor: str
+    n_keys: int
+    n_expired: int
+    undo: str
+
+
+class Position(NamedTuple):
+    """How far a stream is folded, now or before a batch."""
+
+    stream_id: int
+    next_offset: int
+    max_time: datetime | None
+    batch_id: int | None
+    """The batch that was folded last."""
+
+
+class KeyState(NamedTuple):
+    """The state of a key, now or before a batch."""
+
+    key: str
+    stream_id: int
+    value: Mapping[str, Any]
+    expires_at: datetime | None
+    offset: int
+    batch_id: int
+    """The batch that has changed it last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What the ledger keeps of a batch that can be rewound."""
+
+    positions: Mapping[int, Position]
+    """By stream, as they were before it."""
+    states: Mapping[str, KeyState | None]
+    """By key, as they were before it; None for a key without a state."""
+
+
 class Row(NamedTuple):
     """One row of the output; `values` are those of the columns that the caller selected."""
 
@@ -180,6 +223,14 @@ class Found:
     """Commits of an outside sink; None where the output is a table."""
     asset_events: Sequence[tuple[int, UUID]] | None = None
     """Batch and attempt of each asset event; None where the events are not known."""
+    folded: Sequence[Folded] = ()
+    """In the order in which they were folded, those that were rewound included."""
+    positions: Mapping[int, Position] = field(default_factory=dict)
+    """By stream."""
+    states: Mapping[str, KeyState] = field(default_factory=dict)
+    """By key."""
+    undo: Mapping[int, Undo] = field(default_factory=dict)
+    """By batch."""
 
 
 WRITTEN, REJECTED, FILTERED = "written", "rejected", "filtered"

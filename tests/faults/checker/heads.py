@@ -45,7 +45,7 @@ def head_history(index: Index) -> Iterator[Violation]:
 def advanced_early(index: Index) -> Iterator[Violation]:
     for piece in index.found.ranges:
         batch, stream = index.batches.get(piece.batch_id), index.streams.get(piece.stream_id)
-        if batch is None or stream is None or stream.state == "retired":
+        if batch is None or stream is None or stream.state == "retired" or index.was_rewound(batch.batch_id):
             continue
         if batch.kind == "live" and batch.state in {"advanced", "superseded"} and stream.next_offset < piece.end:
             text = f"is {batch.state} and ends at {piece.end}, the head of {stream} is {stream.next_offset}"

@@ -40,12 +40,14 @@ class Index:
         return batch is not None and batch.state in PUBLISHED
 
     def claims_coverage(self, piece: Range) -> bool:
-        """Return whether the range is part of the coverage because its batch was published. Ranges of a re-drive, and of a batch that was rewound,
-        are not."""
+        """Return whether the range is part of the coverage because its batch was published, and not rewound; a re-drive's ranges never are."""
         if not self.is_published(piece.batch_id):
             return False
-        batch = self.batches[piece.batch_id]
-        return batch.kind != REDRIVE and not batch.rewound
+        return self.batches[piece.batch_id].kind != REDRIVE and not self.was_rewound(piece.batch_id)
+
+    def was_rewound(self, batch_id: int) -> bool:
+        batch = self.batches.get(batch_id)
+        return batch is not None and batch.stateful and batch.state == "superseded"
 
 
 def index(found: Found, *, pruned: bool = False) -> Index:

@@ -18,17 +18,17 @@ LAWS: dict[str, str] = {
     "owner": "Coverage names a hole, or a batch that has itself published these offsets.",
     "usurped": "The owner of an offset is the last batch that published it.",
     "superseded": "A batch is superseded exactly when it has published and no longer owns any offset.",
-    "hole": "A hole is skipped or lost, with a reason and a name.",
+    "hole": "A hole is skipped, lost or rewound, with a reason and a name.",
     # heads
     "twins": "Each partition of each incarnation has one stream.",
     "head behind start": "No head is before its stream's start.",
     "head beyond coverage": "No head has passed offsets without an owner.",
     "head moved back": "No head moves back.",
     "head history": "Each move of a head begins where the last one ended, and the head is where the last move ends.",
-    "advanced early": "The heads have passed every live batch that is advanced or superseded.",
+    "advanced early": "The heads have passed every live batch that is advanced or superseded, unless it was rewound.",
     # batches
     "counts": "A range has counts exactly when its batch is published; they add up, and there are gaps only where they are allowed.",
-    "reserved": "A range reserves its offsets exactly if its batch is live or a backfill, and not abandoned.",
+    "reserved": "A range reserves its offsets exactly if its batch is live or a backfill, and neither abandoned nor rewound.",
     "reserved twice": "No offset is reserved by two batches.",
     "illegal transition": "States change only by permitted transitions.",
     "broken chain": "A history begins with the creation, and each change of state begins where the last one ended.",
@@ -36,6 +36,13 @@ LAWS: dict[str, str] = {
     "fence": "The fences of a batch's attempts count up from 1 to its own, and the last attempt is the one that the batch names.",
     "winner": "A batch that is published has one published attempt, its newest; other batches have none.",
     "open attempt": "An attempt has no end exactly while it is the newest of a batch that is being written.",
+    # states
+    "folded": "A stateful batch is folded exactly when it is published, and its undo is applied exactly when it is superseded.",
+    "folded in order": "Each range begins where its stream is folded, and only skipped or lost offsets lie between; none are left by a rewind.",
+    "position": "The position of a stream is the end of the range that was folded last.",
+    "undo": "The undo of the batches that can be rewound leads back, batch by batch, to the states and positions before each of them.",
+    "watermark": "The largest event time of a stream never goes back from batch to batch.",
+    "fold": "States, positions, rows and rejects are those of an uninterrupted fold over exactly the loaded records.",
     # outside sinks
     "settled": "A batch of an outside sink names the attempt that has committed it, exactly when it is published.",
     "committed": "The rows of a published batch are visible by the attempt that it names, and no row of an abandoned batch is visible.",
@@ -44,6 +51,7 @@ LAWS: dict[str, str] = {
     "announced twice": "No batch has more than one asset event, and no unpublished batch has one.",
     # after all runs have finished
     "jammed": "No batch is open or waits for its heads, and no stream is stopped.",
+    "reloaded": "What a rewind has left is loaded again, or skipped.",
     "unread": "The heads are at the end of the log.",
     "unsettled": "Every batch whose rows are visible in an outside sink is published.",
     "unannounced": "Every published batch has an asset event.",

@@ -26,7 +26,7 @@ def judge_fate(
     elif fate == WRITTEN:
         yield from _compare_rows(where, [row.values for row in rows], list(expected.rows))
     elif fate == REJECTED:
-        yield from _compare_reject(where, record, rejects[0])
+        yield from compare_reject(where, record, rejects[0])
 
 
 def _compare_rows(
@@ -55,7 +55,8 @@ def _comparable(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple("NaN" if value != value else value for value in row)  # noqa: PLR0124 - only NaN differs from itself
 
 
-def _compare_reject(where: str, record: Record, reject: Reject) -> Iterator[Violation]:
+def compare_reject(where: str, record: Record, reject: Reject) -> Iterator[Violation]:
+    """Yield violations for a reject that does not have the bytes of its record."""
     for name in ("key", "value"):
         kept, was = getattr(reject, name), getattr(record, name)
         if kept != was:

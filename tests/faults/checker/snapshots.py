@@ -3,6 +3,7 @@
 Rows and rejects stream through server-side cursors, a few thousand at a time.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -20,13 +21,17 @@ from faults.checker.facts import (
     Commit,
     Coverage,
     Event,
+    Folded,
     Foreign,
     Found,
+    KeyState,
     Outgoing,
+    Position,
     Range,
     Reject,
     Row,
     Stream,
+    Undo,
 )
 
 Thing = TypeVar("Thing")
@@ -35,8 +40,7 @@ STREAMS = """
 SELECT stream_id, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text
 FROM tideline.stream WHERE pipeline = %(pipeline)s ORDER BY stream_id"""
 BATCHES = """
-SELECT b.batch_id, kind::text, state::text, b.fence, b.attempt, outside, a.attempt,
-       EXISTS (SELECT FROM tideline.state_batch f WHERE f.batch_id = b.batch_id AND undo = 'applied')
+SELECT b.batch_id, kind::text, state::text, b.fence, b.attempt, outside, a.attempt, stateful
 FROM tideline.batch b LEFT JOIN tideline.attempt a ON a.attempt_id = written_by WHERE pipeline = %(pipeline)s ORDER BY b.batch_id"""
 RANGES = """
 SELECT batch_id, stream_id, lower(offsets), upper(offsets), reserves, n_read, n_written, n_rejected, n_filtered, n_gap, gaps_allowed
@@ -55,6 +59,20 @@ COMMITS = "ads.outside_commit"
 """A table in which a test stores what an outside sink shows: batch, attempt and number of rows of each commit."""
 ASSET_EVENTS = "ads.asset_event"
 """A table in which a test stores the events that Airflow would store: batch and attempt of each."""
+FOLDED = """
+SELECT batch_id, seq, processor, n_keys, n_expired, undo FROM tideline.state_batch WHERE pipeline = %(pipeline)s ORDER BY seq"""
+POSITIONS = (
+    "SELECT stream_id, next_offset, max_time, batch_id FROM tideline.state_position WHERE pipeline = %(pipeline)s"
+)
+STATES = (
+    "SELECT key, stream_id, value, expires_at, kafka_offset, batch_id FROM tideline.state WHERE pipeline = %(pipeline)s"
+)
+POSITION_UNDO = """
+SELECT batch_id, stream_id, next_offset, max_time, of_batch FROM tideline.state_position_undo JOIN tideline.state_batch USING (batch_id)
+WHERE pipeline = %(pipeline)s"""
+STATE_UNDO = """
+SELECT batch_id, existed, key, stream_id, value, expires_at, kafka_offset, of_batch
+FROM tideline.state_undo JOIN tideline.state_batch USING (batch_id) WHERE pipeline = %(pipeline)s"""
 REJECTS = """
 SELECT kafka_offset, batch_id, step, reason, kafka_timestamp_ms, key, value, headers
 FROM tideline.reject WHERE stream_id = %(stream_id)s ORDER BY kafka_offset"""
@@ -125,6 +143,10 @@ class Reading:
             outbox=[Outgoing(*row) for row in self.ask(OUTBOX)],
             asset_events=self._asset_events(),
             commits=self._commits(),
+            folded=[Folded(*row) for row in self.ask(FOLDED)],
+            positions={row[0]: Position(*row) for row in self.ask(POSITIONS)},
+            states={row[0]: KeyState(*row) for row in self.ask(STATES)},
+            undo=self._undo(),
             rows=lambda stream: self._rows(stream, chosen),
             rejects=self._rejects,
             strangers=self.ask(SQL(STRANGERS).format(table=self.table)) if self.table else [],
@@ -136,6 +158,15 @@ class Reading:
             return None
         rows = self.ask(SQL("SELECT batch_id, attempt FROM {}").format(Identifier(*ASSET_EVENTS.split("."))))
         return [(batch_id, attempt) for batch_id, attempt in rows]
+
+    def _undo(self) -> dict[int, Undo]:
+        positions: dict[int, dict[int, Position]] = defaultdict(dict)
+        states: dict[int, dict[str, KeyState | None]] = defaultdict(dict)
+        for batch_id, *before in self.ask(POSITION_UNDO):
+            positions[batch_id][before[0]] = Position(*before)
+        for batch_id, existed, *state in self.ask(STATE_UNDO):
+            states[batch_id][state[0]] = KeyState(*state) if existed else None
+        return {batch_id: Undo(positions[batch_id], states[batch_id]) for batch_id in positions.keys() | states.keys()}
 
     def _commits(self) -> Sequence[Commit] | None:
         if self._existing(COMMITS) is None:

@@ -82,7 +82,8 @@ def _insert(db: MemoryDatabase, batch: Batch) -> None:
     events.insert(db, "plan", batch.pipeline, batch_id=batch.batch_id, to_state="planned")
 
 
-def _move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
+def move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
+    """Change the state of a batch, with all that follows from it."""
     new = old._replace(**changes)
     _check(db, old, new)
     _check_outside(db, old, new)
@@ -99,7 +100,7 @@ def _move(db: MemoryDatabase, old: Batch, **changes: Any) -> Rows:
     )
     if new.state == "published":
         db.put(db.outbox, new.batch_id, Outgoing(new.batch_id, new.pipeline, db.clock))
-    if new.state == "abandoned":
+    if new.state == "abandoned" or (new.stateful and new.state == "superseded"):
         for stream_id, piece in db.ranges[new.batch_id].items():
             if piece.reserves:
                 db.put(db.ranges[new.batch_id], stream_id, piece._replace(reserves=False))
@@ -143,7 +144,8 @@ def _check_folded(db: MemoryDatabase, old: Batch, new: Batch) -> None:
     positions = (db.positions.get(stream_id) for stream_id in db.ranges[new.batch_id])
     if new.state == "published" and any(p is None or p.batch_id != new.batch_id for p in positions):
         raise unmet(f"batch {old.batch_id}: it is published with the state of all its records, or not at all")
-    if new.state == "superseded":
+    folded = db.state_batches.get(new.batch_id)
+    if new.state == "superseded" and (folded is None or folded.undo != "applied"):
         raise law(f"batch {old.batch_id}: it is folded into the state, which was not rewound")
 
 
@@ -162,44 +164,45 @@ def _is_waiting(db: MemoryDatabase, batch: Batch) -> bool:
     )
 
 
-def _in_state(db: MemoryDatabase, batch_id: int, *states: str) -> Batch | None:
+def in_state(db: MemoryDatabase, batch_id: int, *states: str) -> Batch | None:
+    """Return a batch if it is in one of these states."""
     batch = db.batches.get(batch_id)
     return batch if batch is not None and batch.state in states else None
 
 
 @verb
 def claim_batch(db: MemoryDatabase, *, batch_id: int, fence: int, attempt: UUID) -> Rows:
-    batch = _in_state(db, batch_id, *OPEN)
+    batch = in_state(db, batch_id, *OPEN)
     if batch is None or batch.fence != fence - 1:
         return []
-    return _move(db, batch, state="writing", fence=fence, attempt=attempt)
+    return move(db, batch, state="writing", fence=fence, attempt=attempt)
 
 
 @verb
 def fail_batch(db: MemoryDatabase, *, batch_id: int, attempt: UUID) -> Rows:
-    batch = _in_state(db, batch_id, "writing")
-    return [] if batch is None or batch.attempt != attempt else _move(db, batch, state="failed")
+    batch = in_state(db, batch_id, "writing")
+    return [] if batch is None or batch.attempt != attempt else move(db, batch, state="failed")
 
 
 @verb
 def publish_batch(db: MemoryDatabase, *, batch_id: int, attempt: UUID) -> Rows:
-    batch = _in_state(db, batch_id, "writing")
-    return [] if batch is None or batch.attempt != attempt else _move(db, batch, state="published")
+    batch = in_state(db, batch_id, "writing")
+    return [] if batch is None or batch.attempt != attempt else move(db, batch, state="published")
 
 
 @verb
 def abandon_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
-    batch = _in_state(db, batch_id, "planned", "failed")
-    return [] if batch is None else _move(db, batch, state="abandoned")
+    batch = in_state(db, batch_id, "planned", "failed")
+    return [] if batch is None else move(db, batch, state="abandoned")
 
 
 @verb
 def advance_batches(db: MemoryDatabase, *, batch_ids: list[int]) -> Rows:
     moved: Rows = []
     for batch_id in sorted(set(batch_ids)):
-        batch = _in_state(db, batch_id, "published")
+        batch = in_state(db, batch_id, "published")
         if batch is not None and not _is_waiting(db, batch):
-            moved += _move(db, batch, state="advanced")
+            moved += move(db, batch, state="advanced")
     return moved
 
 
@@ -207,9 +210,9 @@ def advance_batches(db: MemoryDatabase, *, batch_ids: list[int]) -> Rows:
 def supersede_batches(db: MemoryDatabase, *, batch_ids: list[int]) -> Rows:
     moved: Rows = []
     for batch_id in sorted(set(batch_ids)):
-        batch = _in_state(db, batch_id, "published", "advanced")
+        batch = in_state(db, batch_id, "published", "advanced")
         if batch is not None and not _owns_anything(db, batch):
-            moved += _move(db, batch, state="superseded")
+            moved += move(db, batch, state="superseded")
     return moved
 
 

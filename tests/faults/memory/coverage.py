@@ -5,12 +5,12 @@ from typing import Any
 from faults.memory import events
 from faults.memory.batches import OPEN, PUBLISHED
 from faults.memory.database import MemoryDatabase
-from faults.memory.refusals import check, not_offsets, overlap, unmet
+from faults.memory.refusals import check, law, not_offsets, overlap, unmet
 from faults.memory.registry import Rows, verb
 from faults.memory.rows import Batch, Coverage, Range
 
 
-def _insert(
+def insert(
     db: MemoryDatabase,
     stream_id: int,
     start: int,
@@ -22,11 +22,14 @@ def _insert(
     decided_by: str | None = None,
     decided_in: int | None = None,
 ) -> None:
+    """Give offsets an owner."""
     if not 0 <= start < end:
         raise not_offsets()
     by = db.transaction if decided_in is None else decided_in
     new = Coverage(db.next_id("coverage"), stream_id, start, end, batch_id, hole, reason, decided_by, by)
     is_new_hole = hole is not None and by == db.transaction
+    if hole == "rewound" and by == db.transaction and not db.is_rewinding(db.streams[stream_id].pipeline):
+        raise law(f"offsets [{start},{end}) of stream {stream_id} are not rewound")
     if batch_id is not None and not _has_published(db, batch_id, new):
         raise unmet(f"batch {batch_id} has not published [{start},{end}) of stream {stream_id}")
     if is_new_hole and db.reserving(stream_id, start, end):
@@ -35,7 +38,7 @@ def _insert(
     if db.covering(stream_id, start, end):
         raise overlap("one_owner_in_output")
     db.put(db.coverage[stream_id], start, new)
-    if is_new_hole:
+    if is_new_hole and hole != "rewound":
         detail = {"from": start, "to": end, "reason": reason, "decided_by": decided_by}
         action = "skip" if hole == "skipped" else "accept loss"
         events.insert(db, action, db.streams[stream_id].pipeline, stream_id=stream_id, detail=detail)
@@ -70,8 +73,18 @@ def record_hole(
     decided_by: str | None,
 ) -> int:
     by = db.actor if decided_by is None else decided_by
-    _insert(db, stream_id, start, end, hole=hole, reason=reason, decided_by=by)
+    insert(db, stream_id, start, end, hole=hole, reason=reason, decided_by=by)
     return 1
+
+
+def leave(db: MemoryDatabase, owned: Coverage) -> None:
+    """Take offsets from their owner. At the end of the transaction they must have another one."""
+    folded = None if owned.batch_id is None else db.state_batches.get(owned.batch_id)
+    if folded is not None and folded.undo != "applied":
+        offsets = f"[{owned.start},{owned.end}) of stream {owned.stream_id}"
+        raise law(f"offsets {offsets} are folded into the state by batch {owned.batch_id}")
+    db.remove(db.coverage[owned.stream_id], owned.start)
+    db.uncovered.append(owned)
 
 
 @verb
@@ -79,8 +92,7 @@ def skip_rewound(db: MemoryDatabase, *, stream_id: int, start: int, end: int) ->
     kept = 0
     for hole in db.covering(stream_id, start, end):
         if hole.hole == "rewound":
-            db.remove(db.coverage[stream_id], hole.start)
-            db.uncovered.append(hole)
+            leave(db, hole)
             for rest in ((hole.start, min(hole.end, start)), (max(hole.start, end), hole.end)):
                 if rest[0] < rest[1]:
                     _keep(db, hole, *rest)
@@ -91,7 +103,7 @@ def skip_rewound(db: MemoryDatabase, *, stream_id: int, start: int, end: int) ->
 @verb
 def cover_batch(db: MemoryDatabase, *, batch_id: int) -> int:
     for stream_id, piece in sorted(db.ranges[batch_id].items()):
-        _insert(db, stream_id, piece.start, piece.end, batch_id=batch_id)
+        insert(db, stream_id, piece.start, piece.end, batch_id=batch_id)
     return len(db.ranges[batch_id])
 
 
@@ -100,8 +112,7 @@ def uncover_ranges(db: MemoryDatabase, *, batch_id: int) -> int:
     kept = 0
     for stream_id, piece in sorted(db.ranges[batch_id].items()):
         for owned in db.covering(stream_id, piece.start, piece.end):
-            db.remove(db.coverage[stream_id], owned.start)
-            db.uncovered.append(owned)
+            leave(db, owned)
             for start, end in ((owned.start, min(owned.end, piece.start)), (max(owned.start, piece.end), owned.end)):
                 if start < end:
                     _keep(db, owned, start, end)
@@ -110,7 +121,7 @@ def uncover_ranges(db: MemoryDatabase, *, batch_id: int) -> int:
 
 
 def _keep(db: MemoryDatabase, owned: Coverage, start: int, end: int) -> None:
-    _insert(
+    insert(
         db,
         owned.stream_id,
         start,

@@ -24,6 +24,7 @@ from faults.memory.rows import (
     Position,
     Range,
     Reject,
+    Rewind,
     StagedCount,
     StagedRedrive,
     StagedReject,
@@ -153,6 +154,7 @@ class MemoryDatabase:
         self.position_undo: dict[tuple[int, int], tuple[Any, ...]] = {}
         self.state_columns: dict[str, tuple[list[str], Any]] = {}
         self.staged_states: dict[str, list[StagedState]] = {}
+        self.rewinds: dict[int, Rewind] = {}
 
     def pass_time(self, seconds: float) -> None:
         """Move the clock forward."""
@@ -265,6 +267,10 @@ class MemoryDatabase:
         """Return the attempt that writes a batch in state `writing`."""
         assert batch.attempt is not None, batch
         return self.attempts[batch.attempt]
+
+    def is_rewinding(self, pipeline: str) -> bool:
+        """Return whether this transaction takes the pipeline back."""
+        return any((row.pipeline, row.decided_in) == (pipeline, self.transaction) for row in self.rewinds.values())
 
     def covering(self, stream_id: int, start: int, end: int) -> list[Coverage]:
         """Return the coverage that overlaps the offsets, ascending."""

@@ -1,11 +1,29 @@
 """Converts the content of the database to the facts that the checker compares."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 from uuid import UUID
 
-from faults.checker.facts import Attempt, Batch, Coverage, Event, Foreign, Found, Outgoing, Range, Reject, Row, Stream
+from faults.checker.facts import (
+    Attempt,
+    Batch,
+    Coverage,
+    Event,
+    Folded,
+    Foreign,
+    Found,
+    KeyState,
+    Outgoing,
+    Position,
+    Range,
+    Reject,
+    Row,
+    Stream,
+    Undo,
+)
 from faults.memory.database import MemoryDatabase
 from faults.memory.rows import Key, OutputRow
+from faults.memory.rows import Undo as StoredUndo
 
 
 def found(
@@ -26,7 +44,7 @@ def found(
     return Found(
         streams=[Stream(s.stream_id, *s[2:9]) for s in streams],
         batches=[
-            Batch(b.batch_id, b.kind, b.state, b.fence, b.attempt, b.outside, _uuid(db, b.written_by))
+            Batch(b.batch_id, b.kind, b.state, b.fence, b.attempt, b.outside, _uuid(db, b.written_by), b.stateful)
             for b in batches.values()
         ],
         ranges=[
@@ -70,7 +88,32 @@ def found(
             for key, row in output.items()
             if row.batch_id in theirs and not _owns(db, row.batch_id, key)
         ],
+        folded=[Folded(row.batch_id, *row[2:]) for row in db.state_batches.values() if row.pipeline == pipeline],
+        positions={
+            stream_id: Position(stream_id, p.next_offset, p.max_time, p.batch_id)
+            for stream_id, p in db.positions.items()
+            if p.pipeline == pipeline
+        },
+        states={row.key: KeyState(*row[1:]) for row in db.states.values() if row.pipeline == pipeline},
+        undo=_undo(db, pipeline),
     )
+
+
+def _undo(db: MemoryDatabase, pipeline: str) -> dict[int, Undo]:
+    found: dict[int, Undo] = {}
+    for batch_id, row in db.state_batches.items():
+        positions = {key[1]: Position(*undo[1:]) for key, undo in db.position_undo.items() if key[0] == batch_id}
+        states = {
+            key[1]: _before(undo) if undo.existed else None for key, undo in db.state_undo.items() if key[0] == batch_id
+        }
+        if row.pipeline == pipeline and (positions or states):
+            found[batch_id] = Undo(positions, states)
+    return found
+
+
+def _before(undo: StoredUndo) -> KeyState:
+    known: tuple[Any, ...] = undo[3:]
+    return KeyState(undo.key, *known)
 
 
 def _uuid(db: MemoryDatabase, attempt_id: int | None) -> UUID | None:

@@ -17,8 +17,8 @@ from faults.memory.tables import differences, empty
 from tideline.ledger.connection import Ledger
 
 _IN_ANY_ORDER = {
-    "advance_batches", "count_staged", "list_being_written", "list_owners", "list_unfinished", "list_written", "pass_coverage", "record_counts",
-    "settle_rejects", "supersede_batches", "take_waiting",
+    "advance_batches", "count_folded", "count_staged", "list_being_written", "list_owners", "list_unfinished", "list_written", "pass_coverage",
+    "prune_undo", "record_counts", "select_due", "select_states", "settle_rejects", "supersede_batches", "supersede_rewound", "take_waiting",
 }  # fmt: skip
 """Statements whose rows have no order, or share places in it."""
 _LATE_SECONDS = 9
@@ -116,10 +116,16 @@ class MirroredDatabase(MemoryDatabase):
 
 
 def _copy(cursor: Any, *, staging: str, columns: tuple[str, ...], rows: list[StagedRow]) -> int:
-    names = SQL(", ").join(map(Identifier, ("tideline_stream", "kafka_offset", "tideline_task", *columns)))
+    fixed = ("tideline_stream", "kafka_offset", "tideline_task", *(["tideline_expired"] if _are_folded(rows) else []))
+    names = SQL(", ").join(map(Identifier, (*fixed, *columns)))
     query = SQL("INSERT INTO {} ({}) VALUES %s").format(Identifier("tideline_staging", staging), names)
-    execute_values(cursor, query, [(*row[:3], *row.values) for row in rows])
+    values = [(*row[:3], *([row.expired] if _are_folded(rows) else []), *row.values) for row in rows]
+    execute_values(cursor, query, values)
     return len(rows)
+
+
+def _are_folded(rows: list[StagedRow]) -> bool:
+    return any(row.expired is not None for row in rows)
 
 
 def _copy_states(cursor: Any, *, staging: str, rows: list[StagedState]) -> int:

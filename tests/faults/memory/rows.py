@@ -228,6 +228,16 @@ class Undo(NamedTuple):
     of_batch: int | None
 
 
+class Rewind(NamedTuple):
+    rewind_id: int
+    pipeline: str
+    to_batch: int | None
+    reason: str
+    decided_by: str
+    decided_in: int
+    """The transaction."""
+
+
 class StagedState(NamedTuple):
     task: int
     phase: int
@@ -243,6 +253,8 @@ class StagedRow(NamedTuple):
     kafka_offset: int
     task: int
     values: tuple[Any, ...]
+    expired: bool | None = None
+    """Whether a timer has made it; None where no processor makes rows."""
 
 
 class OutputRow(NamedTuple):

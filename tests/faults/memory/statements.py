@@ -32,7 +32,8 @@ COPY = Statement("copy", _copy, None)
 """The COPY of an executor: into these columns, and offset, stream and task."""
 
 
-def _winners(db: MemoryDatabase, staging: Identifier, tasks: Iterable[int]) -> list[StagedRow]:
+def winners(db: MemoryDatabase, staging: Identifier, tasks: Iterable[int]) -> list[StagedRow]:
+    """Return the rows that these tasks have staged."""
     won = set(tasks)
     return [row for row in _staged(db, staging.strings[-1]) if row.task in won]
 
@@ -84,7 +85,7 @@ def discard_rejected(db: MemoryDatabase, *, staging: Identifier, attempt_id: int
 @composed(_SINKS, "count_staged.sql")
 def count_staged(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
     offsets: dict[int, list[int]] = {}
-    for row in _winners(db, staging, tasks):
+    for row in winners(db, staging, tasks):
         offsets.setdefault(row.stream_id, []).append(row.kafka_offset)
     return [
         {"stream_id": stream_id, "n_rows": len(found), "n_written": len(set(found))}
@@ -95,7 +96,7 @@ def count_staged(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], *
 @composed("spark_jobs.sinks", "list_written.sql")
 def list_written(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
     offsets: dict[int, set[int]] = {}
-    for row in _winners(db, staging, tasks):
+    for row in winners(db, staging, tasks):
         offsets.setdefault(row.stream_id, set()).add(row.kafka_offset)
     return [{"stream_id": stream_id, "offsets": sorted(found)} for stream_id, found in offsets.items()]
 
@@ -136,7 +137,7 @@ def insert_staged(
 ) -> int:
     pieces = db.ranges[batch_id]
     n_inserted = 0
-    for row in _winners(db, staging, tasks):
+    for row in winners(db, staging, tasks):
         piece = pieces.get(row.stream_id)
         if piece is not None and piece.start <= row.kafka_offset < piece.end:
             _insert(db, target, columns, row, batch_id)
@@ -157,7 +158,7 @@ def insert_redriven(
 ) -> int:
     owners = {(reject.stream_id, reject.kafka_offset): reject.batch_id for reject in settled(db, attempt_id)}
     n_inserted = 0
-    for row in _winners(db, staging, tasks):
+    for row in winners(db, staging, tasks):
         owner = owners.get((row.stream_id, row.kafka_offset))
         if owner is not None:
             _insert(db, target, columns, row, owner)

@@ -41,6 +41,7 @@ _QUERIES = {
     "state": "SELECT pipeline, key, stream_id, value::text, expires_at, kafka_offset, batch_id FROM tideline.state",
     "state_undo": "SELECT batch_id, key, existed, stream_id, value::text, expires_at, kafka_offset, of_batch FROM tideline.state_undo",
     "state_position_undo": "SELECT batch_id, stream_id, next_offset, max_time, of_batch FROM tideline.state_position_undo",
+    "rewind": "SELECT rewind_id, pipeline, to_batch, reason, decided_by FROM tideline.rewind",
     "staging": "SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'",
 }
 
@@ -106,13 +107,13 @@ def _histories(events: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     ]
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return a value as the text of a jsonb column: the keys of an object by length, then by name."""
     if isinstance(value, dict):
         pairs = sorted(value.items(), key=lambda item: (len(item[0]), item[0]))
-        return "{" + ", ".join(f"{json.dumps(key)}: {_text(one)}" for key, one in pairs) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)}: {as_text(one)}" for key, one in pairs) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_text, value)) + "]"
+        return "[" + ", ".join(map(as_text, value)) + "]"
     return json.dumps(value)
 
 
@@ -134,7 +135,8 @@ def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
         "batch": [batch[:-1] for batch in db.batches.values()],  # each side has its own clock
         "batch_range": [piece for pieces in db.ranges.values() for piece in pieces.values()],
         "intent": [
-            (*i[:4], _text(i.written), *i[5:7], _text(i.facts), i.filtered_by_difference) for i in db.intents.values()
+            (*i[:4], as_text(i.written), *i[5:7], as_text(i.facts), i.filtered_by_difference)
+            for i in db.intents.values()
         ],
         "coverage": [piece[1:8] for pieces in db.coverage.values() for piece in pieces.values()],
         "attempt": [
@@ -151,10 +153,11 @@ def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
         "staged_redrive": [(n, *row) for n, rows in db.staged_redrives.items() for row in rows.values()],
         "state_batch": list(db.state_batches.values()),
         "state_position": list(db.positions.values()),
-        "state": [(*row[:3], _text(row.value), *row[4:]) for row in db.states.values()],
+        "state": [(*row[:3], as_text(row.value), *row[4:]) for row in db.states.values()],
         "state_undo": [
-            (*row[:4], None if row.value is None else _text(row.value), *row[5:]) for row in db.state_undo.values()
+            (*row[:4], None if row.value is None else as_text(row.value), *row[5:]) for row in db.state_undo.values()
         ],
         "state_position_undo": list(db.position_undo.values()),
+        "rewind": [row[:-1] for row in db.rewinds.values()],
         "staging": [(name,) for name in (*db.staging, *db.staged_states)],
     }

@@ -66,7 +66,9 @@ FLOW_MUTANTS = (
                 "for rest in [piece.offsets]:",
             ),
             Edit(
-                "include/tideline/flow/operator_decisions.py", "            _check_skip(ledger, found, stream, piece)\n", ""
+                "include/tideline/flow/operator_decisions.py",
+                "            _check_skip(ledger, found, stream, piece)\n",
+                "",
             ),
         ),
     ),

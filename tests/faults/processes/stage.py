@@ -18,6 +18,7 @@ from faults.processes.process_spark import Again
 from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.tally import Tally
 from tideline.declaration import Limits
+from tideline.domain.requests import NamedRange
 
 SPLIT_RECORDS = 6
 LARGE = Limits(batch_records=200, run_batches=20, split_records=200)
@@ -137,6 +138,10 @@ class LiveStage:
         """See `faults.recovery.Healable`."""
         wanted = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state IN ('planned', 'writing', 'failed') AND kind <> 'live' ORDER BY 1"
         return [(PIPELINE, batch_id) for (batch_id,) in self._rows(wanted)]
+
+    def unreadable(self) -> Sequence[NamedRange]:
+        """See `faults.recovery.Healable`. No schedule of processes has a rewind."""
+        return ()
 
     def has_stopped(self) -> bool:
         """See `faults.recovery.Healable`."""

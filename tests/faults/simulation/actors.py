@@ -89,6 +89,8 @@ class SimulatedProcess:
         self.seen_version = self.stopped_at_version = -1
         """The version of the simulated Kafka in the last answer to it, and the version because of which it has
         stopped a stream."""
+        self.writes_nothing = False
+        """Whether it may commit nothing: a dry run."""
         self.is_cancelled = False
         """Whether its Spark jobs are cancelled."""
         self._scheduler = scheduler

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from faults.memory import MemoryDatabase
-from faults.memory.rows import Attempt, Batch, Event, Key, OutputRow, Stream
+from faults.memory.rows import Attempt, Batch, Event, Folded, Key, OutputRow, Stream
 from faults.simulation.tally import Tally
 
 
@@ -16,6 +16,7 @@ class Watcher:
         self._database = database
         self._tally = tally
         self._counting: list[Batch | Event] = []
+        self._folded: list[Folded] = []
         self.stopped: list[Stream] = []
         """Streams that the last checked transaction has stopped."""
         self.noticed: list[int] = []
@@ -29,6 +30,7 @@ class Watcher:
     def look(self) -> None:
         """Check the open transaction before its COMMIT."""
         database = self._database
+        self._folded = []
         self._counting, self.stopped, self.noticed, self.taken, self.given_up = [], [], [], [], []
         touched = {stream_id for table, key, old in database._undo for stream_id in self._look_at(table, key, old)}
         for stream_id in touched:
@@ -46,6 +48,8 @@ class Watcher:
             self._check_holder(database.attempts[key])
         elif table is database.events:
             self._check_event(database.events.get(key))
+        elif table is database.state_batches:
+            self._folded.append(database.state_batches[key])
         elif table is database.batches:
             self._counting.append(database.batches[key])
             if isinstance(old, Batch) and old.state == "writing":
@@ -66,6 +70,10 @@ class Watcher:
                 tally.published[row.kind] += 1
                 tally.settled += row.written_by not in {None, self._database.writing(row).attempt_id}
 
+        for folded in self._folded:
+            tally.folded["rewound" if folded.undo == "applied" else folded.undo] += 1
+            tally.folded["expired"] += folded.n_expired if folded.undo == "kept" else 0
+
     def _check_stream(self, old: object, new: Stream) -> None:
         if not isinstance(old, Stream):
             return
@@ -85,7 +93,7 @@ class Watcher:
 
     def _check_owner(self, place: Key, old: OutputRow) -> None:
         owner = self._database.batches[old.batch_id].pipeline
-        if self._database.actor.partition(" ")[0] != owner:
+        if self._database.actor.partition(" ")[0] != owner and not self._database.is_rewinding(owner):
             self._broken.append(f"{self._database.actor} has taken a row of pipeline {owner} away: {place}")
 
     def _check_holder(self, new: Attempt) -> None:

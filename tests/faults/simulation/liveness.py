@@ -10,9 +10,9 @@ it was requested explicitly and its records are gone."""
 
 def held_up(world: World) -> list[str]:
     """Return the active streams that have not been read to their end. Return none if a batch that an operator has to
-    abandon is in the way."""
+    abandon is in the way, or what a rewind has left and Kafka no longer holds."""
     database = world.database
-    if any(_waits_for_a_person(database, batch_id) for batch_id in world.failed_batches()):
+    if world.unreadable() or any(_waits_for_a_person(database, batch_id) for batch_id in world.failed_batches()):
         return []
     return [
         f"{stream} is healthy, and its log ends at {end}"

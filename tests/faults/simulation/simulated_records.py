@@ -6,8 +6,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
-from faults import records
 from faults.checker.facts import Record
+from faults.visit_rules import REFUSED
 
 
 class Outcome(NamedTuple):
@@ -33,8 +33,8 @@ def outcome_of(value: bytes, *, refuses: bool, mine: bool) -> Outcome:
         return Outcome(step="decode", reason="not JSON")
     if not mine:
         return Outcome()
-    if refuses and found["name"] == records.REFUSED:
-        return Outcome(step="transform", reason=f"{records.REFUSED} is no name")
+    if refuses and found["name"] == REFUSED:
+        return Outcome(step="transform", reason=f"{REFUSED} is no name")
     price = Decimal(str(found["price"]))
     rows = tuple((found["id"], item, found["name"], price) for item in range(found["copies"]))
     return Outcome(step="store", reason="violates check constraint") if rows and price >= 1000 else Outcome(rows)

@@ -76,11 +76,11 @@ class SimulatedSpark:
         refuses = self.refuses  # transform.py is loaded when the job begins
         staging = self._sink.create_staging(ledger, attempt)
         slices = self._slices(ledger, attempt)
-        with _of_executors():
+        with of_executors():
             tasks = [self._task(attempt, staging, *part, refuses=refuses) for part in slices]
 
         def reject(refused: Sequence[Refused]) -> int:
-            with _of_executors():
+            with of_executors():
                 return self._reject_again(ledger, attempt, refused)
 
         publication = Publication(
@@ -263,7 +263,7 @@ class SimulatedSpark:
 
 
 @contextmanager
-def _of_executors() -> Iterator[None]:
+def of_executors() -> Iterator[None]:
     """Turn the errors of an executor into text, as Spark does."""
     try:
         yield

@@ -3,19 +3,23 @@
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 
 from faults import records
 from faults.checker import violations
 from faults.checker.facts import Expected, Record, Stream
+from faults.checker.visits import Rules
 from faults.drawn_schedules import Schedule
 from faults.memory import found
 from faults.recovery import JammedError, decide, end_faults, load_alone
 from faults.schedule_runner import Play
 from faults.simulation.liveness import held_up, unnoticed
+from faults.simulation.simulated_folding import REFUSING, version
 from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.tally import Tally
 from faults.simulation.world import TABLE, World
+from tideline.declaration.pipelines import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,26 @@ class SimulatedTruth:
         return self._expected(incarnation, stream.partition, record.offset)
 
 
+def folded_by(pipeline: Pipeline) -> Rules | None:
+    """Return the rules of a stateful pipeline as the checker needs them."""
+    if pipeline.state is None:
+        return None
+    return Rules(
+        lateness=timedelta(minutes=pipeline.state.lateness_minutes),
+        rejects_late=pipeline.state.late == "reject",
+        resets=pipeline.state.on_gap == "reset",
+        refusing=frozenset({version(REFUSING)}),
+    )
+
+
 def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
     """Play a schedule and return the problems found."""
-    world = World(schedule.beginning, tally)
-    play = Play(world)
+    return simulate_in(World(schedule.beginning, tally), schedule)
+
+
+def simulate_in(world: World, schedule: Schedule) -> list[Problem]:
+    """Play a schedule in a world of its own and return the problems found."""
+    play, tally = Play(world), world.tally
     world.airflow.runs = play.runs
     with world.patched():
         try:
@@ -60,7 +80,7 @@ def simulate(schedule: Schedule, tally: Tally) -> list[Problem]:
             if problems := _problems_so_far(world) or _liveness_problems(world):
                 return problems
             tally.rounds += decide(play, world)
-            return _problems_so_far(world) or _final_problems(world)
+            return _problems_so_far(world) or final_problems(world)
         except JammedError as error:
             return _problems_so_far(world) or [Problem("jammed", str(error))]
         finally:
@@ -83,7 +103,8 @@ def _problems_so_far(world: World) -> list[Problem]:
     return unexpected + [Problem("on the way", text) for text in world.broken]
 
 
-def _final_problems(world: World) -> list[Problem]:
+def final_problems(world: World) -> list[Problem]:
+    """Check everything after the end: no work is left."""
     names = world.pipelines()
     problems = []
     if world.outside is not None:
@@ -98,5 +119,8 @@ def _final_problems(world: World) -> list[Problem]:
             commits=list(world.outside.commits.values()) if world.outside else None,
         )
         pruned = pipeline.upkeep.events_days is not None
-        problems += [Problem(seen.law, str(seen)) for seen in violations(there, truth, quiet=True, pruned=pruned)]
+        visits = folded_by(pipeline)
+        problems += [
+            Problem(seen.law, str(seen)) for seen in violations(there, truth, quiet=True, pruned=pruned, visits=visits)
+        ]
     return problems

@@ -31,6 +31,8 @@ class Tally:
     """Replays that published and changed no row and no reject."""
     outside: Counter[str] = field(default_factory=Counter)
     """Commits to the outside sink: sent, landed, refused because the batch had another version then, lost."""
+    folded: Counter[str] = field(default_factory=Counter)
+    """Of stateful pipelines: batches that were folded and that were rewound, and rows of timers."""
     settled: int = 0
     """Batches published by another attempt than the one that has committed them."""
     records: int = 0

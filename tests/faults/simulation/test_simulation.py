@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from faults.actions import Task
-from faults.drawn_schedules import OUTSIDE
-from faults.operations import Heal, Hold, Land, Lose, Operation, Strike
+from faults.actions import Rewind, Task
+from faults.drawn_schedules import OUTSIDE, STATEFUL
+from faults.operations import GoBack, Heal, Hold, Land, Lose, Operation, Strike
 from faults.simulation.seeds import play, play_side_by_side
 from faults.simulation.tally import Tally
 from tideline.domain.states import BatchKind
@@ -32,6 +32,11 @@ OFTEN = 1
 NEVER_DRAWN = {Heal}
 ONLY_OUTSIDE = {Hold, Land, Lose}
 """Drawn in schedules with an outside sink only."""
+ONLY_STATEFUL = {GoBack}
+FOLDED_FLOORS = {"kept": 8_000, "rewound": 2_500, "pruned": 100, "expired": 3_000}
+"""Least numbers of batches that are folded, rewound and pruned, and of rows of timers, for any thousand schedules with a state."""
+REWIND_FLOORS = {"Rewind ok": 700, "Rewind killed": 20, "Rewind FatalError": 1_500, "Rewind RetryableError": 50}
+"""Least numbers of rewinds by their end. A rewind is refused with a FatalError."""
 OUTSIDE_FLOORS = {"sent": 7_500, "landed": 6_000, "refused": 1_000, "lost": 200}
 """Least numbers of commits to an outside sink, for any thousand of those schedules."""
 
@@ -39,9 +44,9 @@ OUTSIDE_FLOORS = {"sent": 7_500, "landed": 6_000, "refused": 1_000, "lost": 200}
 def test_any_simulated_schedule_accounts_for_every_record_once_and_jams_nothing(
     share, first_seed, tally, request, capsys
 ):
-    total, begun = Tally(), time.monotonic()
+    total, begun, count = Tally(), time.monotonic(), share.simulation * 3 // 4
     side_by_side = request.getfixturevalue("side_by_side")
-    for part, failure in play_side_by_side(first_seed, share.simulation, side_by_side):
+    for part, failure in play_side_by_side(first_seed, count, side_by_side):
         total.add(part)
         assert failure is None, str(failure)
         if request.config.getoption("--soak") and total.schedules % 10_000 == 0:
@@ -50,7 +55,7 @@ def test_any_simulated_schedule_accounts_for_every_record_once_and_jams_nothing(
                     f"{total.schedules} schedules, {total.crashes} faults, {time.monotonic() - begun:.0f} s", flush=True
                 )
     tally("simulation", first_seed=first_seed, seconds=time.monotonic() - begun, **total.numbers())
-    assert total.schedules == share.simulation
+    assert total.schedules == count
     assert seldom(total) == []
 
 
@@ -71,15 +76,34 @@ def test_any_schedule_with_an_outside_sink_makes_each_record_visible_once(share,
     assert not [kind for kind in ONLY_OUTSIDE if total.operations[kind.__name__] < thousands]
 
 
+def test_any_schedule_with_a_state_folds_every_record_once_and_in_order(share, first_seed, tally, request):
+    """Rewinds at any time, commands that are refused, crashes at any statement; compared with an uninterrupted fold."""
+    total, begun = Tally(), time.monotonic()
+    count = share.simulation // 4
+    for part, failure in play_side_by_side(STATEFUL + first_seed, count, request.getfixturevalue("side_by_side")):
+        total.add(part)
+        assert failure is None, str(failure)
+    tally("states", first_seed=first_seed, seconds=time.monotonic() - begun, **total.numbers())
+    assert total.schedules == count
+    thousands = count / 1_000
+    floors = ((total.folded, FOLDED_FLOORS), (total.tasks, REWIND_FLOORS))
+    assert {
+        name: found[name] for found, least in floors for name in least if found[name] < least[name] * thousands
+    } == {}
+
+
 def seldom(total):
     """Return what happened less often than required, so that a missing kind of event is noticed."""
     thousands = total.schedules / 1_000
     too_few = [
         f"{name}: {getattr(total, name)}" for name, floor in FLOORS.items() if getattr(total, name) < floor * thousands
     ]
-    ended_well = [f"{task.__name__} ok" for task in Task.__args__]
+    ended_well = [f"{task.__name__} ok" for task in Task.__args__ if task is not Rewind]
     for counter, names in (
-        (total.operations, [kind.__name__ for kind in Operation.__args__ if kind not in NEVER_DRAWN | ONLY_OUTSIDE]),
+        (
+            total.operations,
+            [kind.__name__ for kind in Operation.__args__ if kind not in NEVER_DRAWN | ONLY_OUTSIDE | ONLY_STATEFUL],
+        ),
         (total.strikes, Strike),
         (total.published, BatchKind),
         (total.tasks, [*ended_well, "Write SupersededError", "Plan killed", "Write killed", "Advance killed"]),

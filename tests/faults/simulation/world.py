@@ -5,7 +5,7 @@ The same schedule always gives the same play.
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from faults import records
-from faults.actions import Advance, Plan, Task, actor, perform, pipeline_of
+from faults.actions import Advance, Plan, Rewind, Task, actor, perform, pipeline_of
 from faults.checker.index import PUBLISHED
 from faults.drawn_schedules import Beginning
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink, batches
@@ -40,6 +40,7 @@ from faults.simulation.losses import Losses
 from faults.simulation.replacing import replaced
 from faults.simulation.simulated_airflow import SimulatedAirflow
 from faults.simulation.simulated_environment import NeverPasses, SimulatedSurroundings
+from faults.simulation.simulated_folding import FoldingSpark
 from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.simulated_outside import SimulatedOutside
 from faults.simulation.simulated_pipelines import pipelines
@@ -51,6 +52,8 @@ from spark_jobs import batch_loop, batch_report, supervision, write_batches
 from spark_jobs.sinks.postgres import publishing
 from tideline import flow, outside
 from tideline.declaration import Limits
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.requests import NamedRange
 from tideline.flow import settling, writing
 from tideline.ledger.publications import Announcer
 
@@ -61,9 +64,11 @@ LARGE = Limits(batch_records=200, run_batches=20)
 class World:
     """The whole simulated environment of one schedule."""
 
-    def __init__(self, beginning: Beginning, tally: Tally) -> None:
+    def __init__(
+        self, beginning: Beginning, tally: Tally, database: Callable[..., MemoryDatabase] | None = None
+    ) -> None:
         self.tally = tally
-        self.database = MemoryDatabase(self._on_statement)
+        self.database = (database or MemoryDatabase)(self._on_statement)
         self.broken: list[str] = []
         """Violations found so far."""
         self.watcher = Watcher(self.database, tally, self.broken)
@@ -77,7 +82,8 @@ class World:
         self.declared = pipelines(beginning)
         """The declared pipelines by name."""
         self.outside = SimulatedOutside(self.scheduler, self.broken) if beginning.outside else None
-        self.spark = SimulatedSpark(
+        executors = SimulatedSpark if beginning.visits is None else FoldingSpark
+        self.spark = executors(
             self.scheduler,
             self.kafka.cluster,
             self.sink,
@@ -98,6 +104,7 @@ class World:
         return process
 
     def _perform(self, task: Task) -> list[int] | None:
+        self.scheduler.current.writes_nothing = isinstance(task, Rewind) and task.dry_run
         with MemoryLedger(self.database, actor=actor(task)) as ledger:
             pipeline = self.declared[pipeline_of(task)]
             broker = MemoryBroker(self.kafka.cluster, pipeline.source)
@@ -131,6 +138,18 @@ class World:
         """See `faults.recovery.Healable`."""
         rows = self.database.batches.values()
         return [(row.pipeline, row.batch_id) for row in rows if row.kind != "live" and row.state in batches.OPEN]
+
+    def unreadable(self) -> list[NamedRange]:
+        """See `faults.recovery.Healable`."""
+        db = self.database
+        return [
+            NamedRange(stream.topic, stream.partition, OffsetRange(piece.start, min(piece.end, start)))
+            for stream in db.streams.values()
+            for piece in sorted(db.coverage[stream.stream_id].values())
+            if piece.hole == "rewound"
+            and stream.state == "active"
+            and piece.start < (start := self.kafka.start(stream))
+        ]
 
     def has_stopped(self) -> bool:
         """See `faults.recovery.Healable`."""
@@ -206,6 +225,8 @@ class World:
         if name == "lock_pipeline" and session.actor.endswith(" plan"):
             self._planning = session
         if name == "commit":
+            if self.scheduler.running is not None and self.scheduler.running.writes_nothing:
+                self.broken.append(f"{session.actor} has committed in a dry run")
             self.watcher.look()
             self._check_stops()
             self._check_taken(session)

@@ -1,0 +1,122 @@
+"""Statements of the Spark job for a stateful pipeline: it reads states, lets timers come, and inserts the rows that a processor has made."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from psycopg2.sql import Composable, Composed, Identifier
+
+from faults.memory.database import MemoryDatabase
+from faults.memory.folding import staged_states
+from faults.memory.output import names, put
+from faults.memory.registry import Rows, composed
+from faults.memory.rows import KeyState, OutputRow, StagedState
+from faults.memory.statements import winners
+from faults.memory.tables import as_text
+
+_SINKS = "spark_jobs.sinks.postgres"
+
+
+@composed(_SINKS, "add_expired.sql")
+def add_expired(db: MemoryDatabase, *, staging: Identifier) -> int:
+    """Do nothing: a staged row in memory has the column always."""
+    winners(db, staging, ())
+    return -1
+
+
+@composed(_SINKS, "count_folded.sql")
+def count_folded(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
+    found: dict[int, list[tuple[int, bool]]] = {}
+    for row in winners(db, staging, tasks):
+        found.setdefault(row.stream_id, []).append((row.kafka_offset, bool(row.expired)))
+    return [
+        {"stream_id": one, "n_rows": len(rows), "n_written": len({offset for offset, expired in rows if not expired})}
+        for one, rows in found.items()
+    ]
+
+
+@composed(_SINKS, "insert_folded.sql")
+def insert_folded(
+    db: MemoryDatabase,
+    *,
+    staging: Identifier,
+    target: Identifier,
+    columns: Composed,
+    batch_id: int,
+    tasks: list[int],
+    **_: Any,
+) -> int:
+    n_inserted = 0
+    for row in winners(db, staging, tasks):
+        stream, piece = db.streams[row.stream_id], db.ranges[batch_id].get(row.stream_id)
+        is_loaded = piece is not None and piece.start <= row.kafka_offset < piece.end
+        if stream.pipeline == db.batches[batch_id].pipeline and (row.expired or is_loaded):
+            place = (stream.topic_id, stream.partition, row.kafka_offset)
+            put(db, target, place, names(columns), OutputRow(row.kafka_offset, batch_id, row.values))
+            n_inserted += 1
+    return n_inserted
+
+
+def _shown(db: MemoryDatabase, row: KeyState | StagedState) -> dict[str, Any]:
+    stream = db.streams[row.stream_id]
+    place = {"key": row.key, "stream_id": row.stream_id, "topic": stream.topic, "partition": stream.partition}
+    return {**place, "value": as_text(row.value), "expires_at": row.expires_at, "kafka_offset": row.kafka_offset}
+
+
+@composed(_SINKS, "select_states.sql")
+def select_states(db: MemoryDatabase, *, pipeline: str, keys: list[str]) -> Rows:
+    return [_shown(db, db.states[pipeline, key]) for key in keys if (pipeline, key) in db.states]
+
+
+@composed(_SINKS, "index_staged_states.sql")
+def index_staged_states(db: MemoryDatabase, *, staging: Identifier) -> int:
+    staged_states(db, staging)
+    return -1
+
+
+@composed(_SINKS, "count_due.sql")
+def count_due(db: MemoryDatabase, *, due: Composed, **bound: Any) -> Rows:
+    return [{"n_keys": len(list(_due(db, due, **bound)))}]
+
+
+@composed(_SINKS, "select_due.sql")
+def select_due(db: MemoryDatabase, *, due: Composed, part: int, n_parts: int, **bound: Any) -> Rows:
+    if n_parts > 1:
+        raise NotImplementedError("Postgres alone knows its hash of a text, and so the part of a key")
+    return [_shown(db, row) for row in sorted(_due(db, due, **bound), key=lambda row: row.key)] if part == 0 else []
+
+
+def _due(
+    db: MemoryDatabase,
+    due: Composed,
+    *,
+    pipeline: str,
+    topics: list[str],
+    partitions: list[int],
+    reached: list[datetime],
+    keeps: list[bool],
+    folding: list[int],
+    **_: Any,
+) -> Iterator[KeyState | StagedState]:
+    given = {
+        (topic, number): (at, keep) for topic, number, at, keep in zip(topics, partitions, reached, keeps, strict=True)
+    }
+    changed = [row for row in staged_states(db, next(_identifiers(due))) if row.phase == 1 and row.task in folding]
+    touched = {row.key for row in changed}
+    untouched = (row for row in db.states.values() if row.pipeline == pipeline and row.key not in touched)
+    rows: Iterator[KeyState | StagedState] = chain(untouched, changed)
+    for row in rows:
+        stream = db.streams[row.stream_id]
+        at, keep = given.get((stream.topic, stream.partition), (None, False))
+        has_come = at is not None and row.value is not None and row.expires_at is not None and row.expires_at <= at
+        if has_come and (keep or isinstance(row, StagedState)):
+            yield row
+
+
+def _identifiers(query: Composable) -> Iterator[Identifier]:
+    if isinstance(query, Identifier):
+        yield query
+    elif isinstance(query, Composed):
+        for part in query.seq:
+            yield from _identifiers(part)
