@@ -46,23 +46,22 @@ def compute(ledger: Ledger, hour: datetime) -> str:
 
 
 def _compute(ledger: Ledger, hour: datetime) -> str:
-    ledger.run_sql(_sql("lock"), {})
-    if not ledger.rows_of(
-        _sql("find_view"), {}
-    ):  # so the role of the job needs no right to create tables where they exist
-        ledger.run_sql(_sql("create"), {})
-    for row in ledger.rows_of(_sql("find_version"), {"hour": hour}):
+    ledger.run_sql(_file("lock"), {})
+    if not ledger.rows_of(_file("find_view"), {}):
+        # Only then: the role of the job needs no right to create tables where they exist.
+        ledger.run_sql(_file("create"), {})
+    for row in ledger.rows_of(_file("find_version"), {"hour": hour}):
         return f"version {row['version']} of {hour:%Y-%m-%dT%H:%MZ} is there"
-    [made] = ledger.rows_of(_sql("add_version"), {"hour": hour, "days": DAYS_COUNTED})
-    n_offers = ledger.run_sql(_sql("count_offers"), dict(made))
-    n_pruned = ledger.run_sql(_sql("prune"), {"days": DAYS_KEPT})
+    [made] = ledger.rows_of(_file("add_version"), {"hour": hour, "days": DAYS_COUNTED})
+    n_offers = ledger.run_sql(_file("count_offers"), dict(made))
+    n_pruned = ledger.run_sql(_file("prune"), {"days": DAYS_KEPT})
     return (
         f"version {made['version']} of {hour:%Y-%m-%dT%H:%MZ}: {n_offers:,} offers, from {made['begins_at']:%Y-%m-%dT%H:%M:%SZ} "
         f"to {made['ends_at']:%Y-%m-%dT%H:%M:%SZ}; {n_pruned} old versions deleted"
     )
 
 
-def _sql(verb: str) -> SQL:
+def _file(verb: str) -> SQL:
     return SQL((settings.pipelines_dir() / PIPELINE / "baseline" / f"{verb}.sql").read_text(encoding="utf-8"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tideline.airflow.form_choices import INGEST_FIELDS, REPLAY_FIELDS
+from tideline.airflow.form_choices import INGEST_FIELDS, REPLAY_FIELDS, REWIND_FIELDS
 from tideline.airflow.trigger_form import Triggered, ingest
 from tideline.declaration import pipelines
 from tideline.settings import PROJECT
@@ -54,6 +54,7 @@ INGEST = {
     "self",
     "two_words",
 }
+STATEFUL = {"sessions", "offer_anomalies"}
 COMPANY = "ads_baseline"
 """A DAG of the ad company in a file of its own. It depends on no declaration."""
 WRONG = {"broken", "replay_declaration", "self", "two_words"}
@@ -249,7 +250,8 @@ def test_who_announces_may_see_which_events_there_are(parsed):
 def test_the_forms_have_the_fields_that_are_read_in_the_order_they_are_shown(parsed, ingesting):
     """Airflow groups fields by section, and keeps their order within one."""
     forms = {name: list(dag["params"]) for name, dag in ingesting.items()}
-    assert forms == {name: list(INGEST_FIELDS) for name in INGEST}
+    assert {name for name, fields in forms.items() if fields != list(INGEST_FIELDS)} == STATEFUL
+    assert {name: forms[name] for name in STATEFUL} == {name: [*INGEST_FIELDS, *REWIND_FIELDS] for name in STATEFUL}
     assert list(parsed["dags"]["replay"]["params"]) == list(REPLAY_FIELDS)
     assert parsed["dags"]["upkeep"]["params"] == {}
 

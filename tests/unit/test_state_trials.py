@@ -123,7 +123,7 @@ def test_a_test_may_name_the_folder_of_the_pipeline(folder, sessions):
 
 def test_the_example_of_the_docs_works(tmp_path):
     page = (PROJECT / "docs" / "pipelines.md").read_text(encoding="utf-8")
-    section = page[page.index("\n## State\n") : page.index("\n## target.sql\n")]
+    section = page[page.index("\n## State\n") : page.index("\n### Reference tables\n")]
     transform, example = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     [state] = re.findall(r"^    state:\n(?:      .*\n)+", section, re.MULTILINE)
     source = VISITS[: VISITS.index("    state:")].replace("at: timestamp", "clicked_at: timestamp")
