@@ -1,5 +1,6 @@
 """Coverage: the owner of each offset. Owners may change, but at the end of a transaction every offset that had an owner must still have one."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from faults.memory import events
@@ -28,13 +29,13 @@ def insert(
     by = db.transaction if decided_in is None else decided_in
     new = Coverage(db.next_id("coverage"), stream_id, start, end, batch_id, hole, reason, decided_by, by)
     is_new_hole = hole is not None and by == db.transaction
-    if hole == "rewound" and by == db.transaction and not db.is_rewinding(db.streams[stream_id].pipeline):
-        raise law(f"offsets [{start},{end}) of stream {stream_id} are not rewound")
     if batch_id is not None and not _has_published(db, batch_id, new):
         raise unmet(f"batch {batch_id} has not published [{start},{end}) of stream {stream_id}")
     if is_new_hole and db.reserving(stream_id, start, end):
         raise unmet(f"offsets [{start},{end}) of stream {stream_id} are reserved by a batch: no hole")
     _check(new)
+    if hole == "rewound" and by == db.transaction and not db.is_rewinding(db.streams[stream_id].pipeline):
+        raise law(f"offsets [{start},{end}) of stream {stream_id} are not rewound")
     if db.covering(stream_id, start, end):
         raise overlap("one_owner_in_output")
     db.put(db.coverage[stream_id], start, new)
@@ -79,12 +80,17 @@ def record_hole(
 
 def leave(db: MemoryDatabase, owned: Coverage) -> None:
     """Take offsets from their owner. At the end of the transaction they must have another one."""
-    folded = None if owned.batch_id is None else db.state_batches.get(owned.batch_id)
-    if folded is not None and folded.undo != "applied":
-        offsets = f"[{owned.start},{owned.end}) of stream {owned.stream_id}"
-        raise law(f"offsets {offsets} are folded into the state by batch {owned.batch_id}")
     db.remove(db.coverage[owned.stream_id], owned.start)
     db.uncovered.append(owned)
+
+
+def check_left(db: MemoryDatabase, gone: Iterable[Coverage]) -> None:
+    """Refuse to take offsets from a batch that is folded into the state. Postgres asks at the end of the statement that takes them."""
+    for owned in gone:
+        folded = None if owned.batch_id is None else db.state_batches.get(owned.batch_id)
+        if folded is not None and folded.undo != "applied":
+            offsets = f"[{owned.start},{owned.end}) of stream {owned.stream_id}"
+            raise law(f"offsets {offsets} are folded into the state by batch {owned.batch_id}")
 
 
 @verb
@@ -109,14 +115,16 @@ def cover_batch(db: MemoryDatabase, *, batch_id: int) -> int:
 
 @verb
 def uncover_ranges(db: MemoryDatabase, *, batch_id: int) -> int:
-    kept = 0
+    kept, gone = 0, list[Coverage]()
     for stream_id, piece in sorted(db.ranges[batch_id].items()):
         for owned in db.covering(stream_id, piece.start, piece.end):
             leave(db, owned)
+            gone.append(owned)
             for start, end in ((owned.start, min(owned.end, piece.start)), (max(owned.start, piece.end), owned.end)):
                 if start < end:
                     _keep(db, owned, start, end)
                     kept += 1
+    check_left(db, gone)
     return kept
 
 

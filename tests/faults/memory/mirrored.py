@@ -69,6 +69,7 @@ class MirroredDatabase(MemoryDatabase):
             self._alone(earlier, [self._due])
             planned = (
                 "SET LOCAL session_replication_role = replica;"  # a trigger forbids changes of what was planned
+                " UPDATE tideline.attempt SET ended_at = ended_at - make_interval(secs => %(due)s) WHERE ended_at IS NOT NULL;"
                 " UPDATE tideline.batch SET planned_at = planned_at - make_interval(secs => %(due)s);"
                 " UPDATE tideline.event SET at = at - make_interval(secs => %(due)s);"
                 " UPDATE tideline.intent SET at = at - make_interval(secs => %(due)s)"

@@ -4,7 +4,7 @@ from psycopg2.sql import Identifier
 
 from faults.memory import events, output
 from faults.memory.batches import in_state, move
-from faults.memory.coverage import insert, leave
+from faults.memory.coverage import check_left, insert, leave
 from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import law
 from faults.memory.registry import Rows, composed, verb
@@ -161,6 +161,7 @@ def leave_rewound(db: MemoryDatabase, *, batch_ids: list[int], reason: str) -> i
         leave(db, piece)
     for piece in gone:
         insert(db, piece.stream_id, piece.start, piece.end, hole="rewound", reason=reason, decided_by=db.actor)
+    check_left(db, gone)
     return len(gone)
 
 

@@ -43,7 +43,8 @@ def played(monkeypatch, ledger, one):
         return made[-1]
 
     monkeypatch.setattr(world, "MemoryDatabase", database)
-    assert simulate(one, Tally()) == []
+    problems = simulate(one, Tally())
+    assert not problems, "\n".join(problem.text for problem in problems)
     [mirrored] = made
     mirrored.check()
     return mirrored

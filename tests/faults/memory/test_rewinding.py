@@ -99,5 +99,6 @@ def test_both_ledgers_refuse_undo_that_is_applied_in_another_way(session, mirror
     assert "only a rewind goes back" in refused(session, "undo_positions", batch_id=third)
     assert "may still be rewound" in refused(session, "delete_undo", batch_ids=[first])
     assert "was not rewound" in refused(session, "supersede_rewound", batch_ids=[third])
-    assert "are folded into the state" in refused(session, "leave_rewound", batch_ids=[third], reason="why")
+    assert "are reserved by a batch" in refused(session, "leave_rewound", batch_ids=[third], reason="why")
+    assert "are folded into the state" in refused(session, "uncover_ranges", batch_id=third)
     mirrored.check()
