@@ -16,12 +16,13 @@ SILENT_SECONDS = 60
 
 
 def robbed(database: MemoryDatabase, old: Batch) -> str | None:
-    """Return a problem if a transaction changes a batch that another attempt was writing, while that writer is not
-    silent."""
+    """Return a problem if a transaction takes a batch from another attempt that was writing it, while that writer is not
+    silent. A seal takes nothing: also a writer that was superseded may record what the sink has answered."""
     new, attempt = database.batches[old.batch_id], database.writing(old)
     own = f"{attempt.dag_id} {attempt.run_id} {attempt.task_id}"
+    is_taken = (new.state, new.attempt) != (old.state, old.attempt)
     silent = (database.clock - attempt.heartbeat_at) / SECOND
-    if new.state == "published" or database.actor == own or silent > SILENT_SECONDS:
+    if not is_taken or new.state == "published" or database.actor == own or silent > SILENT_SECONDS:
         return None
     return f"{database.actor} has taken batch {old.batch_id}, which is {new.state} now, from {own}, silent for {silent:.0f} s"
 
