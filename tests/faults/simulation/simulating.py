@@ -8,7 +8,7 @@ from functools import partial
 
 from faults import records
 from faults.checker import violations
-from faults.checker.facts import Expected, Record, Stream
+from faults.checker.facts import Expected, Found, Record, Stream
 from faults.checker.visits import Rules
 from faults.drawn_schedules import Schedule
 from faults.memory import found
@@ -105,22 +105,24 @@ def _problems_so_far(world: World) -> list[Problem]:
 
 def final_problems(world: World) -> list[Problem]:
     """Check everything after the end: no work is left."""
-    names = world.pipelines()
     problems = []
+    for pipeline, there, truth in facts_at_the_end(world):
+        pruned = pipeline.upkeep.events_days is not None
+        seen = violations(there, truth, quiet=True, pruned=pruned, visits=folded_by(pipeline))
+        problems += [Problem(violation.law, str(violation)) for violation in seen]
+    return problems
+
+
+def facts_at_the_end(world: World) -> Iterator[tuple[Pipeline, Found, SimulatedTruth]]:
+    """Yield each pipeline with the facts that the checker compares, after all that was in flight has landed."""
     if world.outside is not None:
         world.outside.land_all()
     world.announce_the_rest()
     for number, pipeline in enumerate(world.declared.values()):
-        expected = partial(world.expected, corrected=not world.spark.refuses, share=(number, len(names)))
-        truth = SimulatedTruth(world.kafka, expected)
+        expected = partial(world.expected, corrected=not world.spark.refuses, share=(number, len(world.declared)))
         there = replace(
             found(world.database, pipeline.name, TABLE, outside=world.outside.rows if world.outside else None),
             asset_events=world.asset_events(pipeline.name),
             commits=list(world.outside.commits.values()) if world.outside else None,
         )
-        pruned = pipeline.upkeep.events_days is not None
-        visits = folded_by(pipeline)
-        problems += [
-            Problem(seen.law, str(seen)) for seen in violations(there, truth, quiet=True, pruned=pruned, visits=visits)
-        ]
-    return problems
+        yield pipeline, there, SimulatedTruth(world.kafka, expected)
