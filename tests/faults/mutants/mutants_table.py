@@ -12,13 +12,14 @@ from faults.mutants.ledger_guards import LEDGER_MUTANTS
 from faults.mutants.mutant import Mutant
 from faults.mutants.outside_guards import OUTSIDE_MUTANTS, OUTSIDE_TESTED_MUTANTS
 from faults.mutants.postgres_guards import POSTGRES_MUTANTS
+from faults.mutants.state_guards import STATE_MUTANTS, STATE_TESTED_MUTANTS
 from faults.mutants.tested_guards import TESTED_MUTANTS
 
 PAGE = Path(__file__).with_name("MUTANTS.md")
 COMMAND = "PYTHONPATH=tests .local/env/bin/python -m faults.mutants.mutants_table"
 WITH_PROCESSES = (*POSTGRES_MUTANTS, *LAKE_MUTANTS)
-SIMULATED = (*LEDGER_MUTANTS, *FLOW_MUTANTS, *OUTSIDE_MUTANTS)
-TESTED = (*TESTED_MUTANTS, *FLOW_TESTED_MUTANTS, *OUTSIDE_TESTED_MUTANTS)
+SIMULATED = (*LEDGER_MUTANTS, *FLOW_MUTANTS, *OUTSIDE_MUTANTS, *STATE_MUTANTS)
+TESTED = (*TESTED_MUTANTS, *FLOW_TESTED_MUTANTS, *OUTSIDE_TESTED_MUTANTS, *STATE_TESTED_MUTANTS)
 _SECTIONS = (
     ("Detected by the simulation, within 50 schedules", SIMULATED),
     ("Detected by real processes on Postgres and Delta tables, within 50 schedules", WITH_PROCESSES),

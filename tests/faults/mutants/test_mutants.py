@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import shared_servers
-from faults.drawn_schedules import CROWDED_EVERY, OUTSIDE
+from faults.drawn_schedules import CROWDED_EVERY, OUTSIDE, STATEFUL
 from faults.mutants import mutants_table
 from faults.mutants.mutant import Mutant, edited, grow
 from faults.mutants.mutant_runner import Verdict, simulated, with_processes, with_tests
@@ -69,8 +69,9 @@ def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable
             return submitted(mutant, play, range(first, first + ENOUGH * CROWDED_EVERY, CROWDED_EVERY))
 
         found: dict[str | None, Future[Any]] = {None: played(None, simulated)}
-        outside = range(OUTSIDE, OUTSIDE + ENOUGH * CROWDED_EVERY, CROWDED_EVERY)
-        found["outside"] = pool.submit(simulated, folder / "as it is", outside)
+        for kind, begin in (("outside", OUTSIDE), ("stateful", STATEFUL)):
+            seeds = range(begin, begin + ENOUGH * CROWDED_EVERY, CROWDED_EVERY)
+            found[kind] = pool.submit(simulated, folder / "as it is", seeds)
         found |= {mutant.name: played(mutant, simulated) for mutant in SIMULATED if mutant.name in asked}
         found |= {mutant.name: played(mutant, with_processes) for mutant in WITH_PROCESSES if mutant.name in asked}
         found |= {
@@ -83,8 +84,8 @@ def tried(request, tmp_path_factory, side_by_side, postgres, broker) -> Iterable
 
 
 def test_the_product_as_it_is_passes(tried):
-    """In schedules of both kinds: with a table, and with an outside sink."""
-    assert tried[None].result() == tried["outside"].result() == Verdict(ENOUGH)
+    """In schedules of each kind: with a table, with an outside sink, and with a state."""
+    assert {tried[kind].result() for kind in (None, "outside", "stateful")} == {Verdict(ENOUGH)}
 
 
 def test_a_guard_that_is_gone_is_missed_within_fifty_schedules(tried, played):
