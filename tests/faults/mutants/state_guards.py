@@ -186,8 +186,8 @@ STATE_TESTED_MUTANTS = (
         (
             Edit(
                 _STATE_SQL,
-                "    IF EXISTS (SELECT FROM (SELECT DISTINCT batch_id FROM gone) AS g JOIN tideline.state_batch USING (batch_id) WHERE undo = 'kept') THEN\n",
-                "    IF false THEN\n",
+                "AS g JOIN tideline.state_batch USING (batch_id) WHERE undo = 'kept') THEN\n",
+                "AS g JOIN tideline.state_batch USING (batch_id) WHERE false) THEN\n",
             ),
         ),
         seen_by=f"{_UNDO_LAWS}::test_no_client_writes_undo_or_deletes_it_while_it_is_kept",
