@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.folding_tasks import Expiring, Keying
@@ -48,7 +48,7 @@ class Stateful:
         rules = replace(self.rules, given={})  # records get their keys without the reference tables
         keyed = self.raw.mapInArrow(Keying(decoding=self.decoding, rules=rules), schema)
         n_records = sum(len(piece.offsets) for piece in self.attempt.ranges)
-        numbered = keyed.withColumn(HASH, functions.xxhash64(KEY))
+        numbered = keyed.selectExpr("*", f"xxhash64({KEY}) AS {HASH}")
         parts = numbered.repartition(_n_tasks(self.raw.sparkSession, n_records), HASH)
         # First by a number: Spark compares whole rows where eight bytes are equal, and the texts of many keys begin alike.
         return parts.sortWithinPartitions(HASH, KEY, STREAM, OFFSET)

@@ -158,8 +158,8 @@ def pipeline_of(task: Task) -> str:
 
 
 def perform(task: Task, at: Surroundings) -> list[int] | None:
-    """Carry out a task or command from beginning to end. A plan returns its batches; the run is skipped if there are
-    none.
+    """Carry out a task or command from beginning to end. A plan returns its batches, and so does a rewind; the run is
+    skipped if there are none.
 
     Raises:
         TidelineError: As the verb does.
@@ -182,6 +182,9 @@ def perform(task: Task, at: Surroundings) -> list[int] | None:
                     at.announce(announcer)  # a separate task, which does not wait for `advance`
                 raise
             at.announce(announcer)
+        case Rewind():
+            done = flow.rewind(at.ledger, at.broker, at.pipeline, task.to_batch, reason=WHY, dry_run=task.dry_run)
+            return None if task.dry_run else [*done.planned]
         case _:
             _command(task, at)
     return None
@@ -218,8 +221,6 @@ def _command(task: Task, at: Surroundings) -> None:
             flow.retry(at.ledger, task.batch_id, reason=WHY)
         case DryRun():
             flow.dry_run(at.ledger, at.broker, at.pipeline, task.request)
-        case Rewind():
-            flow.rewind(at.ledger, at.broker, at.pipeline, task.to_batch, reason=WHY, dry_run=task.dry_run)
         case Upkeep():
             flow.upkeep(at.ledger, at.pipeline)
 

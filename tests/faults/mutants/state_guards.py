@@ -223,13 +223,13 @@ STATE_TESTED_MUTANTS = (
         seen_by="tests/unit/test_state_folding.py::test_records_of_one_batch_are_not_late_for_each_other",
     ),
     Mutant(
-        "order_by_arrival",
+        "order_of_offsets_lost",
         "Spark folds the records of a key in the order of their offsets",
         (
             Edit(
                 "spark_jobs/stateful.py",
                 "parts.sortWithinPartitions(HASH, KEY, STREAM, OFFSET)",
-                "parts.sortWithinPartitions(HASH, KEY, functions.xxhash64(OFFSET))",
+                "parts.sortWithinPartitions(HASH, KEY, STREAM, OFFSET, ascending=False)",
             ),
         ),
         seen_by="tests/integration/state/test_stateful_loads.py::test_sessions_over_several_batches_are_those_of_one_fold_in_memory",

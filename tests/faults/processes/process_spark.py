@@ -4,6 +4,7 @@ The tasks are the job's own and are retried as Spark does. The records come from
 """
 
 import json
+import re
 import threading
 import traceback
 from base64 import b64encode
@@ -17,7 +18,6 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.errors import PySparkException, PythonException
 
@@ -176,13 +176,20 @@ class Frame:
         groups = [self.parts[low:high] for low, high in pairwise(bounds)]
         return Frame(self.spark, [partial(_in_turn, group) for group in groups])
 
+    def selectExpr(self, everything: str, number: str) -> "Frame":  # noqa: N802 - Spark's name
+        """Add a number that is the same for equal texts, as in `xxhash64(text) AS number`."""
+        found = re.fullmatch(r"xxhash64\((\w+)\) AS (\w+)", number)
+        assert everything == "*", everything
+        assert found, number
+        return self.mapInArrow(partial(_numbered, found[1], found[2]), None)
+
     def repartition(self, tasks: int, column: str) -> "Frame":
         """Return so many tasks, each with all rows of its values of a column, after the tasks before have run."""
         shuffle = Shuffle(self, tasks, column)
         return Frame(self.spark, [partial(shuffle.part, number) for number in range(tasks)])
 
     def sortWithinPartitions(self, *columns: str) -> "Frame":  # noqa: N802 - Spark's name
-        """Sort the rows of each task; `kafka.offset` is a field of the column `kafka`."""
+        """Sort the rows of each task."""
         return self.mapInArrow(partial(_sorted, columns), None)
 
     def union(self, other: "Frame") -> "Frame":
@@ -253,13 +260,13 @@ def _sorted(columns: Sequence[str], batches: Batches) -> Batches:
     if not given:
         return
     table = pa.Table.from_batches(given)
-    keys = pa.table({name: _column(table, *name.split(".")) for name in columns})
-    yield from table.take(pc.sort_indices(keys, [(name, "ascending") for name in columns])).to_batches(_ROWS_AT_ONCE)
+    yield from table.sort_by([(name, "ascending") for name in columns]).to_batches(_ROWS_AT_ONCE)
 
 
-def _column(table: pa.Table, name: str, *field_names: str) -> pa.ChunkedArray:
-    column = table.column(name)
-    return pc.struct_field(column, list(field_names)) if field_names else column
+def _numbered(text: str, number: str, batches: Batches) -> Batches:
+    for batch in batches:
+        numbers = [crc32(value.encode()) for value in batch.column(text).to_pylist()]
+        yield batch.append_column(number, pa.array(numbers, pa.int64()))
 
 
 def _halfway(batches: Batches) -> Batches:
