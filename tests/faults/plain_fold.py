@@ -5,17 +5,17 @@ the fold over exactly the loaded records, whatever struck the processes; and und
 back, gives the fold over what was loaded before.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from faults.checker.facts import Coverage, Found, Stream, Violation
+from faults.checker.facts import Coverage, Found, KeyState, Position, Stream, Violation
+from faults.checker.states import KEPT, NEVER, go_back
 
 EXPIRED_ITEM = -1
 """The item of a row that a timer has made."""
-Query = Callable[..., list[tuple[Any, ...]]]
 
 
 class Event(NamedTuple):
@@ -114,58 +114,24 @@ class PlainFold:
         self.expired.append(Expired(kept.stream_id, kept.offset, kept.value["first"], n_records))
 
 
-def kept_states(query: Query, pipeline: str) -> dict[str, list[Any]]:
-    """Return states, positions and undo as they are stored."""
-    return {
-        "states": query(
-            "SELECT key, stream_id, value, expires_at, kafka_offset, batch_id FROM tideline.state WHERE pipeline = %s ORDER BY 1",
-            pipeline,
-        ),
-        "positions": query(
-            "SELECT stream_id, next_offset, max_time, batch_id FROM tideline.state_position WHERE pipeline = %s ORDER BY 1",
-            pipeline,
-        ),
-        "folded": query("SELECT batch_id, undo FROM tideline.state_batch WHERE pipeline = %s ORDER BY seq", pipeline),
-        "undo": query(
-            "SELECT batch_id, key, existed, stream_id, value, expires_at, kafka_offset, of_batch FROM tideline.state_undo"
-            " JOIN tideline.state_batch b USING (batch_id) WHERE b.pipeline = %s ORDER BY 1, 2",
-            pipeline,
-        ),
-        "position undo": query(
-            "SELECT batch_id, stream_id, next_offset, max_time, of_batch FROM tideline.state_position_undo"
-            " JOIN tideline.state_batch b USING (batch_id) WHERE b.pipeline = %s ORDER BY 1, 2",
-            pipeline,
-        ),
-    }
-
-
-def wrong_states(found: Found, stored: Mapping[str, list[Any]], runs: Runs) -> Iterator[Violation]:
+def wrong_states(found: Found, runs: Runs) -> Iterator[Violation]:
     """Yield differences between the ledger's states, now and as far back as undo is kept, and the plain fold."""
-    states = {row[0]: row[1:] for row in stored["states"]}
-    positions = {row[0]: row[1:] for row in stored["positions"]}
-    yield from _wrong_now(found, runs, positions)
+    states, positions = dict(found.states), dict(found.positions)
+    yield from _wrong_now(found, runs)
     yield from _compared("now", found, runs, states, positions)
-    kept = [batch_id for batch_id, undo in stored["folded"] if undo == "kept"]
-    for batch_id in reversed(kept):
-        for row in (row for row in stored["position undo"] if row[0] == batch_id):
-            positions[row[1]] = row[2:]
-        for _, key, existed, *before in (row for row in stored["undo"] if row[0] == batch_id):
-            states.pop(key, None)
-            if existed:
-                states[key] = tuple(before)
-        yield from _compared(f"before batch {batch_id}", found, runs, states, positions)
-    for row in (*stored["undo"], *stored["position undo"]):
-        if row[0] not in kept:
-            yield Violation("undo", f"batch {row[0]}", f"has undo that is not kept: {row}")
+    for one in reversed([one for one in found.folded if one.undo == KEPT]):
+        go_back(found.undo.get(one.batch_id, NEVER), states, positions)
+        yield from _compared(f"before batch {one.batch_id}", found, runs, states, positions)
 
 
-def _wrong_now(found: Found, runs: Runs, positions: Mapping[int, Sequence[Any]]) -> Iterator[Violation]:
+def _wrong_now(found: Found, runs: Runs) -> Iterator[Violation]:
     """Compare positions with what is loaded, and the rows of timers with the fold over all of it."""
     fold = PlainFold(runs.silence)
     for stream in found.streams:
         loaded = _loaded(found.coverage, stream)
         fold.take(stream.stream_id, runs.events(found, stream, loaded))
-        given = positions[stream.stream_id][0] if stream.stream_id in positions else None
+        position = found.positions.get(stream.stream_id)
+        given = position and position.next_offset
         if given != max((end for _, end in loaded), default=None):
             yield Violation("position", str(stream), f"the state stands at {given}, loaded is {loaded}")
     if (shown := runs.expired(found)) != (expected := sorted(fold.expired)):
@@ -174,18 +140,18 @@ def _wrong_now(found: Found, runs: Runs, positions: Mapping[int, Sequence[Any]])
 
 
 def _compared(
-    when: str, found: Found, runs: Runs, states: Mapping[str, Sequence[Any]], positions: Mapping[int, Sequence[Any]]
+    when: str, found: Found, runs: Runs, states: Mapping[str, KeyState], positions: Mapping[int, Position]
 ) -> Iterator[Violation]:
     """Compare states and watermarks with the fold over what was loaded up to the positions."""
     fold = PlainFold(runs.silence)
     for stream in found.streams:
-        end, latest, *_ = positions.get(stream.stream_id, (0, None))
-        pieces = [piece for piece in _loaded(found.coverage, stream) if piece[0] < end]
+        at = positions.get(stream.stream_id, Position(stream.stream_id, 0, None, None))
+        pieces = [piece for piece in _loaded(found.coverage, stream) if piece[0] < at.next_offset]
         fold.take(stream.stream_id, runs.events(found, stream, pieces))
-        if latest != (expected := fold.latest.get(stream.stream_id)):
-            text = f"the largest event time is {latest}, expected {expected}"
+        if at.max_time != (expected := fold.latest.get(stream.stream_id)):
+            text = f"the largest event time is {at.max_time}, expected {expected}"
             yield Violation("watermark", f"{stream} {when}", text)
-    there = {key: Kept(*row[:4]) for key, row in states.items()}
+    there = {key: (one.stream_id, one.value, one.expires_at, one.offset) for key, one in states.items()}
     for key in sorted(there.keys() | fold.states.keys()):
         if there.get(key) != fold.states.get(key):
             text = f"expected {fold.states.get(key)}, found {there.get(key)}"

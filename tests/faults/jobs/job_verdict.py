@@ -1,13 +1,9 @@
 """Check a pipeline that has loaded everything."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from itertools import count
-from typing import Any
 from uuid import UUID
-
-import psycopg2
 
 from faults import checker
 from faults.checker.facts import Expected, Found, Record, Stream, Violation
@@ -15,7 +11,7 @@ from faults.checker.index import PUBLISHED, REDRIVE
 from faults.checker.kafka_truth import KafkaTruth
 from faults.jobs import order_runs, orders, read_back
 from faults.jobs.order_outputs import Output, Sink
-from faults.plain_fold import kept_states, wrong_states
+from faults.plain_fold import wrong_states
 from tideline.cli.checks import Verdict
 from tideline.cli.checks.outside import receipts
 from tideline.declaration.pipelines import Pipeline
@@ -49,18 +45,8 @@ def verdict(
         runs = order_runs.runs(truth)
         broken = checker.violations(runs.without_expired(found), truth, quiet=True)
         n_records = next(seen)
-        broken += wrong_states(found, _kept(url, output.pipeline), runs)
+        broken += wrong_states(found, runs)
     return broken, n_records
-
-
-def _kept(url: str, pipeline: str) -> dict[str, list[Any]]:
-    with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
-
-        def query(sql: str, *bound: object) -> list[tuple[Any, ...]]:
-            cursor.execute(sql, bound)
-            return cursor.fetchall()
-
-        return kept_states(query, pipeline)
 
 
 def _times_sent(found: Found) -> Callable[[Stream, int], int]:

@@ -13,7 +13,7 @@ from faults.checker.facts import Found, Violation
 from faults.checker.snapshots import Reading
 from faults.memory import MemoryBroker
 from faults.operations import Arrive, Operation
-from faults.plain_fold import kept_states, wrong_states
+from faults.plain_fold import wrong_states
 from faults.processes.child import Errand, Migrate, Timing
 from faults.processes.gate import Ended, Question
 from faults.processes.ground import Ground
@@ -166,7 +166,7 @@ class Scene:
         with self._found() as found:
             seen = list(checker.violations(self._of_records(found), truth, quiet=quiet, pruned=self.pruned))
             if self.pipeline.state:
-                seen += wrong_states(found, self._kept(), RUNS)
+                seen += wrong_states(found, RUNS)
         return [*self.lake.log.broken, *seen] if self.lake else seen
 
     def everything(self) -> dict[str, list[Any]]:
@@ -182,7 +182,10 @@ class Scene:
                 "attempts": sorted(found.attempts, key=lambda attempt: (attempt.batch_id, attempt.fence)),
                 "rows": [row for stream in found.streams for row in found.rows(stream)],
                 "rejects": [reject for stream in found.streams for reject in found.rejects(stream)],
-                **self._kept(),
+                "folded": list(found.folded),
+                "states": sorted(found.states.values()),
+                "positions": sorted(found.positions.values()),
+                "undo": sorted(found.undo.items()),
             }
 
     def shown(self) -> list[tuple[Any, ...]]:
@@ -191,12 +194,8 @@ class Scene:
             return [
                 *((row.offset, row.values) for stream in found.streams for row in found.rows(stream)),
                 *((reject.offset, reject.value) for stream in found.streams for reject in found.rejects(stream)),
-                *(row[:-1] for row in self._kept().get("states", ())),
+                *(state[:-1] for state in sorted(found.states.values())),
             ]
-
-    def _kept(self) -> dict[str, list[Any]]:
-        """Return the states and their undo; nothing if the pipeline has none."""
-        return kept_states(self.query, self.pipeline.name) if self.pipeline.state else {}
 
     def _of_records(self, found: Found) -> Found:
         """Leave out the rows of timers, which `wrong_states` compares."""

@@ -7,7 +7,7 @@ from faults.processes.process_pipelines import Output
 from faults.processes.process_scene import Scene
 from faults.simulation.simulated_kafka import SimulatedKafka
 
-PLANTED = {
+PLANTED: dict[str, tuple[str, ...]] = {
     "a state that has folded a record twice": (
         "UPDATE tideline.state SET value = value || '{\"records\": 99}' WHERE pipeline = %(pipeline)s",
         "state",
@@ -35,6 +35,7 @@ PLANTED = {
     "undo that forgets a key": (
         "DELETE FROM tideline.state_undo WHERE batch_id IN (SELECT batch_id FROM tideline.state_batch WHERE pipeline = %(pipeline)s)",
         "state",
+        "undo",
     ),
     "a timer that has made its row twice": (
         "UPDATE ads.{name} SET price = price + 1 WHERE item = -1",
@@ -46,7 +47,7 @@ PLANTED = {
 def _found(ground: Ground) -> dict[str, list[str]]:
     """Plant each mistake in states of its own, past the triggers; return the laws that are violated."""
     found = {}
-    for title, (statement, _) in PLANTED.items():
+    for title, (statement, *_) in PLANTED.items():
         scene = Scene(ground, ground.declare(Output.FOLDED), SimulatedKafka(lambda *_: None, 1, (11,)))
         scene.load()
         scene.arrive(11)
@@ -66,4 +67,4 @@ def found(workers):
 
 @pytest.mark.parametrize("title", PLANTED)
 def test_what_is_wrong_with_states_is_found(found, title):
-    assert found[title] == [PLANTED[title][1]]
+    assert set(found[title]) == {*PLANTED[title][1:]}
