@@ -176,6 +176,7 @@ def _with_state(random: Random, drawn: Schedule) -> Schedule:
         ways: tuple[list[Operation], ...] = (
             [Finish(-1)],
             [Finish(-1), *loaded],
+            [Finish(-1), *loaded, Decide(Decision.UPKEEP, 0)],
             [_go(random)],
             [replace(_fault(random), process=-1, after=random.randint(0, 40)), Finish(-1)],
             [Start(NewRecords()), Until(-1, 1), Go(-1, random.randint(0, 30)), Finish(-2)],

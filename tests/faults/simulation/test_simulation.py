@@ -33,9 +33,9 @@ NEVER_DRAWN = {Heal}
 ONLY_OUTSIDE = {Hold, Land, Lose}
 """Drawn in schedules with an outside sink only."""
 ONLY_STATEFUL = {GoBack}
-FOLDED_FLOORS = {"kept": 8_000, "rewound": 2_500, "pruned": 100, "expired": 3_000}
+FOLDED_FLOORS = {"kept": 8_000, "rewound": 2_500, "pruned": 500, "expired": 3_000}
 """Least numbers of batches that are folded, rewound and pruned, and of rows of timers, for any thousand schedules with a state."""
-REWIND_FLOORS = {"Rewind ok": 700, "Rewind killed": 20, "Rewind FatalError": 1_500, "Rewind RetryableError": 50}
+REWIND_FLOORS = {"Rewind ok": 700, "Rewind killed": 8, "Rewind FatalError": 1_500, "Rewind RetryableError": 50}
 """Least numbers of rewinds by their end. A rewind is refused with a FatalError."""
 OUTSIDE_FLOORS = {"sent": 7_500, "landed": 6_000, "refused": 1_000, "lost": 200}
 """Least numbers of commits to an outside sink, for any thousand of those schedules."""
