@@ -39,7 +39,7 @@ class StagedStates:
     """The version of the processor, for the history."""
     columns: StateColumns
     n_expired: int
-    """How many keys have expired."""
+    """How many rows timers have made."""
     resets: bool = False
     """Whether streams with a gap begin without any state. Defaults to False."""
 
