@@ -1,4 +1,4 @@
-"""The second half of the demo: a run that fails and is retried, and a backfill that loads three past hours again."""
+"""Failures in the first part of the demo: a run that fails and is retried, and a backfill that loads three past hours again."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -64,8 +64,8 @@ def load_hours_again(stage: Stage, dag_id: str) -> None:
         runs = stage.airflow.backfill(dag_id, start, last, reprocess="completed", replace=True, reason=why)
     if failed := [run_id for run_id, state in runs.items() if state != "success"]:
         raise FatalError(f"runs {', '.join(failed)} failed", next_step="look at them in Airflow")
-    hours = {stage.airflow.run(dag_id, run_id)["data_interval_start"][11:16]: run_id for run_id in runs}
-    loaded = {hour: stage.look("list_replayed", pipeline=dag_id, run_id=hours[hour]) for hour in sorted(hours)}
+    hours = sorted((stage.airflow.run(dag_id, run_id)["data_interval_start"], run_id) for run_id in runs)
+    loaded = {hour[11:16]: stage.look("list_replayed", pipeline=dag_id, run_id=run_id) for hour, run_id in hours}
     Console().print(_hours(loaded))
 
 

@@ -18,9 +18,10 @@ STOPPED, BOOSTED = 17, 23
 """The offer that stops converting, and the one that converts three times as often."""
 RATE = 0.1
 """Conversions for each impression."""
-IMPRESSIONS = 300
+IMPRESSIONS = 290
+"""Of each offer in the hour. Six partitions with ten offers each have fewer than the 20,000 events that one run loads."""
 _FILLERS = range(901, 901 + PARTITIONS)
-"""One offer for each partition: its events fill up what one run loads, so that all older events are skipped."""
+"""One offer for each partition: its events fill up what one run loads, so that older events are skipped, and some of its own."""
 _FILLING = 200
 _HOUR = timedelta(hours=1)
 
@@ -56,8 +57,13 @@ def an_hour(begin: datetime) -> tuple[list[Event], dict[int, int]]:
 
 
 def _evenly(offer_id: int, impressions: int, conversions: int, begin: datetime) -> list[Event]:
-    kinds = ["impression"] * impressions + ["conversion"] * conversions
-    return [(begin + _HOUR * number / len(kinds), offer_id, kind) for number, kind in enumerate(kinds)]
+    """Return the events of an offer in an hour, mixed evenly: a run that skips the first of them sees the same rate."""
+    counts = {"impression": impressions, "conversion": conversions}
+    return [
+        (begin + _HOUR * (number + 0.5) / count, offer_id, kind)
+        for kind, count in counts.items()
+        for number in range(count)
+    ]
 
 
 def produce(bootstrap: str, events: Iterable[Event]) -> int:
