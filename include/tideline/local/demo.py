@@ -77,10 +77,11 @@ def _show(problems: list[str], environment: Mapping[str, str]) -> int:
     url, user = environment["TIDELINE_AIRFLOW_URL"], environment["TIDELINE_AIRFLOW_USERNAME"]
     console.print(f"  Airflow: {url}/dags/{demo_loads.DAG}", soft_wrap=True)
     console.print(
-        f"  Log in as {user} with password {environment['TIDELINE_AIRFLOW_PASSWORD']}. `make down` stops the stack; its data stays."
+        f"  Log in as {user} with password {environment['TIDELINE_AIRFLOW_PASSWORD']}. `make down` stops the stack; its data stays.",
+        soft_wrap=True,
     )
-    console.print("  Try: .local/env/bin/tideline streams impressions")
-    console.print("       .local/env/bin/tideline coverage impressions")
+    console.print("  Try: .local/env/bin/tideline coverage impressions")
+    console.print("       .local/env/bin/tideline state sessions")
     return 1 if problems else 0
 
 

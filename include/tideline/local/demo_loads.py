@@ -15,6 +15,8 @@ from tideline.local.supervisor import show_step
 
 DAG = "impressions"
 RECORDS = 200_000
+SHOWN = 3
+"""How many partitions the table lists, so that the output of the demo stays short."""
 
 
 def play(stage: Stage) -> list[str]:
@@ -58,13 +60,15 @@ def _table(counts: list[Any]) -> Table:
     table = Table(title="What the run loaded", title_justify="left")
     for heading in ("partition", "offsets", "read", "written", "rejected", "filtered"):
         table.add_column(heading, justify="right")
-    for row in counts:
+    for row in counts[:SHOWN]:
         figures = (row["n_read"], row["n_written"], row["n_rejected"], row["n_filtered"])
         table.add_row(
             str(row["partition"]),
             f"[{row['start_offset']}, {row['end_offset']})".replace("[", "\\["),
             *(f"{n:,}" for n in figures),
         )
+    if len(counts) > SHOWN:
+        table.add_row("...", f"{len(counts) - SHOWN} more")
     totals = (sum(row[name] for row in counts) for name in ("n_read", "n_written", "n_rejected", "n_filtered"))
     table.add_section()
     table.add_row("all", "", *(f"{n:,}" for n in totals))

@@ -35,9 +35,14 @@ def play(stage: Stage) -> list[str]:
     )
     problems = demo_visits.expected(sent).compare(before)
     [batch] = stage.look("list_batches_of_run", pipeline=DAG, run_id=first)
-    stage.tideline("rewind", DAG, "--to-batch", str(batch["batch_id"]), "--reason", "the demo folds the rest again")
+    reason = "the demo folds the rest again"
+    done = stage.tideline("rewind", DAG, "--to-batch", str(batch["batch_id"]), "--reason", reason)
+    left = seen(stage.ledger, sent)
+    print(f"  {done['deleted_rows']:,} visits are taken back, {len(left.opened):,} are open as before the outage.")
     stage.load(DAG)
-    problems += [f"after a rewind, {problem}" for problem in before.compare(seen(stage.ledger, sent))]
+    after = seen(stage.ledger, sent)
+    print(f"  Folded again: {len(after.ended):,} visits, {len(after.opened):,} are open.")
+    problems += [f"after a rewind, {problem}" for problem in before.compare(after)]
     return [f"{DAG}: {problem}" for problem in problems]
 
 
