@@ -39,7 +39,7 @@ def test_a_dry_run_says_what_would_be_undone_and_loads_nothing(system, rewound):
     assert set(system.states(NAME, rewound.dry).values()) == {"skipped"}
     third, fourth = rewound.batches[2:]
     log = system.log(NAME, rewound.dry, "plan")
-    assert f"batches {third}, {fourth} would be undone; 10 rows would be deleted (a dry run)" in log
+    assert f"batches {third}, {fourth} would be undone, with 10 rows of the output (a dry run)" in log
     assert "nothing to load; a dry run, which has changed nothing" in log
 
 
@@ -52,7 +52,7 @@ def test_a_number_that_is_no_boundary_fails_at_once_and_says_how_to_find_one(sys
 
 def test_the_run_that_rewinds_says_what_it_has_undone_and_loads_it_again(system, rewound):
     third, fourth = rewound.batches[2:]
-    assert f"batches {third}, {fourth} are undone; 10 rows are deleted (done)" in system.log(NAME, rewound.run, "plan")
+    assert f"batches {third}, {fourth} are undone, with 10 rows of the output" in system.log(NAME, rewound.run, "plan")
     again = system.planned(NAME, rewound.run)
     rows = system.rows(ROWS)
     assert rows[:10] == rewound.before[:10]

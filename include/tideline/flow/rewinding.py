@@ -37,11 +37,14 @@ class Rewound:
     def describe(self, *, dry_run: bool) -> list[str]:
         """Return what was undone, or would be, for a log or a page."""
         listed = ", ".join(map(str, reversed(self.undone)))
-        would, tense = ("would be", "a dry run") if dry_run else ("are", "done")
+        batches, one = ("batch", "is") if len(self.undone) == 1 else ("batches", "are")
+        would, note = ("would be", " (a dry run)") if dry_run else (one, "")
+        given_up = "would be" if dry_run else "is"
+        rows = f"{self.n_rows:,} row{'' if self.n_rows == 1 else 's'}"
         return [
-            f"batches {listed} {would} undone; {self.n_rows} rows {would} deleted ({tense})",
-            f"{len(self.planned)} batches over the same offsets {would} planned, in order",
-            *(f"batch {batch_id} {would} abandoned; its offsets are planned again" for batch_id in self.abandoned),
+            f"{batches} {listed} {would} undone, with {rows} of the output{note}",
+            f"{len(self.planned)} {batches} over the same offsets {would} planned, in order",
+            *(f"batch {batch_id} {given_up} abandoned; its offsets are planned again" for batch_id in self.abandoned),
         ]
 
 
@@ -148,7 +151,7 @@ def _unreadable(found: Survey, one: Folded) -> str | None:
     """Return why the records of a batch cannot be loaded again; None if they can."""
     for stream_id, offsets in one.ranges.items():
         if stream_id not in found.ready:
-            return f"stream {stream_id} of it is stopped, or its topic is gone"
+            return f"{one.labels[stream_id]} {offsets} cannot be read: that stream is stopped, or its topic is gone"
         stream, _, facts = found.ready[stream_id]
         if offsets.start < facts.log_start or offsets.end > facts.end:
             return f"of {stream.label} {offsets} Kafka holds [{facts.log_start}, {facts.end}) only"

@@ -23,6 +23,8 @@ class Folded:
     """Whether it can be undone: its undo was not pruned."""
     ranges: dict[int, OffsetRange]
     """By stream id."""
+    labels: dict[int, str]
+    """By stream id, topic and partition, as in `orders/3`."""
 
 
 def after(ledger: Ledger, pipeline: str, to_batch: int | None) -> list[Folded]:
@@ -44,8 +46,9 @@ def after(ledger: Ledger, pipeline: str, to_batch: int | None) -> list[Folded]:
     found: dict[int, Folded] = {}
     for row in ledger.rows("list_folded", pipeline=pipeline, after=seq):
         batch_id = row["batch_id"]
-        one = found.setdefault(batch_id, Folded(batch_id=batch_id, has_undo=row["undo"] == "kept", ranges={}))
+        one = found.setdefault(batch_id, Folded(batch_id=batch_id, has_undo=row["undo"] == "kept", ranges={}, labels={}))
         one.ranges[row["stream_id"]] = OffsetRange(row["start_offset"], row["end_offset"])
+        one.labels[row["stream_id"]] = f"{row['topic']}/{row['partition']}"
     return list(found.values())
 
 
