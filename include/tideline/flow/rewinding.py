@@ -115,7 +115,7 @@ def _rewind(
     for batch_id in opened:  # before the folded batches are listed: an open one may be published meanwhile
         abandoning.abandon(ledger, batch_id)
     after = rewinds.after(ledger, pipeline.name, to_batch)
-    _check(pipeline, found, after)
+    _check(pipeline, found, after, to_batch)
     undone = [one.batch_id for one in after]
     rewind_id = rewinds.undo(ledger, pipeline.name, undone, to_batch=to_batch, reason=reason)
     n_rows = rewinds.delete_rows(ledger, pipeline.table_sink.table, undone)
@@ -129,20 +129,21 @@ def _rewind(
     return Rewound(undone=tuple(undone), abandoned=tuple(opened), planned=tuple(planned), n_rows=n_rows)
 
 
-def _check(pipeline: Pipeline, found: Survey, after: Sequence[Folded]) -> None:
+def _check(pipeline: Pipeline, found: Survey, after: Sequence[Folded], to_batch: int | None) -> None:
     if not after:
         raise FatalError(
-            f"{pipeline.name}: no batch was folded after that one",
+            f"{pipeline.name}: no batch was folded after {f'batch {to_batch}' if to_batch else 'the beginning'}",
             next_step=f"look at the batches: tideline batches {pipeline.name}; nothing was changed",
             entry="cannot-rewind",
         )
     for one in after:
         problem = "its undo was pruned (state.undo_batches)" if not one.has_undo else _unreadable(found, one)
         if problem:
+            # The newest batch is no boundary: there is nothing after it.
+            earliest = f"go back to it, which is the earliest: tideline rewind {pipeline.name} --to-batch {one.batch_id} --reason ..."
             raise FatalError(
                 f"{pipeline.name}: cannot go back to before batch {one.batch_id}: {problem}",
-                next_step=f"go back to it, which is the earliest: tideline rewind {pipeline.name} --to-batch {one.batch_id} --reason ...; "
-                "nothing was changed",
+                next_step=f"{earliest if one is not after[0] else 'it is the newest one, so the pipeline can only go on'}; nothing was changed",
                 entry="cannot-rewind",
             )
 

@@ -39,14 +39,16 @@ def after(ledger: Ledger, pipeline: str, to_batch: int | None) -> list[Folded]:
         if row is None:
             raise FatalError(
                 f"{pipeline}: batch {to_batch} is not folded into the state, or was rewound",
-                next_step=f"choose one that is: tideline batches {pipeline} --state advanced; 0 is the beginning",
+                next_step=f"choose one that is: tideline batches {pipeline} --state advanced; 0 is the beginning; nothing was changed",
                 entry="cannot-rewind",
             )
         seq = row["seq"]
     found: dict[int, Folded] = {}
     for row in ledger.rows("list_folded", pipeline=pipeline, after=seq):
         batch_id = row["batch_id"]
-        one = found.setdefault(batch_id, Folded(batch_id=batch_id, has_undo=row["undo"] == "kept", ranges={}, labels={}))
+        one = found.setdefault(
+            batch_id, Folded(batch_id=batch_id, has_undo=row["undo"] == "kept", ranges={}, labels={})
+        )
         one.ranges[row["stream_id"]] = OffsetRange(row["start_offset"], row["end_offset"])
         one.labels[row["stream_id"]] = f"{row['topic']}/{row['partition']}"
     return list(found.values())

@@ -228,6 +228,13 @@ def test_what_was_pruned_is_not_rewound_and_the_earliest_boundary_is_named(five)
     assert five.seen() == five.after[2]
 
 
+def test_the_newest_batch_is_never_named_as_a_boundary(five):
+    assert rewinds.prune(five.ledger, NAME, 0)
+    error = refuses(five, 2)
+    assert "cannot go back to before batch 5" in error.problem
+    assert "--to-batch" not in error.next_step
+
+
 @pytest.mark.parametrize(("to_batch", "problem"), [(5, "no batch was folded after"), (99, "is not folded")])
 def test_only_a_batch_that_is_folded_and_not_the_last_one_is_a_boundary(five, to_batch, problem):
     error = refuses(five, to_batch)

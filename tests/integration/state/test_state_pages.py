@@ -69,3 +69,11 @@ def test_without_a_state_there_is_nothing_to_show(ledger, ledger_url, monkeypatc
     monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
     start_streams(ledger, 1)
     assert states.state(PIPELINE).document["streams"] == []
+
+
+def test_a_pipeline_without_a_state_says_so(ledger, ledger_url, monkeypatch):
+    monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
+    monkeypatch.delenv("TIDELINE_PIPELINES", raising=False)
+    for page in (states.state("impressions"), states.key("impressions", "ada")):
+        [grid] = page.parts
+        assert grid.empty == "impressions: no state is kept, because its declaration has no section `state`"

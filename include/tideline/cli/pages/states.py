@@ -46,13 +46,20 @@ def state(name: str) -> Page:
             )
             for row in rows
         ],
-        empty=f"{name}: nothing is folded yet",
+        empty=_none(pipeline) or f"{name}: nothing is folded yet",
     )
     sums = {what: sum(row[what] for row in rows) for what in ("n_keys", "n_bytes")}
     return Page(
         document={"pipeline": name, "streams": rows, **sums},
         parts=[grid, f"{sums['n_keys']:,} keys, {sums['n_bytes']:,} bytes as JSON."] if rows else [grid],
     )
+
+
+def _none(pipeline: Any) -> str:
+    """Return what to say of a pipeline that keeps no state; nothing of one that does, or whose declaration cannot be read."""
+    if isinstance(pipeline, Pipeline) and pipeline.state is None:
+        return f"{pipeline.name}: no state is kept, because its declaration has no section `state`"
+    return ""
 
 
 def _watermark(pipeline: Any, latest: datetime | None) -> datetime | None:
@@ -65,7 +72,7 @@ def _watermark(pipeline: Any, latest: datetime | None) -> datetime | None:
 def key(name: str, text: str) -> Page:
     """Show the state of a key after each batch that has changed it, newest first."""
     with looking() as session:
-        declaration(session, name)
+        pipeline = declaration(session, name)
         rows = queries.key_history(session, name, _keys(text))
     grid = Grid(
         columns=("key", "after batch", "published", "value", "timer", "last record"),
@@ -80,7 +87,8 @@ def key(name: str, text: str) -> Page:
             )
             for row in rows
         ],
-        empty=f"{name}: nothing is kept for the key {safe(text)}, and no batch that can be rewound has changed it",
+        empty=_none(pipeline)
+        or f"{name}: nothing is kept for the key {safe(text)}, and no batch that can be rewound has changed it",
     )
     return Page(document={"pipeline": name, "key": text, "history": rows}, parts=[grid])
 
