@@ -39,7 +39,7 @@ class StagedStates:
     """The version of the processor, for the history."""
     columns: StateColumns
     n_expired: int
-    """How many rows timers have made."""
+    """How many rows `on_expiry` has made."""
     resets: bool = False
     """Whether streams with a gap begin without any state. Defaults to False."""
 

@@ -6,9 +6,10 @@ import pytest
 
 from ledgers import PIPELINE, start_streams
 from stateful import COLUMNS, folded, planned
-from tideline.cli.pages import states
+from tideline.cli.pages import history, states
 from tideline.declaration import pipelines
 from tideline.errors import FatalError
+from tideline.ledger import rewinds
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 TIMER = NOON + timedelta(minutes=30)
@@ -41,16 +42,16 @@ def test_the_state_of_each_stream_says_how_far_it_is_folded_and_what_it_keeps(tw
 
 def test_a_key_shows_its_state_after_each_batch_that_has_changed_it(two):
     first, second = two
-    history = states.key(PIPELINE, "ada").document["history"]
-    shown = [(row["batch_id"], row["value"], row["expires_at"], row["kafka_offset"]) for row in history]
+    found = states.key(PIPELINE, "ada").document["history"]
+    shown = [(row["batch_id"], row["value"], row["expires_at"], row["kafka_offset"]) for row in found]
     assert shown == [(second, {"clicks": 2}, None, 12), (first, {"clicks": 1}, TIMER, 3)]
-    assert all(row["published_at"] for row in history)
+    assert all(row["published_at"] for row in found)
 
 
 def test_a_key_that_is_gone_shows_when_it_went(two):
     first, second = two
-    history = states.key(PIPELINE, "7").document["history"]
-    assert [(row["batch_id"], row["value"]) for row in history] == [(second, None), (first, {"clicks": 5})]
+    found = states.key(PIPELINE, "7").document["history"]
+    assert [(row["batch_id"], row["value"]) for row in found] == [(second, None), (first, {"clicks": 5})]
 
 
 def test_a_key_is_given_as_its_value_or_as_the_list_of_its_values(two):
@@ -77,3 +78,11 @@ def test_a_pipeline_without_a_state_says_so(ledger, ledger_url, monkeypatch):
     for page in (states.state("impressions"), states.key("impressions", "ada")):
         [grid] = page.parts
         assert grid.empty == "impressions: no state is kept, because its declaration has no section `state`"
+
+
+def test_a_batch_shows_what_it_has_folded_and_whether_it_can_be_rewound(ledger, two):
+    for batch_id, undo, says in zip(two, ("pruned", "kept"), ("its undo was pruned", "can be rewound"), strict=True):
+        rewinds.prune(ledger, PIPELINE, 1)
+        page = history.batch(batch_id)
+        assert (page.document["n_folded_keys"], page.document["undo"]) == (2, undo)
+        assert f"folded: 2 keys have changed, timers have made 0 rows; {says}" in page.parts[0]

@@ -12,6 +12,7 @@ from tideline.ledger.queries import Row
 
 _REQUESTED_KINDS = {BatchKind.REPLAY, BatchKind.REDRIVE}
 _COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
+_UNDO = {"kept": "can be rewound", "pruned": "its undo was pruned", "applied": "was rewound"}
 _COUNT_HEADINGS = (">read", ">written", ">rejected", ">filtered", ">gap")
 
 
@@ -88,6 +89,10 @@ def _summary(found: Row) -> str:
     ]
     if found["supersedes"] is not None:
         lines.append(f"supersedes: batch {found['supersedes']}")
+    if found["undo"] is not None:
+        lines.append(
+            f"folded: {found['n_folded_keys']:,} keys have changed, timers have made {found['n_expired_rows']:,} rows; {_UNDO[found['undo']]}"
+        )
     if found["reason"]:
         lines.append(safe(f"reason: {found['reason']}"))
     return "\n".join(lines)
