@@ -15,7 +15,7 @@ setup:  ## Install packages and jars under .local/ (slow only the first time)
 up: setup  ## Start Postgres, Kafka and Airflow, and print their addresses
 	@$(ENV)/python -m tideline.local up
 
-demo: setup  ## Start the stack, load 200,000 impressions through Airflow and compare them with what was sent
+demo: setup  ## Start the stack, play the shipped pipelines through Airflow, and compare what they load with what was sent
 	@$(ENV)/python -m tideline.local up
 	@$(ENV)/python -m tideline.local.demo
 
