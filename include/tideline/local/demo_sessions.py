@@ -25,7 +25,8 @@ def play(stage: Stage) -> list[str]:
     outage = start + timedelta(hours=3)
     print(f"\n  Visits, from {len(events):,} impressions and clicks: 5 % come hours too late, 1 % out of order.")
     sent = demo_ad_events.produce(stage.bootstrap, (event for event in events if event.arrives_at < outage))
-    first = stage.load(DAG)
+    stage.load(DAG)
+    [boundary] = stage.look("find_progress", pipeline=DAG)
     print("  An outage: three hours have no run, and visits last over it. The next run loads what has come.")
     sent |= demo_ad_events.produce(stage.bootstrap, (event for event in events if event.arrives_at >= outage))
     stage.load(DAG)
@@ -34,9 +35,8 @@ def play(stage: Stage) -> list[str]:
         f"  ads.sessions holds {len(before.ended):,} visits, {len(before.opened):,} are open, {len(before.rejected):,} late events are rejects."
     )
     problems = demo_visits.expected(sent).compare(before)
-    [batch] = stage.look("list_batches_of_run", pipeline=DAG, run_id=first)
-    reason = "the demo folds the rest again"
-    done = stage.tideline("rewind", DAG, "--to-batch", str(batch["batch_id"]), "--reason", reason)
+    to_batch, reason = str(boundary["newest_batch"]), "the demo folds the rest again"
+    done = stage.tideline("rewind", DAG, "--to-batch", to_batch, "--reason", reason)
     left = seen(stage.ledger, sent)
     print(f"  {done['deleted_rows']:,} visits are taken back, {len(left.opened):,} are open as before the outage.")
     stage.load(DAG)
