@@ -69,6 +69,7 @@ BOUND: dict[str, Any] = {
     "milliseconds": 0,
     "n_batches": 20,
     "n_bytes": [0],
+    "n_cells": 100,
     "n_filtered": [0],
     "n_read": [10],
     "n_tries": [0, 1, 1],

@@ -33,6 +33,7 @@ FLOORS = (
     {"tideline.local", "spark_jobs"},
     {"tideline.authoring"},
     {"tideline.cli", "dags", "tideline.transforms", "tideline.testing"},
+    {"tideline.web"},
 )
 """The packages by layer, from the bottom up. `tideline` holds what every other package may import: errors, settings, redaction."""
 CLIENTS = {"AdminClient", "Consumer", "Producer"}
@@ -114,11 +115,11 @@ def test_parsing_dags_loads_nothing_heavy():
     assert not loaded_by("tideline.declaration.pipelines") & heavy
 
 
-def test_only_the_room_of_airflow_imports_it():
+def test_only_the_rooms_of_airflow_and_of_its_page_import_it():
     """Everything else can be used and tested without Airflow."""
     found = {relative(p) for p in PACKAGE.rglob("*.py") if "airflow" in imported(p)}
     assert "include/tideline/airflow/tasks.py" in found
-    assert [path for path in found if not re.fullmatch(r"include/tideline/airflow/\w+\.py", path)] == []
+    assert [path for path in found if not re.fullmatch(r"include/tideline/(airflow|web)/\w+\.py", path)] == []
 
 
 def test_spark_is_imported_by_the_job_and_by_transforms_only():

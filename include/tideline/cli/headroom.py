@@ -13,6 +13,8 @@ from tideline.flow.timeline import Timeline
 from tideline.ledger.queries import Row
 
 _QUARTERS = (1, 2, 3)
+_AGES = (60, 300, 900, 3_600, 21_600, 86_400, 604_800)
+"""Ages of records that people tell apart, in seconds: from a minute to a week."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -30,6 +32,36 @@ def left(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
             passed = _elapsed_quarters(answer, topic.topic, heads, timedelta(milliseconds=topic.retention_ms))
             found |= {heads[partition]["stream_id"]: 3 - quarters for partition, quarters in passed.items()}
     return found | {row["stream_id"]: -1 for row in unread if _is_deleted(row, answer)}
+
+
+def behind(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
+    """Return, by stream id, for how many seconds at least its oldest unread record has existed: one of `_AGES`.
+
+    Streams without unread records have no entry. It costs one lookup per topic for each age that is reached.
+    """
+    found: dict[int, int] = {}
+    unread = [row for row in streams if row["state"] != "retired" and _is_unread(row, answer)]
+    for topic in answer.topics:
+        ids = {row["partition"]: row["stream_id"] for row in unread if row["topic_id"] == topic.topic_id}
+        heads = {row["partition"]: row["next_offset"] for row in unread if row["stream_id"] in ids.values()}
+        found |= {ids[partition]: seconds for partition, seconds in _ages(answer, topic.topic, heads).items()}
+    return found
+
+
+def _ages(answer: Answer, topic: str, heads: Mapping[int, int]) -> dict[int, int]:
+    now = datetime.now(UTC)
+    ages = dict.fromkeys(heads, 0)
+    remaining = dict(heads)
+    for seconds in _AGES:
+        if not remaining or answer.broker is None:
+            break
+        try:
+            older = Timeline(answer.broker, now).older(topic, remaining, now - timedelta(seconds=seconds))
+        except TidelineError:  # the broker answered before, and does not any more: leave unknown ages out
+            return {}
+        ages |= dict.fromkeys(older, seconds)
+        remaining = {partition: remaining[partition] for partition in older}
+    return ages
 
 
 def worded(quarters: int, retention_ms: int) -> str:

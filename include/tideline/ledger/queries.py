@@ -35,6 +35,36 @@ def streams(ledger: Ledger, pipeline: str) -> list[Row]:
     return _dicts(ledger.rows("view_streams", pipeline=pipeline))
 
 
+def recent(ledger: Ledger, *, n_batches: int) -> list[Row]:
+    """Return the newest batch of every pipeline, and the records that its newest batches have read and rejected."""
+    return _dicts(ledger.rows("view_recent", n_batches=n_batches))
+
+
+def cells(ledger: Ledger, pipeline: str, stretches: dict[int, tuple[int, int]], *, n_cells: int) -> list[Row]:
+    """Return what accounts for stretches of streams, each cut into at most `n_cells` cells; equal neighbours are joined."""
+    starts, ends = ([stretch[edge] for stretch in stretches.values()] for edge in (0, 1))
+    return _dicts(
+        ledger.rows(
+            "view_cells", pipeline=pipeline, stream_ids=list(stretches), starts=starts, ends=ends, n_cells=n_cells
+        )
+    )
+
+
+def stretch(ledger: Ledger, stream_id: int, start: int, end: int, *, limit: int) -> list[Row]:
+    """Return the batches and holes that account for a stretch of one stream."""
+    return _dicts(ledger.rows("view_stretch", stream_id=stream_id, start=start, end=end, limit=limit))
+
+
+def throughput(ledger: Ledger, pipeline: str, *, limit: int) -> list[Row]:
+    """Return the newest published batches, oldest first, with their duration and the records that were left after them."""
+    return _dicts(ledger.rows("view_throughput", pipeline=pipeline, limit=limit))
+
+
+def run(ledger: Ledger, dag_id: str, run_id: str) -> list[Row]:
+    """Return the batches that a DAG run was given."""
+    return _dicts(ledger.rows("view_run", dag_id=dag_id, run_id=run_id))
+
+
 def batches(
     ledger: Ledger, pipeline: str, *, state: str | None = None, kind: str | None = None, limit: int = 20
 ) -> list[Row]:

@@ -21,7 +21,7 @@ def pipelines() -> Page:
         streams = {name: queries.streams(session, name) for name in known}
     answers = ask_all((one for one in declared.values() if isinstance(one, Pipeline)), streams)
     rows = [
-        _pipeline(name, declared.get(name), known.get(name), streams.get(name, []), answers.get(name))
+        row_of(name, declared.get(name), known.get(name), streams.get(name, []), answers.get(name))
         for name in sorted(declared.keys() | known.keys())
     ]
     grid = Grid(
@@ -59,9 +59,14 @@ def pipelines() -> Page:
     return Page(document={"pipelines": rows}, parts=[grid, *notes], problem=problems[0] if problems else None)
 
 
-def _pipeline(
-    name: str, declared: Pipeline | Broken | None, known: Row | None, streams: Iterable[Row], answer: Answer | None
+def row_of(
+    name: str,
+    declared: Pipeline | Broken | None,
+    known: Row | None,
+    streams: Iterable[Row] = (),
+    answer: Answer | None = None,
 ) -> Row:
+    """Return a pipeline's state and counts, with its lag if its brokers have answered."""
     counts = ("n_streams", "n_active", "n_stopped", "n_retired", "n_planned", "n_writing", "n_failed", "n_published")
     lags = [_lag(row, answer) for row in streams if row["state"] != "retired"] if answer else []
     return {
@@ -97,11 +102,7 @@ def _lag(row: Row, answer: Answer) -> int | None:
 
 def streams(name: str) -> Page:
     """List the streams of a pipeline: head, log start, last stable offset, and the reason if a stream is stopped."""
-    with looking() as session:
-        pipeline = declaration(session, name)
-        known = queries.streams(session, name)
-    answer = ask(pipeline, {row["topic"] for row in known})
-    rows = against(known, answer)
+    rows, answer = compared(name)
     grid = Grid(
         columns=("topic", ">partition", ">head", ">end", ">lag", ">headroom", "state", "why"),
         rows=[tuple(_stream_cells(row, answered=answer.problem is None)) for row in rows],
@@ -117,6 +118,15 @@ def streams(name: str) -> Page:
     return Page(document=document, parts=[grid, *notes], problem=answer.problem)
 
 
+def compared(name: str) -> tuple[list[Row], Answer]:
+    """Return the streams of a pipeline compared with its brokers, and what those have answered."""
+    with looking() as session:
+        pipeline = declaration(session, name)
+        known = queries.streams(session, name)
+    answer = ask(pipeline, {row["topic"] for row in known})
+    return against(known, answer), answer
+
+
 def against(known: Sequence[Row], answer: Answer) -> list[Row]:
     """Compare the ledger's streams with the broker's partitions, and show what the next plan would change.
 
@@ -125,13 +135,17 @@ def against(known: Sequence[Row], answer: Answer) -> list[Row]:
     compared = compare([_as_stream(row) for row in known], answer.topics, answer.missing)
     inconsistent = {stream.stream_id: problem for stream, problem in compared.inconsistent}
     left = headroom.left(answer, known)
+    behind = headroom.behind(answer, known)
     retention = {topic.topic_id: topic.retention_ms for topic in answer.topics}
     rows = [
-        _stream(row, answer, inconsistent) | _headroom(left.get(row["stream_id"]), retention.get(row["topic_id"]))
+        _stream(row, answer, inconsistent)
+        | {"behind_seconds_at_least": behind.get(row["stream_id"])}
+        | _headroom(left.get(row["stream_id"]), retention.get(row["topic_id"]))
         for row in known
     ]
     rows += [
         {
+            "stream_id": None,
             "topic": topic.topic,
             "partition": facts.partition,
             "topic_id": topic.topic_id,
@@ -141,6 +155,7 @@ def against(known: Sequence[Row], answer: Answer) -> list[Row]:
             "log_start": facts.log_start,
             "end": facts.end,
             "lag": None,
+            "behind_seconds_at_least": None,
             "will_stop": False,
             "why": "begins with the next plan",
             **_headroom(None, topic.retention_ms),
@@ -170,6 +185,7 @@ def _as_stream(row: Row) -> Stream:
 def _stream(row: Row, answer: Answer, inconsistent: Mapping[int, str]) -> Row:
     facts = answer.facts(row["topic_id"], row["partition"])
     return {
+        "stream_id": row["stream_id"],
         "topic": row["topic"],
         "partition": row["partition"],
         "topic_id": row["topic_id"],

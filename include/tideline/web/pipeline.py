@@ -1,0 +1,150 @@
+"""The page of one pipeline. Its frame comes at once; each part asks for itself, so that a slow one holds up no other."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Request, status
+from fastapi.responses import HTMLResponse
+
+from tideline.cli.pages import doctor as checks
+from tideline.cli.pages.overview import row_of
+from tideline.cli.session import declaration, looking
+from tideline.declaration.pipelines import Broken, Pipeline
+from tideline.domain.states import BatchKind, BatchState
+from tideline.ledger import queries
+from tideline.ledger.queries import Row
+from tideline.web import answers, cells
+from tideline.web.access import Seen
+from tideline.web.needs import of_brokers, of_ledger
+from tideline.web.rendering import page
+
+router = APIRouter(prefix="/pipelines/{pipeline}")
+_CHARTED = 200
+_LISTED = 200
+_OPEN = ("planned", "writing", "failed")
+
+
+@router.get("")
+def frame(request: Request, pipeline: Seen) -> HTMLResponse:
+    """Show the frame of the page, with what needs a person."""
+    declared = answers.declared().get(pipeline)
+    with looking() as session:
+        if declared is None:
+            declaration(session, pipeline)  # raises if the ledger does not know it either
+        known = next((row for row in queries.pipelines(session) if row["pipeline"] == pipeline), None)
+        recent = next((row for row in queries.recent(session, n_batches=20) if row["pipeline"] == pipeline), None)
+    problem = declared.error.problem if isinstance(declared, Broken) else None
+    row = row_of(pipeline, declared, known)
+    kept = answers.kept(pipeline)
+    return page(
+        request,
+        "pipeline.html",
+        pipeline=pipeline,
+        row=row,
+        recent=recent,
+        description=declared.description if isinstance(declared, Pipeline) else None,
+        stateful=isinstance(declared, Pipeline) and declared.state is not None,
+        needs=of_ledger(row, recent, problem) + (of_brokers(kept[1]) if kept else []),
+    )
+
+
+@router.get("/coverage")
+def coverage(request: Request, pipeline: Seen) -> HTMLResponse:
+    """Show the coverage map of all partitions."""
+    at, found = answers.streams(pipeline)
+    with looking() as session:
+        # The heads of this moment: a batch may have been advanced since the brokers were asked.
+        heads = {row["stream_id"]: row for row in queries.streams(session, pipeline)}
+        rows = [_as_now(row, heads) for row in found.rows]
+        bars = cells.bars(session, pipeline, rows)
+    new = [row for row in found.rows if row["stream_id"] is None]
+    return page(
+        request,
+        "coverage.html",
+        pipeline=pipeline,
+        at=at,
+        found=found,
+        bars=bars,
+        new=new,
+        meanings=cells.MEANINGS,
+        width=cells.WIDTH,
+    )
+
+
+def _as_now(row: Row, known: dict[int, Row]) -> Row:
+    now = known.get(row["stream_id"])
+    return row if now is None else {**row, "head": now["next_offset"], "reserved": now["reserved"]}
+
+
+@router.get("/partitions/{stream_id}")
+def partition(
+    request: Request,
+    pipeline: Seen,
+    stream_id: int,
+    start: Annotated[int | None, Query(ge=0)] = None,
+    end: Annotated[int | None, Query(ge=0)] = None,
+) -> HTMLResponse:
+    """Show a stretch of one partition: its cells, and the batches and holes that account for it."""
+    _, found = answers.streams(pipeline)
+    with looking() as session:
+        heads = {row["stream_id"]: row for row in queries.streams(session, pipeline)}
+        rows = [_as_now(row, heads) for row in found.rows if row["stream_id"] == stream_id]
+        if not rows:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"pipeline {pipeline} has no such partition")
+        (whole,) = cells.bars(session, pipeline, rows)
+        start = whole.start if start is None else start
+        end = max(start + 1, whole.end if end is None else end)
+        bar = cells.stretch(session, pipeline, rows[0], start, end)
+        pieces = queries.stretch(session, stream_id, start, end, limit=_LISTED)
+    return page(
+        request,
+        "partition.html",
+        pipeline=pipeline,
+        whole=whole,
+        bar=bar,
+        pieces=pieces,
+        limit=_LISTED,
+        meanings=cells.MEANINGS,
+        width=cells.WIDTH,
+    )
+
+
+@router.get("/throughput")
+def throughput(request: Request, pipeline: Seen) -> HTMLResponse:
+    """Show records and lag of the newest batches as charts, and as a table."""
+    with looking() as session:
+        rows = queries.throughput(session, pipeline, limit=_CHARTED)
+    rows.sort(key=lambda row: row["ended_at"])
+    points = {
+        "at": [row["ended_at"].timestamp() for row in rows],
+        "per_second": [round(row["n_read"] / max(row["seconds"], 0.001), 1) for row in rows],
+        "left": [row["n_left"] for row in rows],
+    }
+    return page(request, "throughput.html", pipeline=pipeline, rows=rows, points=points)
+
+
+@router.get("/open")
+def open_batches(request: Request, pipeline: Seen) -> HTMLResponse:
+    """Show the batches that are not published."""
+    with looking() as session:
+        rows = [row for state in _OPEN for row in queries.batches(session, pipeline, state=state, limit=_LISTED)]
+    return page(request, "batches.html", pipeline=pipeline, rows=rows, empty="no batch is open", limit=None)
+
+
+@router.get("/batches")
+def batches(
+    request: Request,
+    pipeline: Seen,
+    state: BatchState | None = None,
+    kind: BatchKind | None = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 20,
+) -> HTMLResponse:
+    """Show the newest batches."""
+    with looking() as session:
+        rows = queries.batches(session, pipeline, state=state, kind=kind, limit=limit)
+    return page(request, "batches.html", pipeline=pipeline, rows=rows, empty="no batch yet", limit=limit)
+
+
+@router.get("/checks")
+def doctor(request: Request, pipeline: Seen) -> HTMLResponse:
+    """Run the checks of `tideline doctor` for this pipeline."""
+    return page(request, "checks.html", pipeline=pipeline, checks=checks.doctor(pipeline).document["checks"])

@@ -1,0 +1,55 @@
+"""The plugin through which Airflow mounts the page. The plugin folder of a deployment needs one file of two lines.
+
+from tideline.web.plugin import TidelinePlugin
+__all__ = ["TidelinePlugin"]
+
+Airflow loads plugins in every process, workers included. So the app is built only when a request arrives, which happens in the API server.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.configuration import conf
+from airflow.plugins_manager import AirflowPlugin
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+PREFIX = "/tideline"
+Message = MutableMapping[str, Any]
+
+
+@cache
+def _built() -> "FastAPI":
+    from tideline.web.app import build  # noqa: PLC0415 - imports the API server's code, which takes a second
+
+    return build()
+
+
+async def app(
+    scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+) -> None:
+    """Answer one request."""
+    await _built()(scope, receive, send)
+
+
+def _base_path() -> str:
+    """Return the path below which Airflow is served: empty, or such as `/airflow`."""
+    return "/" + "/".join(conf.get("api", "base_url", fallback="").split("/")[3:]).strip("/")
+
+
+class TidelinePlugin(AirflowPlugin):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here
+    """The page, and its entry in Airflow's navigation."""
+
+    name = "tideline"
+    fastapi_apps: ClassVar[list[dict[str, Any]]] = [{"app": app, "url_prefix": PREFIX, "name": "Tideline"}]
+    external_views: ClassVar[list[dict[str, Any]]] = [
+        {
+            "name": "Tideline",
+            "href": f"{_base_path().rstrip('/')}{PREFIX}/",
+            "url_route": "tideline",
+            "destination": "nav",
+            "category": "browse",
+        }
+    ]

@@ -1,0 +1,5 @@
+"""Adds the page of Tideline to Airflow."""
+
+from tideline.web.plugin import TidelinePlugin
+
+__all__ = ["TidelinePlugin"]

@@ -1,0 +1,75 @@
+"""Every route needs a login and the right to the pipeline's DAG; and a problem says what does not answer."""
+
+import pytest
+
+from website import HOSTILE, ROLES
+
+PAGES = (
+    "",
+    "pipelines/clicks",
+    "pipelines/clicks/lag",
+    "pipelines/clicks/coverage",
+    "pipelines/clicks/throughput",
+    "pipelines/clicks/open",
+    "pipelines/clicks/batches",
+    "pipelines/clicks/reasons",
+    "pipelines/clicks/rejects",
+    "pipelines/clicks/checks",
+    "pipelines/clicks/partitions/1",
+    "pipelines/clicks/batches/1",
+    "runs/clicks/manual__first",
+    "static/page.css",
+    "static/page.js",
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_without_a_login_nothing_is_shown(site, path):
+    with site.client(None) as client:
+        answer = client.get(f"/tideline/{path}")
+    assert answer.status_code == 401
+    assert "clicks" not in answer.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_with_a_login_every_page_is_shown_with_strict_headers(site, path):
+    with site.client("viewer") as client:
+        answer = client.get(f"/tideline/{path}")
+    assert answer.status_code == 200, answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-frame-options"] == "SAMEORIGIN"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert HOSTILE not in answer.text
+
+
+def test_the_app_publishes_no_description_of_itself(site):
+    with site.client(None) as client:
+        assert {client.get(f"/tideline/{path}").status_code for path in ("docs", "redoc", "openapi.json")} == {404}
+
+
+def test_a_batch_is_shown_only_below_its_own_pipeline(site):
+    ((of_orders,),) = site.rows("SELECT min(batch_id) FROM tideline.batch WHERE pipeline = 'orders'")
+    with site.client("admin") as client:
+        assert client.get(f"/tideline/pipelines/orders/batches/{of_orders}").status_code == 200
+        assert client.get(f"/tideline/pipelines/clicks/batches/{of_orders}").status_code == 404
+
+
+def test_a_stream_is_shown_only_below_its_own_pipeline(site):
+    ((of_orders,),) = site.rows("SELECT min(stream_id) FROM tideline.stream WHERE pipeline = 'orders'")
+    with site.client("admin") as client:
+        assert client.get(f"/tideline/pipelines/clicks/partitions/{of_orders}").status_code == 404
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_bytes_of_records_are_shown_only_to_those_who_may_edit(site, role):
+    with site.client(role) as client:
+        shown = client.get("/tideline/pipelines/clicks/rejects").text
+    assert "not JSON" in shown
+    assert ("<th scope=\"col\">Value</th>" in shown) == (role != "viewer")
+
+
+def test_an_unknown_pipeline_says_so(site):
+    with site.client("admin") as client:
+        answer = client.get("/tideline/pipelines/nothing")
+    assert answer.status_code == 409
+    assert "nothing" in answer.text

@@ -1,0 +1,221 @@
+"""Airflow's API server with the page, over a real ledger and a real broker, and pipelines in every condition that the page tells apart."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import ledgers
+import records
+from tideline import flow
+from tideline.declaration import pipelines
+from tideline.declaration.pipelines import Pipeline
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.requests import NamedRange, NewRecords
+from tideline.errors import NeedsOperatorError
+from tideline.kafka.broker import Broker
+from tideline.ledger import attempts
+from tideline.ledger.connection import Ledger
+from tideline.ledger.migrate import migrate
+from tideline.ledger.reservations import Run
+from tideline.local.airflow_processes import AirflowOptions, Orchestrator
+from tideline.local.broker import Broker as LocalBroker
+from tideline.local.postgres import Postgres
+from tideline.settings import PROJECT
+
+ROLES = ("viewer", "user", "op", "admin")
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+"""A text that takes over a page that does not escape it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Website:
+    """The address, the logins, and what is behind them."""
+
+    url: str
+    ledger_url: str = field(repr=False)
+    bootstrap: str
+    folder: Path
+    passwords: Mapping[str, str] = field(repr=False)
+
+    def client(self, role: str | None) -> httpx.Client:
+        """Return a client that is logged in with a role; None for no login."""
+        made = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        if role:
+            made.headers["Authorization"] = f"Bearer {self.token(role)}"
+        return made
+
+    def token(self, role: str) -> str:
+        asked = {"username": role, "password": self.passwords[role]}
+        answer = httpx.post(f"{self.url}/auth/token", json=asked, timeout=60, trust_env=False)
+        answer.raise_for_status()
+        return str(answer.json()["access_token"])
+
+    @contextmanager
+    def ledger(self, actor: str = "test") -> Iterator[Ledger]:
+        with Ledger(self.ledger_url, actor=actor) as session:
+            yield session
+
+    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with self.ledger() as session, session.transaction(), session.connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return [tuple(row) for row in cursor.fetchall()]
+
+    def pipeline(self, name: str) -> Pipeline:
+        return pipelines.load(self.folder / name)
+
+    def declare(self, name: str, topic: str, *, bootstrap: str | None = None, **more: Any) -> None:
+        """Declare a pipeline of raw bytes."""
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        source = {
+            "bootstrap_servers": bootstrap or self.bootstrap,
+            "topics": [topic],
+            "start": "earliest",
+            "value": {"format": "bytes"},
+        }
+        declaration = {"description": f"The {name}", "source": source, "sink": {"table": f"page.{name}"}, **more}
+        (folder / "pipeline.yaml").write_text(json.dumps(declaration))
+        (folder / "target.sql").write_text("-- never run: these tests write no output\n")
+
+    def fill(self, topic: str, count: int, *, partitions: int = 1) -> None:
+        records.create(self.bootstrap, name=topic, partitions=partitions)
+        self.add(topic, count, partitions=partitions)
+
+    def add(self, topic: str, count: int, *, partitions: int = 1) -> None:
+        records.produce(self.bootstrap, topic, [b"x"] * count, partitions=partitions)
+
+    def plan(self, name: str, run_id: str) -> list[int]:
+        with self.ledger() as session:
+            run = Run(dag_id=name, run_id=run_id)
+            declared = self.pipeline(name)
+            return flow.plan(session, Broker(declared.source), declared, run, NewRecords()).batch_ids
+
+    def load(self, name: str, run_id: str, *, rejected: int = 0, reason: str = "not JSON", value: bytes = b"x") -> int:
+        """Plan what is new, publish it with so many rejects in the first partition, and advance."""
+        (batch_id,) = self.plan(name, run_id)
+        with self.ledger() as session:
+            attempt = ledgers.claim(session, batch_id)
+            ledgers.stage(session, attempt)
+            first = attempt.ranges[0]
+            offsets = range(first.offsets.start, first.offsets.start + rejected)
+            if rejected:
+                _reject(session, attempt.attempt_id, first.stream_id, offsets, reason=reason, value=value)
+            written = {piece.stream_id: len(piece.offsets) for piece in attempt.ranges}
+            written[first.stream_id] -= rejected
+            ledgers.publish(session, attempt, written=written)
+            flow.advance(session, name, Run(dag_id=name, run_id=run_id))
+        return batch_id
+
+    def fail(self, name: str, run_id: str) -> int:
+        """Plan what is new, and let its attempt fail."""
+        (batch_id,) = self.plan(name, run_id)
+        with self.ledger() as session:
+            attempt = ledgers.claim(session, batch_id)
+            attempts.fail(session, attempt, "the disk is full")
+        return batch_id
+
+    def stop(self, name: str, topic: str, run_id: str) -> None:
+        """Delete records that were not read, so that the next plan stops the stream."""
+        self.add(topic, 20)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        (end,) = (
+            facts.end
+            for found in Broker(self.pipeline(name).source).topic_facts()
+            for facts in found.partitions
+            if facts.partition == 0
+        )
+        admin.delete_records([TopicPartition(topic, 0, end - 5)])[TopicPartition(topic, 0)].result()
+        try:
+            self.plan(name, run_id)
+        except NeedsOperatorError:
+            return
+        raise AssertionError(f"{name} goes on without the records that are gone")
+
+    def skip(self, name: str, topic: str, start: int, end: int, reason: str) -> None:
+        declared = self.pipeline(name)
+        piece = NamedRange(topic, 0, OffsetRange(start, end))
+        with self.ledger("ada") as session:
+            flow.skip(session, Broker(declared.source), declared, piece, reason=reason)
+
+
+def _reject(session: Ledger, attempt_id: int, stream_id: int, offsets: range, *, reason: str, value: bytes) -> None:
+    many = len(offsets)
+    with session.transaction():
+        session.run(
+            "stage_rejects",
+            attempt_id=attempt_id,
+            stream_ids=[stream_id] * many,
+            offsets=list(offsets),
+            steps=["decode"] * many,
+            reasons=[reason] * many,
+            values=[value] * many,
+            **{name: [None] * many for name in ("timestamps_ms", "keys", "headers")},
+        )
+
+
+@contextmanager
+def running(folder: Path, postgres: Postgres, broker: LocalBroker) -> Iterator[Website]:
+    """Start Airflow's API server and DAG processor over a new ledger with `declare_all`. No scheduler: no run needs to go on."""
+    for name in ("page", "page_airflow"):
+        postgres.ensure_database(name)
+    with Ledger(postgres.url("page"), actor="test") as session:
+        migrate(session)
+    declared = folder / "pipelines"
+    declared.mkdir()
+    users = ",".join(f"{role}:{role}" for role in ROLES)
+    orchestrator = Orchestrator(
+        folder / "airflow",
+        metadata_url=postgres.url("page_airflow"),
+        options=AirflowOptions(
+            dags=PROJECT / "dags",
+            plugins=PROJECT / "plugins",
+            settings={"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": users, "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING"},
+        ),
+        environment={"TIDELINE_LEDGER_URL": postgres.url("page"), "TIDELINE_PIPELINES": str(declared)},
+    )
+    site = Website(
+        url=orchestrator.base_url,
+        ledger_url=postgres.url("page"),
+        bootstrap=broker.bootstrap,
+        folder=declared,
+        passwords={role: f"{role}-of-the-tests" for role in ROLES},
+    )
+    declare_all(site)
+    orchestrator.migrate()
+    (folder / "airflow" / "passwords.json").write_text(json.dumps(dict(site.passwords)))
+    try:
+        orchestrator.start_api()
+        yield site
+    finally:
+        orchestrator.stop()
+
+
+def declare_all(site: Website) -> None:
+    """Declare pipelines in every condition, and give each its history."""
+    site.declare("clicks", "clicks")
+    site.fill("clicks", 300, partitions=3)
+    site.load("clicks", "manual__first", rejected=20, reason=f"not JSON: {HOSTILE}", value=HOSTILE.encode())
+    site.add("clicks", 90, partitions=3)
+    site.load("clicks", "manual__second")
+    site.add("clicks", 30, partitions=3)
+    site.skip("clicks", "clicks", 135, 138, HOSTILE)
+    site.declare("orders", "orders")
+    site.fill("orders", 50)
+    site.load("orders", "manual__first")
+    site.add("orders", 40)
+    site.fail("orders", "manual__second")
+    site.declare("payments", "payments")
+    site.fill("payments", 40)
+    site.load("payments", "manual__first")
+    site.stop("payments", "payments", "manual__second")
+    site.declare("far_away", "far", bootstrap="127.0.0.1:1")
+    site.declare("unborn", "unborn")
+    (site.folder / "mistaken").mkdir()
+    (site.folder / "mistaken" / "pipeline.yaml").write_text("description: It has no source\n")
