@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from tideline.cli.pages.overview import compared
+from tideline.cli.pages.overview import against, compared
+from tideline.cli.session import Answer, looking
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import TidelineError
+from tideline.ledger import queries
 from tideline.ledger.queries import Row
 
 T = TypeVar("T")
 FRESH_SECONDS = 10
 _DECLARED_SECONDS = 20
+_AWAY_SECONDS = 30
+"""How long brokers that did not answer are left alone: each question to them takes ten seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +41,17 @@ class _Kept(Generic[T]):
     """Answers by key, each with the moment of its question."""
 
     ask: Callable[[str], T]
-    seconds: float
+    seconds: Callable[[T], float]
+    """How long an answer is good."""
     found: dict[str, tuple[datetime, T]] = field(default_factory=dict)
     locks: defaultdict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
 
     def get(self, key: str) -> tuple[datetime, T]:
         with self.locks[key]:  # those who ask meanwhile get the same answer
             at, answer = self.found.get(key, (None, None))
-            if at is None or answer is None or (datetime.now(UTC) - at).total_seconds() > self.seconds:
-                at, answer = datetime.now(UTC), self.ask(key)
+            if at is None or answer is None or (datetime.now(UTC) - at).total_seconds() > self.seconds(answer):
+                answer = self.ask(key)
+                at = datetime.now(UTC)
                 self.found[key] = at, answer
             return at, answer
 
@@ -55,8 +61,14 @@ def _ask(name: str) -> Compared:
     return Compared(rows=tuple(rows), problem=answer.problem, missing=tuple(answer.missing.values()))
 
 
-_answers = _Kept(ask=_ask, seconds=FRESH_SECONDS)
-_declared: _Kept[list[Pipeline | Broken]] = _Kept(ask=lambda _: pipelines.declared(), seconds=_DECLARED_SECONDS)
+def _good_for(found: Compared) -> float:
+    return _AWAY_SECONDS if found.problem else FRESH_SECONDS
+
+
+_answers = _Kept(ask=_ask, seconds=_good_for)
+_declared: _Kept[list[Pipeline | Broken]] = _Kept(
+    ask=lambda _: pipelines.declared(), seconds=lambda _: _DECLARED_SECONDS
+)
 
 
 def streams(name: str) -> tuple[datetime, Compared]:
@@ -71,6 +83,13 @@ def streams(name: str) -> tuple[datetime, Compared]:
 def kept(name: str) -> tuple[datetime, Compared] | None:
     """Return the last answer, however old; None if nothing was asked yet. Asks no broker."""
     return _answers.found.get(name)
+
+
+def of_ledger(name: str) -> tuple[datetime, Compared]:
+    """Return a pipeline's streams without asking its brokers: the ends of the logs are unknown."""
+    with looking() as session:
+        rows = against(queries.streams(session, name), Answer())
+    return datetime.now(UTC), Compared(rows=tuple(rows), problem=None, missing=())
 
 
 def forget(name: str) -> None:

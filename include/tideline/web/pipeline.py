@@ -48,9 +48,9 @@ def frame(request: Request, pipeline: Seen) -> HTMLResponse:
 
 
 @router.get("/coverage")
-def coverage(request: Request, pipeline: Seen) -> HTMLResponse:
-    """Show the coverage map of all partitions."""
-    at, found = answers.streams(pipeline)
+def coverage(request: Request, pipeline: Seen, *, ask: bool = False) -> HTMLResponse:
+    """Show the coverage map of all partitions: first what the ledger knows, then also what the brokers say."""
+    at, found = answers.streams(pipeline) if ask else answers.kept(pipeline) or answers.of_ledger(pipeline)
     with looking() as session:
         # The heads of this moment: a batch may have been advanced since the brokers were asked.
         heads = {row["stream_id"]: row for row in queries.streams(session, pipeline)}
@@ -62,6 +62,7 @@ def coverage(request: Request, pipeline: Seen) -> HTMLResponse:
         "coverage.html",
         pipeline=pipeline,
         at=at,
+        asking=not ask,
         found=found,
         bars=bars,
         new=new,

@@ -1,0 +1,75 @@
+"""Take the screenshots of docs/page.md from a real Airflow and real pipelines: `make screenshots`."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+import chromium
+import website
+from tideline.local.broker import Broker
+from tideline.local.postgres import Postgres
+from tideline.settings import PROJECT
+from website import Website
+
+_SHOTS = {
+    "overview": "/plugin/tideline",
+    "pipeline": "/tideline/pipelines/clicks",
+    "stopped": "/tideline/pipelines/payments",
+    "partition": "/tideline/pipelines/clicks/partitions/1",
+    "batch": "/tideline/pipelines/orders/batches/4",
+    "rejects": "/tideline/pipelines/clicks/rejects",
+    "act": "/tideline/pipelines/clicks/acts/replay?batch=2",
+}
+_WIDTHS = {"": 1280, "-narrow": 390}
+
+
+def main() -> int:
+    """Write one file for each page, theme and width."""
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else PROJECT / "docs" / "page"
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        postgres = Postgres(Path(folder) / "postgres")
+        broker = Broker(Path(folder) / "kafka", PROJECT / ".local" / "jars" / "kafka")
+        try:
+            postgres.start()
+            broker.start()
+            with website.running(Path(folder), postgres, broker) as site:
+                _take(site, target)
+        finally:
+            broker.stop()
+            postgres.stop()
+    return 0
+
+
+def _take(site: Website, target: Path) -> None:
+    with chromium.browser() as browser:
+        for theme in ("light", "dark"):
+            for suffix, width in _WIDTHS.items():
+                context = browser.new_context(
+                    base_url=site.url,
+                    locale="en-US",
+                    color_scheme="dark" if theme == "dark" else "light",
+                    viewport={"width": width, "height": 900},
+                )
+                context.add_cookies([{"name": "_token", "value": site.token("admin"), "url": site.url}])
+                for name, path in _SHOTS.items():
+                    if name == "overview" and width < 800:  # noqa: PLR2004 - Airflow's own frame is not made for telephones
+                        path = "/tideline/"  # noqa: PLW2901
+                    page = context.new_page()
+                    page.goto(path)
+                    _settle(page, framed=path.startswith("/plugin"))
+                    page.screenshot(path=target / f"{name}-{theme}{suffix}.png", full_page=True)
+                    page.close()
+                context.close()
+
+
+def _settle(page: Page, *, framed: bool) -> None:
+    root = page.frame_locator("iframe") if framed else page
+    expect(root.locator("h1").first).to_be_visible(timeout=60_000)
+    expect(root.locator(".loading")).to_have_count(0, timeout=60_000)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
