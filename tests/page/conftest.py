@@ -33,7 +33,9 @@ def open_as(browser, site) -> Iterator:
     contexts, failures = [], []
 
     def opened(role: str, path: str = "/tideline/", **options) -> Page:
-        context = browser.new_context(base_url=site.url, locale="en-US", **{"viewport": {"width": 1280, "height": 900}} | options)
+        context = browser.new_context(
+            base_url=site.url, locale="en-US", **{"viewport": {"width": 1280, "height": 900}} | options
+        )
         context.set_default_timeout(20_000)
         contexts.append(context)
         context.add_cookies([{"name": "_token", "value": site.token(role), "url": site.url}])

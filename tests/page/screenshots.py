@@ -55,7 +55,7 @@ def _take(site: Website, target: Path) -> None:
                 )
                 context.add_cookies([{"name": "_token", "value": site.token("admin"), "url": site.url}])
                 for name, path in _SHOTS.items():
-                    if name == "overview" and width < 800:  # noqa: PLR2004 - Airflow's own frame is not made for telephones
+                    if name == "overview" and width < 800:
                         path = "/tideline/"  # noqa: PLW2901
                     page = context.new_page()
                     page.goto(path)

@@ -18,6 +18,7 @@ PLACES = {
     "partition": "/tideline/pipelines/clicks/partitions/1",
     "batch": "/tideline/pipelines/clicks/batches/1",
     "rejects": "/tideline/pipelines/clicks/rejects",
+    "act": "/tideline/pipelines/clicks/acts/replay?batch=1",
     "unknown": "/tideline/pipelines/nothing",
 }
 
@@ -41,9 +42,10 @@ def test_the_overview_opens_in_airflows_navigation(open_as):
 def test_the_pipeline_that_needs_a_person_is_first(open_as):
     page = open_as("viewer")
     settled(page)
+    expect(page.locator("tbody", has_text="unborn")).to_contain_text("does not exist")
     found = rows(page)
-    assert set(found) == {"clicks", "far_away", "mistaken", "orders", "payments", "unborn"}
-    assert set(found[:3]) == {"mistaken", "orders", "payments"}
+    assert set(found) == {"clicks", "far_away", "mistaken", "moved", "orders", "payments", "unborn", "visits"}
+    assert set(found[:5]) == {"mistaken", "moved", "orders", "payments", "unborn"}
     expect(page.locator("tbody", has_text="payments")).to_contain_text("1 stopped partition")
     expect(page.locator("tbody", has_text="orders")).to_contain_text("1 failed batch")
 

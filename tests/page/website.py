@@ -11,8 +11,11 @@ import httpx
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+import ledger_queries
 import ledgers
 import records
+import stateful
+import topics
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
@@ -57,6 +60,11 @@ class Website:
         answer.raise_for_status()
         return str(answer.json()["access_token"])
 
+    def await_dag(self, dag_id: str) -> None:
+        """Wait until Airflow has read the DAG files."""
+        with self.client("admin") as client:
+            topics.until(lambda: client.get(f"/api/v2/dags/{dag_id}").is_success)
+
     @contextmanager
     def ledger(self, actor: str = "test") -> Iterator[Ledger]:
         with Ledger(self.ledger_url, actor=actor) as session:
@@ -70,15 +78,23 @@ class Website:
     def pipeline(self, name: str) -> Pipeline:
         return pipelines.load(self.folder / name)
 
-    def declare(self, name: str, topic: str, *, bootstrap: str | None = None, **more: Any) -> None:
-        """Declare a pipeline of raw bytes."""
+    def declare(
+        self,
+        name: str,
+        topic: str,
+        *,
+        bootstrap: str | None = None,
+        value: Mapping[str, object] | None = None,
+        **more: Any,
+    ) -> None:
+        """Declare a pipeline, by default of raw bytes."""
         folder = self.folder / name
         folder.mkdir(parents=True)
         source = {
             "bootstrap_servers": bootstrap or self.bootstrap,
             "topics": [topic],
             "start": "earliest",
-            "value": {"format": "bytes"},
+            "value": value or {"format": "bytes"},
         }
         declaration = {"description": f"The {name}", "source": source, "sink": {"table": f"page.{name}"}, **more}
         (folder / "pipeline.yaml").write_text(json.dumps(declaration))
@@ -132,11 +148,33 @@ class Website:
             if facts.partition == 0
         )
         admin.delete_records([TopicPartition(topic, 0, end - 5)])[TopicPartition(topic, 0)].result()
+        self._stopped(name, run_id)
+
+    def recreate(self, name: str, topic: str, run_id: str) -> None:
+        """Create a topic again, so that the next plan stops its stream."""
+        topics.recreate(AdminClient({"bootstrap.servers": self.bootstrap}), topic)
+        self.add(topic, 10)
+        self._stopped(name, run_id)
+
+    def _stopped(self, name: str, run_id: str) -> None:
         try:
             self.plan(name, run_id)
         except NeedsOperatorError:
             return
-        raise AssertionError(f"{name} goes on without the records that are gone")
+        raise AssertionError(f"{name} goes on, and should have stopped")
+
+    def fold(self, name: str, run_id: str, *clicks: int) -> int:
+        """Plan what is new, and fold it into the state of one key, as a job does it."""
+        (batch_id,) = self.plan(name, run_id)
+        with self.ledger() as session:
+            ((stream_id,),) = self.rows("SELECT stream_id FROM tideline.stream WHERE pipeline = %s", name)
+            first = self.rows("SELECT lower(offsets) FROM tideline.batch_range WHERE batch_id = %s", batch_id)[0][0]
+            rows = [
+                (1, f'["user {user}"]', stream_id, {"clicks": n}, None, first + user) for user, n in enumerate(clicks)
+            ]
+            stateful.folded(session, batch_id, rows)
+            flow.advance(session, name, Run(dag_id=name, run_id=run_id))
+        return batch_id
 
     def skip(self, name: str, topic: str, start: int, end: int, reason: str) -> None:
         declared = self.pipeline(name)
@@ -192,6 +230,7 @@ def running(folder: Path, postgres: Postgres, broker: LocalBroker) -> Iterator[W
     (folder / "airflow" / "passwords.json").write_text(json.dumps(dict(site.passwords)))
     try:
         orchestrator.start_api()
+        site.await_dag("clicks")
         yield site
     finally:
         orchestrator.stop()
@@ -215,6 +254,22 @@ def declare_all(site: Website) -> None:
     site.fill("payments", 40)
     site.load("payments", "manual__first")
     site.stop("payments", "payments", "manual__second")
+    site.declare("moved", "moved")
+    site.fill("moved", 10)
+    site.load("moved", "manual__first")
+    site.recreate("moved", "moved", "manual__second")
+    site.declare(
+        "visits",
+        "visits",
+        value={"format": "json", "columns": {"user_id": "string"}},
+        state={"key": "user_id", "columns": dict(stateful.COLUMNS.types)},
+    )
+    with site.ledger() as session:
+        ledger_queries.execute(session, "CREATE SCHEMA page; CREATE TABLE page.visits (tideline_batch bigint)")
+    site.fill("visits", 10)
+    site.fold("visits", "manual__first", 3, 4)
+    site.add("visits", 10)
+    site.fold("visits", "manual__second", 5)
     site.declare("far_away", "far", bootstrap="127.0.0.1:1")
     site.declare("unborn", "unborn")
     (site.folder / "mistaken").mkdir()

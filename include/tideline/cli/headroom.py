@@ -37,10 +37,12 @@ def left(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
 def behind(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
     """Return, by stream id, for how many seconds at least its oldest unread record has existed: one of `_AGES`.
 
-    Streams without unread records have no entry. It costs one lookup per topic for each age that is reached.
+    Streams without unread records, and those whose oldest are deleted, have no entry. It costs one lookup per topic for each age that is reached.
     """
     found: dict[int, int] = {}
-    unread = [row for row in streams if row["state"] != "retired" and _is_unread(row, answer)]
+    unread = [
+        row for row in streams if row["state"] != "retired" and _is_unread(row, answer) and not _is_deleted(row, answer)
+    ]
     for topic in answer.topics:
         ids = {row["partition"]: row["stream_id"] for row in unread if row["topic_id"] == topic.topic_id}
         heads = {row["partition"]: row["next_offset"] for row in unread if row["stream_id"] in ids.values()}

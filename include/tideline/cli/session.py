@@ -48,17 +48,18 @@ class Answer:
 
 
 @contextmanager
-def ledger(*, of_any_release: bool = False) -> Iterator[Ledger]:
+def ledger(*, actor: str | None = None, of_any_release: bool = False) -> Iterator[Ledger]:
     """Open a session with the ledger in the name of the operator.
 
     Args:
+        actor: The name of the operator; None for the one of this shell.
         of_any_release: Whether to accept a ledger that is older or newer than this code, as a command that diagnoses it must.
 
     Raises:
         FatalError: The ledger refused a statement, because its user lacks the right or a law forbids it. Or it is of another release.
         RetryableError: The ledger did not answer.
     """
-    with Ledger(settings.ledger_url(), actor=settings.actor()) as session, _database_errors():
+    with Ledger(settings.ledger_url(), actor=actor or settings.actor()) as session, _database_errors():
         if not of_any_release:
             require_current(session)
         yield session

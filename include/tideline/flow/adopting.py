@@ -15,11 +15,13 @@ from tideline.ledger import decisions, reservations
 from tideline.ledger.connection import Ledger
 
 
-def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, *, reason: str) -> list[str]:
+def adopt_topic(
+    ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, *, reason: str, dry_run: bool = False
+) -> list[str]:
     """Follow the present incarnation of a topic: retire the streams of the old one and begin new streams at their first offset.
 
     Retired streams keep their history. The present topic id may have retired earlier, as after a restore of the brokers: then its streams continue
-    at their heads.
+    at their heads. With `dry_run`, nothing is changed.
 
     Returns:
         One line for each stream that was retired, continued or begun.
@@ -31,7 +33,7 @@ def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, 
     """
 
     def decide(seals: Seals) -> list[str]:
-        with deciding(ledger, pipeline.name, reason):
+        with deciding(ledger, pipeline.name, reason, dry_run=dry_run):
             known = reservations.streams(ledger, pipeline.name)
             topics = broker.topic_facts()
             followed = {stream.cluster_id for stream in known if not stream.retired}
@@ -68,7 +70,7 @@ def adopt_topic(ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, 
             *(f"{stream.label} of topic id {current.topic_id}: begins at {stream.next_offset}" for stream in begun),
         ]
 
-    return settling.sealed(ledger, decide, pipeline=pipeline)
+    return settling.sealed(ledger, decide, pipeline=pipeline, dry_run=dry_run)
 
 
 def _has_returned(stream: Stream, topic: TopicFacts) -> bool:

@@ -5,7 +5,7 @@ it has taken effect changes nothing and says so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 
 from tideline.declaration.pipelines import Pipeline
@@ -26,8 +26,10 @@ READING = (*_RESERVING, BatchKind.REPLAY)
 
 
 @contextmanager
-def deciding(ledger: Ledger, pipeline: str, reason: str) -> Iterator[datetime]:
+def deciding(ledger: Ledger, pipeline: str, reason: str, *, dry_run: bool = False) -> Iterator[datetime]:
     """Open a transaction under the pipeline's lock, and yield the time at which the lock was given. Advance the heads after the commit.
+
+    With `dry_run`, the block is carried out, checked against all laws, and undone.
 
     Raises:
         FatalError: The reason is blank.
@@ -39,15 +41,18 @@ def deciding(ledger: Ledger, pipeline: str, reason: str) -> Iterator[datetime]:
             entry="no-reason",
         )
     with ledger.transaction():
-        yield reservations.lock_pipeline(ledger, pipeline)
-    heads.advance_published(ledger, pipeline)
+        now = reservations.lock_pipeline(ledger, pipeline)
+        with ledger.trial() if dry_run else nullcontext():
+            yield now
+    if not dry_run:
+        heads.advance_published(ledger, pipeline)
 
 
-def abandon(ledger: Ledger, batch_id: int, *, reason: str, force: bool = False) -> None:
+def abandon(ledger: Ledger, batch_id: int, *, reason: str, force: bool = False, dry_run: bool = False) -> None:
     """Give up a batch that is not published: its offsets are free, and the next plan takes them again.
 
-    With `force`, also give up a batch that is being written. Its attempt is fenced first, and can never publish. A batch that may be committed
-    outside is fenced there first; `force` also gives up one of which the sink cannot say whose commit it has.
+    With `dry_run`, change nothing. With `force`, also give up a batch that is being written. Its attempt is fenced first, and can never publish. A
+    batch that may be committed outside is fenced there first; `force` also gives up one of which the sink cannot say whose commit it has.
 
     Raises:
         FatalError: There is no such batch, it is published or committed, an attempt is writing it, or the reason is blank.
@@ -60,15 +65,19 @@ def abandon(ledger: Ledger, batch_id: int, *, reason: str, force: bool = False) 
         raise FatalError(f"batch {batch_id} is not in the ledger", next_step="check the id", entry="no-such-batch")
 
     def decide(seals: Seals) -> None:
-        with deciding(ledger, batch["pipeline"], reason):
+        with deciding(ledger, batch["pipeline"], reason, dry_run=dry_run):
             decisions.set_reason(ledger, reason)
             abandoning.abandon(ledger, batch_id, force=force, seals=seals)
 
-    settling.sealed(ledger, decide, force=force)
+    settling.sealed(ledger, decide, force=force, dry_run=dry_run)
 
 
-def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, *, reason: str) -> list[int]:
+def skip(
+    ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, *, reason: str, dry_run: bool = False
+) -> list[int]:
     """Leave a `skipped` hole over offsets, which only a backfill can fill later. Return the batches that were abandoned for it.
+
+    With `dry_run`, change nothing, and return those that would be.
 
     Raises:
         FatalError: Some offsets are loaded, are being written, or lie before the stream's start or after the log's end. Or the reason is blank.
@@ -76,7 +85,7 @@ def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, 
     """
 
     def decide(seals: Seals) -> list[int]:
-        with deciding(ledger, pipeline.name, reason) as now:
+        with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
             found = candidates.survey(ledger, broker, pipeline, now)
             decisions.set_reason(ledger, reason)  # after the survey: streams that it stops have their own reason
             stream = _followed(found, piece)
@@ -89,7 +98,7 @@ def skip(ledger: Ledger, broker: Broker, pipeline: Pipeline, piece: NamedRange, 
                 decisions.leave_hole(ledger, stream, rest, "skipped", reason=reason)
         return abandoned
 
-    return settling.sealed(ledger, decide, pipeline=pipeline)
+    return settling.sealed(ledger, decide, pipeline=pipeline, dry_run=dry_run)
 
 
 def _followed(found: candidates.Survey, piece: NamedRange) -> Stream:
@@ -133,13 +142,20 @@ def _check_skip(ledger: Ledger, found: candidates.Survey, stream: Stream, piece:
 
 
 def accept_loss(
-    ledger: Ledger, broker: Broker, pipeline: Pipeline, topic: str, partition: int | None, *, reason: str
+    ledger: Ledger,
+    broker: Broker,
+    pipeline: Pipeline,
+    topic: str,
+    partition: int | None,
+    *,
+    reason: str,
+    dry_run: bool = False,
 ) -> list[str]:
     """Resume streams of a topic that stopped because offsets are gone.
 
     If retention deleted unread offsets, exactly these become a `lost` hole. If the log was truncated, its stream continues once the log has grown
     past the head: no offset is read twice, and only a replay loads the records that are before the head now. The same holds if the log has grown past
-    the head already. If the cause no longer exists, the stream continues without a change.
+    the head already. If the cause no longer exists, the stream continues without a change. With `dry_run`, nothing is changed.
 
     Returns:
         One line for each stream, with the decision.
@@ -150,7 +166,7 @@ def accept_loss(
     """
 
     def decide(seals: Seals) -> list[str]:
-        with deciding(ledger, pipeline.name, reason) as now:
+        with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
             found = candidates.survey(ledger, broker, pipeline, now)
             decisions.set_reason(ledger, reason)
             stopped = [*(stream for stream, _ in found.comparison.inconsistent), *found.comparison.stopped]
@@ -169,7 +185,7 @@ def accept_loss(
                 for stream in chosen
             ]
 
-    return settling.sealed(ledger, decide, pipeline=pipeline)
+    return settling.sealed(ledger, decide, pipeline=pipeline, dry_run=dry_run)
 
 
 def _replay_hint(pipeline: str, stream: Stream, others: Mapping[int, OffsetRange]) -> str:

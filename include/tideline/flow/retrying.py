@@ -8,10 +8,10 @@ from tideline.ledger.connection import Ledger, json
 _OPEN = {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
 
 
-def retry(ledger: Ledger, batch_id: int, *, reason: str) -> str:
+def retry(ledger: Ledger, batch_id: int, *, reason: str, dry_run: bool = False) -> str:
     """Record that an operator wants a batch to be written, and return its pipeline: a run of its DAG that loads `a batch` can write it.
 
-    Nothing but the history changes. The next attempt that claims the batch writes the ranges that the batch has.
+    Nothing but the history changes, and with `dry_run` not even that. The next attempt that claims the batch writes the ranges that the batch has.
 
     Raises:
         FatalError: There is no such batch, it is not open, or the reason is blank.
@@ -36,14 +36,15 @@ def retry(ledger: Ledger, batch_id: int, *, reason: str) -> str:
                 next_step=f"to load its offsets again: tideline replay {batch['pipeline']} --batch {batch_id} --reason ...",
                 entry="batch-is-published",
             )
-        decisions.set_reason(ledger, reason)
-        ledger.run(
-            "record_event",
-            action="retry",
-            pipeline=batch["pipeline"],
-            batch_id=batch_id,
-            stream_id=None,
-            attempt=None,
-            detail=json({}),
-        )
+        if not dry_run:
+            decisions.set_reason(ledger, reason)
+            ledger.run(
+                "record_event",
+                action="retry",
+                pipeline=batch["pipeline"],
+                batch_id=batch_id,
+                stream_id=None,
+                attempt=None,
+                detail=json({}),
+            )
     return str(batch["pipeline"])

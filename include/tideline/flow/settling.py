@@ -144,7 +144,14 @@ def _unknown(pipeline: str, batch_id: int, receipt: Receipt) -> NeedsOperatorErr
     )
 
 
-def sealed(ledger: Ledger, decide: Callable[[Seals], T], *, pipeline: Pipeline | None = None, force: bool = False) -> T:
+def sealed(
+    ledger: Ledger,
+    decide: Callable[[Seals], T],
+    *,
+    pipeline: Pipeline | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+) -> T:
     """Carry out a decision that abandons batches, and fence those first that may be committed outside.
 
     The sink is asked outside of the ledger's transaction. So `decide` is called with the fences of what was sealed, by batch, and is called again
@@ -155,6 +162,7 @@ def sealed(ledger: Ledger, decide: Callable[[Seals], T], *, pipeline: Pipeline |
         decide: One transaction. It is rolled back when it raises `UnsealedError`.
         pipeline: The declaration. By default it is loaded when a batch needs it.
         force: Also give up a batch whose receipt this ledger does not know, or whose receipt may be forgotten.
+        dry_run: Whether `decide` undoes itself. Then the sink is not asked, because its fence would stay; it may refuse later.
 
     Raises:
         FatalError: An attempt has committed the batch.
@@ -165,6 +173,9 @@ def sealed(ledger: Ledger, decide: Callable[[Seals], T], *, pipeline: Pipeline |
         try:
             return decide(seals)
         except UnsealedError as found:
+            if dry_run:
+                seals[found.batch_id] = found.fence + 1
+                continue
             declared = pipeline or load_named(found.pipeline)
             seals[found.batch_id] = _fence(ledger, declared, found, force=force)
 

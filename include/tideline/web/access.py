@@ -39,16 +39,28 @@ def may_edit(request: Request, user: User, pipeline: str) -> bool:
     return True
 
 
+def acts_on(request: Request, user: User, pipeline: str) -> bool:
+    """Return whether the user may start runs of a pipeline's DAG."""
+    try:
+        _run_right(request, user, pipeline)
+    except HTTPException:
+        return False
+    return True
+
+
 def may_act(request: Request, user: User, pipeline: str) -> str:
     """Return the pipeline of a path if the user may start runs of its DAG, and the request comes from the page."""
-    requires_access_dag(method="POST", access_entity=DagAccessEntity.RUN, param_dag_id=dag_id_of(pipeline))(
-        request, user
-    )
+    _run_right(request, user, pipeline)
     if request.method != "GET" and CSRF_HEADER not in request.headers:
         raise HTTPException(
             status.HTTP_403_FORBIDDEN, f"a request that changes something needs the header {CSRF_HEADER}"
         )
     return pipeline
+
+
+def _run_right(request: Request, user: Any, pipeline: str) -> None:
+    right = requires_access_dag(method="POST", access_entity=DagAccessEntity.RUN, param_dag_id=dag_id_of(pipeline))
+    right(request, user)
 
 
 def visible(user: User, pipelines: Iterable[str]) -> set[str]:
@@ -64,5 +76,6 @@ def is_user(user: User) -> None:
 
 Seen = Annotated[str, Depends(may_see)]
 Acted = Annotated[str, Depends(may_act)]
+Acts = Annotated[bool, Depends(acts_on)]
 Edits = Annotated[bool, Depends(may_edit)]
 LoggedIn = Depends(is_user)

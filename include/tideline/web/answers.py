@@ -14,7 +14,7 @@ from tideline.cli.pages.overview import against, compared
 from tideline.cli.session import Answer, looking
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
-from tideline.errors import TidelineError
+from tideline.errors import FatalError, TidelineError
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 
@@ -57,7 +57,10 @@ class _Kept(Generic[T]):
 
 
 def _ask(name: str) -> Compared:
-    rows, answer = compared(name)
+    try:
+        rows, answer = compared(name)
+    except FatalError as error:  # a broken declaration of a pipeline that has never planned
+        return Compared(rows=(), problem=error, missing=())
     return Compared(rows=tuple(rows), problem=answer.problem, missing=tuple(answer.missing.values()))
 
 

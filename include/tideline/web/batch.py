@@ -6,21 +6,21 @@ from fastapi.responses import HTMLResponse
 from tideline.cli.session import looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
-from tideline.web.access import Seen, User, visible
+from tideline.web.access import Acts, Seen, User, visible
 from tideline.web.rendering import page
 
 router = APIRouter()
 
 
 @router.get("/pipelines/{pipeline}/batches/{batch_id}")
-def batch(request: Request, pipeline: Seen, batch_id: int) -> HTMLResponse:
+def batch(request: Request, pipeline: Seen, acts: Acts, batch_id: int) -> HTMLResponse:
     """Show a batch: ranges, counts, attempts, events."""
     found = of_pipeline(pipeline, batch_id)
     mine, owned = (
         {(row["topic"], row["partition"], row["start_offset"], row["end_offset"]) for row in found[part]}
         for part in ("ranges", "owns")
     )
-    return page(request, "batch.html", pipeline=pipeline, batch=found, owns_all=mine == owned)
+    return page(request, "batch.html", pipeline=pipeline, batch=found, acts=acts, owns_all=mine == owned)
 
 
 def of_pipeline(pipeline: str, batch_id: int) -> Row:

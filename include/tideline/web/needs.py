@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tideline.errors import RetryableError
 from tideline.ledger.queries import Row
 from tideline.web.answers import Compared
 
@@ -53,7 +54,10 @@ def of_ledger(row: Row, recent: Row | None, broken: str | None) -> list[Need]:
 def of_brokers(found: Compared) -> list[Need]:
     """Return what the brokers' answer says."""
     if found.problem:
-        return [Need(Level.LOOK, f"its brokers cannot be asked: {found.problem.problem}", "partitions")]
+        away = isinstance(
+            found.problem, RetryableError
+        )  # another problem is one of the declaration, and is listed already
+        return [Need(Level.LOOK, f"its brokers cannot be asked: {found.problem.problem}", "partitions")] if away else []
     active = [row for row in found.rows if row["state"] != "retired"]
     needs = [Need(Level.ACT, error.problem, "partitions") for error in found.missing]
     needs += _lines(

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 from tideline.cli.pages.overview import row_of
 from tideline.cli.session import looking
 from tideline.declaration.pipelines import Broken
+from tideline.errors import RetryableError
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 from tideline.web import answers
@@ -77,6 +78,7 @@ def of_answer(at: datetime, found: Compared) -> Mapping[str, Any]:
         "due": (datetime.now(UTC) - at).total_seconds() > answers.FRESH_SECONDS,
         "old": (datetime.now(UTC) - at).total_seconds() > _STALE_SECONDS,
         "problem": found.problem,
+        "away": isinstance(found.problem, RetryableError),
         "n_records": sum(lags) if lags else None,
         "behind": _behind(max(behind)) if behind else None,
         "headroom": scarcest["headroom"] if scarcest else None,

@@ -13,7 +13,7 @@ from tideline.domain.states import BatchKind, BatchState
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 from tideline.web import answers, cells
-from tideline.web.access import Seen
+from tideline.web.access import Acts, Seen
 from tideline.web.needs import of_brokers, of_ledger
 from tideline.web.rendering import page
 
@@ -24,7 +24,7 @@ _OPEN = ("planned", "writing", "failed")
 
 
 @router.get("")
-def frame(request: Request, pipeline: Seen) -> HTMLResponse:
+def frame(request: Request, pipeline: Seen, acts: Acts) -> HTMLResponse:
     """Show the frame of the page, with what needs a person."""
     declared = answers.declared().get(pipeline)
     with looking() as session:
@@ -40,6 +40,7 @@ def frame(request: Request, pipeline: Seen) -> HTMLResponse:
         "pipeline.html",
         pipeline=pipeline,
         row=row,
+        acts=acts,
         recent=recent,
         description=declared.description if isinstance(declared, Pipeline) else None,
         stateful=isinstance(declared, Pipeline) and declared.state is not None,

@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from tideline.cli.pages.rejects import shown
 from tideline.cli.session import looking
 from tideline.ledger import queries
-from tideline.web.access import Edits, Seen
+from tideline.web.access import Acts, Edits, Seen
 from tideline.web.rendering import page
 
 router = APIRouter(prefix="/pipelines/{pipeline}")
@@ -24,10 +24,11 @@ def reasons(request: Request, pipeline: Seen) -> HTMLResponse:
 
 
 @router.get("/rejects")
-def rejects(
+def rejects(  # noqa: PLR0917 - FastAPI passes them by name
     request: Request,
     pipeline: Seen,
     edits: Edits,
+    acts: Acts,
     reason: Annotated[str | None, Query(max_length=2_000)] = None,
     batch: Annotated[int | None, Query(ge=1)] = None,
 ) -> HTMLResponse:
@@ -44,6 +45,7 @@ def rejects(
         pipeline=pipeline,
         rows=rows,
         edits=edits,
+        acts=acts,
         reason=reason or "",
         batch=batch,
         limit=_SAMPLES,

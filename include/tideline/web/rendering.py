@@ -32,6 +32,7 @@ def _environment() -> Environment:
         "count": count,
         "instant": instant,
         "offsets": _offsets,
+        "lines": _lines,
         "plain": _plain,
         "segment": segment,
     }
@@ -93,6 +94,11 @@ def segment(text: object) -> str:
 def _plain(text: object) -> str:
     """Show control characters with escapes, so that a record cannot change how the page reads."""
     return _NONE if text is None or text == "" else safe(str(text))
+
+
+def _lines(text: str) -> str:
+    """Do the same for a text of several lines, such as the mistakes of a declaration."""
+    return "\n".join(map(safe, text.splitlines()))
 
 
 def _offsets(row: dict[str, Any]) -> str:

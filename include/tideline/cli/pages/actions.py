@@ -1,6 +1,5 @@
 """Carries out the commands that operate. Each calls one verb of `tideline.flow`, and returns a page with the result and the next step."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from tideline import flow, settings
@@ -55,42 +54,47 @@ def _range_document(piece: NamedRange) -> Row:
     }
 
 
-def load_again(name: str, request: Request, *, reason: str, start: bool) -> Page:
-    """Reserve batches for a replay or a re-drive, and start a DAG run for each."""
+def reserve(name: str, request: Request, *, reason: str, actor: str | None = None) -> Page:
+    """Reserve batches for a replay or a re-drive. Start no run."""
     pipeline = pipelines.load_named(name)
-    run = Run(dag_id=_DAG_ID, run_id=f"{settings.actor()} {datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
-    with ledger() as session:
+    run = Run(dag_id=_DAG_ID, run_id=f"{actor or settings.actor()} {datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
+    with ledger(actor=actor) as session:
         planned = flow.plan(session, Broker(pipeline.source), pipeline, run, request, reason=reason)
         lines = flow.describe(session, planned.batch_ids)
     if not planned.batch_ids:
         what = "no reject fits" if isinstance(request, Rejects) else "nothing to load"
         lines = [f"{name}: {what}; nothing was reserved"]
-    return _start_runs(
-        {"pipeline": name, "batch_ids": planned.batch_ids, "notes": planned.notes},
-        [*lines, *planned.notes],
-        [(name, batch_id) for batch_id in planned.batch_ids],
-        reason=reason,
-        start=start,
-    )
+    document = {"pipeline": name, "batch_ids": planned.batch_ids, "notes": planned.notes}
+    return Page(document=document, parts=["\n".join([*lines, *planned.notes])])
+
+
+def load_again(name: str, request: Request, *, reason: str, start: bool) -> Page:
+    """Reserve batches for a replay or a re-drive, and start a DAG run for each."""
+    return _start_runs(reserve(name, request, reason=reason), reason=reason, start=start)
+
+
+def order_retry(batch_id: int, *, reason: str, actor: str | None = None, dry_run: bool = False) -> Page:
+    """Record that an open batch is to be written, with its existing ranges. Start no run."""
+    with ledger(actor=actor) as session:
+        pipeline = flow.retry(session, batch_id, reason=reason, dry_run=dry_run)
+        lines = flow.describe(session, [batch_id])
+    document = {"pipeline": pipeline, "batch_ids": [batch_id], "notes": []}
+    would = [f"a run of DAG {pipeline} would be started, which writes it"] if dry_run else []
+    return Page(document=document, parts=["\n".join([*lines, *would])])
 
 
 def retry(batch_id: int, *, reason: str, start: bool) -> Page:
     """Start a DAG run that writes an open batch, with its existing ranges."""
-    with ledger() as session:
-        pipeline = flow.retry(session, batch_id, reason=reason)
-        lines = flow.describe(session, [batch_id])
-    document = {"pipeline": pipeline, "batch_ids": [batch_id], "notes": []}
-    return _start_runs(document, lines, [(pipeline, batch_id)], reason=reason, start=start)
+    return _start_runs(order_retry(batch_id, reason=reason), reason=reason, start=start)
 
 
-def _start_runs(
-    document: Row, lines: Iterable[str], batches: Iterable[tuple[str, int]], *, reason: str, start: bool
-) -> Page:
+def _start_runs(reserved: Page, *, reason: str, start: bool) -> Page:
     """Start a DAG run for each reserved batch, and build the page. If Airflow fails, the page still shows the reserved batches."""
     runs: list[Row] = []
-    said = list(lines)
+    said = [part for part in reserved.parts if isinstance(part, str)]
+    pipeline = reserved.document["pipeline"]
     problem = None
-    for pipeline, batch_id in batches:
+    for batch_id in reserved.document["batch_ids"]:
         started = None
         try:
             started = _start(pipeline, batch_id, reason) if start else None
@@ -105,7 +109,7 @@ def _start_runs(
             }
         )
         said.append(_writer_line(pipeline, batch_id, started))
-    return Page(document={**document, "runs": runs}, parts=["\n".join(said)], problem=problem)
+    return Page(document={**reserved.document, "runs": runs}, parts=["\n".join(said)], problem=problem)
 
 
 def _start(pipeline: str, batch_id: int, reason: str) -> Started | None:
@@ -123,10 +127,10 @@ def _writer_line(pipeline: str, batch_id: int, started: Started | None) -> str:
     return f"batch {batch_id}: {started.url}{waits}"
 
 
-def rewind(name: str, to_batch: int, *, reason: str, dry_run: bool) -> Page:
+def rewind(name: str, to_batch: int, *, reason: str, dry_run: bool, actor: str | None = None) -> Page:
     """Go back to the end of a batch."""
     pipeline = pipelines.load_named(name)
-    with ledger() as session:
+    with ledger(actor=actor) as session:
         done = flow.rewind(session, Broker(pipeline.source), pipeline, to_batch, reason=reason, dry_run=dry_run)
     lines = [f"{name}: {line}" for line in done.describe(dry_run=dry_run)]
     if not dry_run:
@@ -143,41 +147,47 @@ def rewind(name: str, to_batch: int, *, reason: str, dry_run: bool) -> Page:
     return Page(document=document, parts=["\n".join(lines)])
 
 
-def skip(name: str, piece: NamedRange, *, reason: str) -> Page:
+def skip(name: str, piece: NamedRange, *, reason: str, actor: str | None = None, dry_run: bool = False) -> Page:
     """Leave a range out permanently."""
     pipeline = pipelines.load_named(name)
-    with ledger() as session:
-        abandoned = flow.skip(session, Broker(pipeline.source), pipeline, piece, reason=reason)
-    lines = [f"{piece}: skipped; a backfill can fill it later"]
+    with ledger(actor=actor) as session:
+        abandoned = flow.skip(session, Broker(pipeline.source), pipeline, piece, reason=reason, dry_run=dry_run)
+    would = "would be " if dry_run else ""
+    lines = [f"{piece}: {would}skipped; a backfill can fill it later"]
     lines += [
-        f"batch {batch_id}: abandoned for it; the next run plans its other offsets again" for batch_id in abandoned
+        f"batch {batch_id}: {would}abandoned for it; the next run plans its other offsets again"
+        for batch_id in abandoned
     ]
     document = {"pipeline": name, "skipped": _range_document(piece), "abandoned_batch_ids": abandoned}
     return Page(document=document, parts=["\n".join(lines)])
 
 
-def accept_loss(name: str, topic: str, partition: int | None, *, reason: str) -> Page:
+def accept_loss(
+    name: str, topic: str, partition: int | None, *, reason: str, actor: str | None = None, dry_run: bool = False
+) -> Page:
     """Resume stopped streams without the records that are lost."""
     pipeline = pipelines.load_named(name)
-    with ledger() as session:
-        decided = flow.accept_loss(session, Broker(pipeline.source), pipeline, topic, partition, reason=reason)
+    with ledger(actor=actor) as session:
+        broker = Broker(pipeline.source)
+        decided = flow.accept_loss(session, broker, pipeline, topic, partition, reason=reason, dry_run=dry_run)
     return Page(document={"pipeline": name, "decided": decided}, parts=["\n".join(decided)])
 
 
-def adopt_topic(name: str, topic: str, *, reason: str) -> Page:
+def adopt_topic(name: str, topic: str, *, reason: str, actor: str | None = None, dry_run: bool = False) -> Page:
     """Follow a topic that was created again."""
     pipeline = pipelines.load_named(name)
-    with ledger() as session:
-        decided = flow.adopt_topic(session, Broker(pipeline.source), pipeline, topic, reason=reason)
+    with ledger(actor=actor) as session:
+        decided = flow.adopt_topic(session, Broker(pipeline.source), pipeline, topic, reason=reason, dry_run=dry_run)
     return Page(document={"pipeline": name, "decided": decided}, parts=["\n".join(decided)])
 
 
-def abandon(batch_id: int, *, reason: str, force: bool) -> Page:
+def abandon(batch_id: int, *, reason: str, force: bool, actor: str | None = None, dry_run: bool = False) -> Page:
     """Abandon an open batch."""
-    with ledger() as session:
-        flow.abandon(session, batch_id, reason=reason, force=force)
+    with ledger(actor=actor) as session:
+        flow.abandon(session, batch_id, reason=reason, force=force, dry_run=dry_run)
+    would = "would be " if dry_run else ""
     document = {"batch_id": batch_id, "state": "abandoned"}
-    return Page(document=document, parts=[f"batch {batch_id}: abandoned; the next run plans its offsets again"])
+    return Page(document=document, parts=[f"batch {batch_id}: {would}abandoned; the next run plans its offsets again"])
 
 
 def free_table(name: str, *, reason: str) -> Page:

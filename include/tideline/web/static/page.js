@@ -82,7 +82,8 @@
     link.href = `${airflow}/dags/${encodeURIComponent(pipeline)}/runs/${encodeURIComponent(run)}`;
     link.dataset.inAirflow = "";
     link.textContent = `run ${run}`;
-    line.replaceChildren(`Batch ${batch} is written by `, link);
+    const dag = await (await fetch(`${airflow}/api/v2/dags/${encodeURIComponent(pipeline)}`)).json();
+    line.replaceChildren(`Batch ${batch} is written by `, link, dag.is_paused ? "; it waits, because the DAG is paused" : "");
   };
   document.addEventListener("htmx:load", (event) => {
     for (const line of event.target.querySelectorAll("[data-start-run]")) {
