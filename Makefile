@@ -3,10 +3,10 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo down check style test soak soak-load bench format lock
+.PHONY: help setup up demo down check style test soak soak-load bench screenshots format lock
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup:  ## Install packages and jars under .local/ (slow only the first time)
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on the PATH; install Python 3.11+, or name one: make setup PYTHON=..."; exit 1; }
@@ -41,6 +41,9 @@ soak-load: setup  ## Load 10 million records while a process is killed each minu
 
 bench: setup  ## Measure speed and memory, compare alternatives, and write docs/performance.md (about half an hour; ARGS='--table rejects' for one table)
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m benchmarks $(ARGS)
+
+screenshots: setup  ## Take the screenshots of docs/page.md from a real Airflow, in a real Chromium
+	@PYTHONPATH=tests:tests/integration:tests/page $(ENV)/python tests/page/screenshots.py $(ARGS)
 
 format:  ## Format the code
 	@$(ENV)/ruff format --quiet .

@@ -73,6 +73,7 @@ LANES: tuple[tuple[Suite, ...], ...] = (
     (
         # Its producers and drivers wait for time-outs of the brokers, so it waits for most of its time.
         Suite("sinks", (_SINKS,), nice=_SECOND),
+        Suite("page", ("tests/page",), nice=_SECOND),
         Suite("state", (_STATE,), nice=_SECOND),
         # It waits as well, for what was killed to come back. At the end of the longest lane it ran alone for five minutes.
         Suite("stack", ("tests/faults/stack",)),

@@ -43,6 +43,7 @@ GROWING = {
 }
 READS_EVERYTHING = {
     "list_rejects_to_redrive",
+    "view_cells",
     "view_coverage",
     "view_miscounts",
     "view_reject_miscounts",

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 import chromium
 import website
 from servers import broker, postgres
 from website import Website
 
+expect.set_options(timeout=20_000)  # the first page of an Airflow that has just started takes seconds
 __all__ = ["broker", "postgres"]
 
 

@@ -21,6 +21,7 @@ PAGES = (
     "static/page.css",
     "static/page.js",
 )
+VERBS = ("replay", "redrive", "retry", "abandon", "skip", "accept-loss", "adopt-topic", "rewind")
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -73,3 +74,29 @@ def test_an_unknown_pipeline_says_so(site):
         answer = client.get("/tideline/pipelines/nothing")
     assert answer.status_code == 409
     assert "nothing" in answer.text
+
+
+def test_lists_hold_only_pipelines_whose_dag_the_person_may_see(site):
+    with site.client("partner") as client:
+        shown = client.get("/tideline/").text
+        assert ">clicks</a>" in shown
+        assert not any(f">{name}</a>" in shown for name in ("orders", "payments", "visits", "far_away"))
+        assert "clicks" in client.get("/tideline/runs/clicks/manual__first").text
+        assert "no batch that you may see" in client.get("/tideline/runs/orders/manual__first").text
+
+
+@pytest.mark.parametrize("path", [path.replace("clicks", "orders") for path in PAGES if "pipelines" in path])
+def test_another_pipeline_is_refused_to_those_who_may_not_see_its_dag(site, path):
+    with site.client("partner") as client:
+        assert client.get(f"/tideline/{path}").status_code == 403
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_act_on_another_pipeline_is_refused_to_those_who_may_not_see_its_dag(site, verb):
+    with site.client("partner") as client:
+        for path in (f"acts/{verb}", f"acts/{verb}/dry-run"):
+            answer = client.post(
+                f"/tideline/pipelines/orders/{path}", data={"reason": "x"}, headers={"X-Tideline": "page"}
+            )
+            assert answer.status_code == 403
+        assert client.get(f"/tideline/pipelines/orders/acts/{verb}").status_code == 403

@@ -1,6 +1,7 @@
 """Airflow's API server with the page, over a real ledger and a real broker, and pipelines in every condition that the page tells apart."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import ledgers
 import records
 import stateful
 import topics
+from cutting_proxy import CuttingProxy
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
@@ -33,6 +35,7 @@ from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
 
 ROLES = ("viewer", "user", "op", "admin")
+_USERS = {role: role for role in ROLES} | {"partner": "op"}
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 """A text that takes over a page that does not escape it."""
 
@@ -45,6 +48,8 @@ class Website:
     ledger_url: str = field(repr=False)
     bootstrap: str
     folder: Path
+    proxy: CuttingProxy
+    """Between the page and the ledger."""
     passwords: Mapping[str, str] = field(repr=False)
 
     def client(self, role: str | None) -> httpx.Client:
@@ -199,39 +204,59 @@ def _reject(session: Ledger, attempt_id: int, stream_id: int, offsets: range, *,
 
 
 @contextmanager
-def running(folder: Path, postgres: Postgres, broker: LocalBroker) -> Iterator[Website]:
-    """Start Airflow's API server and DAG processor over a new ledger with `declare_all`. No scheduler: no run needs to go on."""
-    for name in ("page", "page_airflow"):
-        postgres.ensure_database(name)
-    with Ledger(postgres.url("page"), actor="test") as session:
+def running(
+    folder: Path, postgres: Postgres, broker: LocalBroker, *, name: str = "page", fill: bool = True
+) -> Iterator[Website]:
+    """Start Airflow's API server and DAG processor over a new ledger. No scheduler: no run needs to go on.
+
+    Args:
+        folder: The folder of Airflow and of the declared pipelines.
+        postgres: The server of the ledger and of Airflow's own database.
+        broker: The broker of the pipelines.
+        name: The ledger's database.
+        fill: Whether to `declare_all`; otherwise nothing is declared.
+    """
+    for database in (name, f"{name}_airflow"):
+        postgres.ensure_database(database)
+    with Ledger(postgres.url(name), actor="test") as session:
         migrate(session)
     declared = folder / "pipelines"
     declared.mkdir()
-    users = ",".join(f"{role}:{role}" for role in ROLES)
+    plugins = shutil.copytree(PROJECT / "plugins", folder / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(Path(__file__).with_name("per_dag_rights.py"), plugins)
+    users = ",".join(f"{name}:{role}" for name, role in _USERS.items())
+    proxy = CuttingProxy(postgres.url(name))
     orchestrator = Orchestrator(
         folder / "airflow",
-        metadata_url=postgres.url("page_airflow"),
+        metadata_url=postgres.url(f"{name}_airflow"),
         options=AirflowOptions(
             dags=PROJECT / "dags",
-            plugins=PROJECT / "plugins",
-            settings={"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": users, "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING"},
+            plugins=plugins,
+            settings={
+                "AIRFLOW__CORE__AUTH_MANAGER": "per_dag_rights.PerDagRights",
+                "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": users,
+                "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+            },
         ),
-        environment={"TIDELINE_LEDGER_URL": postgres.url("page"), "TIDELINE_PIPELINES": str(declared)},
+        environment={"TIDELINE_LEDGER_URL": proxy.url, "TIDELINE_PIPELINES": str(declared)},
     )
     site = Website(
         url=orchestrator.base_url,
-        ledger_url=postgres.url("page"),
+        ledger_url=postgres.url(name),
         bootstrap=broker.bootstrap,
         folder=declared,
-        passwords={role: f"{role}-of-the-tests" for role in ROLES},
+        proxy=proxy,
+        passwords={name: f"{name}-of-the-tests" for name in _USERS},
     )
-    declare_all(site)
+    if fill:
+        declare_all(site)
     orchestrator.migrate()
     (folder / "airflow" / "passwords.json").write_text(json.dumps(dict(site.passwords)))
     try:
-        orchestrator.start_api()
-        site.await_dag("clicks")
-        yield site
+        with proxy:
+            orchestrator.start_api()
+            site.await_dag("clicks" if fill else "upkeep")
+            yield site
     finally:
         orchestrator.stop()
 

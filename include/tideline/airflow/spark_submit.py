@@ -10,6 +10,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from tideline import settings
+from tideline.airflow.links import BatchesLink
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
@@ -22,6 +23,8 @@ _WRITE_MARGIN = timedelta(minutes=15)
 
 class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here
     """Runs spark-submit. Airflow's operator retries every failure; this one does not retry exit codes of errors that a retry cannot fix."""
+
+    operator_extra_links = (BatchesLink(),)
 
     def pre_execute(self, context: Any) -> None:
         """Set the task's timeout, its Spark connection and its Spark properties, as its pipeline declares them.

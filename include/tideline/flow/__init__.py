@@ -10,7 +10,8 @@ from tideline.flow.announcing import announce
 from tideline.flow.cleaning import send_letters, upkeep
 from tideline.flow.describing import describe
 from tideline.flow.drafting import Draft, dry_run
-from tideline.flow.operator_decisions import abandon, accept_loss, free_table, skip
+from tideline.flow.freeing import free_table
+from tideline.flow.operator_decisions import abandon, accept_loss, skip
 from tideline.flow.planning import Plan, plan
 from tideline.flow.recreating import recreate_table
 from tideline.flow.retrying import retry

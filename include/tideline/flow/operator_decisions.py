@@ -1,4 +1,4 @@
-"""Decisions of an operator, each with a reason: abandon a batch, skip a range, accept a loss, free a table. `adopting` has `adopt_topic`.
+"""Decisions of an operator, each with a reason: abandon a batch, skip a range, accept a loss. `adopting` and `freeing` have others.
 
 Each decision is one transaction under the pipeline's lock, so that no plan reserves the same offsets meanwhile. A decision that is called again after
 it has taken effect changes nothing and says so.
@@ -17,7 +17,7 @@ from tideline.errors import FatalError
 from tideline.flow import candidates, settling, truncation
 from tideline.flow.settling import Seals
 from tideline.kafka.broker import Broker
-from tideline.ledger import abandoning, decisions, heads, output_tables, reservations
+from tideline.ledger import abandoning, decisions, heads, reservations
 from tideline.ledger.connection import Ledger
 
 _RESERVING = (BatchKind.LIVE, BatchKind.BACKFILL)
@@ -239,24 +239,3 @@ def abandon_on(
     for batch_id in batch_ids:
         abandoning.abandon(ledger, batch_id, seals=seals)
     return batch_ids
-
-
-def free_table(ledger: Ledger, pipeline: str, *, reason: str) -> str:
-    """Release the table of a pipeline that was given up, so that another pipeline can claim it, and return the table's name.
-
-    The rows stay. A later plan of the pipeline claims the table again.
-
-    Raises:
-        FatalError: The ledger does not know the pipeline, it has no table, batches of it are open, or the reason is blank.
-    """
-    with ledger.transaction():
-        known = reservations.is_known(ledger, pipeline)
-    if not known:
-        raise FatalError(
-            f"expected a pipeline that the ledger knows, found {pipeline!r}",
-            next_step="check the name: tideline pipelines",
-            entry="no-such-pipeline",
-        )
-    with deciding(ledger, pipeline, reason):
-        decisions.set_reason(ledger, reason)
-        return output_tables.free(ledger, pipeline)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
+from tideline.airflow.links import BatchesLink
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
@@ -44,6 +46,7 @@ class TidelinePlugin(AirflowPlugin):  # type: ignore[misc]  # mypy does not foll
 
     name = "tideline"
     fastapi_apps: ClassVar[list[dict[str, Any]]] = [{"app": app, "url_prefix": PREFIX, "name": "Tideline"}]
+    operator_extra_links: ClassVar[list[Any]] = [BatchesLink()]  # Airflow shows links of classes only that it knows
     external_views: ClassVar[list[dict[str, Any]]] = [
         {
             "name": "Tideline",

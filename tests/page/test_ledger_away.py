@@ -1,0 +1,28 @@
+"""A ledger that does not answer is said on the page, and looks different from an empty one. The last test of this folder's Airflow, in its own."""
+
+import pytest
+from playwright.sync_api import expect
+
+import website
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, postgres, broker):
+    """Start a page of its own, because a proxy that refuses connections does not take them again."""
+    with website.running(tmp_path_factory.mktemp("away"), postgres, broker, name="away", fill=False) as running:
+        yield running
+
+
+def test_without_pipelines_the_page_says_how_to_begin(open_as):
+    page = open_as("viewer")
+    expect(page.locator(".nothing")).to_contain_text("There is no pipeline yet")
+
+
+def test_a_ledger_that_is_away_is_named_with_the_next_step(open_as, site):
+    site.proxy.refuse()
+    page = open_as("viewer")
+    expect(page.locator(".banner.away")).to_contain_text("the ledger's database cannot be reached")
+    expect(page.locator(".banner.away")).to_contain_text("Next: check that Postgres is up")
+    assert page.locator(".nothing, table").count() == 0
+    with site.client("viewer") as client:
+        assert client.get("/tideline/").status_code == 503
