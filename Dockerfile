@@ -40,4 +40,5 @@ RUN pip install --no-cache-dir --no-deps dist/*.whl \
     && tideline jars jars
 
 COPY --chown=tideline:tideline dags dags
+COPY --chown=tideline:tideline plugins plugins
 COPY --chown=tideline:tideline include/pipelines pipelines

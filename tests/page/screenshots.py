@@ -60,6 +60,9 @@ def _take(site: Website, target: Path) -> None:
                     page = context.new_page()
                     page.goto(path)
                     _settle(page, framed=path.startswith("/plugin"))
+                    if name == "act":
+                        page.get_by_role("button", name="Show what it would do").click()
+                        expect(page.get_by_role("heading", name="This is what it would do")).to_be_visible()
                     page.screenshot(path=target / f"{name}-{theme}{suffix}.png", full_page=True)
                     page.close()
                 context.close()
@@ -68,6 +71,7 @@ def _take(site: Website, target: Path) -> None:
 def _settle(page: Page, *, framed: bool) -> None:
     root = page.frame_locator("iframe") if framed else page
     expect(root.locator("h1").first).to_be_visible(timeout=60_000)
+    expect(root.locator("[data-asking]")).to_have_count(0, timeout=60_000)
     expect(root.locator(".loading")).to_have_count(0, timeout=60_000)
 
 

@@ -14,7 +14,7 @@ class Level(IntEnum):
 
     FINE = 0
     LOOK = 1
-    """It goes on, and somewhen a person should look."""
+    """It goes on, and a person should look at it."""
     ACT = 2
     """Records wait until a person decides, or will soon be gone."""
 
