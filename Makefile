@@ -43,7 +43,7 @@ bench: setup  ## Measure speed and memory, compare alternatives, and write docs/
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m benchmarks $(ARGS)
 
 screenshots: setup  ## Take the screenshots of docs/page.md from a real Airflow, in a real Chromium
-	@PYTHONPATH=tests:tests/integration:tests/page $(ENV)/python tests/page/screenshots.py $(ARGS)
+	@PYTHONPATH=tests:tests/integration:tests/page $(ENV)/python tests/page/screenshots.py
 
 format:  ## Format the code
 	@$(ENV)/ruff format --quiet .

@@ -1,5 +1,7 @@
 """Take the screenshots of docs/page.md from a real Airflow and real pipelines: `make screenshots`."""
 
+import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -26,10 +28,10 @@ _WIDTHS = {"": 1280, "-narrow": 390}
 
 
 def main() -> int:
-    """Write one file for each page, theme and width."""
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else PROJECT / "docs" / "page"
+    """Write one file for each page, theme and width into .local/screenshots, and copy those that the docs show."""
+    target = PROJECT / ".local" / "screenshots"
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=PROJECT / ".local") as folder:
         postgres = Postgres(Path(folder) / "postgres")
         broker = Broker(Path(folder) / "kafka", PROJECT / ".local" / "jars" / "kafka")
         try:
@@ -40,6 +42,10 @@ def main() -> int:
         finally:
             broker.stop()
             postgres.stop()
+    for name in re.findall(r"\(page/(\S+\.png)\)", (PROJECT / "docs" / "page.md").read_text(encoding="utf-8")):
+        (PROJECT / "docs" / "page").mkdir(exist_ok=True)
+        shutil.copy(target / name, PROJECT / "docs" / "page")
+    print(f"look at all of them: {target.relative_to(PROJECT)}")
     return 0
 
 

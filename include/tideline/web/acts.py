@@ -9,7 +9,6 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Depends, HTTPException, Request, status
 from fastapi.responses import HTMLResponse
 
-from tideline.cli.output import Grid, Page
 from tideline.web import answers
 from tideline.web.access import Acted, User, name_of
 from tideline.web.deeds import DEEDS, Deed, MistakeError
@@ -54,7 +53,7 @@ def dry_run(request: Request, pipeline: Acted, deed: Chosen, form: Form) -> HTML
         found = deed.dry_run(pipeline, given)
     except MistakeError as mistake:
         return page(request, "mistake.html", mistake=str(mistake))
-    return page(request, "dry_run.html", pipeline=pipeline, deed=deed, given=given, lines=_lines(found))
+    return page(request, "dry_run.html", pipeline=pipeline, deed=deed, given=given, parts=found.parts)
 
 
 @router.post("")
@@ -70,14 +69,4 @@ def carry_out(request: Request, pipeline: Acted, user: User, deed: Chosen, form:
     finally:
         answers.forget(pipeline)
     starts = done.document.get("batch_ids", []) if deed.starts_runs else []
-    return page(request, "done.html", pipeline=pipeline, lines=_lines(done), starts=starts, reason=reason)
-
-
-def _lines(found: Page) -> list[str]:
-    lines = []
-    for part in found.parts:
-        if isinstance(part, Grid):
-            lines += [" · ".join(str(cell) for cell in row if cell is not None) for row in part.rows] or [part.empty]
-        else:
-            lines += part.splitlines()
-    return lines
+    return page(request, "done.html", pipeline=pipeline, parts=done.parts, starts=starts, reason=reason)
