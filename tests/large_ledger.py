@@ -72,29 +72,23 @@ _INDEX_LATER = "UPDATE pg_index SET indisready = %(ready)s WHERE indexrelid IN"
 _INDEX_LATER += " ('tideline.one_owner_in_output'::regclass, 'tideline.one_owner_per_offset'::regclass)"
 
 
-def fill(ledger: Ledger, pipeline: str, *, batches: int, partitions: int, topic: str = "ads", topic_id: str) -> None:
-    """Insert a pipeline with its history into a ledger: each batch has read one of the partitions, and all are advanced.
+def fill(ledger: Ledger, *pipelines: str, batches: int, partitions: int, topic: str = "ads", topic_id: str) -> None:
+    """Insert pipelines with their history into a ledger: each of their batches has read one of the partitions, and all are advanced.
 
     The session must be a superuser's: the ledger's triggers are off meanwhile, for this session only. Every row still satisfies the laws.
     """
-    bound = {
-        "pipeline": pipeline,
-        "batches": batches,
-        "partitions": partitions,
-        "topic": topic,
-        "topic_id": topic_id,
-        "offsets": OFFSETS,
-    }
+    bound = {"batches": batches, "partitions": partitions, "topic": topic, "topic_id": topic_id, "offsets": OFFSETS}
     ledger.connection.autocommit = True  # VACUUM requires it
     with ledger.connection.cursor() as cursor:
         cursor.execute(_WITHOUT_TRIGGERS)
         cursor.execute(_INDEX_LATER, {"ready": False})
-        for statement in _STATEMENTS:
-            cursor.execute(statement, bound)
+        for pipeline in pipelines:
+            for statement in _STATEMENTS:
+                cursor.execute(statement, {**bound, "pipeline": pipeline})
+            cursor.execute("DROP TABLE written, loaded")
         cursor.execute("VACUUM FULL tideline.batch_range")
         cursor.execute("VACUUM FULL tideline.coverage")
         cursor.execute(_INDEX_LATER, {"ready": True})
-        cursor.execute("DROP TABLE written, loaded")
         cursor.execute("SET session_replication_role = origin")
         cursor.execute("VACUUM ANALYZE")
     ledger.connection.autocommit = False

@@ -88,6 +88,38 @@ def actor() -> str:
     return f"cli {user}@{socket.gethostname()}"
 
 
+def metrics_token() -> str | None:
+    """Return the token with which `/tideline/metrics` may be read without a login; None if none is configured.
+
+    The file is read each time, so that a token can be changed without a restart.
+
+    Raises:
+        FatalError: The token is configured twice, or its file cannot be read or is empty.
+    """
+    token, file = (os.environ.get(name) for name in ("TIDELINE_METRICS_TOKEN", "TIDELINE_METRICS_TOKEN_FILE"))
+    if token and file:
+        raise FatalError(
+            "environment variables TIDELINE_METRICS_TOKEN and TIDELINE_METRICS_TOKEN_FILE are both set",
+            next_step="keep one of them",
+            entry="environment",
+        )
+    if not file:
+        return token or None
+    try:
+        token = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        token, found = "", type(error).__name__
+    else:
+        found = "an empty file"
+    if not token:
+        raise FatalError(
+            f"environment variable TIDELINE_METRICS_TOKEN_FILE: expected a file that holds a token, found {found}",
+            next_step="correct the path, or write a token to the file; its process has to be able to read it",
+            entry="environment",
+        )
+    return token
+
+
 def airflow() -> tuple[str, str, str] | None:
     """Return the address, user and password with which commands start DAG runs in Airflow; None if no address is configured.
 

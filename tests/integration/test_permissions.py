@@ -104,6 +104,7 @@ INSPECTING = (
     ("batches", "{name}"),
     ("batch", "{batch}"),
     ("coverage", "{name}"),
+    ("metrics",),
     ("rejects", "{name}"),
 )
 
@@ -137,4 +138,5 @@ def test_a_role_without_the_rejects_still_sees_everything_else(warehouse, cli, t
     ):
         for command in INSPECTING[:-1]:
             shell(*(word.format(name=name, batch=1) for word in command))
+        assert "tideline_ledger_up 1.0" in shell("metrics").stdout
         assert "permission denied for table reject" in shell("rejects", name, code=20).stderr

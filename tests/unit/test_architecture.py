@@ -34,6 +34,7 @@ FLOORS = (
     {"tideline.authoring"},
     {"tideline.cli", "dags", "tideline.transforms", "tideline.testing"},
     {"tideline.web"},
+    {"plugins"},
 )
 """The packages by layer, from the bottom up. `tideline` holds what every other package may import: errors, settings, redaction."""
 CLIENTS = {"AdminClient", "Consumer", "Producer"}
@@ -99,6 +100,7 @@ def test_every_package_stands_on_a_floor():
     }
     assert packages - {name for name in packages if name.startswith("tideline.cli.")} == set(FLOOR_OF) - {
         "dags",
+        "plugins",
         "tideline.transforms",
         "tideline.testing",
     }

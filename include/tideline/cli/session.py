@@ -38,13 +38,17 @@ class Answer:
     problem: TidelineError | None = None
     broker: "Broker | None" = None
     """The client for further queries; None if there is no answer."""
+    _found: dict[tuple[object, int], PartitionFacts] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        # A pipeline may have a thousand partitions: searching all of them for each would take a million steps.
+        self._found.update({(t.topic_id, facts.partition): facts for t in self.topics for facts in t.partitions})
 
     def facts(self, topic_id: object, partition: int) -> PartitionFacts | None:
         """Return the facts of one partition of one topic incarnation; None if the brokers do not have it, or did not answer."""
-        for topic in self.topics:
-            if topic.topic_id == topic_id:
-                return next((facts for facts in topic.partitions if facts.partition == partition), None)
-        return None
+        return self._found.get((topic_id, partition))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Compare what the ledger knows of a stream with what the broker says now. Pure functions, which find problems and change nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -90,13 +90,7 @@ def compare(
             inconsistent.append((stream, replaced_problem(other)))
         elif topic is not None:
             ready.append((stream, topic, topic.partition(stream.partition)))
-    unseen = tuple(
-        (topic, facts)
-        for topic in by_name.values()
-        if topic is not None
-        for facts in topic.partitions
-        if _is_unseen(topic, facts, known)
-    )
+    unseen = tuple((topic, facts) for topic in by_name.values() if topic is not None for facts in _unseen(topic, known))
     return Comparison(ready=tuple(ready), inconsistent=tuple(inconsistent), stopped=tuple(stopped), unseen=unseen)
 
 
@@ -166,7 +160,9 @@ def _problem(stream: Stream, topic: TopicFacts | None) -> str | None:
     return None
 
 
-def _is_unseen(topic: TopicFacts, facts: PartitionFacts, known: Iterable[Stream]) -> bool:
+def _unseen(topic: TopicFacts, known: Iterable[Stream]) -> Iterator[PartitionFacts]:
+    """Yield the partitions without a stream, if all streams of the topic's name follow this incarnation."""
     same_name = [stream for stream in known if stream.topic == topic.topic]
-    followed = all(stream.topic_id == topic.topic_id for stream in same_name if not stream.retired)
-    return followed and (topic.topic_id, facts.partition) not in {(s.topic_id, s.partition) for s in same_name}
+    if all(stream.topic_id == topic.topic_id for stream in same_name if not stream.retired):
+        there = {stream.partition for stream in same_name if stream.topic_id == topic.topic_id}
+        yield from (facts for facts in topic.partitions if facts.partition not in there)

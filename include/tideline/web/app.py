@@ -7,7 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tideline.errors import RetryableError, TidelineError
-from tideline.web import acts, batch, files, overview, pipeline, rejects
+from tideline.web import acts, batch, files, metrics, overview, pipeline, rejects
 from tideline.web.rendering import page
 
 _HEADERS = {
@@ -33,7 +33,7 @@ def build() -> FastAPI:
     app.exception_handler(TidelineError)(_not_done)
     app.exception_handler(StarletteHTTPException)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
-    for room in (files, overview, pipeline, batch, rejects, acts):
+    for room in (files, overview, pipeline, batch, rejects, acts, metrics):
         app.include_router(room.router)
     return app
 

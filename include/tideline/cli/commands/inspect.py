@@ -1,4 +1,4 @@
-"""The commands that change nothing: pipelines, streams, batches, batch, coverage, rejects, state, plan --dry-run."""
+"""The commands that change nothing: pipelines, streams, batches, batch, coverage, rejects, state, metrics, plan --dry-run."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from tideline.cli import options
 from tideline.cli.app import AsJson, BatchId, Limit, PipelineName, app, examples
 from tideline.cli.options import FromTime, OfBatch, OfRanges, ToTime, UntilTime
-from tideline.cli.output import show
+from tideline.cli.output import report, show
 from tideline.domain.states import BatchKind, BatchState
 
 
@@ -133,6 +133,26 @@ def state(
 
     page = states.state(pipeline) if key is None else states.key(pipeline, key)
     raise typer.Exit(show(page, as_json=as_json))
+
+
+@app.command(epilog=examples("tideline metrics", "tideline metrics --textfile"))
+def metrics(
+    *,
+    textfile: Annotated[
+        bool, typer.Option("--textfile", help="Use Prometheus's older format, which node_exporter reads from files.")
+    ] = False,
+) -> None:
+    """Print the numbers of all pipelines in OpenMetrics text.
+
+    The same as /tideline/metrics in Airflow. The exit code is 0 also if the ledger or a broker does not answer: tideline_ledger_up and
+    tideline_broker_up say so, and the reason is on stderr.
+    """
+    from tideline.cli.numbers.collecting import collect
+
+    sheet, problems = collect()
+    typer.echo(sheet.prometheus() if textfile else sheet.openmetrics(), nl=False)
+    for problem in problems:
+        report(problem, as_json=False)
 
 
 @app.command(

@@ -1,0 +1,41 @@
+"""Collects all numbers: first those of the ledger, then those of the brokers."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from tideline.cli.numbers import brokers, ledger
+from tideline.cli.numbers.sheet import Sheet
+from tideline.cli.session import looking
+from tideline.declaration import pipelines
+from tideline.declaration.pipelines import Pipeline
+from tideline.errors import TidelineError
+from tideline.ledger.queries import Row
+
+
+def collect() -> tuple[Sheet, list[TidelineError]]:
+    """Return the numbers, and why some of them are missing. Raise nothing because something does not answer."""
+    sheet, problems = Sheet(), list[TidelineError]()
+    declared = pipelines.declared()
+    for one in declared:
+        sheet.put("declaration_valid", int(isinstance(one, Pipeline)), one.name)
+    known = _ledger(sheet, problems)
+    problems += brokers.fill(sheet, [one for one in declared if isinstance(one, Pipeline)], known)
+    return sheet, problems
+
+
+def _ledger(sheet: Sheet, problems: list[TidelineError]) -> Mapping[str, Sequence[Row]]:
+    began = time.monotonic()
+    found = Sheet()
+    try:
+        with looking() as session:
+            known = ledger.fill(found, session)
+    except TidelineError as error:
+        problems.append(error)
+        sheet.put("ledger_up", 0)
+        return {}
+    finally:
+        sheet.put("collection_seconds", time.monotonic() - began, "ledger")
+    # Only now: half of the ledger's numbers would look as if the others were not there.
+    sheet.merge(found)
+    sheet.put("ledger_up", 1)
+    return known

@@ -1,0 +1,64 @@
+"""The numbers that the ledger alone knows."""
+
+from collections.abc import Sequence
+
+from tideline.cli.numbers.sheet import Sheet
+from tideline.ledger import numbers, queries
+from tideline.ledger.connection import Ledger
+from tideline.ledger.queries import Row
+
+_STREAM_STATES = ("active", "stopped", "retired")
+_OPEN_STATES = ("planned", "writing", "failed", "published")
+_HOLES = ("skipped", "lost", "rewound")
+_FATES = ("written", "rejected", "filtered")
+
+
+def fill(sheet: Sheet, ledger: Ledger) -> dict[str, list[Row]]:
+    """Put the ledger's numbers on the sheet. Return the streams by pipeline, to compare them with the brokers.
+
+    Raises:
+        TidelineError: The ledger does not answer, or is of another release.
+    """
+    numbers.limit(ledger)
+    known = queries.pipelines(ledger)
+    for row in known:
+        _pipeline(sheet, row)
+    for row in numbers.work(ledger):
+        sheet.put("last_planned_timestamp_seconds", row["last_planned_at"], row["pipeline"])
+        sheet.put("oldest_open_batch_timestamp_seconds", row["oldest_open_at"], row["pipeline"])
+    for row in numbers.recent_work(ledger):
+        sheet.durations[row["pipeline"]] = row["durations"]
+        for fate in _FATES:
+            sheet.put("recent_records", row[f"n_{fate}"], row["pipeline"], fate)
+    for row in numbers.hole_sums(ledger):
+        sheet.put("hole_offsets", row["n_offsets"], row["pipeline"], row["hole"])
+    for row in numbers.reject_steps(ledger):
+        sheet.put("rejects", row["n_records"], row["pipeline"], row["step"])
+    for row in numbers.outbox(ledger):
+        sheet.put("outbox_batches", row["n_waiting"], row["pipeline"])
+        sheet.put("outbox_oldest_timestamp_seconds", row["oldest_at"], row["pipeline"])
+    for row in numbers.state_sizes(ledger):
+        sheet.put("state_keys", row["n_keys"], row["pipeline"])
+        sheet.put("state_bytes", row["n_bytes"], row["pipeline"])
+    streams = {row["pipeline"]: queries.streams(ledger, row["pipeline"]) for row in known}
+    for pipeline, rows in streams.items():
+        heads(sheet, pipeline, [row | {"head": row["next_offset"]} for row in rows])
+    return streams
+
+
+def heads(sheet: Sheet, pipeline: str, rows: Sequence[Row]) -> None:
+    """Put the heads of streams that are followed on the sheet. A retired stream has the labels of the one that replaces it."""
+    for row in rows:
+        if row["state"] != "retired":
+            sheet.put("head_offset", row["head"], pipeline, row["topic"], row["partition"])
+
+
+def _pipeline(sheet: Sheet, row: Row) -> None:
+    name = row["pipeline"]
+    for state in _STREAM_STATES:
+        sheet.put("streams", row[f"n_{state}"], name, state)
+    for state in _OPEN_STATES:
+        sheet.put("open_batches", row[f"n_{state}"], name, state)
+    for hole in _HOLES:  # a kind without holes is 0, so that an alert notices the first one
+        sheet.put("hole_offsets", 0, name, hole)
+    sheet.put("last_published_timestamp_seconds", row["last_published_at"], name)

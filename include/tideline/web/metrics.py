@@ -1,0 +1,71 @@
+"""`/tideline/metrics`: the numbers of all pipelines, for Prometheus and others that read OpenMetrics text.
+
+Airflow does not authenticate the apps of plugins. Who reads the numbers has the token, or is logged in to Airflow and sees the pipelines whose DAG
+Airflow shows to that user. The numbers hold names of topics and pipelines, and no content of records.
+"""
+
+import hmac
+import logging
+from collections.abc import Callable
+from typing import Annotated
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
+from fastapi import APIRouter, Depends, Request, Response, status
+from fastapi.security import HTTPAuthorizationCredentials
+from starlette.exceptions import HTTPException
+
+from tideline import settings
+from tideline.airflow.dags import dag_id_of
+from tideline.cli.numbers.collecting import collect
+from tideline.cli.numbers.sheet import CONTENT_TYPE
+from tideline.errors import FatalError
+
+log = logging.getLogger(__name__)
+router = APIRouter()
+Visible = Callable[[set[str]], set[str]]
+"""Returns those of some pipelines that the reader may see."""
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
+
+
+async def reader(request: Request, bearer: Bearer) -> Visible:
+    """Return what the reader may see.
+
+    Raises:
+        HTTPException: There is neither the token nor a login.
+    """
+    if bearer is not None and is_token(bearer.credentials):
+        return lambda pipelines: pipelines
+    try:
+        user = await get_user(request, None, bearer)
+    except HTTPException as error:
+        # Airflow refuses a wrong token with 403. But it is no login that lacks a right: the scraper has the wrong token.
+        code = status.HTTP_401_UNAUTHORIZED
+        raise HTTPException(code, "no token and no login", headers={"WWW-Authenticate": "Bearer"}) from error
+
+    def visible(pipelines: set[str]) -> set[str]:
+        dag_ids = {pipeline: dag_id_of(pipeline) for pipeline in pipelines}
+        allowed = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dag_ids.values()), user=user, method="GET")
+        return {pipeline for pipeline, dag_id in dag_ids.items() if dag_id in allowed}
+
+    return visible
+
+
+def is_token(given: str) -> bool:
+    """Return whether this is the configured token. The comparison takes as long for a wrong token that is nearly right."""
+    try:
+        token = settings.metrics_token()
+    except FatalError as error:
+        log.error("%s", error)  # noqa: TRY400 - the message says it all
+        return False
+    return token is not None and hmac.compare_digest(given.encode(), token.encode())
+
+
+@router.get("/metrics")
+def metrics(visible: Annotated[Visible, Depends(reader)]) -> Response:
+    """Return the numbers. What the ledger or a broker does not answer is missing, and a number says so."""
+    sheet, problems = collect()
+    for problem in problems:
+        log.warning("%s", problem)
+    sheet.only(visible(sheet.pipelines()))
+    return Response(sheet.openmetrics(), media_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
