@@ -1,16 +1,19 @@
 """One real stack for all tests here."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import declared_pipelines
+import metrics_token
 import notifications
 import start_stack
 from loaded_runs import Announced, Loaded, load_impressions, publish_announced
 from system import System
+from tideline.settings import PROJECT
 
 # In addition to the project's DAGs there are foreign ones, which wait for a pipeline's asset.
 _LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
@@ -32,8 +35,9 @@ def system(tmp_path_factory) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("e2e")
     declared_pipelines.declare_all(folder / "pipelines")
     notifications.install(folder / "plugins")
+    shutil.copy(PROJECT / "plugins" / "tideline_plugin.py", folder / "plugins")
     plugins = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder / "plugins")}
-    with start_stack.running(folder, settings=SETTINGS | plugins) as running:
+    with start_stack.running(folder, settings=SETTINGS | plugins | metrics_token.USERS) as running:
         yield running
 
 

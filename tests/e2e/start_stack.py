@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import metrics_token
 import notifications
 from system import System
 from tideline.airflow.api import AirflowApi
@@ -35,7 +36,11 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
     with Stack(
         folder / "stack",
         airflow=airflow,
-        variables={"TIDELINE_PIPELINES": str(folder / "pipelines"), notifications.SECRET: "a-token-of-the-tests"},
+        variables={
+            "TIDELINE_PIPELINES": str(folder / "pipelines"),
+            "TIDELINE_METRICS_TOKEN": metrics_token.TOKEN,
+            notifications.SECRET: "a-token-of-the-tests",
+        },
     ) as stack:
         environment = stack.environment()
         assert stack.orchestrator is not None  # it has the options of one

@@ -1,5 +1,6 @@
 """The numbers for monitoring systems: they are those of the other commands, and what does not answer takes none of the others with it."""
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from tideline.domain.requests import NamedRange
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
+from tideline.settings import PROJECT
 
 STATEFUL = "visits"
 
@@ -144,6 +146,18 @@ def test_the_size_of_a_state_is_what_postgres_estimates(world):
 def test_every_number_of_the_catalogue_has_a_sample(world):
     missing = GAUGES.keys() - {name for name, *_ in numbers(world.cli)}
     assert missing == set()
+
+
+def test_the_page_lists_every_number_as_it_is_explained_in_the_answer(world):
+    page = (PROJECT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| `(\w+)` \| ([\w, -]+) \| (.*) \|$", page, re.MULTILINE)
+    listed = {name: (labels, text) for name, labels, text in found if not name.startswith("TIDELINE")}
+    for family in text_string_to_metric_families(world.cli("metrics").stdout):
+        if family.type != "info":
+            labels, text = listed.pop(family.name.removeprefix(PREFIX))
+            assert text == family.documentation
+            assert all(set(sample.labels) - {"le"} <= set(labels.split(", ")) for sample in family.samples)
+    assert listed == {}
 
 
 def test_node_exporter_gets_the_same_numbers_in_its_older_format(world):

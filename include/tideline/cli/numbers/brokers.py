@@ -22,7 +22,7 @@ from tideline.errors import RetryableError, TidelineError
 from tideline.ledger.queries import Row
 
 log = logging.getLogger(__name__)
-SECONDS = 8
+SECONDS = 12
 """How long to wait for all brokers together, at most."""
 
 
