@@ -11,7 +11,9 @@ import declared_pipelines
 import metrics_token
 import notifications
 import start_stack
+import statsd_packets
 from loaded_runs import Announced, Loaded, load_impressions, publish_announced
+from statsd_packets import Packets
 from system import System
 from tideline.settings import PROJECT
 
@@ -30,14 +32,22 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="session")
-def system(tmp_path_factory) -> Iterator[System]:
+def packets() -> Iterator[Packets]:
+    """Receive what Airflow's metrics send."""
+    with statsd_packets.receiving() as received:
+        yield received
+
+
+@pytest.fixture(scope="session")
+def system(tmp_path_factory, packets) -> Iterator[System]:
     """Start the stack with an empty ledger."""
     folder = tmp_path_factory.mktemp("e2e")
     declared_pipelines.declare_all(folder / "pipelines")
     notifications.install(folder / "plugins")
     shutil.copy(PROJECT / "plugins" / "tideline_plugin.py", folder / "plugins")
     plugins = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder / "plugins")}
-    with start_stack.running(folder, settings=SETTINGS | plugins | metrics_token.USERS) as running:
+    settings = SETTINGS | plugins | metrics_token.USERS | packets.settings
+    with start_stack.running(folder, settings=settings) as running:
         yield running
 
 

@@ -13,7 +13,7 @@ from airflow.sdk import AssetAlias, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline import flow, settings
-from tideline.airflow import assets, notifications, trigger_form
+from tideline.airflow import assets, notifications, stats, trigger_form
 from tideline.airflow.dags import dag_id_of
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
 from tideline.airflow.spark_submit import write
@@ -79,7 +79,7 @@ def plan_replay(pipeline_name: str) -> list[int]:
 
 def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[int]:
     context = get_current_context()
-    with permanent_errors_fail_at_once():
+    with stats.timed("plan", pipeline_name), permanent_errors_fail_at_once():
         asked = read_form(_triggered(context))
         pipeline = pipelines.load_named(pipeline_name)
         broker = Broker(pipeline.source)
@@ -94,6 +94,7 @@ def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[i
         nothing = "; ".join([f"{pipeline_name}: nothing to load", *planned.notes])
         log.info(nothing)  # Airflow's own log line does not give the reason
         raise AirflowSkipException(nothing)
+    stats.planned(pipeline_name, len(planned.batch_ids))
     return planned.batch_ids
 
 
@@ -123,7 +124,7 @@ def _announcing(outlet: AssetAlias, declared: Iterable[Pipeline | Broken]) -> An
 def advance(pipeline_name: str) -> None:
     """Move the heads over published batches, and fail unless every batch of this run is finished."""
     context = get_current_context()
-    with permanent_errors_fail_at_once(), _ledger(context) as ledger:
+    with stats.timed("advance", pipeline_name), permanent_errors_fail_at_once(), _ledger(context) as ledger:
         pipeline = pipelines.load_named(pipeline_name)
         planned = context["ti"].xcom_pull(task_ids="plan") or []
         flow.check_given(ledger, pipeline_name, _run(context), planned)
@@ -131,6 +132,7 @@ def advance(pipeline_name: str) -> None:
             advanced = flow.advance(ledger, pipeline_name, _run(context))
         finally:  # also if the run fails because of a stopped stream: the other heads have moved
             _show_heads(ledger, pipeline)
+        stats.advanced(pipeline_name, len(advanced))
         log.info(
             "%s: heads moved over batches %s",
             pipeline_name,
@@ -146,7 +148,7 @@ def advance(pipeline_name: str) -> None:
 def announce(pipeline_name: str) -> None:
     """Emit the asset event of each published batch that was not announced yet. Skip the task if there is none."""
     context = get_current_context()
-    with permanent_errors_fail_at_once(), _ledger(context) as ledger:
+    with stats.timed("announce", pipeline_name), permanent_errors_fail_at_once(), _ledger(context) as ledger:
         announced = _announce(context, ledger, pipeline_name)
     log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, announced)) or "none")
     if not announced:
@@ -160,6 +162,7 @@ def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
     events = assets.Events(context, pipeline_name)
     publications = flow.announce(ledger, pipeline_name, announcer, events)
     assets.announce(context, pipeline_name, publications)
+    stats.published(pipeline_name, publications)
     return [publication.batch_id for publication in publications]
 
 
@@ -167,9 +170,10 @@ def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
 def keep_up(pipeline_name: str) -> None:
     """Clean up after one pipeline, announce published batches that no run has announced, and log each change."""
     context = get_current_context()
-    with permanent_errors_fail_at_once(), _ledger(context) as ledger:
+    with stats.timed("upkeep", pipeline_name), permanent_errors_fail_at_once(), _ledger(context) as ledger:
         done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
         announced = _announce(context, ledger, pipeline_name)
+    stats.kept_up(pipeline_name, len(done))
     if announced:
         done.append(f"{pipeline_name}: asset events for batches {', '.join(map(str, announced))}")
     for line in done or [f"{pipeline_name}: nothing to do"]:
