@@ -3,7 +3,7 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo down check style test soak soak-load bench screenshots format lock
+.PHONY: help setup up demo down check style audit test soak soak-load bench screenshots format lock
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -29,6 +29,10 @@ style:
 	@$(ENV)/ruff format --check --quiet . || { echo "not formatted: run make format"; exit 1; }
 	@$(ENV)/ruff check --quiet .
 	@$(ENV)/mypy
+
+# --strict: a package that the list cannot be asked about is no package without vulnerabilities.
+audit:  ## Look up the packages of requirements.txt in PyPI's list of known vulnerabilities (ARGS='-s osv' for another list)
+	@$(ENV)/pip-audit --requirement requirements.txt --no-deps --disable-pip --strict --progress-spinner off $(ARGS)
 
 test: setup  ## Run check, then the tests on real Postgres, Kafka, Spark and Airflow, and the fault tests
 	@$(ENV)/python tests/suites.py $(SUITES)
