@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from tideline import job_log
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError, TidelineError
 
 Loading = TypeVar("Loading")
@@ -64,7 +65,7 @@ def each_by_itself(
 
 
 def _reported(name: str, batch_id: int, error: TidelineError) -> TidelineError:
-    print(f"{name} batch {batch_id} is not written: {error.problem}", flush=True)
+    job_log.say(f"{name} batch {batch_id} is not written: {error.problem}", level="error")
     return error
 
 

@@ -10,6 +10,7 @@ import threading
 from typing import Self
 
 from spark_jobs.heartbeat import Work
+from tideline import job_log
 from tideline.errors import RetryableError, TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt
@@ -86,10 +87,10 @@ class Deadline:
             faulthandler.dump_traceback(file=2, all_threads=True)  # shows where it hangs
             with Ledger(self._ledger_url, actor="deadline") as ledger:
                 error = self.error(ledger)
-                print(f"tideline: {type(error).__name__}: {error}", flush=True)
+                job_log.say_error(error)
                 attempts.fail(ledger, self._attempt, str(error))
         except TidelineError as unrecorded:
-            print(f"{self._attempt}: the attempt still shows as writing: {unrecorded.problem}", flush=True)
+            job_log.say(f"{self._attempt}: the attempt still shows as writing: {unrecorded.problem}", level="error")
         finally:
             os._exit(RetryableError.exit_code)
 

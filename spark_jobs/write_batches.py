@@ -29,7 +29,7 @@ from spark_jobs.sinks.sink import WINNER, Output, Publication, Refused, Stage, W
 from spark_jobs.spark_errors import explained
 from spark_jobs.supervision import supervised
 from spark_jobs.tasks import AfterFrame, Deletions, OnePass
-from tideline import flow, settings
+from tideline import flow, job_log, settings
 from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, TidelineError
@@ -48,13 +48,14 @@ def main(argv: Sequence[str]) -> int:
     writer = Writer(dag_id=args.dag_id, run_id=args.run_id, task_id=args.task_id, try_number=args.try_number)
     actor = f"{writer.dag_id} {writer.run_id} {writer.task_id} try {writer.try_number}"
     try:
+        job_log.begin(args.pipeline)
         with Ledger(settings.ledger_url(), actor=actor) as ledger:
             require_current(ledger)
             pipeline = load_named(args.pipeline)
             flow.check_given(ledger, pipeline.name, Run(dag_id=writer.dag_id, run_id=writer.run_id), args.batches)
             write_all(ledger, pipeline, args.batches, writer)
     except TidelineError as error:
-        print(f"tideline: {type(error).__name__}: {error}", flush=True)
+        job_log.say_error(error)
         return error.exit_code
     return 0
 
@@ -92,8 +93,9 @@ def write_all(ledger: Ledger, pipeline: Pipeline, batch_ids: Sequence[int], writ
             in_order=pipeline.state is not None,
         )
     finally:  # also of the batches that were published before one failed
+        job_log.about(pipeline=pipeline.name)
         for line in flow.send_letters(ledger, pipeline):
-            print(line, flush=True)
+            job_log.say(line)
 
 
 def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> None:
@@ -116,15 +118,17 @@ def begin(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
         NeedsOperatorError: The batch cannot be read as it was planned, or the ledger does not know the attempt whose commit an outside sink has.
         TidelineError: An error that would affect every other batch as well.
     """
+    job_log.about(pipeline=pipeline.name, batch=batch_id)
     attempt = flow.claim(ledger, batch_id, writer, pipeline=pipeline.name)
     if not isinstance(attempt, Attempt):
-        print(f"{pipeline.name} batch {batch_id} is {attempt}: skipped", flush=True)
+        job_log.say(f"{pipeline.name} batch {batch_id} is {attempt}: skipped")
         return None
-    print(f"{attempt}: {attempt.describe_ranges()}", flush=True)
+    job_log.about(pipeline=pipeline.name, batch=batch_id, attempt=attempt.fence)
+    job_log.say(f"{attempt}: {attempt.describe_ranges()}")
     with attempts.failing(ledger, attempt):
         settled = flow.recover(ledger, pipeline, attempt)
         if settled is not None:
-            print(f"{attempt}: an earlier attempt has committed the batch, which is published now", flush=True)
+            job_log.say(f"{attempt}: an earlier attempt has committed the batch, which is published now")
             batch_report.report(attempt, settled)
             return None
         broker = Broker(pipeline.source)
@@ -213,7 +217,7 @@ def _clear(ledger: Ledger, attempt: Attempt, output: Output) -> None:
     try:
         output.clear(ledger)
     except RetryableError as error:
-        print(f"{attempt}: what was staged is not removed: {error.problem}", flush=True)
+        job_log.say(f"{attempt}: what was staged is not removed: {error.problem}", level="warning")
 
 
 def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decoded: DataFrame) -> None:

@@ -120,6 +120,22 @@ def metrics_token() -> str | None:
     return token
 
 
+def log_format() -> str:
+    """Return the form of log lines: `text`, or `json` for programs that collect them.
+
+    Raises:
+        FatalError: Another form is configured.
+    """
+    found = os.environ.get("TIDELINE_LOG_FORMAT") or "text"
+    if found not in ("text", "json"):
+        raise FatalError(
+            f"environment variable TIDELINE_LOG_FORMAT: expected text or json, found {found!r}",
+            next_step="correct it, or remove it",
+            entry="environment",
+        )
+    return found
+
+
 def airflow() -> tuple[str, str, str] | None:
     """Return the address, user and password with which commands start DAG runs in Airflow; None if no address is configured.
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
+from tideline import job_log
 from tideline.ledger.attempts import Range
 
 MAX_BYTES = 32 << 20
@@ -88,7 +89,7 @@ def read(
         cause = error.java_exception.getClass().getName() if isinstance(error, Py4JJavaError) else type(error).__name__
     left = [piece for group in groups for piece in group if piece not in finished]
     if left:
-        print(f"{len(left)} short ranges are left to Spark's reader: {cause}", flush=True)
+        job_log.say(f"{len(left)} short ranges are left to Spark's reader: {cause}", level="warning")
     return Found(records, left)
 
 

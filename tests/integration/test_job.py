@@ -1,5 +1,8 @@
 """The end of the Spark job's output: its last line says what to do, and its exit code is the class of the error."""
 
+import json
+import logging
+
 import pytest
 
 import records
@@ -49,6 +52,24 @@ def test_success_says_ranges_and_counts_and_passes_over_what_is_done(loading, to
     assert f"  {topic}/0 [8, 10): read 2, written 2, rejected 0, filtered 0, gap 0\n" in said
     assert said.endswith("loads batch 3 attempt 1: published; read 2, written 2, rejected 0\n")
     assert job(batch_ids) == (0, "".join(f"loads batch {n} is published: skipped\n" for n in batch_ids))
+
+
+def test_as_json_each_line_names_the_pipeline_the_batch_and_the_attempt(loading, topic, job, monkeypatch):
+    before = (logging.root.handlers[:], logging.root.level)
+    monkeypatch.setenv("TIDELINE_LOG_FORMAT", "json")
+    loading.declare(topic, batch_records=4)
+    batch_ids = loading.plan("one")
+    try:
+        code, said = job(batch_ids)
+    finally:
+        logging.root.handlers[:], logging.root.level = before
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert code == 0
+    assert [line["batch"] for line in lines] == sorted(line["batch"] for line in lines)
+    assert {(line["pipeline"], line["batch"], line["attempt"]) for line in lines} == {
+        ("loads", n, 1) for n in batch_ids
+    }
+    assert lines[-1]["message"] == "loads batch 3 attempt 1: published; read 2, written 2, rejected 0"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ FOLDERS = (*PLACES, "docs", r"\.ci", "unit", "integration", "e2e", "faults", "be
 CODE = [p for place in PLACES for p in (PROJECT / place).rglob("*") if p.suffix in {".py", ".sql", ".yaml"}]
 OTHER = [PROJECT / name for name in ("Makefile", "pyproject.toml", "docker-compose.yaml", "requirements.in")]
 # Names of other projects that appear nowhere else here.
-FOREIGN = {"execution_timeout", "from_json", "spark_default"}
+FOREIGN = {"execution_timeout", "from_json", "spark_default", "statsd_datadog_enabled", "statsd_influxdb_enabled"}
 
 
 def text(path: Path) -> str:

@@ -5,7 +5,6 @@ process was killed. The notifier is imported only then, so a missing package bre
 """
 
 import logging
-import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 from airflow.sdk import BaseNotifier
 from airflow.sdk.log import mask_secret
 
-from tideline import settings
+from tideline import job_log, settings
 from tideline.declaration import Notify
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.declaration.sections import FromEnvironment
@@ -25,8 +24,6 @@ from tideline.redaction import without
 log = logging.getLogger(__name__)
 
 _STOPPED = "docs/runbook.md#stream-stopped"
-_JOB_ERROR = re.compile(r"^tideline: \w+Error: (.*)", re.MULTILINE | re.DOTALL)
-"""The error that the Spark job prints last. Before it, the message of the operator has the command and lines of Spark's log."""
 _MESSAGE_LENGTH = 2_500
 """The most characters of a message. Slack refuses a block of more than 3,000."""
 _KILLED = (
@@ -139,8 +136,7 @@ def _text(error: BaseException | str | None) -> str:
     if error is None:
         return _KILLED
     text = str(error) or type(error).__name__
-    of_job = _JOB_ERROR.search(text)
-    return of_job[1] if of_job else text
+    return job_log.error_in(text) or text
 
 
 def _shortened(text: str) -> str:

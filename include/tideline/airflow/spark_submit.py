@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from tideline import settings
 from tideline.airflow.links import BatchesLink
+from tideline.airflow import task_log
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
@@ -34,6 +35,7 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
         super().pre_execute(context)
         given = dict(argument.removeprefix("--").split("=", 1) for argument in self.application_args)
         with permanent_errors_fail_at_once():
+            task_log.begin(context, given["pipeline"])
             pipeline = pipelines.load_named(given["pipeline"])
             self._use_spark_of(pipeline)
         # One timeout more, because the job waits for a batch that another run is writing.

@@ -19,7 +19,7 @@ from spark_jobs.sinks.sink import Place, Publication, Winner
 from spark_jobs.sinks.staging_tables import STAGING_SCHEMA, staging_name
 from spark_jobs.state.before import Before
 from spark_jobs.state.rules import Rules
-from tideline import flow
+from tideline import flow, job_log
 from tideline.ledger import folding
 from tideline.ledger.connection import Ledger
 from tideline.ledger.folding import SUFFIX, StagedStates
@@ -91,7 +91,7 @@ class FoldedTable:
         try:
             return in_one_step(insert_output)
         except RowsRefusedError as error:
-            print(f"{error}; looking for the refused records", flush=True)
+            job_log.say(f"{error}; looking for the refused records")
         try:
             in_one_step(partial(refusals.find, staged=staged))
         except FoundError as found:

@@ -7,7 +7,7 @@ from spark_jobs.sinks.postgres import insertion, refusals, upserting
 from spark_jobs.sinks.postgres.insertion import RowsRefusedError, Staged
 from spark_jobs.sinks.postgres.refusals import FoundError
 from spark_jobs.sinks.sink import Publication, Refused
-from tideline import flow
+from tideline import flow, job_log
 from tideline.errors import RetryableError
 from tideline.ledger.publishing import Counts
 
@@ -35,9 +35,9 @@ def publish(publication: Publication, staged: Staged) -> Sequence[Counts]:
         try:
             return in_one_step(partial(insert_output, staged=staged))
         except RowsRefusedError as error:
-            print(f"{error}; looking for the refused records", flush=True)
+            job_log.say(f"{error}; looking for the refused records")
         refused = _found(in_one_step, staged)
-        print(f"{attempt}: {len(refused)} records become rejects, the first of them: {refused[0].reason}", flush=True)
+        job_log.say(f"{attempt}: {len(refused)} records become rejects, the first of them: {refused[0].reason}")
         n_rejected = publication.reject(refused)
         if n_rejected != len(refused):
             raise RetryableError(
