@@ -141,6 +141,7 @@ OTHERWISE: dict[str, list[dict[str, Any]]] = {
     "keep_state_columns": [{"columns": Json({})}],
     "list_due": [_DUE],
     "select_due": [{"part": 0, "n_parts": 2}],
+    "view_output_columns": [{"output": "ads.output"}],
     "list_rejects_to_redrive": [{"of_batch": None}, {}],
     "view_batches": [{}, *({"state": state} for state in BatchState), *({"kind": kind} for kind in BatchKind)],
     "view_rejects": [{"batch_id": None}, {}],

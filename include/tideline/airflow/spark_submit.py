@@ -1,6 +1,7 @@
 """The task `write`: it runs the Spark job with the connection and the properties that the pipeline declares."""
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from importlib.resources import files
 from typing import Any
@@ -33,7 +34,7 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
         Batches and pipeline are known only from the rendered arguments: in the DAG `replay` the form names the pipeline.
         """
         super().pre_execute(context)
-        given = dict(argument.removeprefix("--").split("=", 1) for argument in self.application_args)
+        given = _given(self.application_args)
         with permanent_errors_fail_at_once():
             task_log.begin(context, given["pipeline"])
             pipeline = pipelines.load_named(given["pipeline"])
@@ -58,6 +59,26 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
             if _PERMANENT_EXIT.search(str(error)):
                 raise AirflowFailException(str(error)) from error
             raise
+
+    def get_openlineage_facets_on_start(self) -> Any:
+        """Return where the data comes from and goes to. Airflow's OpenLineage provider calls this, where it is installed."""
+        return _lineage(self.application_args)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+        """Return the same with the ranges and counts of the batches that are published, also if others have failed."""
+        return _lineage(self.application_args)
+
+
+def _lineage(application_args: Iterable[str]) -> Any:
+    from tideline.airflow import lineage  # noqa: PLC0415 - the provider's client is there only where the provider is
+
+    given = _given(application_args)
+    return lineage.of_batches(given["pipeline"], [int(word) for word in given["batches"].split(",") if word])
+
+
+def _given(application_args: Iterable[str]) -> dict[str, str]:
+    """Return the rendered arguments of the job by name."""
+    return dict(argument.removeprefix("--").split("=", 1) for argument in application_args)
 
 
 def _require_connection(pipeline: str, connection: str) -> None:

@@ -41,6 +41,14 @@ def fault(address: str) -> str | None:
     return _port_fault(str(parsed.get("port") or ""))
 
 
+def place(address: str) -> tuple[str, str, str]:
+    """Return host, port and database of a valid address, as far as it names them, with libpq's defaults for the others. Never the password."""
+    parsed = parse_dsn(address)
+    hosts, ports = (str(parsed.get(name) or "").split(",")[0] for name in ("host", "port"))
+    database = str(parsed.get("dbname") or parsed.get("user") or "")
+    return hosts or "localhost", ports or "5432", database
+
+
 def _uri_fault(rest: str) -> str | None:
     if _PERCENT.search(rest):
         return "it holds a % that is not followed by two hexadecimal digits"

@@ -110,6 +110,12 @@ def take(ledger: Ledger, wanted: Collection[Waiting], announcer: Announcer) -> l
         return _publications(ledger, [row["batch_id"] for row in taken])
 
 
+def of_batches(ledger: Ledger, batch_ids: Iterable[int]) -> list[Publication]:
+    """Return those of the batches that are published, with their counts, in order of publication."""
+    with ledger.transaction():
+        return _publications(ledger, batch_ids)
+
+
 def _publications(ledger: Ledger, batch_ids: Iterable[int]) -> list[Publication]:
     rows = ledger.rows("list_publications", batch_ids=list(batch_ids))
     return [

@@ -1,0 +1,155 @@
+"""The lineage of batches in the terms of OpenLineage: topics in, a table or a topic out, with columns, ranges and counts.
+
+Only Airflow's OpenLineage provider calls this. Its client library is installed with it, so no other module may import this one at import time.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attr
+from airflow.providers.openlineage.extractors import OperatorLineage
+from openlineage.client.generated.base import InputDataset, InputDatasetFacet, OutputDataset, RunFacet
+from openlineage.client.generated.input_statistics_input_dataset import InputStatisticsInputDatasetFacet
+from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
+from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
+
+from tideline import settings
+from tideline.declaration import PostgresSink, Source
+from tideline.declaration.brokers import Brokers
+from tideline.declaration.delta import DeltaSink
+from tideline.declaration.kafka_sink import KafkaSink
+from tideline.declaration.pipelines import Pipeline, load_named
+from tideline.declaration.sections import FromEnvironment
+from tideline.ledger import output_tables, publications
+from tideline.ledger.address import place
+from tideline.ledger.connection import Ledger
+from tideline.ledger.publications import Loaded, Publication
+
+_MOST_RANGES = 1_000
+"""The most ranges that an event lists for a topic: servers refuse events of many megabytes. The counts are of all ranges."""
+_SCHEMA = "https://github.com/OpenLineage/OpenLineage/blob/main/spec/OpenLineage.md#custom-facet-naming"
+_COUNTS = ("read", "written", "rejected", "filtered", "gap")
+
+
+@attr.define
+class RangesFacet(InputDatasetFacet):  # type: ignore[misc]  # mypy does not follow the client: the class is untyped here
+    """The offsets of a topic that batches have loaded."""
+
+    ranges: list[dict[str, int]] = attr.field(factory=list)
+    n_ranges: int = 0
+    """How many there are; `ranges` lists the first of them."""
+
+    @staticmethod
+    def _get_schema() -> str:
+        return _SCHEMA
+
+
+@attr.define
+class BatchesFacet(RunFacet):  # type: ignore[misc]  # as above
+    """The batches that a run has published."""
+
+    batches: list[dict[str, Any]] = attr.field(factory=list)
+
+    @staticmethod
+    def _get_schema() -> str:
+        return _SCHEMA
+
+
+def of_batches(pipeline_name: str, batch_ids: Iterable[int]) -> OperatorLineage:
+    """Return the lineage of those batches that are published. Before that, it names topics and output only.
+
+    Raises:
+        TidelineError: The ledger does not answer, or the declaration has mistakes. The provider logs it, and the task goes on.
+    """
+    pipeline = load_named(pipeline_name)
+    with Ledger(settings.ledger_url(), actor="lineage") as ledger:
+        published = publications.of_batches(ledger, list(batch_ids))
+        output = _output(ledger, pipeline, published)
+    facet = BatchesFacet(batches=[_batch(each) for each in published])
+    return OperatorLineage(
+        inputs=_inputs(pipeline.source, published),
+        outputs=[output],
+        run_facets={"tideline_batches": facet} if published else {},
+    )
+
+
+def _inputs(source: Source, published: Sequence[Publication]) -> list[InputDataset]:
+    by_topic: dict[str, list[Loaded]] = {topic: [] for topic in source.topics or ()}
+    for publication in published:
+        for loaded in publication.ranges:
+            by_topic.setdefault(loaded.range.topic, []).append(loaded)
+    return [
+        InputDataset(
+            namespace=_cluster(source.brokers),
+            name=topic,
+            facets=_schema(
+                (name, str(kind)) for part in (source.key, source.value) if part for name, kind in part.columns.items()
+            ),
+            inputFacets=_read(loaded) if loaded else {},
+        )
+        for topic, loaded in sorted(by_topic.items())
+    ]
+
+
+def _read(loaded: Sequence[Loaded]) -> dict[str, InputDatasetFacet]:
+    ranges = [
+        {
+            "partition": each.range.partition,
+            "start": each.range.offsets.start,
+            "end": each.range.offsets.end,
+            **_counts([each]),
+        }
+        for each in loaded[:_MOST_RANGES]
+    ]
+    return {
+        "inputStatistics": InputStatisticsInputDatasetFacet(rowCount=sum(each.n_read for each in loaded)),
+        "tideline_ranges": RangesFacet(ranges=ranges, n_ranges=len(loaded)),
+    }
+
+
+def _output(ledger: Ledger, pipeline: Pipeline, published: Sequence[Publication]) -> OutputDataset:
+    namespace, name, columns = _destination(ledger, pipeline)
+    n_written = sum(loaded.n_written for publication in published for loaded in publication.ranges)
+    statistics = {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=n_written)} if published else {}
+    return OutputDataset(namespace=namespace, name=name, facets=_schema(columns), outputFacets=statistics)
+
+
+def _destination(ledger: Ledger, pipeline: Pipeline) -> tuple[str, str, Sequence[tuple[str, str]]]:
+    """Return namespace, name and columns of the output, as OpenLineage's naming conventions have it. Columns are known of tables in Postgres."""
+    match pipeline.sink:
+        case PostgresSink() as sink:
+            host, port, database = place(settings.ledger_url())
+            return f"postgres://{host}:{port}", f"{database}.{sink.table}", output_tables.columns(ledger, sink.table)
+        case KafkaSink() as sink:
+            return _cluster(sink.brokers(pipeline.source)), sink.topic, ()
+        case DeltaSink() as sink:
+            path = sink.path
+            if isinstance(path, FromEnvironment):
+                path = settings.required(path.env, f"sink.path of pipeline {pipeline.name}")
+            scheme, _, rest = path.partition("://")
+            bucket, _, key = rest.partition("/")
+            return (f"{scheme}://{bucket}", key, ()) if rest else ("file", path, ())
+
+
+def _cluster(brokers: Brokers) -> str:
+    """Return the namespace of a cluster's topics: the first of its addresses."""
+    return f"kafka://{brokers.connection()['bootstrap_servers'].split(',')[0]}"
+
+
+def _schema(columns: Iterable[tuple[str, str]]) -> dict[str, SchemaDatasetFacet]:
+    fields = [SchemaDatasetFacetFields(name=name, type=kind) for name, kind in columns]
+    return {"schema": SchemaDatasetFacet(fields=fields)} if fields else {}
+
+
+def _batch(publication: Publication) -> dict[str, Any]:
+    return {
+        "batch": publication.batch_id,
+        "kind": publication.kind.value,
+        "attempt": str(publication.attempt),
+        "published_at": publication.published_at.isoformat(),
+        **_counts(publication.ranges),
+    }
+
+
+def _counts(loaded: Sequence[Loaded]) -> dict[str, int]:
+    return {count: sum(getattr(each, f"n_{count}") for each in loaded) for count in _COUNTS}
