@@ -77,7 +77,7 @@ def _ask(pipeline: Pipeline, known: Sequence[Row]) -> Future[_Compared]:
             return pending
         future: Future[_Compared] = Future()
         _asked[pipeline.name] = future
-    threading.Thread(target=_answer, args=(future, pipeline, known), daemon=True).start()
+    threading.Thread(target=_answer, args=(future, pipeline, known), name=f"ask {pipeline.name}", daemon=True).start()
     return future
 
 

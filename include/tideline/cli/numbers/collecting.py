@@ -7,7 +7,7 @@ from tideline.cli.numbers import brokers, ledger
 from tideline.cli.numbers.sheet import Sheet
 from tideline.cli.session import looking
 from tideline.declaration import pipelines
-from tideline.declaration.pipelines import Pipeline
+from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import TidelineError
 from tideline.ledger.queries import Row
 
@@ -15,12 +15,21 @@ from tideline.ledger.queries import Row
 def collect() -> tuple[Sheet, list[TidelineError]]:
     """Return the numbers, and why some of them are missing. Raise nothing because something does not answer."""
     sheet, problems = Sheet(), list[TidelineError]()
-    declared = pipelines.declared()
+    declared = _declared(problems)
     for one in declared:
         sheet.put("declaration_valid", int(isinstance(one, Pipeline)), one.name)
     known = _ledger(sheet, problems)
     problems += brokers.fill(sheet, [one for one in declared if isinstance(one, Pipeline)], known)
     return sheet, problems
+
+
+def _declared(problems: list[TidelineError]) -> list[Pipeline | Broken]:
+    """Return the declared pipelines; none if their folder is not there, which must not hide what the ledger knows."""
+    try:
+        return pipelines.declared()
+    except TidelineError as error:
+        problems.append(error)
+        return []
 
 
 def _ledger(sheet: Sheet, problems: list[TidelineError]) -> Mapping[str, Sequence[Row]]:
