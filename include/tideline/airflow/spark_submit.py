@@ -36,7 +36,7 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
         super().pre_execute(context)
         given = _given(self.application_args)
         with permanent_errors_fail_at_once():
-            task_log.begin(context, given["pipeline"])
+            task_log.begin(given["pipeline"])
             pipeline = pipelines.load_named(given["pipeline"])
             self._use_spark_of(pipeline)
         # One timeout more, because the job waits for a batch that another run is writing.

@@ -1,18 +1,18 @@
-"""Adds the pipeline, the run and the try to each line of a task's log, for programs that collect them. Airflow stores these lines as JSON."""
+"""Adds the pipeline to each line of a task's log, for programs that collect them. Airflow stores these lines as JSON, with DAG, run, task and try.
 
-from typing import Any
+The name of the DAG is not enough: `replay` and `upkeep` work for all pipelines.
+"""
 
 from structlog.contextvars import bind_contextvars
 
 from tideline import settings
 
 
-def begin(context: Any, pipeline: str) -> None:
-    """Add them from here on, if TIDELINE_LOG_FORMAT is json: people see the pipeline above the log. A task is a process of its own.
+def begin(pipeline: str) -> None:
+    """Add it from here to the end of the task, if TIDELINE_LOG_FORMAT is json.
 
     Raises:
         FatalError: TIDELINE_LOG_FORMAT is neither text nor json.
     """
     if settings.log_format() == "json":
-        ti = context["ti"]
-        bind_contextvars(pipeline=pipeline, run_id=ti.run_id, task_id=ti.task_id, attempt=ti.try_number)
+        bind_contextvars(pipeline=pipeline)

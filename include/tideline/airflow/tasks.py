@@ -79,7 +79,7 @@ def plan_replay(pipeline_name: str) -> list[int]:
 
 def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[int]:
     context = get_current_context()
-    task_log.begin(context, pipeline_name)
+    task_log.begin(pipeline_name)
     with stats.timed("plan", pipeline_name), permanent_errors_fail_at_once():
         asked = read_form(_triggered(context))
         pipeline = pipelines.load_named(pipeline_name)
@@ -125,7 +125,7 @@ def _announcing(outlet: AssetAlias, declared: Iterable[Pipeline | Broken]) -> An
 def advance(pipeline_name: str) -> None:
     """Move the heads over published batches, and fail unless every batch of this run is finished."""
     context = get_current_context()
-    task_log.begin(context, pipeline_name)
+    task_log.begin(pipeline_name)
     with stats.timed("advance", pipeline_name), permanent_errors_fail_at_once(), _ledger(context) as ledger:
         pipeline = pipelines.load_named(pipeline_name)
         planned = context["ti"].xcom_pull(task_ids="plan") or []
@@ -150,7 +150,7 @@ def advance(pipeline_name: str) -> None:
 def announce(pipeline_name: str) -> None:
     """Emit the asset event of each published batch that was not announced yet. Skip the task if there is none."""
     context = get_current_context()
-    task_log.begin(context, pipeline_name)
+    task_log.begin(pipeline_name)
     with stats.timed("announce", pipeline_name), permanent_errors_fail_at_once(), _ledger(context) as ledger:
         announced = _announce(context, ledger, pipeline_name)
     log.info("%s: asset events for batches %s", pipeline_name, ", ".join(map(str, announced)) or "none")
@@ -173,7 +173,7 @@ def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
 def keep_up(pipeline_name: str) -> None:
     """Clean up after one pipeline, announce published batches that no run has announced, and log each change."""
     context = get_current_context()
-    task_log.begin(context, pipeline_name)
+    task_log.begin(pipeline_name)
     with stats.timed("upkeep", pipeline_name), permanent_errors_fail_at_once(), _ledger(context) as ledger:
         done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
         announced = _announce(context, ledger, pipeline_name)
