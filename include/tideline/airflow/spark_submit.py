@@ -11,8 +11,8 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from tideline import settings
-from tideline.airflow.links import BatchesLink
 from tideline.airflow import task_log
+from tideline.airflow.links import BatchesLink
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
