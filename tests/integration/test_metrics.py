@@ -196,7 +196,7 @@ def test_a_question_that_is_late_is_left_behind_and_not_asked_a_second_time(worl
         try:
             for _ in range(2):
                 sheet, problems = collect()
-                asking = [thread for thread in threading.enumerate() if thread.name == "ask silent"]
+                asking = [thread for thread in threading.enumerate() if thread.name == "compare silent"]
                 assert sheet.gauges["broker_up"]["silent",] == 0
                 assert "silent: the brokers have not answered within 0.5 seconds" in [one.problem for one in problems]
                 assert len(asking) == 1

@@ -27,7 +27,9 @@ GAUGES = {
     "log_start_offset": Number("The oldest offset that the partition still has.", _STREAM),
     "lag_records": Number("Offsets from the head to the last stable offset.", _STREAM),
     "lag_seconds": Number(
-        "The age of the oldest record that is not loaded, by the record's timestamp; 0 if all is loaded.", _STREAM
+        "The age of the oldest record that is not loaded, by the record's timestamp; 0 if all is loaded. "
+        "Of the 100 partitions of a pipeline with the largest lag.",
+        _STREAM,
     ),
     "headroom_ratio": Number(
         "How much of the topic's retention time is left for the oldest record that is not loaded, at least: 0.75, 0.5, 0.25 or 0. "
