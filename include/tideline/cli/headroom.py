@@ -1,6 +1,6 @@
 """Computes the retention headroom: the time left until retention deletes the oldest unread record.
 
-It looks up offsets by timestamp and reads no records. So the result is a lower bound, and costs three lookups per topic.
+It looks up offsets by timestamp and reads no records. So the result is a lower bound, and costs one to three lookups per topic.
 It does not consider deletion by `retention.bytes`.
 """
 
@@ -96,13 +96,12 @@ def _elapsed_quarters(answer: Answer, topic: str, heads: Mapping[int, Row], rete
     passed = dict.fromkeys(heads, 0)
     unread = {partition: row["next_offset"] for partition, row in heads.items()}
     for quarter in _QUARTERS:
+        if not unread or answer.broker is None:
+            break
         try:
-            aged = (
-                Timeline(answer.broker, now).older(topic, unread, now - retention * quarter / 4)
-                if answer.broker
-                else set()
-            )
+            aged = Timeline(answer.broker, now).older(topic, unread, now - retention * quarter / 4)
         except TidelineError:  # the broker answered before, and does not any more: leave unknown headroom out
             return {}
         passed |= dict.fromkeys(aged, quarter)
+        unread = {partition: unread[partition] for partition in aged}  # no other can be older still
     return passed

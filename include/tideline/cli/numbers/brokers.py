@@ -25,7 +25,7 @@ from tideline.errors import RetryableError, TidelineError
 from tideline.ledger.queries import Row
 
 log = logging.getLogger(__name__)
-SECONDS = 12.0
+SECONDS = 15.0
 """How long to wait for all brokers together, at most."""
 MOST_AGES = 100
 """The most partitions of a pipeline whose oldest unread record is looked at, those with the largest lag."""
