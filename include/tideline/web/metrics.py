@@ -12,6 +12,7 @@ from typing import Annotated
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
 from fastapi import APIRouter, Depends, Request, Response, status
+from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials
 from starlette.exceptions import HTTPException
 
@@ -28,20 +29,14 @@ Visible = Callable[[set[str]], set[str]]
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
 
 
-async def reader(request: Request, bearer: Bearer) -> Visible:
-    """Return what the reader may see.
-
-    Raises:
-        HTTPException: There is neither the token nor a login.
-    """
+async def reader(request: Request, bearer: Bearer) -> Visible | None:
+    """Return what the reader may see; None if there is neither the token nor a login."""
     if bearer is not None and is_token(bearer.credentials):
         return lambda pipelines: pipelines
     try:
         user = await get_user(request, None, bearer)
-    except HTTPException as error:
-        # Airflow refuses a wrong token with 403. But it is no login that lacks a right: the scraper has the wrong token.
-        code = status.HTTP_401_UNAUTHORIZED
-        raise HTTPException(code, "no token and no login", headers={"WWW-Authenticate": "Bearer"}) from error
+    except HTTPException:  # Airflow refuses what is no token of its own with 401 or 403
+        return None
 
     def visible(pipelines: set[str]) -> set[str]:
         dag_ids = {pipeline: dag_id_of(pipeline) for pipeline in pipelines}
@@ -62,8 +57,11 @@ def is_token(given: str) -> bool:
 
 
 @router.get("/metrics")
-def metrics(visible: Annotated[Visible, Depends(reader)]) -> Response:
+def metrics(visible: Annotated[Visible | None, Depends(reader)]) -> Response:
     """Return the numbers. What the ledger or a broker does not answer is missing, and a number says so."""
+    if visible is None:
+        refusal = "no token and no login: see docs/monitoring.md\n"
+        return PlainTextResponse(refusal, status.HTTP_401_UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
     sheet, problems = collect()
     for problem in problems:
         log.warning("%s", problem)
