@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import recording_notifier
 from system import System
+from tideline.settings import PROJECT
 
 _FILE = "notifications.jsonl"
 SECRET = "PAGER_TOKEN"
@@ -37,8 +38,8 @@ def section(folder: Path) -> dict[str, Any]:
 
 
 def install(plugins: Path) -> None:
-    """Copy the notifier to the folder of Airflow's plugins, from where every process of Airflow can import it."""
-    plugins.mkdir()
+    """Copy the notifier to the project's plugins in the folder of Airflow's plugins, from where every process of Airflow can import it."""
+    shutil.copytree(PROJECT / "plugins", plugins, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(recording_notifier.__file__, plugins)
 
 

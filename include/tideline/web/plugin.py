@@ -6,6 +6,7 @@ __all__ = ["TidelinePlugin"]
 Airflow loads plugins in every process, workers included. So the app is built only when a request arrives, which happens in the API server.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,7 +34,8 @@ async def app(
     scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
     """Answer one request."""
-    await _built()(scope, receive, send)
+    built = await asyncio.to_thread(_built)  # the first time it takes a second, in which the API server answers others
+    await built(scope, receive, send)
 
 
 def _base_path() -> str:

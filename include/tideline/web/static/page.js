@@ -64,7 +64,7 @@
 
   // An anchor of a part that was not loaded yet.
   document.addEventListener("htmx:afterSettle", () => {
-    const wanted = location.hash && document.querySelector(location.hash);
+    const wanted = document.getElementById(location.hash.slice(1));
     if (wanted && scrollY === 0) wanted.scrollIntoView();
   }, { once: true });
 

@@ -3,6 +3,7 @@
   const own = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   const outer = parent !== self ? parent.document.documentElement : null;
+  own.dataset.framed = outer ? "yes" : "no";
   const follow = () => {
     const dark = outer ? outer.classList.contains("dark") : system.matches;
     own.dataset.theme = dark ? "dark" : "light";
