@@ -1,6 +1,7 @@
 """The tasks of the DAGs: they call verbs with the values of a DAG run, and turn errors into retries or failures.
 
-XCom carries only ids. No secret is on a command line or in a rendered template: tasks and the Spark driver read them from the environment.
+XCom carries only ids, and the address of a page. No secret is on a command line or in a rendered template: tasks and the Spark driver read them
+from the environment.
 """
 
 import logging

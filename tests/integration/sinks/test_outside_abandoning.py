@@ -109,3 +109,20 @@ def test_a_sink_that_does_not_answer_keeps_the_batch_from_being_abandoned(scene)
     with pytest.raises(RetryableError):
         flow.abandon(scene.ledger, batch, reason=WHY)
     assert state(scene.ledger, batch) == ("writing", 1)
+
+
+@pytest.mark.parametrize("verb", ["abandon", "skip"])
+def test_a_dry_run_of_a_decision_asks_no_sink_and_changes_nothing(scene, verb):
+    batch, _ = failed(scene, before=killed)
+    tables = ("batch", "coverage", "event", "intent", "stream")
+    before = {table: query(scene.ledger, f"SELECT t::text FROM tideline.{table} t ORDER BY 1") for table in tables}
+    if verb == "abandon":
+        flow.abandon(scene.ledger, batch, reason=WHY, dry_run=True)
+    else:
+        piece = NamedRange("ads", 0, OffsetRange(0, 10))
+        pipeline = scene.ads.pipeline
+        assert flow.skip(scene.ledger, scene.ads.broker, pipeline, piece, reason=WHY, dry_run=True) == [batch]
+    assert scene.log.fenced == []
+    assert {
+        table: query(scene.ledger, f"SELECT t::text FROM tideline.{table} t ORDER BY 1") for table in tables
+    } == before
