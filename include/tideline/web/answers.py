@@ -1,6 +1,6 @@
 """Keeps what the brokers have answered for some seconds, so that many open pages ask them no more often than one.
 
-A broker that is down is asked again as seldom as one that is up, and never while a page is waiting for something else.
+A broker that is down is asked again only after half a minute. The ledger's figures never wait for a broker.
 """
 
 import threading
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from tideline.cli.pages.overview import against, compared
-from tideline.cli.session import Answer, looking
+from tideline.cli.session import Answer, declaration, looking
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import FatalError, TidelineError
@@ -80,6 +80,9 @@ def streams(name: str) -> tuple[datetime, Compared]:
     Raises:
         TidelineError: The ledger does not answer, or neither it nor the declarations know the pipeline.
     """
+    if name not in declared() and kept(name) is None:
+        with looking() as session:
+            declaration(session, name)  # else every name that a person makes up would be kept
     return _answers.get(name)
 
 

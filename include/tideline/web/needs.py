@@ -1,6 +1,6 @@
 """What needs a person, in a pipeline: one line each, with the next step. The worst comes first."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -54,16 +54,15 @@ def of_ledger(row: Row, recent: Row | None, broken: str | None) -> list[Need]:
 def of_brokers(found: Compared) -> list[Need]:
     """Return what the brokers' answer says."""
     if found.problem:
-        away = isinstance(
-            found.problem, RetryableError
-        )  # another problem is one of the declaration, and is listed already
+        # Another problem is one of the declaration, and is listed already.
+        away = isinstance(found.problem, RetryableError)
         return [Need(Level.LOOK, f"its brokers cannot be asked: {found.problem.problem}", "partitions")] if away else []
     active = [row for row in found.rows if row["state"] != "retired"]
     needs = [Need(Level.ACT, error.problem, "partitions") for error in found.missing]
     needs += _lines(
         active, "records that were not read are deleted", lambda row: row["headroom"] == "gone" and not row["why"]
     )
-    needs += _lines(active, "the next run stops this partition", lambda row: row["will_stop"])
+    needs += _lines(active, "the next run stops this partition", lambda row: bool(row["will_stop"]))
     needs += _lines(
         active,
         "less than a quarter of the retention time is left",
@@ -72,8 +71,8 @@ def of_brokers(found: Compared) -> list[Need]:
     return needs
 
 
-def _lines(rows: Sequence[Row], text: str, fits: object) -> list[Need]:
-    n_found = sum(1 for row in rows if callable(fits) and fits(row))
+def _lines(rows: Sequence[Row], text: str, fits: Callable[[Row], bool]) -> list[Need]:
+    n_found = sum(map(fits, rows))
     return [Need(Level.ACT, f"{_counted(n_found, 'partition')}: {text}", "partitions")] if n_found else []
 
 
