@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import chromium
+import conditions
 import website
 from servers import broker, postgres
 from website import Website
@@ -17,7 +18,7 @@ __all__ = ["broker", "postgres"]
 @pytest.fixture(scope="session")
 def site(tmp_path_factory, postgres, broker) -> Iterator[Website]:
     """Start the page over pipelines in every condition."""
-    with website.running(tmp_path_factory.mktemp("page"), postgres, broker) as running:
+    with website.running(tmp_path_factory.mktemp("page"), postgres, broker, fill=conditions.declare_all) as running:
         yield running
 
 

@@ -48,7 +48,7 @@ def main() -> int:
         try:
             postgres.start()
             broker.start()
-            with website.running(Path(folder), postgres, broker, fill=False) as site:
+            with website.running(Path(folder), postgres, broker) as site:
                 fill(site, batches // _PIPELINES)
                 declare(site)
                 measure(site)

@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 import chromium
+import conditions
 import website
 from tideline.local.broker import Broker
 from tideline.local.postgres import Postgres
@@ -37,7 +38,7 @@ def main() -> int:
         try:
             postgres.start()
             broker.start()
-            with website.running(Path(folder), postgres, broker) as site:
+            with website.running(Path(folder), postgres, broker, fill=conditions.declare_all) as site:
                 _take(site, target)
         finally:
             broker.stop()

@@ -6,9 +6,19 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+import conditions
+import website
 from website import HOSTILE
 
 WHY = f"ticket 7 {HOSTILE}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, postgres, broker):
+    """Start a page of its own, because acts change what the other tests look at."""
+    folder = tmp_path_factory.mktemp("acts")
+    with website.running(folder, postgres, broker, name="acts", prefix="acts_", fill=conditions.declare_all) as running:
+        yield running
 
 
 def history(site, pipeline, actor="op"):
@@ -54,7 +64,7 @@ def newest(site, pipeline):
 
 
 def test_a_replay_is_reserved_and_its_run_is_started_by_the_person(open_as, site):
-    page = act(open_as, site, of("clicks", "replay", batch=2), name="Replay", shows="clicks/1 [100, 130)")
+    page = act(open_as, site, of("clicks", "replay", batch=2), name="Replay", shows="acts_clicks/1 [100, 130)")
     batch_id, kind, _, reason = newest(site, "clicks")
     assert (kind, reason) == ("replay", WHY)
     assert ("plan", WHY) in history(site, "clicks")
@@ -77,7 +87,7 @@ def test_a_range_is_skipped(open_as, site):
         open_as,
         site,
         of("clicks", "skip"),
-        fields={"Range": "clicks/2 [131, 133)"},
+        fields={"Range": "acts_clicks/2 [131, 133)"},
         name="Skip offsets",
         shows="would be skipped",
     )
@@ -98,14 +108,18 @@ def test_a_failed_batch_is_retried_and_then_abandoned(open_as, site):
 
 def test_a_loss_is_accepted(open_as, site):
     act(
-        open_as, site, of("payments", "accept-loss", topic="payments/0"), name="Accept a loss", shows="recorded as lost"
+        open_as,
+        site,
+        of("payments", "accept-loss", topic="acts_payments/0"),
+        name="Accept a loss",
+        shows="recorded as lost",
     )
     assert site.rows("SELECT state::text FROM tideline.stream WHERE pipeline = 'payments'") == [("active",)]
     assert WHY in {reason for _, reason in history(site, "payments")}
 
 
 def test_a_topic_that_was_created_again_is_adopted(open_as, site):
-    act(open_as, site, of("moved", "adopt-topic", topic="moved"), name="Adopt a topic", shows="retired at 10")
+    act(open_as, site, of("moved", "adopt-topic", topic="acts_moved"), name="Adopt a topic", shows="retired at 10")
     assert sorted(site.rows("SELECT state::text FROM tideline.stream WHERE pipeline = 'moved'")) == [
         ("active",),
         ("retired",),
@@ -136,12 +150,12 @@ def test_a_pipeline_with_a_state_is_rewound(open_as, site):
     ("verb", "given", "says"),
     [
         ("replay", {}, "expected one of --batch"),
-        ("replay", {"ranges": "clicks/0"}, "expected a range like"),
-        ("skip", {"range": "clicks/0 [0, 5)"}, "is loaded by batch"),
+        ("replay", {"ranges": "acts_clicks/0"}, "expected a range like"),
+        ("skip", {"range": "acts_clicks/0 [0, 5)"}, "is loaded by batch"),
         ("retry", {"batch": "x"}, "expected a number"),
         ("retry", {"batch": "999999"}, "has no batch 999999"),
         ("rewind", {"to_batch": "0"}, "only a pipeline with a state is rewound"),
-        ("accept-loss", {"topic": "clicks"}, "is stopped"),
+        ("accept-loss", {"topic": "acts_clicks"}, "is stopped"),
     ],
 )
 def test_a_mistake_is_named_and_nothing_is_changed(open_as, site, verb, given, says):
@@ -166,7 +180,7 @@ def test_an_act_needs_a_login_the_right_and_the_header(site, path, role, header,
     before = everything(site)
     with site.client(role) as client:
         headers = {"X-Tideline": "page"} if header else {}
-        form = {"range": "clicks/1 [131, 132)", "reason": "x"}
+        form = {"range": "acts_clicks/1 [131, 132)", "reason": "x"}
         assert client.post(f"/tideline/pipelines/clicks/acts/{path}", data=form, headers=headers).status_code == code
     assert everything(site) == before
 

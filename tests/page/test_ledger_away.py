@@ -1,4 +1,4 @@
-"""A ledger that does not answer is said on the page, and looks different from an empty one. The last test of this folder's Airflow, in its own."""
+"""A ledger that does not answer is said on the page, and looks different from an empty one."""
 
 import pytest
 from playwright.sync_api import expect
@@ -9,7 +9,7 @@ import website
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, postgres, broker):
     """Start a page of its own, because a proxy that refuses connections does not take them again."""
-    with website.running(tmp_path_factory.mktemp("away"), postgres, broker, name="away", fill=False) as running:
+    with website.running(tmp_path_factory.mktemp("away"), postgres, broker, name="away") as running:
         yield running
 
 

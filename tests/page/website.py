@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,6 @@ import httpx
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-import ledger_queries
 import ledgers
 import records
 import stateful
@@ -51,6 +50,8 @@ class Website:
     proxy: CuttingProxy
     """Between the page and the ledger."""
     passwords: Mapping[str, str] = field(repr=False)
+    prefix: str = ""
+    """Of the names of its topics, which are given without it."""
 
     def client(self, role: str | None) -> httpx.Client:
         """Return a client that is logged in with a role; None for no login."""
@@ -97,7 +98,7 @@ class Website:
         folder.mkdir(parents=True)
         source = {
             "bootstrap_servers": bootstrap or self.bootstrap,
-            "topics": [topic],
+            "topics": [self.prefix + topic],
             "start": "earliest",
             "value": value or {"format": "bytes"},
         }
@@ -106,11 +107,11 @@ class Website:
         (folder / "target.sql").write_text("-- never run: these tests write no output\n")
 
     def fill(self, topic: str, count: int, *, partitions: int = 1) -> None:
-        records.create(self.bootstrap, name=topic, partitions=partitions)
+        records.create(self.bootstrap, name=self.prefix + topic, partitions=partitions)
         self.add(topic, count, partitions=partitions)
 
     def add(self, topic: str, count: int, *, partitions: int = 1) -> None:
-        records.produce(self.bootstrap, topic, [b"x"] * count, partitions=partitions)
+        records.produce(self.bootstrap, self.prefix + topic, [b"x"] * count, partitions=partitions)
 
     def plan(self, name: str, run_id: str) -> list[int]:
         with self.ledger() as session:
@@ -152,12 +153,13 @@ class Website:
             for facts in found.partitions
             if facts.partition == 0
         )
-        admin.delete_records([TopicPartition(topic, 0, end - 5)])[TopicPartition(topic, 0)].result()
+        place = TopicPartition(self.prefix + topic, 0, end - 5)
+        admin.delete_records([place])[place].result()
         self._stopped(name, run_id)
 
     def recreate(self, name: str, topic: str, run_id: str) -> None:
         """Create a topic again, so that the next plan stops its stream."""
-        topics.recreate(AdminClient({"bootstrap.servers": self.bootstrap}), topic)
+        topics.recreate(AdminClient({"bootstrap.servers": self.bootstrap}), self.prefix + topic)
         self.add(topic, 10)
         self._stopped(name, run_id)
 
@@ -183,7 +185,7 @@ class Website:
 
     def skip(self, name: str, topic: str, start: int, end: int, reason: str) -> None:
         declared = self.pipeline(name)
-        piece = NamedRange(topic, 0, OffsetRange(start, end))
+        piece = NamedRange(self.prefix + topic, 0, OffsetRange(start, end))
         with self.ledger("ada") as session:
             flow.skip(session, Broker(declared.source), declared, piece, reason=reason)
 
@@ -205,7 +207,13 @@ def _reject(session: Ledger, attempt_id: int, stream_id: int, offsets: range, *,
 
 @contextmanager
 def running(
-    folder: Path, postgres: Postgres, broker: LocalBroker, *, name: str = "page", fill: bool = True
+    folder: Path,
+    postgres: Postgres,
+    broker: LocalBroker,
+    *,
+    name: str = "page",
+    prefix: str = "",
+    fill: Callable[["Website"], None] | None = None,
 ) -> Iterator[Website]:
     """Start Airflow's API server and DAG processor over a new ledger. No scheduler: no run needs to go on.
 
@@ -214,7 +222,8 @@ def running(
         postgres: The server of the ledger and of Airflow's own database.
         broker: The broker of the pipelines.
         name: The ledger's database.
-        fill: Whether to `declare_all`; otherwise nothing is declared.
+        prefix: Of the names of topics, which other websites on the same broker have as well.
+        fill: Declares pipelines and gives them a history; None for an empty page.
     """
     for database in (name, f"{name}_airflow"):
         postgres.ensure_database(database)
@@ -246,10 +255,11 @@ def running(
         bootstrap=broker.bootstrap,
         folder=declared,
         proxy=proxy,
+        prefix=prefix,
         passwords={name: f"{name}-of-the-tests" for name in _USERS},
     )
     if fill:
-        declare_all(site)
+        fill(site)
     orchestrator.migrate()
     (folder / "airflow" / "passwords.json").write_text(json.dumps(dict(site.passwords)))
     try:
@@ -259,43 +269,3 @@ def running(
             yield site
     finally:
         orchestrator.stop()
-
-
-def declare_all(site: Website) -> None:
-    """Declare pipelines in every condition, and give each its history."""
-    site.declare("clicks", "clicks")
-    site.fill("clicks", 300, partitions=3)
-    site.load("clicks", "manual__first", rejected=20, reason=f"not JSON: {HOSTILE}", value=HOSTILE.encode())
-    site.add("clicks", 90, partitions=3)
-    site.load("clicks", "manual__second")
-    site.add("clicks", 30, partitions=3)
-    site.skip("clicks", "clicks", 135, 138, HOSTILE)
-    site.declare("orders", "orders")
-    site.fill("orders", 50)
-    site.load("orders", "manual__first")
-    site.add("orders", 40)
-    site.fail("orders", "manual__second")
-    site.declare("payments", "payments")
-    site.fill("payments", 40)
-    site.load("payments", "manual__first")
-    site.stop("payments", "payments", "manual__second")
-    site.declare("moved", "moved")
-    site.fill("moved", 10)
-    site.load("moved", "manual__first")
-    site.recreate("moved", "moved", "manual__second")
-    site.declare(
-        "visits",
-        "visits",
-        value={"format": "json", "columns": {"user_id": "string"}},
-        state={"key": "user_id", "columns": dict(stateful.COLUMNS.types)},
-    )
-    with site.ledger() as session:
-        ledger_queries.execute(session, "CREATE SCHEMA page; CREATE TABLE page.visits (tideline_batch bigint)")
-    site.fill("visits", 10)
-    site.fold("visits", "manual__first", 3, 4)
-    site.add("visits", 10)
-    site.fold("visits", "manual__second", 5)
-    site.declare("far_away", "far", bootstrap="127.0.0.1:1")
-    site.declare("unborn", "unborn")
-    (site.folder / "mistaken").mkdir()
-    (site.folder / "mistaken" / "pipeline.yaml").write_text("description: It has no source\n")

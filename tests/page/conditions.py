@@ -1,0 +1,45 @@
+"""Pipelines in every condition that the page tells apart, each with its history."""
+
+import ledger_queries
+import stateful
+from website import HOSTILE, Website
+
+
+def declare_all(site: Website) -> None:
+    """Declare pipelines in every condition, and give each its history."""
+    site.declare("clicks", "clicks")
+    site.fill("clicks", 300, partitions=3)
+    site.load("clicks", "manual__first", rejected=20, reason=f"not JSON: {HOSTILE}", value=HOSTILE.encode())
+    site.add("clicks", 90, partitions=3)
+    site.load("clicks", "manual__second")
+    site.add("clicks", 30, partitions=3)
+    site.skip("clicks", "clicks", 135, 138, HOSTILE)
+    site.declare("orders", "orders")
+    site.fill("orders", 50)
+    site.load("orders", "manual__first")
+    site.add("orders", 40)
+    site.fail("orders", "manual__second")
+    site.declare("payments", "payments")
+    site.fill("payments", 40)
+    site.load("payments", "manual__first")
+    site.stop("payments", "payments", "manual__second")
+    site.declare("moved", "moved")
+    site.fill("moved", 10)
+    site.load("moved", "manual__first")
+    site.recreate("moved", "moved", "manual__second")
+    site.declare(
+        "visits",
+        "visits",
+        value={"format": "json", "columns": {"user_id": "string"}},
+        state={"key": "user_id", "columns": dict(stateful.COLUMNS.types)},
+    )
+    with site.ledger() as session:
+        ledger_queries.execute(session, "CREATE SCHEMA page; CREATE TABLE page.visits (tideline_batch bigint)")
+    site.fill("visits", 10)
+    site.fold("visits", "manual__first", 3, 4)
+    site.add("visits", 10)
+    site.fold("visits", "manual__second", 5)
+    site.declare("far_away", "far", bootstrap="127.0.0.1:1")
+    site.declare("unborn", "unborn")
+    (site.folder / "mistaken").mkdir()
+    (site.folder / "mistaken" / "pipeline.yaml").write_text("description: It has no source\n")
