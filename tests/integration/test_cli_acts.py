@@ -161,12 +161,28 @@ def test_a_topic_that_was_created_again_is_adopted(cli, ledger, broker, topic, a
 def test_an_abandoned_batch_gives_its_offsets_back_and_one_that_is_written_does_not(cli, ledger, broker, topic):
     topics.produce(broker, topic, 5)
     (planned,) = cli_process.plan(cli, ledger, "manual__1")
-    assert cli.json("abandon", str(planned), "--reason", WHY) == {"batch_id": planned, "state": "abandoned"}
+    assert cli.json("abandon", str(planned), "--reason", WHY) == {
+        "batch_id": planned,
+        "dry_run": False,
+        "state": "abandoned",
+    }
     assert reasons(ledger, "abandon") == [("cli ada@tower", WHY)]
     (again,) = cli_process.plan(cli, ledger, "manual__2")
     ledgers.claim(ledger, again)
     error = cli.error("abandon", str(again), "--reason", WHY, code=20)
     assert error["entry"] == "batch-is-being-written"
+
+
+def test_a_dry_run_says_what_would_happen_and_changes_nothing(cli, ledger, broker, topic):
+    topics.produce(broker, topic, 10)
+    (batch_id,) = cli_process.plan(cli, ledger, "manual__1")
+    before = query(ledger, "SELECT state::text, (SELECT count(*) FROM tideline.event) FROM tideline.batch")
+    said = cli("abandon", str(batch_id), "--dry-run", "--reason", WHY).stdout
+    assert f"batch {batch_id}: would be abandoned" in said
+    said = cli("skip", NAME, f"{topic}/0 [2, 4)", "--dry-run", "--reason", WHY).stdout
+    assert "would be skipped" in said
+    assert f"batch {batch_id}: would be abandoned for it" in said
+    assert query(ledger, "SELECT state::text, (SELECT count(*) FROM tideline.event) FROM tideline.batch") == before
 
 
 def test_a_silent_airflow_does_not_hide_that_the_batches_are_reserved(cli, ledger, broker, topic):

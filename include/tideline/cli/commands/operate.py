@@ -14,6 +14,7 @@ from tideline.cli.output import show
 from tideline.domain.requests import Rejects
 
 NoStart = Annotated[bool, typer.Option("--no-start", help="Reserve only; start no DAG run.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
 
 
 @app.command(
@@ -58,7 +59,7 @@ def rewind(
         int, typer.Option(metavar="N", min=0, help="The last batch that stays as it is; 0 for the beginning.")
     ],
     reason: Reason,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Take a pipeline with a state back to the end of a batch, and load what came after it again.
@@ -122,6 +123,7 @@ def skip(
     offsets: Annotated[str, typer.Argument(metavar="RANGE", help="A range like 'ads/3 [100, 101)'.")],
     *,
     reason: Reason,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Leave offsets out permanently, as a hole with a reason.
@@ -131,7 +133,8 @@ def skip(
     """
     from tideline.cli.pages import actions
 
-    raise typer.Exit(show(actions.skip(pipeline, options.named_range(offsets), reason=reason), as_json=as_json))
+    page = actions.skip(pipeline, options.named_range(offsets), reason=reason, dry_run=dry_run)
+    raise typer.Exit(show(page, as_json=as_json))
 
 
 @app.command(
@@ -147,6 +150,7 @@ def accept_loss(
     ],
     *,
     reason: Reason,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Resume stopped streams without the records that are lost.
@@ -157,7 +161,8 @@ def accept_loss(
     from tideline.cli.pages import actions
 
     name, partition = options.topic_and_partition(topic)
-    raise typer.Exit(show(actions.accept_loss(pipeline, name, partition, reason=reason), as_json=as_json))
+    page = actions.accept_loss(pipeline, name, partition, reason=reason, dry_run=dry_run)
+    raise typer.Exit(show(page, as_json=as_json))
 
 
 @app.command(epilog=examples("tideline adopt-topic impressions ads --reason 'recreated with 36 partitions, see #90'"))
@@ -166,6 +171,7 @@ def adopt_topic(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
     *,
     reason: Reason,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Follow a topic that was created again.
@@ -174,7 +180,8 @@ def adopt_topic(
     """
     from tideline.cli.pages import actions
 
-    raise typer.Exit(show(actions.adopt_topic(pipeline, topic, reason=reason), as_json=as_json))
+    page = actions.adopt_topic(pipeline, topic, reason=reason, dry_run=dry_run)
+    raise typer.Exit(show(page, as_json=as_json))
 
 
 @app.command(
@@ -191,6 +198,7 @@ def abandon(
         bool,
         typer.Option("--force", help="Abandon also a batch that is being written: its attempt can then never publish."),
     ] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Abandon an open batch; its offsets are free again.
@@ -199,7 +207,8 @@ def abandon(
     """
     from tideline.cli.pages import actions
 
-    raise typer.Exit(show(actions.abandon(batch, reason=reason, force=force), as_json=as_json))
+    page = actions.abandon(batch, reason=reason, force=force, dry_run=dry_run)
+    raise typer.Exit(show(page, as_json=as_json))
 
 
 @app.command(epilog=examples("tideline free-table impressions_old --reason 'replaced by impressions'"))

@@ -158,7 +158,12 @@ def skip(name: str, piece: NamedRange, *, reason: str, actor: str | None = None,
         f"batch {batch_id}: {would}abandoned for it; the next run plans its other offsets again"
         for batch_id in abandoned
     ]
-    document = {"pipeline": name, "skipped": _range_document(piece), "abandoned_batch_ids": abandoned}
+    document = {
+        "pipeline": name,
+        "dry_run": dry_run,
+        "skipped": _range_document(piece),
+        "abandoned_batch_ids": abandoned,
+    }
     return Page(document=document, parts=["\n".join(lines)])
 
 
@@ -170,7 +175,7 @@ def accept_loss(
     with ledger(actor=actor) as session:
         broker = Broker(pipeline.source)
         decided = flow.accept_loss(session, broker, pipeline, topic, partition, reason=reason, dry_run=dry_run)
-    return Page(document={"pipeline": name, "decided": decided}, parts=["\n".join(decided)])
+    return Page(document={"pipeline": name, "dry_run": dry_run, "decided": decided}, parts=["\n".join(decided)])
 
 
 def adopt_topic(name: str, topic: str, *, reason: str, actor: str | None = None, dry_run: bool = False) -> Page:
@@ -178,7 +183,7 @@ def adopt_topic(name: str, topic: str, *, reason: str, actor: str | None = None,
     pipeline = pipelines.load_named(name)
     with ledger(actor=actor) as session:
         decided = flow.adopt_topic(session, Broker(pipeline.source), pipeline, topic, reason=reason, dry_run=dry_run)
-    return Page(document={"pipeline": name, "decided": decided}, parts=["\n".join(decided)])
+    return Page(document={"pipeline": name, "dry_run": dry_run, "decided": decided}, parts=["\n".join(decided)])
 
 
 def abandon(batch_id: int, *, reason: str, force: bool, actor: str | None = None, dry_run: bool = False) -> Page:
@@ -186,7 +191,7 @@ def abandon(batch_id: int, *, reason: str, force: bool, actor: str | None = None
     with ledger(actor=actor) as session:
         flow.abandon(session, batch_id, reason=reason, force=force, dry_run=dry_run)
     would = "would be " if dry_run else ""
-    document = {"batch_id": batch_id, "state": "abandoned"}
+    document = {"batch_id": batch_id, "dry_run": dry_run, "state": "abandoned"}
     return Page(document=document, parts=[f"batch {batch_id}: {would}abandoned; the next run plans its offsets again"])
 
 
