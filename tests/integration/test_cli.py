@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -132,6 +133,18 @@ def test_streams_show_heads_ends_and_lag(world):
         "why": "-",
     }
     assert second["headroom"] == "-"
+
+
+@pytest.mark.parametrize("ages", [(5, 0), (400, 300), (8_000, 3_600), (100_000, 86_400)])
+def test_streams_say_how_old_the_oldest_unread_record_is(cli, ledger, broker, topic, ages):
+    age, at_least = ages
+    old = int((time.time() - age) * 1000)
+    topics.produce(broker, topic, timestamp=old)
+    cli_process.load(cli, ledger)
+    assert cli.json("streams", NAME)["streams"][0]["behind_seconds_at_least"] is None
+    topics.produce(broker, topic, timestamp=old)
+    topics.produce(broker, topic)
+    assert cli.json("streams", NAME)["streams"][0]["behind_seconds_at_least"] == at_least
 
 
 def test_where_the_broker_is_silent_streams_show_what_the_ledger_knows(world):

@@ -82,6 +82,12 @@ def test_a_person_zooms_from_the_map_to_a_batch(open_as):
     expect(page.locator("main")).to_contain_text("publish")
 
 
+def test_a_batch_of_a_state_shows_what_it_has_folded(open_as, site):
+    ((batch_id,),) = site.rows("SELECT min(batch_id) FROM tideline.batch WHERE pipeline = 'visits'")
+    page = open_as("viewer", f"/tideline/pipelines/visits/batches/{batch_id}")
+    expect(page.locator("dl.facts")).to_contain_text("2 keys have changed")
+
+
 def test_text_of_records_and_of_people_is_never_run(open_as):
     for place in ("pipeline", "batch", "rejects", "partition"):
         page = open_as("admin", PLACES[place])
