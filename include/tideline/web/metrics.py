@@ -7,9 +7,9 @@ Airflow shows to that user. The numbers hold names of topics and pipelines, and 
 import hmac
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
-from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
 from fastapi import APIRouter, Depends, Request, Response, status
 from fastapi.responses import PlainTextResponse
@@ -17,10 +17,10 @@ from fastapi.security import HTTPAuthorizationCredentials
 from starlette.exceptions import HTTPException
 
 from tideline import settings
-from tideline.airflow.dags import dag_id_of
 from tideline.cli.numbers.collecting import collect
 from tideline.cli.numbers.sheet import CONTENT_TYPE
 from tideline.errors import FatalError
+from tideline.web import access
 
 log = logging.getLogger(__name__)
 router = APIRouter()
@@ -37,13 +37,7 @@ async def reader(request: Request, bearer: Bearer) -> Visible | None:
         user = await get_user(request, None, bearer)
     except HTTPException:  # Airflow refuses what is no token of its own with 401 or 403
         return None
-
-    def visible(pipelines: set[str]) -> set[str]:
-        dag_ids = {pipeline: dag_id_of(pipeline) for pipeline in pipelines}
-        allowed = get_auth_manager().filter_authorized_dag_ids(dag_ids=set(dag_ids.values()), user=user, method="GET")
-        return {pipeline for pipeline, dag_id in dag_ids.items() if dag_id in allowed}
-
-    return visible
+    return partial(access.visible, user)
 
 
 def is_token(given: str) -> bool:

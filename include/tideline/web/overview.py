@@ -70,7 +70,7 @@ def of_answer(at: datetime, found: Compared) -> Mapping[str, Any]:
     """Return what a row of the overview shows of the brokers' answer."""
     active = [row for row in found.rows if row["state"] != "retired"]
     lags = [row["lag"] for row in active if row["lag"] is not None]
-    behind = [row["behind_seconds_at_least"] for row in active if row["behind_seconds_at_least"] is not None]
+    behind = [age for row in active if (age := row.get("behind_seconds_at_least")) is not None]
     left = [row for row in active if row["headroom_at_least"] is not None]
     scarcest = min(left, key=_scarcity, default=None)
     return {

@@ -124,7 +124,9 @@ def compared(name: str) -> tuple[list[Row], Answer]:
         pipeline = declaration(session, name)
         known = queries.streams(session, name)
     answer = ask(pipeline, {row["topic"] for row in known})
-    return against(known, answer), answer
+    behind = headroom.behind(answer, known)  # here: it asks the brokers several times, and few readers of `against` show it
+    rows = [{**row, "behind_seconds_at_least": behind.get(row["stream_id"])} for row in against(known, answer)]
+    return rows, answer
 
 
 def against(known: Sequence[Row], answer: Answer) -> list[Row]:
@@ -135,11 +137,9 @@ def against(known: Sequence[Row], answer: Answer) -> list[Row]:
     compared = compare([_as_stream(row) for row in known], answer.topics, answer.missing)
     inconsistent = {stream.stream_id: problem for stream, problem in compared.inconsistent}
     left = headroom.left(answer, known)
-    behind = headroom.behind(answer, known)
     retention = {topic.topic_id: topic.retention_ms for topic in answer.topics}
     rows = [
         _stream(row, answer, inconsistent)
-        | {"behind_seconds_at_least": behind.get(row["stream_id"])}
         | _headroom(left.get(row["stream_id"]), retention.get(row["topic_id"]))
         for row in known
     ]
@@ -155,7 +155,6 @@ def against(known: Sequence[Row], answer: Answer) -> list[Row]:
             "log_start": facts.log_start,
             "end": facts.end,
             "lag": None,
-            "behind_seconds_at_least": None,
             "will_stop": False,
             "why": "begins with the next plan",
             **_headroom(None, topic.retention_ms),
