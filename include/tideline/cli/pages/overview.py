@@ -124,7 +124,9 @@ def compared(name: str) -> tuple[list[Row], Answer]:
         pipeline = declaration(session, name)
         known = queries.streams(session, name)
     answer = ask(pipeline, {row["topic"] for row in known})
-    behind = headroom.behind(answer, known)  # here: it asks the brokers several times, and few readers of `against` show it
+    behind = headroom.behind(
+        answer, known
+    )  # here: it asks the brokers several times, and few readers of `against` show it
     rows = [{**row, "behind_seconds_at_least": behind.get(row["stream_id"])} for row in against(known, answer)]
     return rows, answer
 
@@ -139,8 +141,7 @@ def against(known: Sequence[Row], answer: Answer) -> list[Row]:
     left = headroom.left(answer, known)
     retention = {topic.topic_id: topic.retention_ms for topic in answer.topics}
     rows = [
-        _stream(row, answer, inconsistent)
-        | _headroom(left.get(row["stream_id"]), retention.get(row["topic_id"]))
+        _stream(row, answer, inconsistent) | _headroom(left.get(row["stream_id"]), retention.get(row["topic_id"]))
         for row in known
     ]
     rows += [
