@@ -80,32 +80,18 @@ def rewind(
             next_step=f"load batches, ranges or a window again: tideline replay {pipeline.name} ...; nothing was changed",
             entry="cannot-rewind",
         )
-    try:
-        with deciding(ledger, pipeline.name, reason) as now:
-            if run is not None and reservations.was_given(ledger, pipeline.name, run):
-                return _repeated(ledger, pipeline.name, run)
-            found = candidates.survey(ledger, broker, pipeline, now)
-            decisions.set_reason(ledger, reason)
-            done = _rewind(ledger, pipeline, found, to_batch or None, reason=reason, run=run)
-            if dry_run:
-                raise _UndoError(done)  # noqa: TRY301 - rolls back the transaction
-    except _UndoError as undone:
-        return undone.done
-    return done
+    with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
+        if run is not None and reservations.was_given(ledger, pipeline.name, run):
+            return _repeated(ledger, pipeline.name, run)
+        found = candidates.survey(ledger, broker, pipeline, now)
+        decisions.set_reason(ledger, reason)
+        return _rewind(ledger, pipeline, found, to_batch or None, reason=reason, run=run)
 
 
 def _repeated(ledger: Ledger, pipeline: str, run: Run) -> Rewound:
     """Return the batches that a run has left of those that its rewind has planned."""
     again = reservations.batches_of_run(ledger, pipeline, run)
     return Rewound(undone=(), abandoned=(), planned=tuple(again), n_rows=0)
-
-
-class _UndoError(Exception):
-    """Rolls back the transaction of a dry run."""
-
-    def __init__(self, done: Rewound) -> None:
-        super().__init__("a dry run")
-        self.done = done
 
 
 def _rewind(

@@ -137,7 +137,7 @@ STATE_MUTANTS = (
     Mutant(
         "dry_run_that_rewinds",
         "a dry run of a rewind changes nothing",
-        (Edit(_REWINDING, "            if dry_run:\n", "            if False:\n"),),
+        (Edit(_REWINDING, "reason, dry_run=dry_run) as now:", "reason) as now:"),),
         first_seed=_STATEFUL,
     ),
 )

@@ -225,8 +225,9 @@ class World:
         if name == "lock_pipeline" and session.actor.endswith(" plan"):
             self._planning = session
         if name == "commit":
-            if self.scheduler.running is not None and self.scheduler.running.writes_nothing:
-                self.broken.append(f"{session.actor} has committed in a dry run")
+            running = self.scheduler.running
+            if running is not None and running.writes_nothing and self.database._undo:
+                self.broken.append(f"{session.actor} has changed something in a dry run")
             self.watcher.look()
             self._check_stops()
             self._check_taken(session)
