@@ -20,7 +20,7 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.declaration.sections import FromEnvironment
-from tideline.ledger import output_tables, publications
+from tideline.ledger import publications, queries
 from tideline.ledger.address import place
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publications import Loaded, Publication
@@ -119,7 +119,7 @@ def _destination(ledger: Ledger, pipeline: Pipeline) -> tuple[str, str, Sequence
     match pipeline.sink:
         case PostgresSink() as sink:
             host, port, database = place(settings.ledger_url())
-            return f"postgres://{host}:{port}", f"{database}.{sink.table}", output_tables.columns(ledger, sink.table)
+            return f"postgres://{host}:{port}", f"{database}.{sink.table}", queries.output_columns(ledger, sink.table)
         case KafkaSink() as sink:
             return _cluster(sink.brokers(pipeline.source)), sink.topic, ()
         case DeltaSink() as sink:

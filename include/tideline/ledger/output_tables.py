@@ -62,9 +62,3 @@ def free(ledger: Ledger, pipeline: str) -> str:
             entry="table-is-not-free",
         )
     return str(row["table_name"])
-
-
-def columns(ledger: Ledger, table: str) -> list[tuple[str, str]]:
-    """Return the names and types of a table's columns, in order; nothing if there is no such table."""
-    with ledger.transaction():
-        return [(row["name"], row["type"]) for row in ledger.rows("view_output_columns", output=table)]

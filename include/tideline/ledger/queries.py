@@ -1,6 +1,6 @@
 """Read the ledger for people and programs. Rows are dictionaries, whose keys are the columns of the query file.
 
-Read-only: takes no locks, changes nothing, queries no broker. Called by the command line, never by the flow.
+Read-only: takes no locks, changes nothing, queries no broker. Called by the command line, the page and the lineage, never by the flow.
 """
 
 from collections.abc import Iterator
@@ -130,3 +130,9 @@ def key_history(ledger: Ledger, pipeline: str, keys: list[str]) -> list[Row]:
 
 def _dicts(rows: list[Any]) -> list[Row]:
     return [dict(row) for row in rows]
+
+
+def output_columns(ledger: Ledger, table: str) -> list[tuple[str, str]]:
+    """Return the names and types of an output table's columns, in order; nothing if there is no such table."""
+    with ledger.transaction():
+        return [(row["name"], row["type"]) for row in ledger.rows("view_output_columns", output=table)]
