@@ -3,6 +3,7 @@
 from fastapi import APIRouter, HTTPException, Request, status
 from fastapi.responses import HTMLResponse
 
+from tideline.cli.pages.history import folded
 from tideline.cli.session import looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
@@ -20,7 +21,15 @@ def batch(request: Request, pipeline: Seen, acts: Acts, batch_id: int) -> HTMLRe
         {(row["topic"], row["partition"], row["start_offset"], row["end_offset"]) for row in found[part]}
         for part in ("ranges", "owns")
     )
-    return page(request, "batch.html", pipeline=pipeline, batch=found, acts=acts, owns_all=mine == owned)
+    return page(
+        request,
+        "batch.html",
+        pipeline=pipeline,
+        batch=found,
+        acts=acts,
+        owns_all=mine == owned,
+        folded=folded(found) if found["undo"] else None,
+    )
 
 
 def of_pipeline(pipeline: str, batch_id: int) -> Row:

@@ -8,8 +8,8 @@ from typing import Any
 
 @contextmanager
 def replaced(replacements: Mapping[tuple[ModuleType, str], Any]) -> Iterator[None]:
-    """Replace these names of modules, and put back what was there before. A name that is missing is that of the builtin `print`."""
-    before = {(module, name): getattr(module, name, print) for module, name in replacements}
+    """Replace these names of modules, and put back what was there before."""
+    before = {(module, name): getattr(module, name) for module, name in replacements}
     try:
         for (module, name), replacement in replacements.items():
             setattr(module, name, replacement)

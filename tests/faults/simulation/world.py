@@ -48,9 +48,8 @@ from faults.simulation.simulated_spark import SimulatedSpark
 from faults.simulation.stop_checks import held_back, presumed, unfounded
 from faults.simulation.takeover_checks import hurried, robbed
 from faults.simulation.tally import Tally
-from spark_jobs import batch_loop, batch_report, supervision, write_batches
-from spark_jobs.sinks.postgres import publishing
-from tideline import flow, outside
+from spark_jobs import supervision, write_batches
+from tideline import flow, job_log, outside
 from tideline.declaration import Limits
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
@@ -291,7 +290,7 @@ class World:
     def _heartbeat(self, _: str, attempt: UUID, superseded: Any) -> SimulatedHeartbeat:
         return SimulatedHeartbeat(self.scheduler.current, attempt, superseded)
 
-    def _printed(self, text: str, **_: Any) -> None:
+    def _said(self, text: str, **_: Any) -> None:
         self.tally.passed_over += text.endswith(": skipped")
 
     @contextmanager
@@ -308,10 +307,7 @@ class World:
             (write_batches, "_raw"): lambda *_: None,
             (write_batches, "prepared"): self.spark.prepared,
             (write_batches, "_write"): self.spark.write,
-            (write_batches, "print"): self._printed,
-            (batch_loop, "print"): self._printed,
-            (publishing, "print"): self._printed,
-            (batch_report, "print"): self._printed,
+            (job_log, "say"): self._said,
             (writing, "time"): SimpleNamespace(sleep=lambda _: self.scheduler.current.sleep()),
         }
         os.environ["TIDELINE_LEDGER_URL"] = "memory"

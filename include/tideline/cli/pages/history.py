@@ -90,12 +90,16 @@ def _summary(found: Row) -> str:
     if found["supersedes"] is not None:
         lines.append(f"supersedes: batch {found['supersedes']}")
     if found["undo"] is not None:
-        lines.append(
-            f"folded: {found['n_folded_keys']:,} keys have changed, timers have made {found['n_expired_rows']:,} rows; {_UNDO[found['undo']]}"
-        )
+        lines.append(f"folded: {folded(found)}")
     if found["reason"]:
         lines.append(safe(f"reason: {found['reason']}"))
     return "\n".join(lines)
+
+
+def folded(found: Row) -> str:
+    """Return what a batch has changed in the state of its pipeline, and whether it can be rewound."""
+    keys, rows = found["n_folded_keys"], found["n_expired_rows"]
+    return f"{keys:,} keys have changed, timers have made {rows:,} rows; {_UNDO[found['undo']]}"
 
 
 def _ranges(found: Row) -> Grid:
