@@ -11,7 +11,7 @@ import website
 from servers import broker, postgres
 from website import Website
 
-expect.set_options(timeout=20_000)  # the first page of an Airflow that has just started takes seconds
+expect.set_options(timeout=60_000)  # the first page of an Airflow that has just started takes seconds
 __all__ = ["broker", "postgres"]
 
 
@@ -38,7 +38,7 @@ def open_as(browser, site) -> Iterator:
         context = browser.new_context(
             base_url=site.url, locale="en-US", **{"viewport": {"width": 1280, "height": 900}} | options
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         context.add_cookies([{"name": "_token", "value": site.token(role), "url": site.url}])
         page = context.new_page()

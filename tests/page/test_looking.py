@@ -29,8 +29,8 @@ def rows(page) -> list[str]:
 
 def settled(page) -> None:
     """Wait until every part has loaded, and the overview has been sorted by what the brokers said."""
-    expect(page.locator("[data-asking]")).to_have_count(0, timeout=40_000)
-    expect(page.locator(".loading")).to_have_count(0, timeout=40_000)
+    expect(page.locator("[data-asking]")).to_have_count(0, timeout=120_000)
+    expect(page.locator(".loading")).to_have_count(0, timeout=120_000)
 
 
 def test_the_overview_opens_in_airflows_navigation(open_as):
