@@ -59,13 +59,19 @@ def test_any_simulated_schedule_accounts_for_every_record_once_and_jams_nothing(
     assert seldom(total) == []
 
 
-def test_any_schedule_with_an_outside_sink_makes_each_record_visible_once(share, first_seed, tally, request):
-    """Commits in flight land before or after a fence, an abandon, a skip, a replay, a settlement, or never."""
-    total, begun = Tally(), time.monotonic()
-    count = share.simulation // 4
-    for part, failure in play_side_by_side(OUTSIDE + first_seed, count, request.getfixturevalue("side_by_side")):
+def played(first_seed, count, side_by_side):
+    """Play schedules to their ends, and return what has happened in them."""
+    total = Tally()
+    for part, failure in play_side_by_side(first_seed, count, side_by_side):
         total.add(part)
         assert failure is None, str(failure)
+    return total
+
+
+def test_any_schedule_with_an_outside_sink_makes_each_record_visible_once(share, first_seed, tally, request):
+    """Commits in flight land before or after a fence, an abandon, a skip, a replay, a settlement, or never."""
+    begun, count = time.monotonic(), share.simulation // 4
+    total = played(OUTSIDE + first_seed, count, request.getfixturevalue("side_by_side"))
     tally("outside sinks", first_seed=first_seed, seconds=time.monotonic() - begun, **total.numbers())
     assert total.schedules == count
     thousands = count / 1_000
@@ -78,11 +84,8 @@ def test_any_schedule_with_an_outside_sink_makes_each_record_visible_once(share,
 
 def test_any_schedule_with_a_state_folds_every_record_once_and_in_order(share, first_seed, tally, request):
     """Rewinds at any time, commands that are refused, crashes at any statement; compared with an uninterrupted fold."""
-    total, begun = Tally(), time.monotonic()
-    count = share.simulation // 4
-    for part, failure in play_side_by_side(STATEFUL + first_seed, count, request.getfixturevalue("side_by_side")):
-        total.add(part)
-        assert failure is None, str(failure)
+    begun, count = time.monotonic(), share.simulation // 4
+    total = played(STATEFUL + first_seed, count, request.getfixturevalue("side_by_side"))
     tally("states", first_seed=first_seed, seconds=time.monotonic() - begun, **total.numbers())
     assert total.schedules == count
     thousands = count / 1_000
