@@ -124,9 +124,8 @@ def _ages(compared: _Compared) -> _Ages:
     try:
         with _reading:
             found = compared.answer.broker.records_from(starts, 1)
-    except (
-        TidelineError
-    ) as error:  # for example, retention has deleted an offset meanwhile; the offsets are still right
+    except TidelineError as error:
+        # For example, retention has deleted an offset meanwhile. The other numbers are still right.
         log.warning("%s", error.problem)
         return {}
     now = milliseconds(datetime.now(UTC))

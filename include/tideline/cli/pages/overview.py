@@ -124,9 +124,8 @@ def compared(name: str) -> tuple[list[Row], Answer]:
         pipeline = declaration(session, name)
         known = queries.streams(session, name)
     answer = ask(pipeline, {row["topic"] for row in known})
-    behind = headroom.behind(
-        answer, known
-    )  # here: it asks the brokers several times, and few readers of `against` show it
+    # Not in `against`: it asks the brokers several times, and few readers of that show it.
+    behind = headroom.behind(answer, known)
     rows = [{**row, "behind_seconds_at_least": behind.get(row["stream_id"])} for row in against(known, answer)]
     return rows, answer
 
