@@ -9,7 +9,8 @@ from pyspark import TaskContext
 from spark_jobs.sinks.postgres.due_timers import Reached
 from spark_jobs.sinks.postgres.state_staging import StateStage, at_once
 from spark_jobs.sinks.postgres.task_reports import EXPIRING, Report
-from spark_jobs.state import arrow_records, shuffled
+from spark_jobs.state import arrow_records
+from spark_jobs.state.buckets import Buckets
 from spark_jobs.state.folding import expired
 from spark_jobs.state.rules import Rules
 from spark_jobs.tasks import Decoding
@@ -19,18 +20,18 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keying:
-    """Turns raw records into decoded rows with the text of their key and their stream, and stores their counts and rejects."""
+    """Turns raw records into pieces of decoded records with their keys, and stores their counts and rejects."""
 
     decoding: Decoding
     rules: Rules
+    buckets: Buckets
 
     def __call__(self, batches: Batches) -> Batches:
-        """Process one task of `mapInArrow`. Yield the rows."""
+        """Process one task of `mapInArrow`. Yield the pieces."""
         place, steps = self.decoding.place, self.decoding.steps
         with place.recorder() as recorder:
             tables = steps.tables(batches, recorder)
-            for table in arrow_records.keyed(tables, self.rules, place.streams, recorder):
-                yield from shuffled.flattened(table).to_batches()
+            yield from self.buckets.packed(arrow_records.keyed(tables, self.rules, place.streams, recorder))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Run the Spark jobs of a stateful batch: fold its records, sorted by key, and then let the timers come that it has reached."""
+"""Run the Spark jobs of a stateful batch: fold its records, those of a key in one task, and then let the timers come that it has reached."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +12,15 @@ from spark_jobs.records.transforms import Transform
 from spark_jobs.sinks.postgres.due_timers import Reached, count_due, due_bound
 from spark_jobs.sinks.postgres.folded_table import FoldedTable
 from spark_jobs.sinks.postgres.sink import TableOutput
-from spark_jobs.sinks.postgres.state_staging import StateStage
+from spark_jobs.sinks.postgres.state_staging import StateStage, at_once
 from spark_jobs.sinks.postgres.task_reports import latest_of
 from spark_jobs.sinks.sink import Output, Stage, Winner
-from spark_jobs.state import arrow_records, before, reference_tables, shuffled
-from spark_jobs.state.arrow_records import KEY, STREAM
+from spark_jobs.state import arrow_records, before, buckets, reference_tables
+from spark_jobs.state.arrow_records import STREAM
 from spark_jobs.state.before import Before
+from spark_jobs.state.buckets import BUCKET, FIRST, Buckets
 from spark_jobs.state.folding import watermark
 from spark_jobs.state.rules import Rules, rules_of
-from spark_jobs.state.shuffled import HASH, OFFSET
 from spark_jobs.tasks import Decoding
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.attempts import Attempt
@@ -42,22 +42,31 @@ class Stateful:
     decoding: Decoding
     raw: DataFrame
 
-    def keyed(self) -> DataFrame:
-        """Return the records, those of a key in one partition, in order of key, stream and offset."""
-        schema = from_arrow_schema(shuffled.flat_schema(arrow_records.keyed_schema(self.decoding.steps.rows)))
-        rules = replace(self.rules, given={})  # records get their keys without the reference tables
-        keyed = self.raw.mapInArrow(Keying(decoding=self.decoding, rules=rules), schema)
+    @property
+    def buckets(self) -> Buckets:
+        """Return how the records are divided among the tasks that fold them."""
         n_records = sum(len(piece.offsets) for piece in self.attempt.ranges)
-        numbered = keyed.selectExpr("*", f"xxhash64({KEY}) AS {HASH}")
-        parts = numbered.repartition(_n_tasks(self.raw.sparkSession, n_records), HASH)
-        # First by a number: Spark compares whole rows where eight bytes are equal, and the texts of many keys begin alike.
-        return parts.sortWithinPartitions(HASH, KEY, STREAM, OFFSET)
+        return Buckets.for_records(
+            arrow_records.keyed_schema(self.decoding.steps.rows),
+            n_records,
+            n_tasks=_n_tasks(self.raw.sparkSession, n_records),
+            most_keys=at_once(self.rules),
+        )
+
+    def keyed(self) -> DataFrame:
+        """Return the records in pieces: those of a key in one partition, in order of stream and offset."""
+        rules = replace(self.rules, given={})  # records get their keys without the reference tables
+        keying = Keying(decoding=self.decoding, rules=rules, buckets=self.buckets)
+        pieces = self.raw.mapInArrow(keying, from_arrow_schema(buckets.SCHEMA))
+        n_records = sum(len(piece.offsets) for piece in self.attempt.ranges)
+        parts = pieces.repartitionById(_n_tasks(self.raw.sparkSession, n_records), BUCKET)
+        return parts.sortWithinPartitions(BUCKET, STREAM, FIRST)
 
     def output(self, table: Output) -> FoldedTable:
         """Return the output that publishes rows and states, around the table that the rows go to."""
         if not isinstance(table, TableOutput):
             raise TypeError(f"{self.attempt}: expected a table, found {type(table).__name__}")
-        return FoldedTable(table=table, rules=self.rules, before=self.before)
+        return FoldedTable(table=table, rules=self.rules, buckets=self.buckets, before=self.before)
 
     def expired(self, ledger: Ledger, stage: Stage, folding: Sequence[Winner], run: Run) -> list[Winner]:
         """Let the timers come that the records of the batch have reached. Return the winners that have staged what they made.

@@ -1,4 +1,4 @@
-"""Fold sorted records into the states of their keys, chunk by chunk. One key is held between chunks, so it may have any number of records."""
+"""Fold records into the states of their keys, chunk by chunk. Only states are held between chunks, so a key may have any number of records."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -44,12 +44,12 @@ class Folded:
 
     rows: list[Row] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
-    """The states of the keys that are finished. The last key of a chunk may go on in the next one."""
+    """The states of keys that are finished."""
     rejected: list[Rejected] = field(default_factory=list)
 
 
 class Fold:
-    """Folds the records of one batch, or of those of its keys that one task has.
+    """Folds the records of one batch, or of those of its keys that one task has, a few keys side by side.
 
     Args:
         rules: How records are folded.
@@ -66,42 +66,37 @@ class Fold:
         self._rules = rules
         self._streams = streams
         self._typed = Typed(rules)
-        self._open: KeyState | None = None
+        self._open: dict[str, KeyState] = {}
 
-    @property
-    def open_key(self) -> str | None:
-        """Return the key that may go on in the next chunk. Its stored state is not needed any more."""
-        return self._open.key if self._open else None
+    def not_open(self, records: Iterable[Record]) -> list[str]:
+        """Return the keys of records whose states are not here yet."""
+        return [key for key in dict.fromkeys(record.key for record in records) if key not in self._open]
 
     def fold(self, records: Iterable[Record], stored: Mapping[str, Stored]) -> Folded:
-        """Fold records that are sorted by key, stream and offset.
+        """Fold records. Their keys stay open: later chunks may go on with them.
 
         Args:
-            records: The next records. Those of one key follow each other, also from one chunk to the next.
-            stored: The stored states of their keys; none for a key without one.
+            records: The next records. Those of one key are in the order of stream and offset, also from one chunk to the next.
+            stored: The stored states of the keys that are not open; none for a key without one.
 
         Raises:
             FatalError: `on_expiry` has failed. Nothing of the batch can be published.
         """
         folded = Folded()
         for number, record in enumerate(records):
-            if self._open is None or self._open.key != record.key:
-                self._close(folded)
-                self._open = KeyState(self._rules, self._typed, record.key, stored.get(record.key))
-            if reason := self._take(self._open, record, folded.rows):
+            state = self._open.get(record.key)
+            if state is None:
+                state = KeyState(self._rules, self._typed, record.key, stored.get(record.key))
+                self._open[record.key] = state
+            if reason := self._take(state, record, folded.rows):
                 folded.rejected.append(Rejected(number, reason))
         return folded
 
     def finish(self) -> Folded:
-        """Return the state of the last key, after the last chunk."""
-        folded = Folded()
-        self._close(folded)
-        self._open = None
-        return folded
-
-    def _close(self, folded: Folded) -> None:
-        if self._open and (kept := self._open.kept()):
-            folded.kept.append(kept)
+        """Return the states of the open keys, which have no more records, and forget them."""
+        finished = [kept for state in self._open.values() if (kept := state.kept())]
+        self._open.clear()
+        return Folded(kept=finished)
 
     def _take(self, key: KeyState, record: Record, rows: list[Row]) -> str | None:
         """Fold a record. Return why it is rejected instead; None if it is folded."""

@@ -140,7 +140,7 @@ def _integer(kind: ColumnType, bits: int) -> Fit:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
     def of_value(value: Any) -> int:
-        number: int = _expected(value, kind, int)
+        number: int = value if type(value) is int else _expected(value, kind, int)
         if not low <= number <= high:
             raise MisfitError(f"a number is too large for {kind}")
         return number
@@ -189,9 +189,9 @@ def _float(value: Any) -> float:
 
 
 def _timestamp(value: Any) -> datetime:
+    if type(value) is datetime and value.tzinfo is UTC:
+        return value
     moment: datetime = _expected(value, "timestamp", datetime)
-    if moment.tzinfo is UTC:
-        return moment
     if moment.tzinfo is None:
         raise MisfitError("a timestamp without a zone is not a point in time")
     try:

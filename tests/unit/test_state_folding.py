@@ -78,7 +78,7 @@ def test_a_hot_key_streams_over_chunks_and_only_its_state_is_held():
     for chunk in range(50):
         folded = fold.fold((click("hot", 0, 100 * chunk + n) for n in range(100)), {})
         assert (folded.kept, folded.rows) == ([], [])
-        assert fold.open_key == '["hot"]'
+        assert fold.not_open([click("hot", 0, 0), click("cold", 0, 0)]) == ['["cold"]']
     kept = fold.finish().kept
     assert [(one.key, orjson.loads(one.value)["clicks"], one.offset) for one in kept] == [('["hot"]', 5000, 4999)]
 

@@ -18,6 +18,7 @@ from spark_jobs.sinks.postgres.task_reports import EXPIRING, FOLDING, latest_of,
 from spark_jobs.sinks.sink import Place, Publication, Winner
 from spark_jobs.sinks.staging_tables import STAGING_SCHEMA, staging_name
 from spark_jobs.state.before import Before
+from spark_jobs.state.buckets import Buckets
 from spark_jobs.state.rules import Rules
 from tideline import flow, job_log
 from tideline.ledger import folding
@@ -32,6 +33,7 @@ class FoldedTable:
 
     table: TableOutput
     rules: Rules
+    buckets: Buckets
     before: Before
 
     def describe(self) -> str:
@@ -54,6 +56,7 @@ class FoldedTable:
             target=self.table.target,
             table=name,
             rules=self.rules,
+            buckets=self.buckets,
             streams=self.before.streams(self.rules),
             anew=self.before.anew,
         )

@@ -1,6 +1,6 @@
 """Fold the records of one task, and stage the rows and the states. Runs in the executors' Python."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,19 +14,19 @@ from spark_jobs.sinks.postgres.state_session import StateSession
 from spark_jobs.sinks.postgres.target_table import Target
 from spark_jobs.sinks.postgres.task_reports import FOLDING, Report
 from spark_jobs.sinks.sink import Place, Winner
-from spark_jobs.state import arrow_records, shuffled
-from spark_jobs.state.folding import Fold, Record, Stream
+from spark_jobs.state import arrow_records
+from spark_jobs.state.buckets import Buckets
+from spark_jobs.state.folding import Fold, Stream
 from spark_jobs.state.rules import Rules
 from tideline.ledger.connection import Ledger
 from tideline.ledger.session_settings import conninfo
 
 _MOST_KEYS = 10_000
-_BYTES_MOST_KEYS = 8 << 20
-_STATE_BYTES = 128 << 20
+_STATE_BYTES = 256 << 20
 
 
 def at_once(rules: Rules) -> int:
-    """Return how many keys are looked up at once, so that their states fit into memory even if all are as large as they may be."""
+    """Return how many keys are held at once, so that their states fit into memory even if all are as large as they may be."""
     return max(1, min(_MOST_KEYS, _STATE_BYTES // rules.max_bytes))
 
 
@@ -39,13 +39,18 @@ class StateStage:
     target: Target
     table: str
     rules: Rules
+    buckets: Buckets
     streams: Mapping[int, Stream]
     """As they are when the batch begins, by id."""
     anew: frozenset[str]
     """The streams whose stored states do not count any more."""
 
     def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
-        """Fold the records of keyed tables, which are sorted by key, stream and offset, and stage rows and states.
+        """Fold records, and stage rows and states.
+
+        Args:
+            tables: The records in pieces, which are sorted by bucket, stream and first offset.
+            recorder: Keeps the rejects.
 
         Raises:
             FatalError: A timer has failed, or the table refuses a row.
@@ -53,26 +58,23 @@ class StateStage:
         task = TaskContext.get().taskAttemptId()
         fold = Fold(self.rules, self.streams)
         with self.session(task, FOLDING) as session:
-            for table in tables:
-                self._fold(fold, shuffled.restored(table, self.place.streams), session, recorder)
-            session.put(fold.finish())
+            for of_bucket in self.buckets.unpacked(tables):
+                for table in of_bucket:
+                    self._fold(fold, table, session, recorder)
+                session.put(fold.finish())
             session.flush()
         report = Report(phase=FOLDING, n_states=session.n_states, n_expired=session.n_expired, latest=fold.latest)
         return report.winner(task, session.n_rows)
 
     def _fold(self, fold: Fold, table: pa.Table, session: StateSession, recorder: Recorder) -> None:
-        kafka = table.column("kafka").combine_chunks()
-        first = 0
-        for records in _parts(arrow_records.records(table), at_once(self.rules)):
-            keys = dict.fromkeys(record.key for record in records)
-            keys.pop(fold.open_key or "", None)
-            stored = session.stored([*keys])
-            folded = fold.fold(records, {key: one for key, one in stored.items() if one.stream not in self.anew})
-            if folded.rejected:
-                numbers = pa.array([first + one.number for one in folded.rejected], pa.int64())
-                recorder.reject(arrow_records.STEP, kafka.take(numbers), [one.reason for one in folded.rejected])
-            session.put(folded)
-            first += len(records)
+        records = arrow_records.records(table)
+        stored = session.stored(fold.not_open(records))
+        folded = fold.fold(records, {key: one for key, one in stored.items() if one.stream not in self.anew})
+        if folded.rejected:
+            numbers = pa.array([one.number for one in folded.rejected], pa.int64())
+            kafka = table.column("kafka").combine_chunks()
+            recorder.reject(arrow_records.STEP, kafka.take(numbers), [one.reason for one in folded.rejected])
+        session.put(folded)
 
     @contextmanager
     def session(self, task: int, phase: int) -> Iterator[StateSession]:
@@ -95,15 +97,3 @@ class StateStage:
                 phase=phase,
             )
             yield session
-
-
-def _parts(records: Sequence[Record], most_keys: int) -> Iterator[Sequence[Record]]:
-    """Yield sorted records in parts of at most so many keys."""
-    start, n_keys = 0, 0
-    for number, record in enumerate(records):
-        if number == start or record.key != records[number - 1].key:
-            n_keys += 1
-        if n_keys > most_keys:
-            yield records[start:number]
-            start, n_keys = number, 1
-    yield records[start:]

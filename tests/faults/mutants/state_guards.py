@@ -228,8 +228,8 @@ STATE_TESTED_MUTANTS = (
         (
             Edit(
                 "spark_jobs/stateful.py",
-                "parts.sortWithinPartitions(HASH, KEY, STREAM, OFFSET)",
-                "parts.sortWithinPartitions(HASH, KEY, STREAM, OFFSET, ascending=False)",
+                "parts.sortWithinPartitions(BUCKET, STREAM, FIRST)",
+                "parts.sortWithinPartitions(BUCKET, STREAM, FIRST, ascending=False)",
             ),
         ),
         seen_by="tests/integration/state/test_stateful_loads.py::test_sessions_over_several_batches_are_those_of_one_fold_in_memory",

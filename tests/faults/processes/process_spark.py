@@ -4,7 +4,6 @@ The tasks are the job's own and are retried as Spark does. The records come from
 """
 
 import json
-import re
 import threading
 import traceback
 from base64 import b64encode
@@ -15,7 +14,6 @@ from enum import StrEnum
 from functools import partial
 from itertools import chain, count, islice, pairwise
 from typing import Any
-from zlib import crc32
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -176,15 +174,8 @@ class Frame:
         groups = [self.parts[low:high] for low, high in pairwise(bounds)]
         return Frame(self.spark, [partial(_in_turn, group) for group in groups])
 
-    def selectExpr(self, everything: str, number: str) -> "Frame":  # noqa: N802 - Spark's name
-        """Add a number that is the same for equal texts, as in `xxhash64(text) AS number`."""
-        found = re.fullmatch(r"xxhash64\((\w+)\) AS (\w+)", number)
-        assert everything == "*", everything
-        assert found, number
-        return self.mapInArrow(partial(_numbered, found[1], found[2]), None)
-
-    def repartition(self, tasks: int, column: str) -> "Frame":
-        """Return so many tasks, each with all rows of its values of a column, after the tasks before have run."""
+    def repartitionById(self, tasks: int, column: str) -> "Frame":  # noqa: N802 - Spark's name
+        """Return so many tasks, each with the rows whose number in a column is its own modulo the tasks, after the tasks before have run."""
         shuffle = Shuffle(self, tasks, column)
         return Frame(self.spark, [partial(shuffle.part, number) for number in range(tasks)])
 
@@ -237,7 +228,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Shuffle:
-    """Rows that were sent to tasks by the values of a column. The tasks before run when the first part is read, and
+    """Rows that were sent to tasks by the numbers in a column. The tasks before run when the first part is read, and
     what they gave stays for a task that is tried again."""
 
     frame: Frame
@@ -250,9 +241,8 @@ class Shuffle:
         if self.found is None:
             self.found = self.frame.results()
         for batch in self.found:
-            texts = batch.column(self.column).to_pylist()
-            mine = pa.array([crc32(str(text).encode()) % self.tasks == number for text in texts], pa.bool_())
-            yield batch.filter(mine)
+            numbers = batch.column(self.column).to_pylist()
+            yield batch.filter(pa.array([one % self.tasks == number for one in numbers], pa.bool_()))
 
 
 def _sorted(columns: Sequence[str], batches: Batches) -> Batches:
@@ -261,12 +251,6 @@ def _sorted(columns: Sequence[str], batches: Batches) -> Batches:
         return
     table = pa.Table.from_batches(given)
     yield from table.sort_by([(name, "ascending") for name in columns]).to_batches(_ROWS_AT_ONCE)
-
-
-def _numbered(text: str, number: str, batches: Batches) -> Batches:
-    for batch in batches:
-        numbers = [crc32(value.encode()) for value in batch.column(text).to_pylist()]
-        yield batch.append_column(number, pa.array(numbers, pa.int64()))
 
 
 def _halfway(batches: Batches) -> Batches:

@@ -137,9 +137,7 @@ class FoldingSpark(SimulatedSpark):
                 session = self._session(ledger, stage, task, FOLDING)
                 for start in range(0, len(given), AT_ONCE):
                     part = given[start : start + AT_ONCE]
-                    keys = dict.fromkeys(one.key for _, one in part)
-                    keys.pop(fold.open_key or "", None)
-                    stored = session.stored([*keys])
+                    stored = session.stored(fold.not_open(one for _, one in part))
                     counted = {key: one for key, one in stored.items() if one.stream not in stage.anew}
                     folded = fold.fold([one for _, one in part], counted)
                     rejects += [(*part[one.number], one.reason) for one in folded.rejected]
@@ -239,9 +237,9 @@ class MemorySession(StateSession):
 
 
 def _shuffled(found: Iterable[tuple[Read, Record]]) -> list[list[tuple[Read, Record]]]:
-    """Return the records of each task, sorted, those of a key in one task. Some tasks have none."""
+    """Return the records of each task in order of stream and offset, those of a key in one task. Some tasks have none."""
     parts: list[list[tuple[Read, Record]]] = [[] for _ in range(_TASKS)]
-    for pair in sorted(found, key=lambda pair: pair[1][:3]):
+    for pair in sorted(found, key=lambda pair: pair[1][1:3]):
         parts[crc32(pair[1].key.encode()) % _TASKS].append(pair)
     return parts
 
