@@ -223,6 +223,12 @@ STATE_TESTED_MUTANTS = (
         seen_by="tests/unit/test_state_folding.py::test_records_of_one_batch_are_not_late_for_each_other",
     ),
     Mutant(
+        "overlapping_pieces_folded",
+        "records that come in another order than that of their offsets are not folded",
+        (Edit("spark_jobs/state/buckets.py", "piece.stream == stream and piece.first <= last", "piece.first < 0"),),
+        seen_by="tests/unit/test_state_buckets.py::test_pieces_that_overlap_are_refused",
+    ),
+    Mutant(
         "order_of_offsets_lost",
         "Spark folds the records of a key in the order of their offsets",
         (

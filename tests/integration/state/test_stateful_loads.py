@@ -27,9 +27,9 @@ def clicks(seed, count, *, start=0.0):
 
 
 def test_sessions_over_several_batches_are_those_of_one_fold_in_memory(loading, monkeypatch):
-    """The first batches are folded by several tasks, which look up few keys at once, the last one by one task."""
+    """Of the first batches, each partition is read by several tasks, and several tasks fold with few keys at once. The last one has one task."""
     topic = records.create(loading.bootstrap, partitions=PARTITIONS)
-    declare(loading, topic, batch_records=200, state={"max_bytes": 16 << 20})
+    declare(loading, topic, limits={"batch_records": 200, "split_records": 20}, state={"max_bytes": 16 << 20})
     sent = list(clicks(1, 500))
     send(loading, topic, sent)
     with monkeypatch.context() as small:
