@@ -9,8 +9,8 @@ import pytest
 
 from faults.checker import violations
 from faults.checker.facts import Coverage, Folded, Found, Undo
-from faults.drawn_schedules import Beginning, DeclaredVisits, Schedule
 from faults.operations import Arrive, Finish, GoBack, SkipOffsets, Start
+from faults.schedules import Beginning, DeclaredVisits, Schedule
 from faults.simulation.simulating import facts_at_the_end, folded_by, simulate_in
 from faults.simulation.tally import Tally
 from faults.simulation.world import World

@@ -7,11 +7,12 @@ import pytest
 
 from faults import actions, records
 from faults.checker import read
-from faults.drawn_schedules import OUTSIDE, STATEFUL, Beginning, Schedule, schedule, without_restores
+from faults.drawn_schedules import OUTSIDE, STATEFUL, schedule, without_restores
 from faults.memory import found
 from faults.memory.mirrored import MirroredDatabase
 from faults.memory.registry import VERBS
 from faults.operations import ABatch, Arrive, Correct, Decide, Decision, Go, PassTime, SkipOffsets, SomeRejects, Start
+from faults.schedules import Beginning, Schedule
 from faults.simulation import world
 from faults.simulation.simulating import simulate
 from faults.simulation.tally import Tally

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from faults.actions import Advance, Plan, Write
-from faults.drawn_schedules import OUTSIDE, Schedule, schedule, without_restores
+from faults.drawn_schedules import OUTSIDE, schedule, without_restores
 from faults.operations import CrashServer, Fault, Finish, Go, Hold, Operation, Strike
 from faults.processes.ground import Ground
 from faults.processes.process import HangsError
@@ -16,6 +16,7 @@ from faults.processes.process_pipelines import Output
 from faults.processes.stage import LiveStage
 from faults.recovery import JammedError, heal
 from faults.schedule_runner import Play
+from faults.schedules import Schedule
 from faults.simulation.shrinking import as_python
 from faults.simulation.tally import Tally
 from tideline.domain.requests import OneBatch

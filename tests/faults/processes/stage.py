@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 from faults.actions import PIPELINE, Task
-from faults.drawn_schedules import Beginning
 from faults.operations import AllowGaps, Correct, CrashServer, Heal, Hold, Land, Lose, Operation, PassTime
 from faults.processes.acting import ActingProcess
 from faults.processes.ground import Ground
@@ -15,6 +14,7 @@ from faults.processes.process_pipelines import Output
 from faults.processes.process_promises import Promise
 from faults.processes.process_scene import Scene
 from faults.processes.process_spark import Again
+from faults.schedules import Beginning
 from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.tally import Tally
 from tideline.declaration import Limits

@@ -4,7 +4,6 @@ same.
 Most are kept twice: as drawn, and shrunk.
 """
 
-from faults.drawn_schedules import Beginning, Schedule
 from faults.operations import (
     ABatch,
     Arrive,
@@ -27,6 +26,7 @@ from faults.operations import (
     Thaw,
     Until,
 )
+from faults.schedules import Beginning, Schedule
 from tideline.domain.requests import NewRecords, Window
 from windows import at
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from faults.drawn_schedules import Schedule, schedule
+from faults.drawn_schedules import schedule
+from faults.schedules import Schedule
 from faults.simulation.shrinking import as_python, shrink
 from faults.simulation.simulating import Problem, simulate
 from faults.simulation.tally import Tally

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
-from faults.drawn_schedules import Schedule
 from faults.operations import Fault, Go, Operation
+from faults.schedules import Schedule
 
 Operations = tuple[Operation, ...]
 Fails = Callable[[Operations], bool]

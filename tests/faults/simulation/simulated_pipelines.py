@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from faults.actions import OTHER, PIPELINE, TOPIC
-from faults.drawn_schedules import Beginning, DeclaredVisits
+from faults.schedules import Beginning, DeclaredVisits
 from faults.visits import COLUMNS
 from planners import declared
 from tideline.declaration import Limits, Upkeep

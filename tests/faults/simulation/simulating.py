@@ -10,10 +10,10 @@ from faults import records
 from faults.checker import violations
 from faults.checker.facts import Expected, Found, Record, Stream
 from faults.checker.visits import Rules
-from faults.drawn_schedules import Schedule
 from faults.memory import found
 from faults.recovery import JammedError, decide, end_faults, load_alone
 from faults.schedule_runner import Play
+from faults.schedules import Schedule
 from faults.simulation.liveness import held_up, unnoticed
 from faults.simulation.simulated_folding import REFUSING, version
 from faults.simulation.simulated_kafka import SimulatedKafka

@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from faults.actions import Rewind
-from faults.drawn_schedules import Beginning, DeclaredVisits, Schedule
 from faults.operations import Arrive, Correct, Fault, Finish, GoBack, SkipOffsets, Start, Strike, Until
 from faults.records import ODD_CLOCKS
 from faults.recovery import SCHEDULED, finish, found_nothing
 from faults.schedule_runner import Play
+from faults.schedules import Beginning, DeclaredVisits, Schedule
 from faults.simulation.simulating import final_problems, simulate, simulate_in
 from faults.simulation.tally import Tally
 from faults.simulation.world import World

@@ -15,7 +15,6 @@ from uuid import UUID
 from faults import records
 from faults.actions import Advance, Plan, Rewind, Task, actor, perform, pipeline_of
 from faults.checker.index import PUBLISHED
-from faults.drawn_schedules import Beginning
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink, batches
 from faults.operations import (
     AllowGaps,
@@ -33,6 +32,7 @@ from faults.operations import (
     RestoreLedger,
     SwapCluster,
 )
+from faults.schedules import Beginning
 from faults.simulation import simulated_promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
 from faults.simulation.commit_checks import Watcher
