@@ -17,6 +17,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, get_current_context, tas
 from psycopg2.sql import SQL
 
 from tideline import settings
+from tideline.airflow import secrets_backends
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
@@ -86,6 +87,7 @@ with DAG(
     @task(task_id="compute")
     def compute_baseline() -> str:
         """Compute the version of the run's hour. Return what was done."""
+        secrets_backends.use()
         context = get_current_context()
         ti = context["ti"]
         actor = f"{ti.dag_id} {ti.run_id} {ti.task_id} try {ti.try_number}"

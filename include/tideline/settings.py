@@ -1,4 +1,4 @@
-"""The settings of this deployment from environment variables. Outside of `tideline.local`, only this module reads them."""
+"""The settings of this deployment, with their defaults. Outside of `tideline.local`, only this module and `environment` read variables."""
 
 import getpass
 import os
@@ -6,6 +6,7 @@ import re
 import socket
 from pathlib import Path
 
+from tideline.environment import required, secret, secret_or_none
 from tideline.errors import FatalError
 
 _WEB_ADDRESS = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s@?#]*)?")
@@ -19,33 +20,6 @@ def is_checkout() -> bool:
     return Path(__file__).resolve().is_relative_to(PROJECT / "include") and (PROJECT / "pyproject.toml").is_file()
 
 
-def required(name: str, why: str) -> str:
-    """Return the value of environment variable `name`.
-
-    Args:
-        name: The variable.
-        why: What it holds, for the message.
-
-    Raises:
-        FatalError: It is not set, is empty, or is not valid UTF-8.
-    """
-    value = os.environ.get(name, "")
-    # Python reads bytes that are not UTF-8 as surrogate characters.
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise FatalError(
-            f"environment variable {name} holds bytes that are no UTF-8; it holds {why}",
-            next_step=f"correct {name} and run again; what it holds is not shown",
-            entry="environment",
-        )
-    if not value:
-        raise FatalError(
-            f"environment variable {name} is not set; it holds {why}",
-            next_step=f"set {name} and run again",
-            entry="environment",
-        )
-    return value
-
-
 def is_configured() -> bool:
     """Return whether any variable of Tideline is set. The local stack then adds none: the shell means another deployment."""
     return any(name.startswith("TIDELINE_") for name in os.environ)
@@ -57,7 +31,12 @@ def ledger_url(why: str = "that keeps the ledger and the output tables") -> str:
     Args:
         why: What the database is needed for, for the message if the variable is not set.
     """
-    return required("TIDELINE_LEDGER_URL", f"the libpq URI of the database {why}")
+    return secret("TIDELINE_LEDGER_URL", f"the libpq URI of the database {why}")
+
+
+def secrets_of_driver() -> dict[str, str]:
+    """Return the secrets that every Spark driver needs, besides those that its pipeline declares: what each holds, by name."""
+    return {"TIDELINE_LEDGER_URL": "the libpq URI of the ledger's database"}
 
 
 def pipelines_dir() -> Path:
@@ -91,33 +70,10 @@ def actor() -> str:
 def metrics_token() -> str | None:
     """Return the token with which `/tideline/metrics` may be read without a login; None if none is configured.
 
-    The file is read each time, so that a token can be changed without a restart.
-
     Raises:
         FatalError: The token is configured twice, or its file cannot be read or is empty.
     """
-    token, file = (os.environ.get(name) for name in ("TIDELINE_METRICS_TOKEN", "TIDELINE_METRICS_TOKEN_FILE"))
-    if token and file:
-        raise FatalError(
-            "environment variables TIDELINE_METRICS_TOKEN and TIDELINE_METRICS_TOKEN_FILE are both set",
-            next_step="keep one of them",
-            entry="environment",
-        )
-    if not file:
-        return token or None
-    try:
-        token = Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeError) as error:
-        token, found = "", type(error).__name__
-    else:
-        found = "an empty file"
-    if not token:
-        raise FatalError(
-            f"environment variable TIDELINE_METRICS_TOKEN_FILE: expected a file that holds a token, found {found}",
-            next_step="correct the path, or write a token to the file; its process has to be able to read it",
-            entry="environment",
-        )
-    return token
+    return secret_or_none("TIDELINE_METRICS_TOKEN", "the token of /tideline/metrics")
 
 
 def log_format() -> str:
@@ -154,5 +110,5 @@ def airflow() -> tuple[str, str, str] | None:
     return (
         url,
         required("TIDELINE_AIRFLOW_USERNAME", "the user for requests to Airflow"),
-        required("TIDELINE_AIRFLOW_PASSWORD", "that user's password"),
+        secret("TIDELINE_AIRFLOW_PASSWORD", "that user's password"),
     )

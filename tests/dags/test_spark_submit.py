@@ -1,11 +1,15 @@
 """The task `write` in Airflow: its time limit, and the Spark connection and properties of its pipeline."""
 
 import json
+import os
 from datetime import timedelta
 
 import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from tideline import environment
+from tideline.airflow import secrets_backends
 from tideline.airflow.spark_submit import write
 
 DECLARATION = {
@@ -87,3 +91,33 @@ def test_a_connection_that_airflow_does_not_have_fails_the_task_without_retries(
     expected = r"pipeline loads, key spark\.connection: Airflow has no connection 'spark_us'"
     with pytest.raises(AirflowFailException, match=expected):
         task.pre_execute({})
+
+
+SECURED = DECLARATION["source"] | {
+    "security": {
+        "protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "tideline",
+        "sasl_password": {"env": "ORDERS_PASSWORD"},
+    }
+}
+
+
+def test_a_secret_that_airflow_keeps_reaches_the_job_only_by_its_environment(rendered, monkeypatch):
+    """Airflow's argument for this, `env_vars`, is stored as a rendered template, and is on the command line with YARN and Kubernetes."""
+    monkeypatch.setattr(environment, "_airflow", environment._Airflow())
+    monkeypatch.setattr(secrets_backends, "_found", {})
+    monkeypatch.setenv("AIRFLOW_VAR_TIDELINE_LEDGER_URL", "postgresql://me:QXZJV7@db/w")
+    monkeypatch.setenv("AIRFLOW_VAR_ORDERS_PASSWORD", "VZQX77J")
+    monkeypatch.delenv("TIDELINE_LEDGER_URL", raising=False)
+    at_submit: list[dict[str, str]] = []
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda _task, _context: at_submit.append(dict(os.environ)))
+    secrets_backends.use()
+    task = rendered("loads", source=SECURED)
+    task.pre_execute({})
+    task.execute({})
+    assert at_submit[0]["TIDELINE_LEDGER_URL"] == "postgresql://me:QXZJV7@db/w"
+    assert at_submit[0]["ORDERS_PASSWORD"] == "VZQX77J"
+    fields = [str(getattr(task, name)) for name in task.template_fields]
+    assert [text for text in (*command(task), *fields) if "QXZJV7" in text or "VZQX77J" in text] == []
+    assert not {"TIDELINE_LEDGER_URL", "ORDERS_PASSWORD"} & set(os.environ)

@@ -7,7 +7,7 @@ declare_dags()
 
 from airflow.sdk import get_parsing_context
 
-from tideline.airflow import tasks
+from tideline.airflow import secrets_backends, tasks
 from tideline.airflow.dags import REPLAY, UPKEEP, dag_id_of, ingest_dag, replay_dag, upkeep_dag
 from tideline.declaration import pipelines
 
@@ -18,6 +18,7 @@ def declare_dags() -> None:
     Before Airflow runs a task, it parses the DAG file again and needs only the task's own DAG. Then only that one is
     declared: with hundreds of pipelines, reading all of them would cost more than the task's work.
     """
+    secrets_backends.use()  # each process that runs tasks or their callbacks parses this file first
     wanted = get_parsing_context().dag_id  # None when Airflow parses the file for all of its DAGs
     shared = wanted in (REPLAY, UPKEEP)
     declared = pipelines.declared(chosen=lambda name: wanted is None or shared or dag_id_of(name) == wanted)

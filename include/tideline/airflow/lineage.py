@@ -13,7 +13,7 @@ from openlineage.client.generated.input_statistics_input_dataset import InputSta
 from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
 from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
 
-from tideline import settings
+from tideline import environment, settings
 from tideline.declaration import PostgresSink, Source
 from tideline.declaration.brokers import Brokers
 from tideline.declaration.delta import DeltaSink
@@ -125,7 +125,7 @@ def _destination(ledger: Ledger, pipeline: Pipeline) -> tuple[str, str, Sequence
         case DeltaSink() as sink:
             path = sink.path
             if isinstance(path, FromEnvironment):
-                path = settings.required(path.env, f"sink.path of pipeline {pipeline.name}")
+                path = environment.secret(path.env, f"sink.path of pipeline {pipeline.name}", masked=False)
             scheme, _, rest = path.partition("://")
             bucket, _, key = rest.partition("/")
             return (f"{scheme}://{bucket}", key, ()) if rest else ("file", path, ())

@@ -12,9 +12,8 @@ from pkgutil import resolve_name
 from typing import Any
 
 from airflow.sdk import BaseNotifier
-from airflow.sdk.log import mask_secret
 
-from tideline import job_log, settings
+from tideline import environment, job_log
 from tideline.declaration import Notify
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.declaration.sections import FromEnvironment
@@ -90,8 +89,7 @@ def _looked_up(value: Any, what: str, secrets: list[str]) -> Any:
     """Return an argument with the values of its variables, which are added to `secrets`."""
     match value:
         case FromEnvironment():
-            secrets.append(settings.required(value.env, what))
-            mask_secret(secrets[-1])  # the notifier may log it
+            secrets.append(environment.secret(value.env, what))  # and masked: the notifier may log it
             return secrets[-1]
         case list():
             return [_looked_up(item, what, secrets) for item in value]

@@ -1,16 +1,17 @@
 """The task `write`: it runs the Spark job with the connection and the properties that the pipeline declares."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-from tideline import settings
+from tideline import environment, settings
 from tideline.airflow import task_log
 from tideline.airflow.links import BatchesLink
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
@@ -28,6 +29,9 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
 
     operator_extra_links = (BatchesLink(),)
 
+    _secrets: Mapping[str, str] = MappingProxyType({})
+    """What the job looks up: what each variable holds, by name."""
+
     def pre_execute(self, context: Any) -> None:
         """Set the task's timeout, its Spark connection and its Spark properties, as its pipeline declares them.
 
@@ -39,6 +43,7 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
             task_log.begin(given["pipeline"])
             pipeline = pipelines.load_named(given["pipeline"])
             self._use_spark_of(pipeline)
+            self._secrets = settings.secrets_of_driver() | pipeline.variables()
         # One timeout more, because the job waits for a batch that another run is writing.
         minutes = (len(given["batches"].split(",")) + 1) * pipeline.limits.timeout_minutes
         self.execution_timeout = timedelta(minutes=minutes) + _WRITE_MARGIN
@@ -52,9 +57,14 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
             self.conf = declared.conf()  # after Airflow has rendered its templates, so a property is never one
 
     def execute(self, context: Any) -> None:
-        """Run the job. Fail the task without retries if the declaration, the transform or the table is wrong, or an operator must decide."""
+        """Run the job. Fail the task without retries if the declaration, the transform or the table is wrong, or an operator must decide.
+
+        Secrets that only Airflow keeps go into the job's environment. The operator's argument `env_vars` would do so too, but Airflow stores
+        it as a rendered template, and puts it on the command line where Spark runs on YARN or Kubernetes.
+        """
         try:
-            super().execute(context)
+            with permanent_errors_fail_at_once(), environment.handed_to_programs(self._secrets):
+                super().execute(context)
         except AirflowException as error:
             if _PERMANENT_EXIT.search(str(error)):
                 raise AirflowFailException(str(error)) from error

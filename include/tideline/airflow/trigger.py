@@ -11,6 +11,7 @@ from uuid import UUID
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from tideline.airflow import secrets_backends
 from tideline.declaration import pipelines
 from tideline.errors import TidelineError
 from tideline.kafka.broker import Broker
@@ -41,6 +42,7 @@ class NewRecordsTrigger(BaseEventTrigger):  # type: ignore[misc]  # mypy does no
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll and fire until the triggerer ends this trigger."""
+        secrets_backends.use()
         seen: Ends | None = None
         while True:
             # In a thread: all triggers share the event loop, and a call to a broker that is down blocks for ten seconds.

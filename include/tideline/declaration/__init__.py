@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from tideline.declaration.airflow import Cron, Owner, Pool, Tags
 from tideline.declaration.notify import Notify
-from tideline.declaration.sections import AboveZero, MistakeBelow, Section, Text, ZeroOrAbove
+from tideline.declaration.sections import AboveZero, MistakeBelow, Section, Text, ZeroOrAbove, variables
 from tideline.declaration.sink import PostgresSink, Sink
 from tideline.declaration.source import Source, Topic
 from tideline.declaration.spark import Spark
@@ -181,3 +181,7 @@ class Pipeline(Declaration):
         if not isinstance(self.sink, PostgresSink):
             raise TypeError(f"{self.name}: expected a sink of kind postgres, found {self.sink.kind}")
         return self.sink
+
+    def variables(self) -> dict[str, str]:
+        """Return the names in each `{env: NAME}` that a Spark driver looks up, each with what it holds. Those of `notify` are for tasks."""
+        return variables({"source": self.source, "sink": self.sink}, f"pipeline {self.name}")

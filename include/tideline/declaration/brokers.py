@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from tideline import settings
+from tideline import environment
 from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import PROTOCOLS, Security, uses
 from tideline.errors import FatalError
@@ -15,7 +15,7 @@ _SERVERS = re.compile(rf"{_SERVER}(?:,{_SERVER})*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brokers:
-    """The brokers of one section. Values from the environment are looked up only when they are used."""
+    """The brokers of one section. Values of variables are looked up only when they are used."""
 
     pipeline: str
     section: Literal["source", "sink"]
@@ -24,7 +24,7 @@ class Brokers:
     security: Security
 
     def connection(self) -> dict[str, str]:
-        """Return `bootstrap_servers` and the keys of `security` that its protocol uses, with values from the environment; unset keys are left out.
+        """Return `bootstrap_servers` and the keys of `security` that its protocol uses, with the values of its variables; unset keys are left out.
 
         Raises:
             FatalError: A variable is not set, or an unknown protocol or an invalid address was found.
@@ -72,4 +72,5 @@ class Brokers:
     def _looked_up(self, key: str, value: str | FromEnvironment) -> str:
         if isinstance(value, str):
             return value
-        return settings.required(value.env, f"{self.section}.{key} of pipeline {self.pipeline}")
+        why = f"{self.section}.{key} of pipeline {self.pipeline}"
+        return environment.secret(value.env, why, masked=key.endswith("_password"))

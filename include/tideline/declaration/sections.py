@@ -1,7 +1,8 @@
-"""The base class of all sections of a declaration, values from the environment, the simple types of keys, and what may be a secret."""
+"""The base class of all sections of a declaration, values that it names, the simple types of keys, and what may be a secret."""
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -47,11 +48,30 @@ class Section(BaseModel):
 
 
 class FromEnvironment(Section):
-    """`{env: NAME}`: a value from the environment. It is looked up only when it is used, so a declaration can be read without it."""
+    """`{env: NAME}`: a value from a variable, a file or Airflow. It is looked up only when it is used, so a declaration can be read without it."""
 
     env: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")] = Field(
         title="The environment variable that holds the value", description="a name in capitals"
     )
+
+
+def variables(value: Any, key: str) -> dict[str, str]:
+    """Return the names in each `{env: NAME}` of a section and of those in it, each with its key.
+
+    Args:
+        value: The section.
+        key: Its own key.
+    """
+    match value:
+        case FromEnvironment():
+            return {value.env: key}
+        case Section():
+            within = {name: getattr(value, name) for name in type(value).model_fields}
+        case Mapping():
+            within = dict(value)
+        case _:
+            return {}
+    return {name: found for inner, each in within.items() for name, found in variables(each, f"{key}.{inner}").items()}
 
 
 def _different(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tideline import settings
+from tideline import environment
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.local import clients
 
@@ -33,7 +33,7 @@ def main() -> int:
         lines = given.file.read().splitlines()
         keys = _keys(lines, given.key) if given.key else [None] * len(lines)
         records = list(zip(keys, lines, strict=True))
-        send(settings.required("TIDELINE_KAFKA", "the addresses of the brokers"), given.topic, records)
+        send(environment.required("TIDELINE_KAFKA", "the addresses of the brokers"), given.topic, records)
     except TidelineError as error:
         print(error, file=sys.stderr)
         return error.exit_code

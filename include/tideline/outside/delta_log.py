@@ -16,10 +16,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline import settings
+from tideline import environment
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
-from tideline.declaration.sections import FromEnvironment
+from tideline.declaration.sections import FromEnvironment, may_be_secret
 from tideline.errors import FatalError, RetryableError, TidelineError
 
 Change = AddAction | RemoveAction
@@ -99,7 +99,7 @@ def of(pipeline: Pipeline) -> Location:
     def looked_up(key: str, value: str | FromEnvironment) -> str:
         if isinstance(value, str):
             return value
-        return settings.required(value.env, f"sink.{key} of pipeline {pipeline.name}")
+        return environment.secret(value.env, f"sink.{key} of pipeline {pipeline.name}", masked=may_be_secret(key))
 
     uri = looked_up("path", sink.path)
     if not uri.startswith(("/", "s3://")):

@@ -4,6 +4,7 @@ Airflow does not authenticate the apps of plugins. Who reads the numbers has the
 Airflow shows to that user. The numbers hold names of topics and pipelines, and no content of records.
 """
 
+import asyncio
 import hmac
 import logging
 from collections.abc import Callable
@@ -31,7 +32,8 @@ Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer_scheme)]
 
 async def reader(request: Request, bearer: Bearer) -> Visible | None:
     """Return what the reader may see; None if there is neither the token nor a login."""
-    if bearer is not None and is_token(bearer.credentials):
+    # In a thread: the token may be in a file, or in a secrets backend of Airflow, which can take long to answer.
+    if bearer is not None and await asyncio.to_thread(is_token, bearer.credentials):
         return lambda pipelines: pipelines
     try:
         user = await get_user(request, None, bearer)

@@ -25,8 +25,10 @@ Message = MutableMapping[str, Any]
 
 @cache
 def _built() -> "FastAPI":
+    from tideline.airflow import secrets_backends  # noqa: PLC0415 - as below
     from tideline.web.app import build  # noqa: PLC0415 - imports the API server's code, which takes a second
 
+    secrets_backends.use()
     return build()
 
 
