@@ -10,6 +10,7 @@ import pytest
 import declared_pipelines
 import metrics_token
 import notifications
+import secured_login
 import start_stack
 import statsd_packets
 from loaded_runs import Announced, Loaded, load_impressions, publish_announced
@@ -46,8 +47,9 @@ def system(tmp_path_factory, packets) -> Iterator[System]:
     notifications.install(folder / "plugins")
     shutil.copy(PROJECT / "plugins" / "tideline_plugin.py", folder / "plugins")
     plugins = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder / "plugins")}
-    settings = SETTINGS | plugins | metrics_token.USERS | packets.settings
+    settings = SETTINGS | plugins | metrics_token.USERS | packets.settings | secured_login.settings(folder)
     with start_stack.running(folder, settings=settings) as running:
+        secured_login.write(folder, running.stack.broker)
         yield running
 
 

@@ -8,6 +8,7 @@ from string import Template
 from typing import Any
 
 import notifications
+import secured_login
 from tideline.settings import PROJECT
 
 SHARED = Path(__file__).parent / "pipelines"
@@ -19,6 +20,7 @@ _DEFAULTS = {
     "retries": 2,
     "servers": "{env: TIDELINE_KAFKA}",
     "start": "earliest",
+    "security": {},
     "batch_records": 1_000_000,
     "run_batches": 20,
     "notify": {},
@@ -41,7 +43,7 @@ def declare_all(folder: Path) -> None:
         "side_by_side": {"schedule": _HOURLY},
         "unfinished": {"transform": "missing_transform.py", "batch_records": 120},
         "announced": {"batch_records": 40},
-        "woken": {"wake": "true", "batch_records": 10, "run_batches": 2},
+        "woken": {"wake": "true", "batch_records": 10, "run_batches": 2, **secured_login.DECLARED},
         "refused": {"retries": 0, "notify": notifications.section(folder.parent)},
         # Acts of people: fill in, load again, try again.
         "backfilled": {"schedule": _HOURLY, "start": (LAST_TICK - HOUR).isoformat()},

@@ -3,6 +3,7 @@
 import pytest
 
 import records
+import secured_login
 from assets import described, events
 from system import decoded
 
@@ -103,6 +104,16 @@ def test_new_records_wake_a_pipeline_without_a_schedule(system, woken):
     loaded(system, woken)
     assert set(runs(system, "woken").values()) == {("asset_triggered", "success")}
     assert set(system.batches("woken")) > before
+
+
+def test_a_password_that_only_airflow_keeps_reaches_task_trigger_and_spark(system, woken):
+    """It is in its secrets backend, and the user is in a file: no process of Airflow has either in its environment."""
+    password = system.stack.broker.sasl_password
+    assert [name for name, value in system.environment.items() if password in value] == []
+    assert secured_login.PASSWORD in (system.folder / "pipelines" / "woken" / "pipeline.yaml").read_text()
+    run_id = max(runs(system, "woken"))
+    assert "--batches=" in str(system.airflow.tasks("woken", run_id)["write"]["rendered_fields"])
+    assert password not in str(system.airflow.tasks("woken", run_id))
 
 
 def test_an_event_that_is_doubled_changes_nothing(system, woken):
