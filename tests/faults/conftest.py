@@ -10,9 +10,20 @@ import pytest
 from faults.first_seed import COMMIT as OF_THE_COMMIT
 from faults.first_seed import first_seed as seed_of
 from faults.share import COMMIT, SOAK, Share
-from servers import admin, broker, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
+from servers import admin, broker, certificates, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
 
-__all__ = ["admin", "broker", "ledger", "ledger_template", "ledger_url", "loading", "postgres", "spark", "topic"]
+__all__ = [
+    "admin",
+    "broker",
+    "certificates",
+    "ledger",
+    "ledger_template",
+    "ledger_url",
+    "loading",
+    "postgres",
+    "spark",
+    "topic",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,5 +1,29 @@
 """The servers that the tests share."""
 
-from servers import admin, broker, cli, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
+from servers import (
+    admin,
+    broker,
+    certificates,
+    cli,
+    ledger,
+    ledger_template,
+    ledger_url,
+    loading,
+    postgres,
+    spark,
+    topic,
+)
 
-__all__ = ["admin", "broker", "cli", "ledger", "ledger_template", "ledger_url", "loading", "postgres", "spark", "topic"]
+__all__ = [
+    "admin",
+    "broker",
+    "certificates",
+    "cli",
+    "ledger",
+    "ledger_template",
+    "ledger_url",
+    "loading",
+    "postgres",
+    "spark",
+    "topic",
+]

@@ -14,11 +14,13 @@ from pyspark.sql import SparkSession
 import ledgers
 import shared_servers
 import topics
+from certificates import ADDRESS, Certificates
 from cli_process import NAME, Cli
 from loading import Loading
 from spark_jobs.session import session as spark_session
 from tideline import settings
 from tideline.ledger.connection import Ledger
+from tideline.local import ports
 from tideline.local import spark as spark_setup
 from tideline.local.broker import Broker
 from tideline.local.postgres import Postgres
@@ -29,6 +31,11 @@ PROPERTIES = {
     "super.users": "User:ANONYMOUS",
     "allow.everyone.if.no.acl.found": "true",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    # TLS: the listener SSL wants a certificate of the client, SASL_SSL a password.
+    "ssl.keystore.type": "PEM",
+    "ssl.truststore.type": "PEM",
+    "listener.name.ssl.ssl.client.auth": "required",
+    "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN",
     "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     ),
@@ -52,13 +59,24 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Start a broker with a plain and a SASL listener."""
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Make the certificates of the servers, and of a client."""
+    return Certificates.made(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+    """Start a broker with a listener for each protocol."""
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
     if there := shared_servers.found("broker"):
         yield Broker(jars=jars, **there)
         return
-    server = Broker(tmp_path_factory.mktemp("kafka"), jars, properties=PROPERTIES)
+    files = {
+        "ssl.keystore.location": str(certificates.server.both),
+        "ssl.truststore.location": str(certificates.authority),
+    }
+    listeners = {protocol: f"{ADDRESS}:{ports.choose()}" for protocol in ("SSL", "SASL_SSL")}
+    server = Broker(tmp_path_factory.mktemp("kafka"), jars, listeners=listeners, properties=PROPERTIES | files)
     server.start()
     yield server
     server.stop()

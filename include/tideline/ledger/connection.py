@@ -25,6 +25,16 @@ from tideline.ledger.session_settings import conninfo
 _NO_RIGHT = "42501"
 """SQLSTATE of a statement for which the role lacks a privilege."""
 
+_UNSAFE = (
+    "certificate verify failed",
+    "signature failure",
+    "does not match host name",
+    "certificate file",
+    "server does not support SSL",
+    "no encryption",
+)
+"""What libpq or the server says where one of them wants TLS and the other cannot have it as it should be. Lost connections are not among them."""
+
 register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
 
 
@@ -202,6 +212,12 @@ def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
     libpq never puts the password in its text.
     """
     text = _first_line(error)
+    if any(cause in text for cause in _UNSAFE):
+        return FatalError(
+            f"the ledger's database refused the connection: {text}",
+            next_step="correct sslmode and sslrootcert in TIDELINE_LEDGER_URL, or the server's certificate: docs/deploy.md#tls",
+            entry="ledger-refuses",
+        )
     if any(cause in text for cause in ("authentication failed", "does not exist", "permission denied for database")):
         return FatalError(
             f"the ledger's database refused the connection: {text}",

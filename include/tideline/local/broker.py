@@ -21,7 +21,9 @@ _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.head
 _DEFAULTS = {
     "process.roles": "broker,controller",
     "node.id": "1",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": (
+        "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"
+    ),
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
@@ -48,6 +50,7 @@ class Broker:
         jars: The folder with Kafka's jars.
         port: The port of the plain listener; 0 means any free port.
         sasl_port: The port of the SASL listener; 0 means any free port.
+        listeners: The addresses of more listeners, by protocol: SSL or SASL_SSL. `properties` must name their certificate.
         properties: Server properties that add to, or override, the defaults of this module.
         archive_at_exit: The file to which the JVM dumps its loaded classes when the broker stops. By default nothing is
             dumped, and the JVM uses ARCHIVE if it exists.
@@ -62,12 +65,14 @@ class Broker:
         *,
         port: int = 0,
         sasl_port: int = 0,
+        listeners: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
         archive_at_exit: Path | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self._classpath = f"{jars.absolute()}/*"
         self._properties = dict(properties or {})
+        self.listeners = dict(listeners or {})
         self._archive_at_exit = archive_at_exit
         self._child: Child | None = None
         self.port = port or ports.choose()
@@ -135,15 +140,20 @@ class Broker:
     def _write_properties(self) -> Path:
         controller = f"{ports.LOOPBACK}:{ports.choose()}"
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        listeners = {"PLAINTEXT": self.bootstrap, "SASL_PLAINTEXT": self.sasl_bootstrap, **self.listeners}
         properties = {
             **_DEFAULTS,
             "log.dirs": str(self.directory / "data"),
-            "listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.sasl_bootstrap},CONTROLLER://{controller}",
+            "listeners": ",".join(f"{name}://{at}" for name, at in {**listeners, "CONTROLLER": controller}.items()),
             # Set here and not when the log is formatted, because the port may be different at the next start.
             "controller.quorum.voters": f"1@{controller}",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-                f'{login} user_{self.sasl_username}="{self.sasl_password}";'
-            ),
+            **{
+                f"listener.name.{name.lower()}.plain.sasl.jaas.config": (
+                    f'{login} user_{self.sasl_username}="{self.sasl_password}";'
+                )
+                for name in listeners
+                if name.startswith("SASL")
+            },
             **self._properties,
         }
         self.directory.mkdir(parents=True, exist_ok=True)
