@@ -20,20 +20,8 @@ from psycopg2.sql import SQL, Composable
 
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.address import fault
+from tideline.ledger.database_errors import first_line, translated, unreachable
 from tideline.ledger.session_settings import conninfo
-
-_NO_RIGHT = "42501"
-"""SQLSTATE of a statement for which the role lacks a privilege."""
-
-_UNSAFE = (
-    "certificate verify failed",
-    "signature failure",
-    "does not match host name",
-    "certificate file",
-    "server does not support SSL",
-    "no encryption",
-)
-"""What libpq or the server says where one of them wants TLS and the other cannot have it as it should be. Lost connections are not among them."""
 
 register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
 
@@ -101,10 +89,10 @@ class Ledger:
             yield self
         except psycopg2.Error as error:
             self._rollback()
-            translated = _translated(error)
-            if translated is error:
+            found = translated(error)
+            if found is error:
                 raise
-            raise translated from error
+            raise found from error
         except BaseException:
             self._rollback()
             raise
@@ -112,7 +100,7 @@ class Ledger:
             self.connection.commit()
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise CommitUnknownError(
-                f"the connection to the ledger was lost during COMMIT: {_first_line(error)}",
+                f"the connection to the ledger was lost during COMMIT: {first_line(error)}",
                 next_step="run the task again: it looks up what became of the commit",
                 entry="ledger-does-not-answer",
             ) from error
@@ -204,62 +192,3 @@ def _execute(cursor: psycopg2.extensions.cursor, query: str | Composable, parame
             next_step="write it with other characters; nothing was changed",
             entry="text-cannot-be-kept",
         ) from error
-
-
-def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
-    """Translate the error of a connection that could not be opened into one with a next step.
-
-    libpq never puts the password in its text.
-    """
-    text = _first_line(error)
-    if any(cause in text for cause in _UNSAFE):
-        return FatalError(
-            f"the ledger's database refused the connection: {text}",
-            next_step="correct sslmode and sslrootcert in TIDELINE_LEDGER_URL, or the server's certificate: docs/deploy.md#tls",
-            entry="ledger-refuses",
-        )
-    if any(cause in text for cause in ("authentication failed", "does not exist", "permission denied for database")):
-        return FatalError(
-            f"the ledger's database refused the connection: {text}",
-            next_step="check user, password and database name in TIDELINE_LEDGER_URL, and whether the user may CONNECT",
-            entry="ledger-refuses",
-        )
-    return RetryableError(
-        f"the ledger's database cannot be reached: {text}",
-        next_step="check that Postgres is up and TIDELINE_LEDGER_URL points to it, then run the task again",
-        entry="ledger-does-not-answer",
-    )
-
-
-def _translated(error: psycopg2.Error) -> Exception:
-    """Translate an error that can be retried, or that means missing tables or rights; return any other error unchanged."""
-    # A dropped connection has no SQLSTATE; class 08, 57P0x (shutdown, crash recovery), 25P03 (idle too long), 40xxx (deadlock,
-    # serialization), 55P03 (lock timeout) and 53xxx (out of connections, disk full) are temporary.
-    code = error.pgcode or ""
-    if (
-        isinstance(error, psycopg2.InterfaceError)
-        or code == ""
-        or code.startswith(("08", "57P", "25P03", "40", "55P03", "53"))
-    ):
-        return RetryableError(
-            f"the ledger did not carry out a step: {_first_line(error)}",
-            next_step="run the task again",
-            entry="ledger-does-not-answer",
-        )
-    if code in {"3F000", "42P01"} and "tideline." in str(error):
-        return FatalError(
-            f"the ledger's tables are missing: {_first_line(error)}",
-            next_step="create them with: tideline migrate",
-            entry="ledger-not-migrated",
-        )
-    if code == _NO_RIGHT:
-        return FatalError(
-            f"the ledger's database refused: {_first_line(error)}",
-            next_step="grant the user of TIDELINE_LEDGER_URL what docs/permissions.md shows; `tideline doctor` names what it lacks",
-            entry="ledger-refuses",
-        )
-    return error
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -31,7 +31,8 @@ from faults.memory.refusals import refusal
 from faults.memory.registry import VERBS, Rows, Statement, recognised
 from faults.memory.rows import StagedRow, StagedState
 from faults.memory.statements import COPY
-from tideline.ledger.connection import Ledger, unreachable
+from tideline.ledger.connection import Ledger
+from tideline.ledger.database_errors import unreachable
 
 TABLES = (
     attempts,
