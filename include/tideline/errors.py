@@ -35,6 +35,10 @@ class FatalError(TidelineError):
     exit_code = 20
 
 
+class UnknownPipelineError(FatalError):
+    """Neither a folder nor, where it was asked, the ledger has a pipeline of this name. The message lists those that have a folder."""
+
+
 class NeedsOperatorError(TidelineError):
     """An automatic decision could lose or duplicate data: an operator has to decide."""
 

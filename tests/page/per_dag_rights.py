@@ -1,10 +1,13 @@
-"""An auth manager with a right for each DAG, as FAB has them: `partner` sees one pipeline. It runs in the API server, from the plugin folder."""
+"""An auth manager with a right for each DAG, as FAB has them. It runs in the API server, from the plugin folder.
+
+`partner` sees one pipeline, and a DAG that is none of Tideline.
+"""
 
 from typing import Any
 
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 
-SEES = {"partner": {"clicks"}}
+SEES = {"partner": {"clicks", "report"}}
 
 
 class PerDagRights(SimpleAuthManager):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here

@@ -158,6 +158,6 @@ def test_an_airflow_that_is_away_is_said_on_the_page_that_is_open(open_as):
 
 
 def test_checks_of_doctor_run_on_request(open_as):
-    page = open_as("viewer", PLACES["pipeline"])
+    page = open_as("op", PLACES["pipeline"])
     page.get_by_role("button", name="Run the checks").click()
     expect(page.locator("#checks table")).to_contain_text("declaration")

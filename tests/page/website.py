@@ -35,6 +35,8 @@ from tideline.settings import PROJECT
 
 ROLES = ("viewer", "user", "op", "admin")
 _USERS = {role: role for role in ROLES} | {"partner": "op"}
+SCRAPER = "the token of the numbers"
+"""No user of Airflow: what Prometheus sends."""
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 """A text that takes over a page that does not escape it."""
 
@@ -61,6 +63,8 @@ class Website:
         return made
 
     def token(self, role: str) -> str:
+        if role == SCRAPER:
+            return self.passwords[role]
         asked = {"username": role, "password": self.passwords[role]}
         answer = httpx.post(f"{self.url}/auth/token", json=asked, timeout=60, trust_env=False)
         answer.raise_for_status()
@@ -80,6 +84,11 @@ class Website:
         with self.ledger() as session, session.transaction(), session.connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             return [tuple(row) for row in cursor.fetchall()]
+
+    def everything(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Return every row of every table of the ledger."""
+        tables = self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'tideline' ORDER BY 1")
+        return {table: self.rows(f"SELECT t::text FROM tideline.{table} t ORDER BY 1") for (table,) in tables}
 
     def pipeline(self, name: str) -> Pipeline:
         return pipelines.load(self.folder / name)
@@ -247,7 +256,8 @@ def running(
                 "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
             },
         ),
-        environment={"TIDELINE_LEDGER_URL": proxy.url, "TIDELINE_PIPELINES": str(declared)},
+        environment={"TIDELINE_LEDGER_URL": proxy.url, "TIDELINE_PIPELINES": str(declared)}
+        | {"TIDELINE_METRICS_TOKEN": f"{SCRAPER}-of-the-tests"},
     )
     site = Website(
         url=orchestrator.base_url,
@@ -256,7 +266,7 @@ def running(
         folder=declared,
         proxy=proxy,
         prefix=prefix,
-        passwords={name: f"{name}-of-the-tests" for name in _USERS},
+        passwords={name: f"{name}-of-the-tests" for name in (*_USERS, SCRAPER)},
     )
     if fill:
         fill(site)

@@ -19,7 +19,7 @@ from tideline import settings
 from tideline.declaration import Declaration, Notify, Pipeline, Section
 from tideline.declaration.mistakes import at, shown, worded
 from tideline.declaration.sink import kind_of
-from tideline.errors import FatalError
+from tideline.errors import FatalError, UnknownPipelineError
 
 __all__ = ["Broken", "Pipeline", "declared", "load", "load_named", "name_mistake", "shown"]
 
@@ -48,13 +48,14 @@ def load_named(name: str) -> Pipeline:
     """Return the pipeline of that name.
 
     Raises:
-        FatalError: No folder has that name, or its declaration has mistakes.
+        UnknownPipelineError: No folder has that name.
+        FatalError: Its declaration has mistakes.
     """
     for folder in _folders():
         if folder.name == name:
             return load(folder)
     known = ", ".join(folder.name for folder in _folders()) or "none"
-    raise FatalError(
+    raise UnknownPipelineError(
         f"{shown(settings.pipelines_dir())}: expected a folder for pipeline {name!r}, found only: {known}",
         next_step="correct the name, or add the folder",
         entry="no-such-pipeline",

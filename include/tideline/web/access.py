@@ -51,11 +51,23 @@ def acts_on(request: Request, user: User, pipeline: str) -> bool:
 def may_act(request: Request, user: User, pipeline: str) -> str:
     """Return the pipeline of a path if the user may start runs of its DAG, and the request comes from the page."""
     _run_right(request, user, pipeline)
-    if request.method != "GET" and CSRF_HEADER not in request.headers:
-        raise HTTPException(
-            status.HTTP_403_FORBIDDEN, f"a request that changes something needs the header {CSRF_HEADER}"
-        )
+    if request.method != "GET":
+        _from_this_page(request)
     return pipeline
+
+
+def _from_this_page(request: Request) -> None:
+    """Refuse what a page of another origin has sent, in the name of a person who is logged in.
+
+    The cookie alone does not tell: to a browser, other ports of this host and other hosts of its domain are the same site. The header alone tells
+    as long as Airflow's settings allow no other origin to send it; what browsers say in `Sec-Fetch-Site` tells also then.
+    """
+    if CSRF_HEADER not in request.headers:
+        refusal = f"a request that changes something needs the header {CSRF_HEADER}"
+        raise HTTPException(status.HTTP_403_FORBIDDEN, refusal)
+    if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+        refusal = "a request that changes something must come from a page of this Airflow"
+        raise HTTPException(status.HTTP_403_FORBIDDEN, refusal)
 
 
 def _run_right(request: Request, user: Any, pipeline: str) -> None:

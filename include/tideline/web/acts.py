@@ -25,9 +25,11 @@ def _deed(act: str) -> Deed:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    body = await request.body()
-    if len(body) > _MOST_BYTES:
-        raise HTTPException(status.HTTP_413_CONTENT_TOO_LARGE, "the form is too long")
+    body = bytearray()
+    async for part in request.stream():  # stops at the limit, instead of holding whatever is sent in memory
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise HTTPException(status.HTTP_413_CONTENT_TOO_LARGE, "the form is too long")
     try:
         given = parse_qs(body.decode("utf-8"), strict_parsing=bool(body))
     except ValueError as error:

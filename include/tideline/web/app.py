@@ -6,7 +6,7 @@ from fastapi import FastAPI, HTTPException, Request, Response, status
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from tideline.errors import RetryableError, TidelineError
+from tideline.errors import RetryableError, TidelineError, UnknownPipelineError
 from tideline.web import acts, batch, files, metrics, overview, pipeline, rejects
 from tideline.web.rendering import page
 
@@ -28,9 +28,10 @@ _TITLES = {
 
 def build() -> FastAPI:
     """Return the app. Its own documentation is off: Airflow would serve it without a login."""
-    app = FastAPI(title="Tideline", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="Tideline", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.middleware("http")(_with_headers)
     app.exception_handler(TidelineError)(_not_done)
+    app.exception_handler(UnknownPipelineError)(_unknown)
     app.exception_handler(StarletteHTTPException)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
     for room in (files, overview, pipeline, batch, rejects, acts, metrics):
@@ -56,6 +57,11 @@ def _not_done(request: Request, error: Exception) -> Response:
     return page(
         request, "problem.html", code=code, title=title, problem=error.problem, next_step=error.next_step, away=away
     )
+
+
+def _unknown(request: Request, _: Exception) -> Response:
+    """Say no more than that there is none: the message for the command line lists all pipelines, also those that this person may not see."""
+    return _refused(request, HTTPException(status.HTTP_404_NOT_FOUND, "there is no pipeline of this name"))
 
 
 def _refused(request: Request, error: Exception) -> Response:

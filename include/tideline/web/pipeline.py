@@ -13,7 +13,7 @@ from tideline.domain.states import BatchKind, BatchState
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 from tideline.web import answers, cells
-from tideline.web.access import Acts, Seen
+from tideline.web.access import Acted, Acts, Seen
 from tideline.web.needs import of_brokers, of_ledger
 from tideline.web.rendering import page
 
@@ -146,7 +146,11 @@ def batches(
     return page(request, "batches.html", pipeline=pipeline, rows=rows, empty="no batch yet", limit=limit)
 
 
-@router.get("/checks")
-def doctor(request: Request, pipeline: Seen) -> HTMLResponse:
-    """Run the checks of `tideline doctor` for this pipeline."""
+@router.post("/checks")
+def doctor(request: Request, pipeline: Acted) -> HTMLResponse:
+    """Run the checks of `tideline doctor` for this pipeline.
+
+    Only for those who may act, and no address that a link can open: a check commits to a scratch table of the storage, creates the declared
+    notifier, asks Airflow as the user of the command line, and names databases, roles and other writers of the same table.
+    """
     return page(request, "checks.html", pipeline=pipeline, checks=checks.doctor(pipeline).document["checks"])
