@@ -6,13 +6,14 @@ from pathlib import Path
 import httpx
 
 from system import System
+from tideline.local import secret
 
-TOKEN = "a-token-of-the-metrics"
+TOKEN = secret.marked("-a-token-of-the-metrics-")
 USERS = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer"}
 
 
 def login(system: System, user: str) -> str:
-    """Return Airflow's token of a user. Airflow itself chooses the passwords of those who have none."""
+    """Return Airflow's token of a user."""
     passwords = json.loads(Path(system.environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"]).read_text())
     url = f"{system.environment['TIDELINE_AIRFLOW_URL']}/auth/token"
     answer = httpx.post(url, json={"username": user, "password": passwords[user]}, timeout=60)

@@ -6,6 +6,7 @@ import subprocess
 from datetime import datetime
 from typing import Any
 
+from secret_scan import Scan
 from system import System
 from tideline.local.program_environment import BIN
 
@@ -27,6 +28,7 @@ def command(system: System, program: str, *arguments: str) -> str:
         timeout=300,
     )
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    assert not Scan().finds((done.stdout + done.stderr).encode()), f"{program} {arguments} shows a secret"
     return done.stdout
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import metrics_token
 import notifications
+from secret_scan import Scan
 from system import System
 from tideline.airflow.api import AirflowApi
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
+from tideline.local import secret
 from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.stack import Stack
 from tideline.settings import PROJECT
@@ -26,7 +28,7 @@ SETTINGS = {
 
 @contextmanager
 def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
-    """Start a stack with an empty ledger, to be used from the thread that started it.
+    """Start a stack with an empty ledger, to be used from the thread that started it. At its end, search both databases for secrets.
 
     Args:
         folder: The folder of all its data. Pipelines below `pipelines` are seen earlier if they are declared before.
@@ -39,7 +41,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
         variables={
             "TIDELINE_PIPELINES": str(folder / "pipelines"),
             "TIDELINE_METRICS_TOKEN": metrics_token.TOKEN,
-            notifications.SECRET: "a-token-of-the-tests",
+            notifications.SECRET: secret.marked("-a-token-of-the-tests-"),
         },
     ) as stack:
         environment = stack.environment()
@@ -51,7 +53,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
             environment["TIDELINE_AIRFLOW_USERNAME"],
             environment["TIDELINE_AIRFLOW_PASSWORD"],
         ) as api:
-            yield System(
+            system = System(
                 folder=folder,
                 stack=stack,
                 bootstrap=environment["TIDELINE_KAFKA"],
@@ -59,3 +61,6 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
                 environment=stack.orchestrator.environment() | environment,
                 airflow=api,
             )
+            yield system
+        databases = [stack.postgres.url(name) for name in ("warehouse", "airflow")]
+        assert [found for url in databases for found in Scan().database(url)] == []

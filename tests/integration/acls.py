@@ -21,8 +21,9 @@ from confluent_kafka.admin import (
 )
 
 from granted_rights import PAGE
+from tideline.local import secret
 
-PASSWORD = "hush"
+PASSWORD = secret.marked("hush")
 _SOURCE, _OUTPUT = (
     re.findall(r"^kafka-acls\.sh (.+)$", part, re.MULTILINE) for part in PAGE.split("### A topic as output", 1)
 )

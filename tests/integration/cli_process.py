@@ -13,9 +13,10 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg2
-from psycopg2.sql import SQL, Identifier
+from psycopg2.sql import SQL, Identifier, Literal
 
 import ledgers
+from secret_scan import Scan
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
@@ -23,6 +24,7 @@ from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
+from tideline.local import secret
 
 NAME = "impressions"
 TIDELINE = Path(sys.executable).parent / "tideline"
@@ -55,6 +57,7 @@ class Cli:
         )
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
+        assert not Scan().finds((done.stdout + done.stderr).encode()), f"tideline {arguments} shows a secret"
         return done
 
     def on_a_terminal(self, *arguments: str, columns: int) -> str:
@@ -147,16 +150,16 @@ def stage_rejects(
 
 @contextmanager
 def reader_of(url: str) -> Iterator[str]:
-    """Yield the same database's URL for a user who may only read the ledger; the password is `hush`."""
-    name = f"reader_{uuid4().hex[:8]}"
+    """Yield the same database's URL for a user who may only read the ledger."""
+    name, password = f"reader_{uuid4().hex[:8]}", secret.marked("hush")
     admin = psycopg2.connect(url)
     admin.autocommit = True
     with admin.cursor() as cursor:
-        cursor.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'hush'").format(Identifier(name)))
+        cursor.execute(SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(Identifier(name), Literal(password)))
         cursor.execute(SQL("GRANT USAGE ON SCHEMA tideline TO {}").format(Identifier(name)))
         cursor.execute(SQL("GRANT SELECT ON ALL TABLES IN SCHEMA tideline TO {}").format(Identifier(name)))
         try:
-            yield psycopg2.extensions.make_dsn(url, user=name, password="hush")
+            yield psycopg2.extensions.make_dsn(url, user=name, password=password)
         finally:
             cursor.execute(SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(Identifier(name)))
             admin.close()

@@ -11,6 +11,7 @@ from psycopg2.extensions import make_dsn
 
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
+from tideline.local import secret
 from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
 
@@ -18,7 +19,7 @@ PAGE = (PROJECT / "docs" / "permissions.md").read_text(encoding="utf-8")
 ONCE, AFTER_EACH_MIGRATION, OUTPUT = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 LOAD, LOOK, OWNER = "tideline_load", "tideline_look", "tideline_owner"
 _EXAMPLE = PROJECT / "include" / "pipelines" / "impressions"
-_PASSWORD = "hush"
+_PASSWORD = secret.marked("hush")
 
 
 @dataclass(frozen=True, slots=True)

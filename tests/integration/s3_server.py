@@ -27,10 +27,14 @@ import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 
-from tideline.local import ports
+from tideline.local import ports, secret
 
 GIVEN = "TIDELINE_TEST_S3"
-_ACCESS = {"aws_access_key_id": "AKIAEXAMPLE", "aws_secret_access_key": "example", "aws_region": "us-east-1"}
+_ACCESS = {
+    "aws_access_key_id": "AKIAEXAMPLE",
+    "aws_secret_access_key": secret.marked("example"),
+    "aws_region": "us-east-1",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import topics
 from certificates import ADDRESS, Certificates
 from cli_process import NAME, Cli
 from loading import Loading
+from secret_scan import Scan
 from spark_jobs.session import session as spark_session
 from tideline import settings
 from tideline.ledger.connection import Ledger
@@ -131,16 +132,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def loading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker: Broker, ledger_url: str, spark: SparkSession
-) -> Loading:
-    """Provide a pipeline to declare, on the real broker, the real ledger and the real Spark."""
+) -> Iterator[Loading]:
+    """Provide a pipeline to declare, on the real broker, the real ledger and the real Spark. At the end, search the database for secrets."""
     monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
     monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
-    return Loading(folder=tmp_path / "loads", bootstrap=broker.bootstrap, url=ledger_url, spark=spark)
+    yield Loading(folder=tmp_path / "loads", bootstrap=broker.bootstrap, url=ledger_url, spark=spark)
+    assert list(Scan().database(ledger_url)) == []
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger_url: str, broker: Broker, topic: str) -> Cli:
-    """Provide the command line, with a declared pipeline over a topic with one partition, and an empty ledger."""
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger_url: str, broker: Broker, topic: str) -> Iterator[Cli]:
+    """Provide the command line, with a declared pipeline over a topic with one partition, and an empty ledger. At the end, search it for secrets."""
     monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
     variables = {
         "TIDELINE_LEDGER_URL": ledger_url,
@@ -149,4 +151,5 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger_url: str, broker
     }
     shell = Cli(folder=tmp_path, variables=variables)
     shell.declare(NAME, topic)
-    return shell
+    yield shell
+    assert list(Scan().database(ledger_url)) == []

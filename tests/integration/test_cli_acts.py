@@ -13,6 +13,7 @@ from cli_process import NAME, table
 from ledger_queries import query, state
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import attempts
+from tideline.local import secret
 
 WHY = "prices were in cents"
 
@@ -191,7 +192,7 @@ def test_a_silent_airflow_does_not_hide_that_the_batches_are_reserved(cli, ledge
     airflow = {
         "TIDELINE_AIRFLOW_URL": "http://127.0.0.1:1",
         "TIDELINE_AIRFLOW_USERNAME": "a",
-        "TIDELINE_AIRFLOW_PASSWORD": "b",
+        "TIDELINE_AIRFLOW_PASSWORD": secret.marked("b"),
     }
     silent = replace(cli, variables={**cli.variables, **airflow})
     done = silent("replay", NAME, "--batch", str(old), "--reason", WHY, code=10)

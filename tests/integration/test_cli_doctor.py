@@ -21,6 +21,7 @@ from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.reservations import Run
+from tideline.local import secret
 
 
 @contextmanager
@@ -197,7 +198,7 @@ def test_an_airflow_that_does_not_answer_is_bad(cli):
     variables = {"TIDELINE_AIRFLOW_URL": "http://127.0.0.1:1", "TIDELINE_AIRFLOW_USERNAME": "admin"}
     half = replace(cli, variables={**cli.variables, **variables})
     assert "TIDELINE_AIRFLOW_PASSWORD is not set" in verdicts(half, code=30)["airflow", "connection"]["found"]
-    silent = replace(half, variables={**half.variables, "TIDELINE_AIRFLOW_PASSWORD": "hush"})
+    silent = replace(half, variables={**half.variables, "TIDELINE_AIRFLOW_PASSWORD": secret.marked("hush")})
     checks = verdicts(silent, code=30)
     assert not_ok(checks) == {("airflow", "connection"): "bad"}
     assert "hush" not in str(checks)

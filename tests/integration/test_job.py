@@ -11,6 +11,7 @@ from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.ledger import reservations
 from tideline.ledger.reservations import Run
+from tideline.local import secret
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ def test_a_batch_that_is_not_there_is_refused_before_anything_is_read(loading, t
 
 def test_no_secret_is_in_what_is_printed(loading, topic, job, broker, monkeypatch):
     monkeypatch.setenv("TIDELINE_KAFKA", broker.sasl_bootstrap)
-    monkeypatch.setenv("TEST_PASSWORD", "hunter2")
+    monkeypatch.setenv("TEST_PASSWORD", secret.marked("hunter2"))
     login = {
         "protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "PLAIN",

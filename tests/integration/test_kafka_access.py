@@ -27,7 +27,7 @@ from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
 from tideline.kafka.settings import spark_settings
-from tideline.local import java_program
+from tideline.local import java_program, secret
 from topics import ends, produce, source, until
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default
@@ -59,7 +59,7 @@ def test_the_sasl_listener_gives_the_same_facts(broker, topic, sasl):
 def test_a_password_of_quotes_and_backslashes_opens_the_door_for_both_clients(
     broker, admin, topic, monkeypatch, tmp_path
 ):
-    username, password = 'o"brien\\', "p\"a\\n's; s=#{1}\\"
+    username, password = 'o"brien\\', secret.marked("p\"a\\n's; s=#{1}\\")
     monkeypatch.setenv("TEST_PASSWORD", password)
     scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     added = UserScramCredentialUpsertion(username, scram, password.encode())
@@ -73,7 +73,7 @@ def java_client(broker, topic, kafka_settings, folder):
     """Return what the Java client's own tool prints about a topic, with the settings that Spark would get."""
     file = folder / "client.properties"
     pairs = ((name.removeprefix("kafka."), value.replace("\\", "\\\\")) for name, value in kafka_settings.items())
-    file.write_text("".join(f"{name}={value}\n" for name, value in pairs))
+    secret.write(file, "".join(f"{name}={value}\n" for name, value in pairs))
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
     tool = [
         java_program.find(),
@@ -90,7 +90,7 @@ def java_client(broker, topic, kafka_settings, folder):
 
 
 def test_a_wrong_password_is_fatal_at_once_and_not_shown(broker, topic, monkeypatch):
-    monkeypatch.setenv("TEST_PASSWORD", "hunter2")
+    monkeypatch.setenv("TEST_PASSWORD", secret.marked("hunter2"))
     started = time.monotonic()
     with pytest.raises(FatalError, match="refused the connection") as caught:
         Broker(source(broker.sasl_bootstrap, topic, security=security(broker.sasl_username))).topic_facts()

@@ -9,6 +9,7 @@ from ledgers import claim, plan, publish, stage, start_streams
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import publishing
 from tideline.ledger.connection import Ledger
+from tideline.local import secret
 
 # The beginning of each statement of a publish, in order.
 STEPS = [
@@ -157,5 +158,5 @@ def test_a_session_that_is_lost_as_it_begins_is_to_be_tried_again(proxy):
 
 def test_a_wrong_password_is_neither_tried_again_nor_shown(ledger_url):
     with pytest.raises(FatalError, match=r"refused the connection: .*password authentication failed") as caught:
-        Ledger(make_dsn(ledger_url, password="open sesame"), actor="test")
+        Ledger(make_dsn(ledger_url, password=secret.marked("open sesame")), actor="test")
     assert "sesame" not in str(caught.value)

@@ -17,6 +17,7 @@ import records
 import stateful
 import topics
 from cutting_proxy import CuttingProxy
+from secret_scan import Scan
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
@@ -28,6 +29,7 @@ from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.reservations import Run
+from tideline.local import secret
 from tideline.local.airflow_processes import AirflowOptions, Orchestrator
 from tideline.local.broker import Broker as LocalBroker
 from tideline.local.postgres import Postgres
@@ -266,16 +268,18 @@ def running(
         folder=declared,
         proxy=proxy,
         prefix=prefix,
-        passwords={name: f"{name}-of-the-tests" for name in (*_USERS, SCRAPER)},
+        passwords={name: secret.marked(f"-{name}-") for name in (*_USERS, SCRAPER)},
     )
     if fill:
         fill(site)
     orchestrator.migrate()
-    (folder / "airflow" / "passwords.json").write_text(json.dumps(dict(site.passwords)))
+    secret.write(folder / "airflow" / "passwords.json", json.dumps(dict(site.passwords)))
     try:
         with proxy:
             orchestrator.start_api()
             site.await_dag("clicks" if fill else "upkeep")
             yield site
+        databases = [postgres.url(found) for found in (name, f"{name}_airflow")]
+        assert [found for url in databases for found in Scan().database(url)] == []
     finally:
         orchestrator.stop()

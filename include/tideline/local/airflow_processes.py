@@ -83,7 +83,7 @@ class Orchestrator:
 
     @property
     def password(self) -> str:
-        """The password of `username`."""
+        """The password of `username`, and of the users that the options add."""
         return secret.keep(self._directory / "password", size=8)
 
     def start(self) -> None:
@@ -95,7 +95,10 @@ class Orchestrator:
     def migrate(self) -> None:
         """Migrate the metadata database, unless this version of Airflow has already migrated it."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        secret.write(self._directory / "passwords.json", json.dumps({self.username: self.password}))
+        # Airflow chooses the passwords of users that have none, and writes them to its log.
+        users = self.environment()["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"].split(",")
+        passwords = {user.partition(":")[0]: self.password for user in users}
+        secret.write(self._directory / "passwords.json", json.dumps(passwords))
         done = self._directory / "migrated"  # a command of Airflow that checks this takes as long as a migration
         version = metadata.version("apache-airflow")
         if not (done.exists() and done.read_text() == version and self._has_tables()):
@@ -150,7 +153,9 @@ class Orchestrator:
         }
 
     def _settings(self) -> dict[str, str]:
-        fernet = base64.urlsafe_b64encode(bytes.fromhex(secret.keep(self._directory / "fernet-key"))).decode()
+        fernet = base64.urlsafe_b64encode(
+            bytes.fromhex(secret.keep(self._directory / "fernet-key").replace(secret.MARK, ""))
+        ).decode()
         sections = {
             "CORE": {
                 "DAGS_FOLDER": str(self._options.dags.absolute()),

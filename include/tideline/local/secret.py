@@ -4,13 +4,23 @@ import os
 import secrets
 from pathlib import Path
 
+MARK = (
+    "NEVERSHOWTHIS".capitalize()
+)  # not as it is written, else this file and its copies would hold what searches look for
+"""The word at both ends of each generated secret, so that one in a log, a table or a process list is recognised, also if it was cut."""
+
 
 def keep(file: Path, *, size: int = 32) -> str:
-    """Return the secret in `file`; create it from `size` random bytes on first use. It is hexadecimal, so a URL needs no quoting."""
+    """Return the secret in `file`; create it from `size` random bytes on first use. It has letters and digits only, so a URL needs no quoting."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(file, secrets.token_hex(size))
+        write(file, marked(secrets.token_hex(size)))
     return file.read_text()
+
+
+def marked(text: str) -> str:
+    """Return the text as a secret that searches recognise."""
+    return f"{MARK}{text}{MARK}"
 
 
 def write(file: Path, text: str) -> None:

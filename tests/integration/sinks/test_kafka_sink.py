@@ -12,6 +12,7 @@ from tideline import settings
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges, Rejects
 from tideline.errors import FatalError
+from tideline.local import secret
 from tideline.local.broker import Broker
 from tideline.outside.kafka_topic import ORIGIN
 
@@ -222,7 +223,7 @@ def test_an_output_of_another_cluster_has_its_own_login(loads, topic, tmp_path_f
         loads.produce(topic, 3)
         loads.run()
         assert len(committed_records(other.bootstrap, "elsewhere")) == 3
-        monkeypatch.setenv("TEST_PASSWORD", "wrong")
+        monkeypatch.setenv("TEST_PASSWORD", secret.marked("wrong"))
         loads.produce(topic, 1, first=3)
         with pytest.raises(FatalError, match=r"(?s)refused the connection.*correct sink\.security"):
             loads.run()

@@ -8,6 +8,7 @@ from output_topics import N_ROWS, Frozen, all_of, committed_records, origins, ou
 from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import Security
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
+from tideline.local import secret
 from tideline.outside.kafka_topic import ORIGIN
 
 BEFORE_THE_COMMIT = ["begin", "look", "send", "commit"]
@@ -269,6 +270,6 @@ def test_a_login_with_a_password_works_and_a_wrong_one_is_reported(broker, out, 
     sink = output(broker.sasl_bootstrap, out, pipeline=out, security=security)
     own = receipt(1)
     assert commit(sink, 7, own) == own == sink.look(7)
-    monkeypatch.setenv("TEST_PASSWORD", "wrong")
+    monkeypatch.setenv("TEST_PASSWORD", secret.marked("wrong"))
     with pytest.raises(FatalError, match=r"(?s)refused the connection.*correct sink\.security"):
         sink.fence(7, 2)

@@ -18,6 +18,7 @@ from spark_jobs.state import reference_tables
 from stateful_loads import declare, kept, rows, send
 from tideline.cli.app import app
 from tideline.errors import FatalError, RetryableError
+from tideline.local import secret
 
 VERSIONED = """
     import psycopg2
@@ -95,9 +96,12 @@ def test_a_table_that_the_processor_does_not_accept_fails_before_the_read(versio
 
 def test_a_table_without_the_right_to_read_it_is_refused(loading, monkeypatch):
     loading.rows("CREATE SCHEMA ads; CREATE TABLE ads.secret (a int); SELECT 1")
-    loading.rows("CREATE ROLE looks_only LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA ads TO looks_only; SELECT 1")
+    password = secret.marked("looks only")
+    loading.rows(
+        f"CREATE ROLE looks_only LOGIN PASSWORD '{password}'; GRANT USAGE ON SCHEMA ads TO looks_only; SELECT 1"
+    )
     try:
-        url = make_dsn(loading.url, user="looks_only", password="secret")
+        url = make_dsn(loading.url, user="looks_only", password=password)
         monkeypatch.setenv("TIDELINE_LEDGER_URL", url)
         with pytest.raises(FatalError, match="permission denied for table secret"):
             database_tables.read(["ads.secret"], reader="a_pipeline")

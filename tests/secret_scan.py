@@ -1,0 +1,141 @@
+"""Looks for secrets in files, in databases, in command lines and in the output of programs.
+
+It needs no list of secrets: each one that the local stack or a test makes has a mark (`tideline.local.secret`), and each private
+key and each token of Airflow begins with one. It looks for the marks as they are, and as encodings leave them.
+"""
+
+import base64
+import mmap
+import stat
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Self
+
+import psutil
+import psycopg2
+from psycopg2.sql import SQL, Identifier, Literal
+
+from tideline.local import secret
+
+KEY = "PRIVATE KEY-----"
+TOKEN = "eyJhbGciOiJ"
+"""The beginning of a JSON Web Token, as Airflow gives them to its tasks and to people."""
+MEANT_TO_HOLD_ONE = {
+    "password": "the password of Postgres, of the broker or of Airflow's first user",
+    "passwords.json": "the logins of Airflow's simple auth manager",
+    "jwt-secret": "the key of Airflow's own tokens",
+    "fernet-key": "the key of Airflow's connections and Variables",
+    "server.properties": "the broker's own configuration has the passwords that it accepts",
+    "variables.json": "the secrets backend of the tests",
+    "*.key": "the key of a certificate",
+    "*.both.pem": "the same with the certificate",
+    "client.properties": "the login of Kafka's own tools has no other place",
+}
+"""Names of files, each with the reason. Only their owner may read them."""
+_WITHOUT_TEXT = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*.jar", "*.so", "*.pyc", "*.whl", "*.jsa")
+"""Files of the broker that hold numbers only and are large, and programs."""
+
+_TABLES = """
+    SELECT table_schema, table_name FROM information_schema.tables
+    WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('information_schema', 'pg_catalog')
+    ORDER BY 1, 2
+"""
+
+
+def forms(mark: str) -> tuple[bytes, ...]:
+    """Return a mark of letters and digits as it is in plain, quoted, escaped or JSON text, and in base64, in hexadecimal and in UTF-16."""
+    plain = mark.encode()
+    found = [plain, plain.hex().encode(), plain.hex().upper().encode(), mark.encode("utf-16-le")[:-1]]
+    for before in range(3):  # where the mark begins within three bytes decides which characters it becomes
+        after = (-before - len(plain)) % 3
+        encoded = base64.b64encode(b"\0" * before + plain + b"\0" * after)
+        found.append(encoded[4 if before else 0 : -4 if after else None])
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A search for marks.
+
+    Args:
+        marks: What secrets have in them.
+    """
+
+    marks: tuple[str, ...] = (secret.MARK, KEY, TOKEN)
+    _forms: tuple[bytes, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_forms", tuple(form for mark in self.marks for form in forms(mark)))
+
+    def finds(self, content: bytes | mmap.mmap) -> bool:
+        """Return whether a secret is in it."""
+        return any(content.find(form) >= 0 for form in self._forms)
+
+    def files(self, folder: Path) -> Iterator[str]:
+        """Yield each file below a folder that holds a secret and is not meant to, or that others than its owner may read."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_symlink() or not path.is_file() or _fits(path.name, _WITHOUT_TEXT):
+                continue
+            meant = _fits(path.name, MEANT_TO_HOLD_ONE)
+            private = not stat.S_IMODE(path.stat().st_mode) & 0o077
+            if not (meant and private) and self._in_file(path):
+                yield f"file {path.relative_to(folder)}{', which others may read' if meant else ''}"
+
+    def _in_file(self, path: Path) -> bool:
+        if path.stat().st_size == 0:
+            return False
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return self.finds(content)
+
+    def database(self, url: str) -> Iterator[str]:
+        """Yield each table of a database that holds a secret, in any row: rows as text, with JSON, arrays and bytes."""
+        patterns = [f"%{form.decode()}%" for form in self._forms if b"\0" not in form]
+        with (
+            closing(psycopg2.connect(url, options="-c lock_timeout=10000")) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(_TABLES)
+            counts = [
+                SQL("SELECT {}, count(*) FROM {} AS row WHERE row::text LIKE ANY (%(patterns)s)").format(
+                    Literal(".".join(table)), Identifier(*table)
+                )
+                for table in cursor.fetchall()
+            ]
+            if counts:
+                cursor.execute(SQL(" UNION ALL ").join(counts), {"patterns": patterns})
+                yield from (f"table {table}, {count} rows" for table, count in cursor.fetchall() if count)
+
+
+class ProcessWatch:
+    """Looks at the command lines of all processes of this machine, twice a second."""
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="process watch")
+        self.found: dict[str, None] = {}
+        self.looks = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(0.5):
+            for process in psutil.process_iter(["cmdline"]):
+                words = process.info["cmdline"] or [""]  # a kernel thread has none
+                if self._scan.finds("\0".join(words).encode(errors="surrogateescape")):
+                    self.found[f"command line of {words[0]}, process {process.pid}"] = None
+            self.looks += 1
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
