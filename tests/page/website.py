@@ -58,8 +58,9 @@ class Website:
     """Of the names of its topics, which are given without it."""
 
     def client(self, role: str | None) -> httpx.Client:
-        """Return a client that is logged in with a role; None for no login."""
-        made = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        """Return a client that is logged in with a role; None for no login. It fails if an answer holds a secret."""
+        hooks = {"response": [_without_secrets]}
+        made = httpx.Client(base_url=self.url, timeout=60, trust_env=False, event_hooks=hooks)
         if role:
             made.headers["Authorization"] = f"Bearer {self.token(role)}"
         return made
@@ -199,6 +200,10 @@ class Website:
         piece = NamedRange(self.prefix + topic, 0, OffsetRange(start, end))
         with self.ledger("ada") as session:
             flow.skip(session, Broker(declared.source), declared, piece, reason=reason)
+
+
+def _without_secrets(answer: httpx.Response) -> None:
+    assert not Scan().finds(answer.read()), f"{answer.url} shows a secret"
 
 
 def _reject(session: Ledger, attempt_id: int, stream_id: int, offsets: range, *, reason: str, value: bytes) -> None:
