@@ -79,6 +79,14 @@ def test_the_text_is_rendered_with_the_task_and_what_has_failed(notify):
     assert received["text"] == f"advance of orders: failure of orders: {WRONG}"
 
 
+def test_what_a_message_quotes_is_no_template_and_is_escaped_on_request(notify):
+    quoting = FatalError("orders: found {{ 7 * 7 }} <img src=x>", next_step="correct it")
+    send(notify("{{ tideline.message }} and {{ tideline.message | e }}"), failed(quoting))
+    [received] = notify.received()
+    assert received["text"].startswith("orders: found {{ 7 * 7 }} <img src=x>")
+    assert "and orders: found {{ 7 * 7 }} &lt;img src=x&gt;" in received["text"]
+
+
 def test_a_stopped_stream_is_named_with_its_reason_and_the_next_command(notify):
     send(notify("{{ tideline.event }}: {{ tideline.message }}"), failed(STOPPED))
     [received] = notify.received()

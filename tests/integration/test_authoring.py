@@ -135,6 +135,12 @@ def test_values_are_printed_one_per_line_as_test_reads_them(shell, broker, topic
     assert shell.json("test", "orders", str(shell.folder / "lines"))["counts"]["written"] == 2
 
 
+def test_values_do_not_control_a_terminal(shell, broker, topic):
+    send(broker, topic, b"\x1b[2J\x1b[31mred\xff")
+    new(shell, topic)
+    assert shell.on_a_terminal("sample", "orders", "--values", columns=80) == "\\x1b[2J\\x1b[31mred\\xff\r\n"
+
+
 def test_a_sample_of_an_empty_topic_says_so(shell, topic):
     new(shell, topic, "--empty")
     assert shell("sample", "orders").stdout == "orders: its topics have no records\n"

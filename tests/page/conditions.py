@@ -2,26 +2,32 @@
 
 import ledger_queries
 import stateful
-from website import HOSTILE, Website
+from website import CONTROL, HOSTILE, HOSTILE_FOLDER, HOSTILE_RUN, Website
 
 
 def declare_all(site: Website) -> None:
     """Declare pipelines in every condition, and give each its history."""
     site.declare("clicks", "clicks")
     site.fill("clicks", 300, partitions=3)
-    site.load("clicks", "manual__first", rejected=20, reason=f"not JSON: {HOSTILE}", value=HOSTILE.encode())
+    site.load(
+        "clicks",
+        "manual__first",
+        rejected=20,
+        reason=f"not JSON: {HOSTILE}{CONTROL}",
+        value=f"{HOSTILE}{CONTROL}".encode() + b"\xff\x00",
+    )
     site.add("clicks", 90, partitions=3)
     site.load("clicks", "manual__second")
     site.add("clicks", 30, partitions=3)
-    site.skip("clicks", "clicks", 135, 138, HOSTILE)
-    site.declare("orders", "orders")
+    site.skip("clicks", "clicks", 135, 138, HOSTILE + CONTROL)
+    site.declare("orders", "orders", description=HOSTILE + CONTROL)
     site.fill("orders", 50)
     site.load("orders", "manual__first")
     site.add("orders", 40)
     site.fail("orders", "manual__second")
     site.declare("payments", "payments")
     site.fill("payments", 40)
-    site.load("payments", "manual__first")
+    site.load("payments", HOSTILE_RUN)
     site.stop("payments", "payments", "manual__second")
     site.declare("moved", "moved")
     site.fill("moved", 10)
@@ -41,5 +47,6 @@ def declare_all(site: Website) -> None:
     site.fold("visits", "manual__second", 5)
     site.declare("far_away", "far", bootstrap="127.0.0.1:1")
     site.declare("unborn", "unborn")
-    (site.folder / "mistaken").mkdir()
-    (site.folder / "mistaken" / "pipeline.yaml").write_text("description: It has no source\n")
+    for name in ("mistaken", HOSTILE_FOLDER):
+        (site.folder / name).mkdir()
+        (site.folder / name / "pipeline.yaml").write_text("description: It has no source\n")

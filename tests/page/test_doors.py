@@ -1,11 +1,12 @@
 """No door is open: every address of the page and every act, for every kind of person, by real requests."""
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import doors
 import doors_table
 from doors import HEADER, PEOPLE
-from website import Website
+from website import HOSTILE_FOLDER, Website
 
 ODD = (
     "pipelines/orders/",
@@ -52,6 +53,14 @@ def test_the_refused_acts_are_acts_that_would_have_been_done(site):
 
 def test_the_security_page_shows_what_was_found(site, found):
     assert doors_table.shown() == doors.table(site, found), doors_table.COMMAND
+
+
+def test_a_label_of_any_name_is_one_label(found):
+    numbers = found["`GET /metrics`"]["metrics token"].text
+    samples = [sample for family in text_string_to_metric_families(numbers) for sample in family.samples]
+    valid = {sample.labels["pipeline"]: sample.value for sample in samples if sample.name.endswith("declaration_valid")}
+    assert valid[HOSTILE_FOLDER] == 0
+    assert valid["clicks"] == 1
 
 
 @pytest.mark.parametrize("path", ODD)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tideline.authoring import sample as samples
 from tideline.authoring.looking import SECONDS, look
 from tideline.authoring.trial import Place
-from tideline.cli.output import Page
+from tideline.cli.output import Page, safe
 from tideline.cli.pages import trial
 from tideline.declaration import pipelines
 
@@ -29,6 +29,8 @@ def sample(name: str, count: int) -> Page:
 def print_values(name: str, count: int) -> None:
     """Print the values of the newest records, one per line, byte for byte except for line feeds, which become spaces.
 
+    On a terminal, control characters are shown as escapes: bytes of a record must not control it.
+
     If the pipeline decodes keys, each line begins with the key and a tab, and nothing follows the key of a tombstone.
     Else tombstones are left out, and their number is printed to stderr.
 
@@ -42,8 +44,11 @@ def print_values(name: str, count: int) -> None:
         lines = [b"\t".join(_on_one_line(part or b"", rb"[\r\n\t]+") for part in (r.key, r.value)) for r in records]
     else:
         lines = [_on_one_line(one.value, rb"[\r\n]+") for one in records if one.value is not None]
-    sys.stdout.flush()
-    sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
+    if sys.stdout.isatty():
+        print("".join(f"{safe(line.decode(errors='backslashreplace'))}\n" for line in lines), end="")
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
     if len(lines) < len(records):
         print(f"tideline: {len(records) - len(lines)} tombstones are left out: they have no value", file=sys.stderr)
 

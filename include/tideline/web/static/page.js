@@ -56,10 +56,13 @@
     if (waiting) waiting.textContent = "Airflow did not answer. Load the page again.";
   });
 
-  // Once every broker has answered, the overview is sorted by what they said.
+  // Once every broker has answered, the overview is sorted by what they said. Only once: a question that fails each time would be asked without end.
+  let sorted = false;
   document.addEventListener("htmx:afterSettle", () => {
     const overview = document.getElementById("overview");
-    if (overview?.dataset.asking && !overview.querySelector(".lag.loading")) htmx.trigger(overview, "answered");
+    if (sorted || !overview?.dataset.asking || overview.querySelector(".lag.loading")) return;
+    sorted = true;
+    htmx.trigger(overview, "answered");
   });
 
   // An anchor of a part that was not loaded yet.
