@@ -2,32 +2,39 @@
 
 import ledger_queries
 import stateful
-from website import CONTROL, HOSTILE, HOSTILE_FOLDER, HOSTILE_RUN, Website
+from hostile import CONTROL, HOSTILE, HOSTILE_FOLDER, HOSTILE_RUN
+from website import Website
 
 
-def declare_all(site: Website) -> None:
-    """Declare pipelines in every condition, and give each its history."""
+def declare_all(site: Website, *, hostile: bool = True) -> None:
+    """Declare pipelines in every condition, and give each its history.
+
+    Args:
+        site: It is empty.
+        hostile: Whether what people, records and errors say is hostile. Not for screenshots.
+    """
+    words, run, folder = (f" {HOSTILE}{CONTROL}", HOSTILE_RUN, HOSTILE_FOLDER) if hostile else ("", "manual__first", "")
     site.declare("clicks", "clicks")
     site.fill("clicks", 300, partitions=3)
     site.load(
         "clicks",
         "manual__first",
         rejected=20,
-        reason=f"not JSON: {HOSTILE}{CONTROL}",
-        value=f"{HOSTILE}{CONTROL}".encode() + b"\xff\x00",
+        reason=f"not JSON: unexpected character{words}",
+        value=f"<none>{words}".encode() + b"\xff\x00",
     )
     site.add("clicks", 90, partitions=3)
     site.load("clicks", "manual__second")
     site.add("clicks", 30, partitions=3)
-    site.skip("clicks", "clicks", 135, 138, HOSTILE + CONTROL)
-    site.declare("orders", "orders", description=HOSTILE + CONTROL)
+    site.skip("clicks", "clicks", 135, 138, reason=f"a test of the sender{words}", actor=f"ada{words}")
+    site.declare("orders", "orders", description=f"The orders{words}")
     site.fill("orders", 50)
     site.load("orders", "manual__first")
     site.add("orders", 40)
-    site.fail("orders", "manual__second")
+    site.fail("orders", "manual__second", f"the disk is full{words}")
     site.declare("payments", "payments")
     site.fill("payments", 40)
-    site.load("payments", HOSTILE_RUN)
+    site.load("payments", run)
     site.stop("payments", "payments", "manual__second")
     site.declare("moved", "moved")
     site.fill("moved", 10)
@@ -47,6 +54,6 @@ def declare_all(site: Website) -> None:
     site.fold("visits", "manual__second", 5)
     site.declare("far_away", "far", bootstrap="127.0.0.1:1")
     site.declare("unborn", "unborn")
-    for name in ("mistaken", HOSTILE_FOLDER):
+    for name in filter(None, ("mistaken", folder)):
         (site.folder / name).mkdir()
         (site.folder / name / "pipeline.yaml").write_text("description: It has no source\n")

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 import conditions
 import website
-from website import HOSTILE
+from hostile import HOSTILE
 
 WHY = f"ticket 7 {HOSTILE}"
 

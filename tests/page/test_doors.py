@@ -6,7 +6,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import doors
 import doors_table
 from doors import HEADER, PEOPLE
-from website import HOSTILE_FOLDER, Website
+from hostile import HOSTILE_FOLDER
+from website import Website
 
 ODD = (
     "pipelines/orders/",

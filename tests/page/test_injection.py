@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from doors import HEADER
-from website import CONTROL, HOSTILE, HOSTILE_FOLDER, HOSTILE_RUN
+from hostile import CONTROL, HOSTILE, HOSTILE_FOLDER, HOSTILE_RUN
 
 QUOTED = quote(HOSTILE + CONTROL, safe="")
 PLACES = {

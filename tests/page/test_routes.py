@@ -2,7 +2,8 @@
 
 import pytest
 
-from website import HOSTILE, ROLES
+from hostile import HOSTILE
+from website import ROLES
 
 PAGES = (
     "",

@@ -39,14 +39,6 @@ ROLES = ("viewer", "user", "op", "admin")
 _USERS = {role: role for role in ROLES} | {"partner": "op"}
 SCRAPER = "the token of the numbers"
 """No user of Airflow: what Prometheus sends."""
-HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">'\"`{{7*7}}${7*7}{%x%}"
-"""A text that takes over a page that does not escape it."""
-CONTROL = "\x1b[2J\x9b31m\r\nbatch 99: published\u202egnp\u200b\u2028\x07\x7f"
-"""A text that controls a terminal, and forges lines there. A page that shows it as it is reads otherwise than it is."""
-HOSTILE_RUN = f"javascript:document.title='taken'//{HOSTILE}{CONTROL}".replace("\r\n", "")
-"""Without line breaks: Airflow itself finds no address that holds one."""
-HOSTILE_FOLDER = "Wrong\"><img src=x onerror=document.title='taken'>{{7*7}}'\\"
-"""The name of a folder that declares no pipeline. It is shown as one with a mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,12 +145,12 @@ class Website:
             flow.advance(session, name, Run(dag_id=name, run_id=run_id))
         return batch_id
 
-    def fail(self, name: str, run_id: str) -> int:
+    def fail(self, name: str, run_id: str, problem: str) -> int:
         """Plan what is new, and let its attempt fail."""
         (batch_id,) = self.plan(name, run_id)
         with self.ledger() as session:
             attempt = ledgers.claim(session, batch_id)
-            attempts.fail(session, attempt, f"the disk is full {HOSTILE}{CONTROL}")
+            attempts.fail(session, attempt, problem)
         return batch_id
 
     def stop(self, name: str, topic: str, run_id: str) -> None:
@@ -201,10 +193,10 @@ class Website:
             flow.advance(session, name, Run(dag_id=name, run_id=run_id))
         return batch_id
 
-    def skip(self, name: str, topic: str, start: int, end: int, reason: str) -> None:
+    def skip(self, name: str, topic: str, start: int, end: int, *, reason: str, actor: str) -> None:
         declared = self.pipeline(name)
         piece = NamedRange(self.prefix + topic, 0, OffsetRange(start, end))
-        with self.ledger(f"ada {HOSTILE}{CONTROL}") as session:
+        with self.ledger(actor) as session:
             flow.skip(session, Broker(declared.source), declared, piece, reason=reason)
 
 
