@@ -249,6 +249,7 @@ def running(
     shutil.copy(Path(__file__).with_name("per_dag_rights.py"), plugins)
     users = ",".join(f"{name}:{role}" for name, role in _USERS.items())
     proxy = CuttingProxy(postgres.url(name))
+    passwords = {name: secret.marked(f"-{name}-") for name in (*_USERS, SCRAPER)}
     orchestrator = Orchestrator(
         folder / "airflow",
         metadata_url=postgres.url(f"{name}_airflow"),
@@ -262,7 +263,7 @@ def running(
             },
         ),
         environment={"TIDELINE_LEDGER_URL": proxy.url, "TIDELINE_PIPELINES": str(declared)}
-        | {"TIDELINE_METRICS_TOKEN": f"{SCRAPER}-of-the-tests"},
+        | {"TIDELINE_METRICS_TOKEN": passwords[SCRAPER]},
     )
     site = Website(
         url=orchestrator.base_url,
@@ -271,7 +272,7 @@ def running(
         folder=declared,
         proxy=proxy,
         prefix=prefix,
-        passwords={name: secret.marked(f"-{name}-") for name in (*_USERS, SCRAPER)},
+        passwords=passwords,
     )
     if fill:
         fill(site)

@@ -4,9 +4,8 @@ import os
 import secrets
 from pathlib import Path
 
-MARK = (
-    "NEVERSHOWTHIS".capitalize()
-)  # not as it is written, else this file and its copies would hold what searches look for
+# Not as it is written: otherwise this file and its copies would hold what searches look for.
+MARK = "NEVERSHOWTHIS".capitalize()
 """The word at both ends of each generated secret, so that one in a log, a table or a process list is recognised, also if it was cut."""
 
 
