@@ -48,7 +48,7 @@ def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attemp
     transform = transforms.load(pipeline)
     steps = record_steps(pipeline, transform)
     place = Place(
-        ledger_url=settings.ledger_url(),
+        ledger_url=settings.stager_url(),
         attempt_id=attempt.attempt_id,
         streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
     )

@@ -206,7 +206,7 @@ def _publication(ledger: Ledger, loading: Loading, winners: Sequence[Winner]) ->
 def _raw(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> DataFrame:
     """Return the records of the batch: from the ledger for a re-drive, from Kafka for every other batch."""
     if attempt.kind is BatchKind.REDRIVE:
-        return kept_rejects.read(spark, ledger, settings.ledger_url(), attempt)
+        return kept_rejects.read(spark, ledger, settings.stager_url(), attempt)
     return kafka.read(
         spark, spark_settings(pipeline.source), attempt.ranges, split_records=pipeline.limits.split_records
     )

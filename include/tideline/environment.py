@@ -105,12 +105,27 @@ def handed_to_programs(names: Mapping[str, str]) -> Iterator[None]:
     kept = {name: value for name, value in found.items() if value}
     for value in kept.values():
         _airflow.mask(value)
-    os.environ.update(kept)
+    with changed(kept):
+        yield
+
+
+@contextmanager
+def changed(values: Mapping[str, str | None]) -> Iterator[None]:
+    """Give variables other values inside the block, for the programs that are started there. None removes a variable."""
+    before = {name: os.environ.get(name) for name in values}
+    _set(values)
     try:
         yield
     finally:
-        for name in kept:
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
             os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _given(name: str, why: str) -> str | None:

@@ -4,12 +4,26 @@ import getpass
 import os
 import re
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from tideline import environment
 from tideline.environment import required, secret, secret_or_none
 from tideline.errors import FatalError
 
 _WEB_ADDRESS = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s@?#]*)?")
+
+LEDGER_URL = "TIDELINE_LEDGER_URL"
+WRITER_URL = "TIDELINE_WRITER_URL"
+STAGER_URL = "TIDELINE_STAGER_URL"
+READER_URL = "TIDELINE_READER_URL"
+_HOLDS = {
+    LEDGER_URL: "the libpq URI of the ledger's database",
+    WRITER_URL: "the same for the role of Spark drivers",
+    STAGER_URL: "the same for the role of Spark executors",
+    READER_URL: "the same for the role of the page and of commands that look",
+}
 
 PROJECT = Path(__file__).resolve().parents[2]
 """The folder of the checkout. It means nothing where the package is installed from a wheel: see `is_checkout`."""
@@ -31,12 +45,57 @@ def ledger_url(why: str = "that keeps the ledger and the output tables") -> str:
     Args:
         why: What the database is needed for, for the message if the variable is not set.
     """
-    return secret("TIDELINE_LEDGER_URL", f"the libpq URI of the database {why}")
+    return secret(LEDGER_URL, f"the libpq URI of the database {why}")
+
+
+def url_of(variable: str) -> tuple[str, str]:
+    """Return the URL of a role for one kind of process, and the variable that holds it: its own one, or else that of all processes."""
+    url = secret_or_none(variable, _HOLDS[variable])
+    return (url, variable) if url else (ledger_url(), LEDGER_URL)
+
+
+def variables_by_duty() -> dict[str, str]:
+    """Return which variable holds the URL for each duty: executors have that of their driver, and drivers that of all processes, without another."""
+    writer = url_of(WRITER_URL)[1]
+    stager = url_of(STAGER_URL)[1]
+    return {
+        "operator": LEDGER_URL,
+        "writer": writer,
+        "stager": writer if stager == LEDGER_URL else stager,
+        "reader": url_of(READER_URL)[1],
+    }
+
+
+def stager_url() -> str:
+    """Return the URL that a Spark driver hands to its executors."""
+    return url_of(STAGER_URL)[0]
 
 
 def secrets_of_driver() -> dict[str, str]:
     """Return the secrets that every Spark driver needs, besides those that its pipeline declares: what each holds, by name."""
-    return {"TIDELINE_LEDGER_URL": "the libpq URI of the ledger's database"}
+    return {name: _HOLDS[name] for name in (LEDGER_URL, STAGER_URL)}
+
+
+@contextmanager
+def as_driver() -> Iterator[None]:
+    """Give programs that are started inside the block the environment of a Spark driver: the URL of its own role, and of no other one."""
+    url, variable = url_of(WRITER_URL)
+    values: dict[str, str | None] = dict.fromkeys(_places(WRITER_URL, READER_URL))
+    if variable == WRITER_URL:
+        values |= dict.fromkeys(_places(LEDGER_URL)) | {LEDGER_URL: url}
+    with environment.changed(values):
+        yield
+
+
+def forget_urls() -> None:
+    """Remove the URLs of the ledger from the environment of this process. An executor has the one URL that it needs within its task."""
+    for name in _places(*_HOLDS):
+        os.environ.pop(name, None)
+
+
+def _places(*names: str) -> list[str]:
+    """Return the variables that hold these secrets, or the paths of their files."""
+    return [place for name in names for place in (name, f"{name}_FILE")]
 
 
 def pipelines_dir() -> Path:

@@ -49,7 +49,7 @@ class Refused(NamedTuple):
 class Place:
     """The ledger and the attempt that tasks store counts and rejects for."""
 
-    ledger_url: str = field(repr=False)  # holds a password
+    ledger_url: str = field(repr=False)  # holds a password, of the role for executors
     attempt_id: int
     streams: Mapping[tuple[str, int], int]
     """Stream id by topic and partition."""

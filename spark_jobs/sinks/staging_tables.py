@@ -6,7 +6,7 @@ of dead attempts by their names.
 
 from collections.abc import Iterable
 
-from psycopg2.sql import SQL, Identifier
+from psycopg2.sql import SQL
 
 from tideline.ledger.connection import Ledger, statement
 
@@ -27,4 +27,4 @@ def drop(ledger: Ledger, tables: Iterable[str]) -> None:
     """Drop staging tables, each by itself. Waits for the lock if an orphan still writes to one of them, up to the lock timeout."""
     for table in tables:
         with ledger.transaction():
-            ledger.run_sql(staging_query("drop_staging").format(staging=Identifier(STAGING_SCHEMA, table)), {})
+            ledger.run_sql(staging_query("drop_staging"), {"table": table})

@@ -1,4 +1,4 @@
-"""The statements of docs/permissions.md, and a database in which they were run."""
+"""A database whose ledger has the roles of `tideline migrate --roles`, and the grants on the output of docs/permissions.md."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,8 @@ from uuid import uuid4
 import psycopg2
 from psycopg2.extensions import make_dsn
 
+from loading_by_hand import Urls
+from tideline.ledger import rights, roles
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.local import secret
@@ -16,90 +18,103 @@ from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
 
 PAGE = (PROJECT / "docs" / "permissions.md").read_text(encoding="utf-8")
-ONCE, AFTER_EACH_MIGRATION, OUTPUT = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-LOAD, LOOK, OWNER = "tideline_load", "tideline_look", "tideline_owner"
+CLOSED, OUTPUT = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 _EXAMPLE = PROJECT / "include" / "pipelines" / "impressions"
 _PASSWORD = secret.marked("hush")
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class Granted:
     """One privilege on one object, of one role."""
 
     privilege: str
     on: str
-    role: str
+    duty: str
 
     def __str__(self) -> str:
-        return f"{self.privilege} ON {self.on}"
+        return f"{self.privilege} ON {self.on} of the {self.duty}"
 
 
-def rights(role: str) -> list[Right]:
-    """Return every single right that the page grants to a role."""
-    found = []
-    for privileges, objects, roles in re.findall(
-        r"GRANT ([A-Z, ]+) ON\s+([^;]+?)\s+TO ([^;]+);", ONCE + AFTER_EACH_MIGRATION + OUTPUT
-    ):
-        if role in re.findall(r"\w+", roles):
+def granted(duty: str) -> list[Granted]:
+    """Return every single right that a role has: on the ledger and on its database, and on the output as the page shows."""
+    found = [
+        Granted(
+            one.privilege,
+            {"TABLE": one.name, "DATABASE": "DATABASE warehouse"}.get(one.kind, f"{one.kind} {one.name}"),
+            duty,
+        )
+        for one in rights.rights(duty)
+    ]
+    for privileges, objects, role in re.findall(r"GRANT ([A-Z, ]+) ON\s+([^;]+?)\s+TO (\w+);", OUTPUT):
+        if role == f"{roles.PREFIX}{duty}":
             found += [
-                Right(one, on, role) for one in re.findall(r"\w+", privileges) for on in re.split(r",\s+", objects)
+                Granted(one, on, duty) for one in re.findall(r"\w+", privileges) for on in re.split(r",\s+", objects)
             ]
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warehouse:
-    """A database with the page's roles, a ledger, and the example's tables."""
+    """A database with the roles, a ledger, and the example's tables."""
 
     admin: str
     """The URL of a superuser."""
-    names: dict[str, str]
-    """What the page's database and roles are called on this server, which other tests share."""
+    name: str
+    prefix: str
 
-    def url(self, role: str) -> str:
-        return make_dsn(self.admin, user=self.names[role], password=_PASSWORD)
+    def url(self, duty: str) -> str:
+        return make_dsn(self.admin, user=self.role(duty), password=_PASSWORD)
 
-    def run(self, sql: str, *, role: str | None = None) -> None:
-        """Run statements of the page, as a role of it or as the superuser."""
-        for name, here in self.names.items():
-            sql = re.sub(rf"\b{name}\b", here, sql)
-        connection = psycopg2.connect(self.url(role) if role else self.admin)
+    def role(self, duty: str) -> str:
+        return f"{self.prefix}{duty}"
+
+    @property
+    def urls(self) -> Urls:
+        """The URLs of the roles that load."""
+        return Urls(operator=self.url("operator"), writer=self.url("writer"), stager=self.url("stager"))
+
+    def run(self, sql: str, *, duty: str | None = None) -> None:
+        """Run statements of the page, as one of the roles or as the superuser."""
+        ours = re.sub(rf"\b{roles.PREFIX}(?=({'|'.join(rights.DUTIES)})\b)", self.prefix, sql)
+        connection = psycopg2.connect(self.url(duty) if duty else self.admin)
         try:
             with connection, connection.cursor() as cursor:
-                cursor.execute(sql)
+                cursor.execute(re.sub(r"\bwarehouse\b", self.name, ours))
         finally:
             connection.close()
 
     @contextmanager
-    def without(self, right: Right) -> Iterator[None]:
+    def without(self, right: Granted) -> Iterator[None]:
         """Take a right away for a while."""
-        self.run(f"REVOKE {right} FROM {right.role}")
+        self.run(f"REVOKE {right.privilege} ON {right.on} FROM {self.role(right.duty)}")
         try:
             yield
         finally:
-            self.run(f"GRANT {right} TO {right.role}")
+            self.run(f"GRANT {right.privilege} ON {right.on} TO {self.role(right.duty)}")
 
 
 @contextmanager
 def warehouse(postgres: Postgres) -> Iterator[Warehouse]:
-    """Create a database and follow the page: the administrator, the owner's migration, the owner's grants."""
+    """Create a database as an administrator does, with the example's tables, which belong to the owner."""
     here = uuid4().hex[:8]
-    names = {name: f"{name}_{here}" for name in ("warehouse", OWNER, LOAD, LOOK)}
-    postgres.ensure_database(names["warehouse"])
-    made = Warehouse(admin=postgres.url(names["warehouse"]), names=names)
-    made.run(ONCE)
-    made.run("".join(f"ALTER ROLE {role} PASSWORD '{_PASSWORD}';" for role in (OWNER, LOAD, LOOK)))
-    with Ledger(made.url(OWNER), actor="owner") as ledger:
+    name = f"warehouse_{here}"
+    postgres.ensure_database(name)
+    made = Warehouse(admin=postgres.url(name), name=name, prefix=f"r{here}_")
+    with Ledger(made.admin, actor="admin") as ledger:
+        wanted = roles.setup(ledger, made.prefix)
+        roles.prepare(ledger, wanted)
         migrate(ledger)
-    made.run(AFTER_EACH_MIGRATION, role=OWNER)
+        roles.grant(ledger, wanted.names)
+    made.run(CLOSED)
+    made.run("".join(f"ALTER ROLE {made.role(duty)} PASSWORD '{_PASSWORD}';" for duty in rights.DUTIES))
     for file in ("target.sql", "offers.sql"):
-        made.run((_EXAMPLE / file).read_text(encoding="utf-8"), role=OWNER)
-    made.run(OUTPUT, role=OWNER)
+        made.run((_EXAMPLE / file).read_text(encoding="utf-8"), duty="owner")
+    made.run(OUTPUT, duty="owner")
     yield made
     server = psycopg2.connect(postgres.url("postgres"))
     server.autocommit = True
     with server.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {names['warehouse']} WITH (FORCE)")
-        for role in (OWNER, LOAD, LOOK):
-            cursor.execute(f"DROP ROLE {names[role]}")
+        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        for duty in rights.DUTIES:
+            cursor.execute(f"DROP ROLE {made.role(duty)}")
     server.close()

@@ -47,6 +47,8 @@ class Loading:
     bootstrap: str
     url: str
     spark: SparkSession
+    writer_url: str | None = None
+    """The URL of the role that drivers have. None if one user does everything."""
 
     def declare(
         self,
@@ -117,7 +119,7 @@ class Loading:
 
     def write(self, run_id: str, batch_ids: list[int], *, try_number: int = 1) -> None:
         writer = Writer(dag_id="test", run_id=run_id, task_id="write", try_number=try_number)
-        with self.ledger() as ledger:
+        with Ledger(self.writer_url or self.url, actor="test") as ledger:
             for batch_id in batch_ids:
                 write_batches.write(ledger, self.pipeline, batch_id, writer)
 

@@ -4,9 +4,11 @@ Each statement is the product's own. It takes a tenth of a second, so that it ca
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
+from typing import NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,17 +20,20 @@ from planners import declared
 from rejected_records import reject
 from spark_jobs.readers.kept_rejects import read_slice
 from spark_jobs.records import database_tables
+from spark_jobs.sinks import staging_tables
 from spark_jobs.sinks.postgres import target_table
 from spark_jobs.sinks.postgres.column_types import converted
 from spark_jobs.sinks.postgres.copying import Copier
+from spark_jobs.sinks.postgres.due_timers import Reached, due_bound, select_due
 from spark_jobs.sinks.postgres.fitting import STAGED_STREAM, STAGED_TASK
 from spark_jobs.sinks.postgres.insertion import Staged, insert_output
-from spark_jobs.sinks.postgres.target_table import Target
+from spark_jobs.sinks.postgres.target_table import Target, sink_sql
+from spark_jobs.sinks.staging_tables import staging_name
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchKind
-from tideline.ledger import attempts, intents, letters, publications, publishing, reservations, rewinds
+from tideline.ledger import attempts, intents, letters, output_tables, publications, publishing, reservations, rewinds
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
@@ -50,35 +55,85 @@ _TASK = 1
 _OFFSETS = range(10)
 
 
-def everything(url: str, *, refused: Collection[int] = ()) -> str:
-    """Do everything that the role which loads has to do, for a new pipeline; return its name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Urls:
+    """The URLs of the roles that load."""
+
+    operator: str
+    writer: str
+    stager: str
+
+
+class Sessions(NamedTuple):
+    """A session of each role, as tasks, driver and executors have them."""
+
+    operator: Ledger
+    writer: Ledger
+    stager: Ledger
+    executors: str
+    """The URL of the executors' role."""
+
+
+def everything(urls: Urls, *, refused: Collection[int] = ()) -> str:
+    """Do everything that the roles which load have to do, for a new pipeline, each with its own session; return its name.
 
     The rows of the offsets in `refused` break a CHECK of the table.
     """
     name = f"p_{uuid4().hex[:8]}"
-    pipeline = _pipeline(name)
-    with Ledger(url, actor=name) as ledger:
-        require_current(ledger)
-        stream = _stream(ledger, name)
-        target = target_table.prepare(ledger, pipeline, _SCHEMA)
-        with ledger.transaction():
-            ledger.rows_of(_dimension(), {})
-        load = partial(_load, ledger, url, target, stream, refused=refused)
-        first = load(_plan(ledger, name, stream, BatchKind.LIVE), offsets=_OFFSETS, rejected={3, 5})
-        flow.advance(ledger, name, _run(first.batch_id))
-        load(_plan(ledger, name, stream, BatchKind.REDRIVE), offsets={3, 5, *refused}, rejected={5})
-        load(_plan(ledger, name, stream, BatchKind.REPLAY), offsets=_OFFSETS, rejected=())
-        _announce(ledger, name)
-        for batch_id, _ in letters.owed(ledger, name):
-            assert all(letter.origin for letter in letters.of_batch(ledger, batch_id))
-            letters.settle(ledger, batch_id)
-        _settle(ledger, name, stream)
-        flow.abandon(ledger, _plan(ledger, name, stream, BatchKind.REPLAY), reason="not needed")
-        _fold(ledger, name, _stream(ledger, name))
-        flow.upkeep(ledger, pipeline)
-        flow.advance(ledger, name, _run(first.batch_id))
-        flow.free_table(ledger, name, reason="moved")
+    with (
+        Ledger(urls.operator, actor=name) as operator,
+        Ledger(urls.writer, actor=name) as writer,
+        Ledger(urls.stager, actor=name) as stager,
+    ):
+        sessions = Sessions(operator, writer, stager, urls.stager)
+        _load_everything(sessions, _pipeline(name), refused)
     return name
+
+
+def _load_everything(sessions: Sessions, pipeline: Pipeline, refused: Collection[int]) -> None:
+    operator, writer, *_ = sessions
+    name = pipeline.name
+    require_current(operator)
+    require_current(writer)
+    stream = _stream(operator, name)
+    with operator.transaction():
+        output_tables.claim(operator, name, TABLE, shared=True)
+    target = target_table.prepare(writer, pipeline, _SCHEMA)
+    with writer.transaction():
+        writer.rows_of(_dimension(), {})
+    load = partial(_load, sessions, target, stream, refused=refused)
+    first = load(_plan(operator, name, stream, BatchKind.LIVE), offsets=_OFFSETS, rejected={3, 5})
+    flow.advance(operator, name, _run(first.batch_id))
+    load(_plan(operator, name, stream, BatchKind.REDRIVE), offsets={3, 5, *refused}, rejected={5})
+    load(_plan(operator, name, stream, BatchKind.REPLAY), offsets=_OFFSETS, rejected=())
+    _announce(operator, name)
+    for batch_id, _ in letters.owed(writer, name):
+        assert all(letter.origin for letter in letters.of_batch(writer, batch_id))
+        for sender in (writer, operator):  # a driver sends, and so does upkeep
+            letters.settle(sender, batch_id)
+    _settle(sessions, name, stream)
+    _fold(sessions, name, _stream(operator, name))
+    flow.advance(operator, name, _run(first.batch_id))
+    _give_up(sessions, name, _stream(operator, name), target)
+    assert any(line.endswith(": dropped") for line in flow.upkeep(operator, pipeline))
+    flow.free_table(operator, name, reason="moved")
+
+
+def _give_up(sessions: Sessions, name: str, stream: int, target: Target) -> None:
+    """Decide as operators do: retry a batch, abandon it by force, and leave out what it held. A driver finds this out, and stops the stream."""
+    operator, writer, *_ = sessions
+    batch_id = _plan(operator, name, stream, BatchKind.LIVE)
+    flow.retry(operator, batch_id, reason="once more")
+    attempt = ledgers.claim(writer, batch_id)
+    target_table.create_staging(writer, target, attempt)
+    flow.abandon(operator, batch_id, force=True, reason="not needed")
+    attempts.refuse(writer, attempt, "it was abandoned")
+    with operator.transaction():
+        operator.run(
+            "record_hole", stream_id=stream, start=0, end=5, hole="skipped", reason="not needed", decided_by=None
+        )
+    with writer.transaction():
+        reservations.stop_stream(writer, stream, "the partition is gone")
 
 
 def _pipeline(name: str) -> Pipeline:
@@ -114,8 +169,7 @@ def _run(of: object) -> Run:
 
 
 def _load(
-    ledger: Ledger,
-    url: str,
+    sessions: Sessions,
     target: Target,
     stream: int,
     batch_id: int,
@@ -125,23 +179,27 @@ def _load(
     refused: Collection[int],
 ) -> Attempt:
     """Claim, stage and publish a batch that reads these offsets and rejects some of them."""
-    (row,) = ledger.rows("find_batch", batch_id=batch_id)
-    writer = Writer(dag_id=row["dag_id"], run_id=row["run_id"], task_id="write", try_number=1)
+    operator, ledger, stager, url = sessions
+    (row,) = operator.rows("find_batch", batch_id=batch_id)
+    run = Run(dag_id=row["dag_id"], run_id=row["run_id"])
+    flow.check_given(ledger, row["pipeline"], run, [batch_id])
+    writer = Writer(dag_id=run.dag_id, run_id=run.run_id, task_id="write", try_number=1)
     attempt = ledgers.claim(ledger, batch_id, writer=writer)
-    assert attempts.beat(ledger, attempt.attempt)
+    with ledger.transaction():
+        assert attempts.beat(ledger, attempt.attempt)
     staging = target_table.create_staging(ledger, target, attempt)
     if attempt.kind is BatchKind.REDRIVE:
-        read_slice(ledger, attempt, stream, _OFFSETS.start, _OFFSETS.stop)
+        read_slice(stager, attempt, stream, _OFFSETS.start, _OFFSETS.stop)
     kept = sorted(set(offsets) - set(rejected))
     with Copier(url, staging, target.table) as copier:
         n_staged, reasons = copier.copy(_rows(target, stream, kept, refused))
     assert {kept[position] for position in reasons} == set(refused) & set(kept)
-    with ledger.transaction():
+    with stager.transaction():
         counted = {"first_read": [min(offsets)], "last_read": [max(offsets)], "n_read": [len(offsets)]}
-        ledger.run(
+        stager.run(
             "stage_counts", attempt_id=attempt.attempt_id, stream_ids=[stream], **counted, n_filtered=[0], n_bytes=[0]
         )
-    reject(ledger, attempt, stream, *rejected, *(kept[position] for position in reasons))
+    reject(stager, attempt, stream, *rejected, *(kept[position] for position in reasons))
     staged = Staged(target=target, attempt=attempt, table=staging, tasks={_TASK: n_staged})
     facts = {stream: PartitionFacts(partition=0, log_start=0, end=_OFFSETS.stop)}
     publishing.publish(
@@ -151,14 +209,15 @@ def _load(
     return attempt
 
 
-def _settle(ledger: Ledger, pipeline: str, stream: int) -> None:
+def _settle(sessions: Sessions, pipeline: str, stream: int) -> None:
     """Publish a batch of an outside sink."""
+    operator, ledger, stager, _ = sessions
     after = (_OFFSETS.stop, _OFFSETS.stop + 2)
     run_id = _run(uuid4())
-    batch_id = ledgers.plan(ledger, {stream: after}, run=run_id, pipeline=pipeline, outside=True)
+    batch_id = ledgers.plan(operator, {stream: after}, run=run_id, pipeline=pipeline, outside=True)
     writer = Writer(dag_id=run_id.dag_id, run_id=run_id.run_id, task_id="write", try_number=1)
     attempt = ledgers.claim(ledger, batch_id, writer=writer)
-    ledgers.stage(ledger, attempt)
+    ledgers.stage(stager, attempt)
     intent = Intent(
         attempt_id=attempt.attempt_id,
         attempt=attempt.attempt,
@@ -173,30 +232,48 @@ def _settle(ledger: Ledger, pipeline: str, stream: int) -> None:
     intents.settle(ledger, attempt, intent)
 
 
-def _fold(ledger: Ledger, pipeline: str, stream: int) -> None:
+def _fold(sessions: Sessions, pipeline: str, stream: int) -> None:
     """Publish two batches with states, undo the second one, and delete the undo of the first."""
+    ledger = sessions.operator
     first = _folded(
-        ledger, pipeline, {stream: (0, 5)}, [(1, "[1]", stream, {}, None, 1), (1, "[2]", stream, {}, None, 2)]
+        sessions, pipeline, {stream: (0, 5)}, [(1, "[1]", stream, {}, None, 1), (1, "[2]", stream, {}, None, 2)]
     )
     second = _folded(
-        ledger, pipeline, {stream: (5, 9)}, [(1, "[1]", stream, {}, None, 5), (1, "[2]", stream, None, None, 6)]
+        sessions, pipeline, {stream: (5, 9)}, [(1, "[1]", stream, {}, None, 5), (1, "[2]", stream, None, None, 6)]
     )
     with ledger.transaction():
         [undone] = rewinds.after(ledger, pipeline, first)
         assert undone.batch_id == second
         rewinds.undo(ledger, pipeline, [second], to_batch=first, reason="wrong")
         rewinds.delete_rows(ledger, TABLE, [second])
+    _folded(
+        sessions, pipeline, {stream: (5, 7)}, [], kind=BatchKind.BACKFILL
+    )  # of the hole that the rewind has left, a part stays
     assert len(rewinds.prune(ledger, pipeline, 0)) == 1
 
 
-def _folded(ledger: Ledger, pipeline: str, ranges: dict[int, tuple[int, int]], rows: list[stateful.Staged]) -> int:
+def _folded(
+    sessions: Sessions,
+    pipeline: str,
+    ranges: dict[int, tuple[int, int]],
+    rows: list[stateful.Staged],
+    *,
+    kind: BatchKind = BatchKind.LIVE,
+) -> int:
+    operator, ledger, stager, _ = sessions
     run = _run(uuid4())
-    batch_id = stateful.planned(ledger, ranges, run=run, pipeline=pipeline)
+    batch_id = stateful.planned(operator, ranges, kind=kind, run=run, pipeline=pipeline)
     writer = Writer(dag_id=run.dag_id, run_id=run.run_id, task_id="write", try_number=1)
     attempt = ledgers.claim(ledger, batch_id, writer=writer)
-    ledgers.stage(ledger, attempt)
-    stateful.publish(ledger, attempt, stateful.staged(ledger, attempt, rows))
-    target_table.drop_staging(ledger, batch_id, [attempt.fence])
+    ledgers.stage(stager, attempt)
+    found = stateful.staged(ledger, attempt, rows)
+    reached = [Reached("ads", 0, datetime.now(UTC), keeps=True)]
+    with stager.transaction():
+        stager.rows_of(sink_sql("select_states"), {"pipeline": pipeline, "keys": ["[1]"]})
+        due = due_bound(pipeline, reached, [1])
+        stager.rows_of(select_due(staging_name(batch_id, attempt.fence)), {**due, "part": 0, "n_parts": 1})
+    stateful.publish(ledger, attempt, found)
+    staging_tables.drop(ledger, [found.table])
     return batch_id
 
 

@@ -188,9 +188,7 @@ def test_a_user_who_may_not_write_is_found(cli, ledger_url):
     with cli_process.reader_of(ledger_url) as url:
         checks = verdicts(replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": url}), code=30)
     assert not_ok(checks) == {("ledger", "rights"): "bad", (NAME, "output"): "bad"}
-    assert (
-        "lacks CREATE on schema tideline_staging, DELETE on tideline.coverage, " in checks["ledger", "rights"]["found"]
-    )
+    assert "lacks INSERT on tideline.attempt, UPDATE on tideline.attempt, " in checks["ledger", "rights"]["found"]
     assert "hush" not in str(checks)
 
 

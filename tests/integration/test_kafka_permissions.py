@@ -10,7 +10,6 @@ from ruamel.yaml import YAML
 import acls
 import granted_rights
 import records
-from granted_rights import LOAD
 from loading import Loading
 from tideline.declaration.source import Source
 from tideline.domain.requests import Rejects
@@ -134,10 +133,14 @@ def example(broker, topic, login, tmp_path):
 
 @pytest.fixture
 def loads(example, broker, postgres, spark, monkeypatch):
-    """Provide the example, as the role that loads."""
+    """Provide the example, each process with its own role."""
     with granted_rights.warehouse(postgres) as warehouse:
-        monkeypatch.setenv("TIDELINE_LEDGER_URL", warehouse.url(LOAD))
-        yield Loading(folder=example, bootstrap=broker.bootstrap, url=warehouse.url(LOAD), spark=spark)
+        urls = warehouse.urls
+        monkeypatch.setenv("TIDELINE_LEDGER_URL", urls.writer)
+        monkeypatch.setenv("TIDELINE_STAGER_URL", urls.stager)
+        yield Loading(
+            folder=example, bootstrap=broker.bootstrap, url=urls.operator, writer_url=urls.writer, spark=spark
+        )
 
 
 def test_the_example_loads_and_re_drives_with_the_rights_of_the_page(loads, topic, group, declared, permit):

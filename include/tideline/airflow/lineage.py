@@ -62,7 +62,7 @@ def of_batches(pipeline_name: str, batch_ids: Iterable[int]) -> OperatorLineage:
         TidelineError: The ledger does not answer, or the declaration has mistakes. The provider logs it, and the task goes on.
     """
     pipeline = load_named(pipeline_name)
-    with Ledger(settings.ledger_url(), actor="lineage") as ledger:
+    with Ledger(settings.url_of(settings.READER_URL)[0], actor="lineage") as ledger:
         published = publications.of_batches(ledger, list(batch_ids))
         output = _output(ledger, pipeline, published)
     facet = BatchesFacet(batches=[_batch(each) for each in published])

@@ -63,7 +63,8 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
         it as a rendered template, and puts it on the command line where Spark runs on YARN or Kubernetes.
         """
         try:
-            with permanent_errors_fail_at_once(), environment.handed_to_programs(self._secrets):
+            as_driver, with_secrets = settings.as_driver(), environment.handed_to_programs(self._secrets)
+            with permanent_errors_fail_at_once(), as_driver, with_secrets:
                 super().execute(context)
         except AirflowException as error:
             if _PERMANENT_EXIT.search(str(error)):

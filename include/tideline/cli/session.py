@@ -52,18 +52,22 @@ class Answer:
 
 
 @contextmanager
-def ledger(*, actor: str | None = None, of_any_release: bool = False) -> Iterator[Ledger]:
+def ledger(
+    *, actor: str | None = None, of_any_release: bool = False, variable: str = settings.LEDGER_URL
+) -> Iterator[Ledger]:
     """Open a session with the ledger in the name of the operator.
 
     Args:
         actor: The name of the operator; None for the one of this shell.
+        variable: The variable with the URL of the role that acts. If it is not set, the role of all processes does.
         of_any_release: Whether to accept a ledger that is older or newer than this code, as a command that diagnoses it must.
 
     Raises:
         FatalError: The ledger refused a statement, because its user lacks the right or a law forbids it. Or it is of another release.
         RetryableError: The ledger did not answer.
     """
-    with Ledger(settings.ledger_url(), actor=actor or settings.actor()) as session, _database_errors():
+    url, variable = settings.url_of(variable)
+    with Ledger(url, actor=actor or settings.actor(), variable=variable) as session, _database_errors():
         if not of_any_release:
             require_current(session)
         yield session
@@ -79,7 +83,7 @@ def moment(session: Ledger) -> Iterator[None]:
 @contextmanager
 def looking() -> Iterator[Ledger]:
     """Open a read-only session on one consistent snapshot, for commands that only inspect. Raises the errors of `ledger`."""
-    with ledger() as session, moment(session):
+    with ledger(variable=settings.READER_URL) as session, moment(session):
         yield session
 
 

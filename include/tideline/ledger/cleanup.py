@@ -45,10 +45,9 @@ def drop_staging(ledger: Ledger, pipeline: str) -> list[str]:
 
 
 def _drop(ledger: Ledger, name: str) -> str:
-    query = SQL(statement("tideline.ledger", "sql/queries/drop_dead_staging.sql"))
     try:
         with ledger.transaction():
-            ledger.run_sql(query.format(table=Identifier("tideline_staging", name)), {})
+            ledger.run("drop_dead_staging", table=name)
     except RetryableError as error:
         # An orphan may still be writing to the table. A later upkeep drops it.
         return f"tideline_staging.{name}: stays for now: {error.problem}"

@@ -32,18 +32,20 @@ class Ledger:
     Args:
         url: libpq URI of the ledger's database.
         actor: Who acts, as stored in `tideline.event`.
+        variable: Where the URL comes from, for messages.
     """
 
-    def __init__(self, url: str, *, actor: str) -> None:
+    def __init__(self, url: str, *, actor: str, variable: str = "TIDELINE_LEDGER_URL") -> None:
         self._url = url
+        self._variable = variable
         self._actor = actor
         self.connection = self._connect()
 
     def _connect(self) -> psycopg2.extensions.connection:
         if wrong := fault(self._url):
             raise FatalError(
-                f"TIDELINE_LEDGER_URL is no address of a database: {wrong}",
-                next_step="correct TIDELINE_LEDGER_URL; what it holds is not shown, because it may be a password",
+                f"{self._variable} is no address of a database: {wrong}",
+                next_step=f"correct {self._variable}; what it holds is not shown, because it may be a password",
                 entry="environment",
             )
         try:
@@ -53,7 +55,7 @@ class Ledger:
                 _execute(cursor, statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
         # InterfaceError: the connection was lost after it was opened, and its rollback found it closed.
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-            raise unreachable(error) from error
+            raise unreachable(error, self._variable) from error
         return connection
 
     @property

@@ -17,27 +17,31 @@ _UNSAFE = (
 """What libpq or the server says where one of them wants TLS and the other cannot have it as it should be. Lost connections are not among them."""
 
 
-def unreachable(error: psycopg2.Error) -> RetryableError | FatalError:
+def unreachable(error: psycopg2.Error, variable: str) -> RetryableError | FatalError:
     """Translate the error of a connection that could not be opened into one with a next step.
 
     libpq never puts the password in its text.
+
+    Args:
+        error: The error.
+        variable: The variable that holds the URL, for the message.
     """
     text = first_line(error)
     if any(cause in text for cause in _UNSAFE):
         return FatalError(
             f"the ledger's database refused the connection: {text}",
-            next_step="correct sslmode and sslrootcert in TIDELINE_LEDGER_URL, or the server's certificate: docs/deploy.md#tls",
+            next_step=f"correct sslmode and sslrootcert in {variable}, or the server's certificate: docs/deploy.md#tls",
             entry="ledger-refuses",
         )
     if any(cause in text for cause in ("authentication failed", "does not exist", "permission denied for database")):
         return FatalError(
             f"the ledger's database refused the connection: {text}",
-            next_step="check user, password and database name in TIDELINE_LEDGER_URL, and whether the user may CONNECT",
+            next_step=f"check user, password and database name in {variable}, and whether the user may CONNECT",
             entry="ledger-refuses",
         )
     return RetryableError(
         f"the ledger's database cannot be reached: {text}",
-        next_step="check that Postgres is up and TIDELINE_LEDGER_URL points to it, then run the task again",
+        next_step=f"check that Postgres is up and {variable} points to it, then run the task again",
         entry="ledger-does-not-answer",
     )
 
@@ -66,7 +70,7 @@ def translated(error: psycopg2.Error) -> Exception:
     if code == _NO_RIGHT:
         return FatalError(
             f"the ledger's database refused: {first_line(error)}",
-            next_step="grant the user of TIDELINE_LEDGER_URL what docs/permissions.md shows; `tideline doctor` names what it lacks",
+            next_step="run `tideline migrate --roles`, which grants each role what it needs; `tideline doctor` names what a role lacks",
             entry="ledger-refuses",
         )
     return error

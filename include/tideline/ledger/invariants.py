@@ -4,10 +4,13 @@ Constraints and triggers keep the laws. These checks look at the rows themselves
 after a privileged user has disabled a trigger.
 """
 
+from collections.abc import Iterable
+
 import psycopg2.errors
 from psycopg2.sql import SQL, Identifier
 
 from tideline.errors import FatalError
+from tideline.ledger import rights
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.queries import Row
 from tideline.ledger.versions import checksum, migrations
@@ -24,9 +27,10 @@ def pending_migrations(ledger: Ledger) -> list[str]:
     return [name for number, (name, text) in migrations().items() if applied.get(number) != checksum(text)]
 
 
-def lacking_rights(ledger: Ledger) -> list[str]:
-    """Return the rights that the ledger's user lacks for loading, such as `UPDATE on tideline.batch`."""
-    return [row["lacks"] for row in ledger.rows("view_privileges")]
+def lacking_rights(ledger: Ledger, duties: Iterable[str]) -> list[str]:
+    """Return the rights that the user of the session lacks for some duties, such as `UPDATE on tideline.batch`."""
+    wanted = dict.fromkeys(right for duty in duties for right in rights.rights(duty))
+    return [str(right) for right in rights.lacking(ledger, wanted)]
 
 
 def output_privileges(ledger: Ledger, table: str, *, upsert: bool = False) -> Row:

@@ -77,7 +77,7 @@ class MemoryLedger(Ledger):
         try:
             self.database.step(self, "connect")
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-            raise unreachable(error) from error
+            raise unreachable(error, self._variable) from error
         return Connection(self)
 
     def rows(self, verb: str, **parameters: Any) -> list[Any]:

@@ -2,12 +2,10 @@
 
 import re
 
-from psycopg2.sql import Identifier
-
 from faults.memory.batches import OPEN
 from faults.memory.database import K, MemoryDatabase, V
 from faults.memory.refusals import check, dangling, law, overlap
-from faults.memory.registry import Rows, composed, verb
+from faults.memory.registry import Rows, verb
 from faults.memory.rows import Attempt, StagedCount, StagedReject
 
 _STAGING = re.compile(r"batch_(\d+)_attempt_(\d+)(?:_state)?")
@@ -155,15 +153,26 @@ def list_dead_staging(db: MemoryDatabase, *, pipeline: str) -> Rows:
     return dead
 
 
-@composed("tideline.ledger", "sql/queries/drop_dead_staging.sql")
-def drop_dead_staging(db: MemoryDatabase, *, table: Identifier) -> int:
+@verb
+def find_stager(_: MemoryDatabase) -> Rows:
+    return []  # one user does everything here
+
+
+@verb
+def drop_dead_staging(db: MemoryDatabase, *, table: str) -> Rows:
     return drop(db, table)
 
 
-def drop(db: MemoryDatabase, table: Identifier) -> int:
-    """Drop a staging table, which may not exist any more. Like any DDL it touches no rows."""
-    if table.strings[-1] in db.staging:
-        db.remove(db.staging, table.strings[-1])
-    if table.strings[-1] in db.staged_states:
-        db.remove(db.staged_states, table.strings[-1])
-    return -1
+def drop(db: MemoryDatabase, table: str) -> Rows:
+    """Drop a staging table, which may not exist any more, unless its attempt holds its batch. The function returns nothing, as a row."""
+    found = _STAGING.fullmatch(table)
+    assert found is not None, table
+    batch_id, fence = map(int, found.groups())
+    batch = db.batches.get(batch_id)
+    if batch and (batch.state, batch.fence) == ("writing", fence):
+        raise law(f"tideline_staging.{table} is not dropped: its attempt holds batch {batch_id}")
+    if table in db.staging:
+        db.remove(db.staging, table)
+    if table in db.staged_states:
+        db.remove(db.staged_states, table)
+    return [{"drop_staging": ""}]

@@ -68,8 +68,8 @@ def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifie
 
 
 @composed("spark_jobs.sinks", "drop_staging.sql")
-def drop_staging(db: MemoryDatabase, *, staging: Identifier) -> int:
-    return staged.drop(db, staging)
+def drop_staging(db: MemoryDatabase, *, table: str) -> Rows:
+    return staged.drop(db, table)
 
 
 @composed("spark_jobs.sinks", "discard_rejected.sql")

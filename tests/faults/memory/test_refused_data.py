@@ -11,7 +11,7 @@ from faults.memory import MemorySink, record
 from faults.memory.refusal_cases import WHY, hole, refused, run, written
 from ledgers import claim, plan
 from tideline.domain.states import BatchKind
-from tideline.ledger import decisions
+from tideline.ledger import attempts, decisions
 from tideline.ledger.connection import json
 
 COUNT = {"first_read": 0, "last_read": 9, "n_read": 10, "n_filtered": 0, "n_bytes": 0}
@@ -135,6 +135,9 @@ def test_the_output_has_a_row_once_and_a_staging_table_may_be_gone(session, mirr
     with pytest.raises(Exception, match="refuses rows: duplicate key") as caught, session.transaction():
         sink.insert_output(attempt, staging, {1: 2})(session)
     assert caught.value.__cause__.diag.constraint_name == "output_pkey"
+    with pytest.raises(psycopg2.errors.RestrictViolation, match="its attempt holds batch"):
+        sink.drop_staging(session, attempt)
+    attempts.fail(session, attempt, "a problem")
     sink.drop_staging(session, attempt)
     with pytest.raises(psycopg2.errors.UndefinedTable):
         sink.copy(staging, 1, [row])

@@ -1,6 +1,6 @@
 """Checks of the ledger: it answers, is the right database at the right version, can be written, and satisfies its laws."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tideline.cli.checks import Check, bad, listed, ok, warn
 from tideline.declaration.pipelines import Pipeline
@@ -44,17 +44,17 @@ def _migrations(session: Ledger, server: Row) -> Iterable[Check]:
         yield ok(_ABOUT, "migrations", "up to date")
 
 
-def rights(session: Ledger) -> Iterable[Check]:
-    """Check the privileges of the ledger's user."""
-    if lacks := invariants.lacking_rights(session):
-        yield bad(
+def rights(session: Ledger, variable: str, duties: Sequence[str]) -> Check:
+    """Check the privileges of the user of a variable, for what the processes that use it do."""
+    user = invariants.server(session)["user_name"]
+    if lacks := invariants.lacking_rights(session, duties):
+        return bad(
             _ABOUT,
             "rights",
-            f"the ledger's user lacks {listed(lacks)}",
-            "grant it as docs/permissions.md shows, after each migration; a user who only looks does not need it",
+            f"{user}, of {variable}, lacks {listed(lacks)} for {', '.join(duties)}",
+            "as the owner of the ledger: tideline migrate --roles; see docs/permissions.md",
         )
-    else:
-        yield ok(_ABOUT, "rights", "the ledger and staging can be written")
+    return ok(_ABOUT, "rights", f"{user} has what {', '.join(duties)} need{'s' if len(duties) == 1 else ''}")
 
 
 def output(session: Ledger, pipeline: Pipeline) -> Check:
@@ -68,8 +68,9 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
             if found["exists"]
             else "CREATE on its schema, or create it"
         )
+        user = invariants.server(session)["user_name"]
         return bad(
-            pipeline.name, "output", f"the ledger's user cannot write {table}", f"grant the ledger's user {wanted}"
+            pipeline.name, "output", f"{user} cannot write {table}", f"as the owner of it, grant {user} {wanted}"
         )
     writers = invariants.table_writers(session, table)
     others = [row for row in writers if row["pipeline"] != pipeline.name]

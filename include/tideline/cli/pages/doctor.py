@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 
+from tideline import settings
 from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, sources, warn
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.cli.output import Grid, Page
@@ -51,7 +52,7 @@ def _checks(name: str | None) -> Iterator[Check]:
             if any(check.verdict is Verdict.BAD and check.check in {"connection", "migrations"} for check in found):
                 session = None  # no other check of the ledger is possible
         if session:
-            yield from _in_snapshot(session, "rights", ledger_checks.rights)
+            yield from _rights()
             yield from _in_snapshot(session, "staging", ledger_checks.staging)
         yield from _pipelines(session, name)
 
@@ -66,6 +67,31 @@ def _in_snapshot(
             return list(ask(session))
 
     return guarded(about, check, all_checks)
+
+
+def _as_role(
+    variable: str, check: str, ask: Callable[[Ledger], Iterable[Check]], *, about: str = "ledger"
+) -> Iterator[Check]:
+    """Yield the checks that `ask` makes as the role whose URL a variable holds."""
+
+    def all_checks() -> list[Check]:
+        with ledger(variable=variable, of_any_release=True) as session, moment(session):
+            return list(ask(session))
+
+    return guarded(about, check, all_checks)
+
+
+def _rights() -> Iterator[Check]:
+    """Check the rights of each role that this shell has a URL of."""
+    served: dict[str, list[str]] = {}
+    for duty, variable in settings.variables_by_duty().items():
+        served.setdefault(variable, []).append(duty)
+    for variable, duties in served.items():
+        yield from _as_role(variable, "rights", partial(_rights_of, variable, duties))
+
+
+def _rights_of(variable: str, duties: list[str], session: Ledger) -> Iterable[Check]:
+    return [ledger_checks.rights(session, variable, duties)]
 
 
 def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
@@ -84,9 +110,9 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
         yield from _declared(key, declared.get(key), answers, known.get(key, []))
         pipeline = declared.get(key)
         if session and isinstance(pipeline, Pipeline) and isinstance(pipeline.sink, PostgresSink):
-            yield from _in_snapshot(session, "output", _output_of(pipeline), about=key)
+            yield from _as_role(settings.WRITER_URL, "output", _output_of(pipeline), about=key)
             if key in known:
-                yield from _in_snapshot(session, "output rows", _output_rows_of(pipeline), about=key)
+                yield from _as_role(settings.WRITER_URL, "output rows", _output_rows_of(pipeline), about=key)
         if session and isinstance(pipeline, Pipeline) and is_outside(pipeline):
             yield from guarded(key, "receipts", partial(_receipts, session, pipeline))
         if isinstance(pipeline, Pipeline):

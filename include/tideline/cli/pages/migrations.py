@@ -1,19 +1,66 @@
 """The pages of `tideline migrate`: what was applied, or what is missing."""
 
-from tideline.cli.output import Page
+from tideline.cli.output import Grid, Page
 from tideline.cli.session import ledger, moment
-from tideline.ledger import invariants, versions
+from tideline.ledger import invariants, roles, versions
 from tideline.ledger.migrate import migrate
 
 _MISSING = 30  # as for a check that failed
+_USED_BY = {
+    "owner": ("migrations", "TIDELINE_LEDGER_URL, for tideline migrate only"),
+    "operator": ("tasks, and commands that act", "TIDELINE_LEDGER_URL"),
+    "writer": ("Spark drivers", "TIDELINE_WRITER_URL"),
+    "stager": ("Spark executors", "TIDELINE_STAGER_URL"),
+    "reader": ("the page, numbers, and commands that look", "TIDELINE_READER_URL"),
+}
 
 
 def apply() -> Page:
-    """Bring the ledger up to date, and show the migrations that were applied."""
+    """Bring the ledger up to date, and show the migrations that were applied. Roles that it has get the rights on what is new."""
     with ledger(of_any_release=True) as session:
+        names = roles.recorded(session)
+        if names:
+            roles.become_owner(session, names["owner"])
         applied = migrate(session)
-    said = f"applied {', '.join(applied)}" if applied else "the ledger is up to date"
-    return Page(document={"applied": applied}, parts=[said])
+        if names and applied:
+            roles.grant(session, names)
+    return Page(document={"applied": applied}, parts=[_said(applied)])
+
+
+def apply_with_roles(prefix: str) -> Page:
+    """Create the roles, bring the ledger up to date as its owner, and grant each role what it needs."""
+    with ledger(of_any_release=True) as session:
+        wanted = roles.setup(session, prefix)
+        roles.prepare(session, wanted)
+        applied = migrate(session)
+        roles.grant(session, wanted.names)
+    grid = Grid(
+        columns=("role", "who uses it", "variable"),
+        rows=[(name, *_USED_BY[duty]) for duty, name in wanted.names.items()],
+    )
+    step = "a role without a password cannot log in: set one with \\password in psql"
+    document = {"applied": applied, "roles": dict(wanted.names)}
+    return Page(document=document, parts=[_said(applied), grid, step])
+
+
+def show_roles(prefix: str) -> Page:
+    """Show the statements of `apply_with_roles` about roles, and change nothing."""
+    with ledger(of_any_release=True) as session:
+        wanted = roles.setup(session, prefix)
+        before = roles.text(session, wanted.missing)
+        after = roles.text(session, roles.granting(wanted.names))
+    owner = wanted.names["owner"]
+    parts = [
+        "-- as a user who may create roles, and who owns the database",
+        before or "-- nothing is missing",
+        f"-- as {owner}, after: tideline migrate",
+        after,
+    ]
+    return Page(document={"before": before.splitlines(), "after": after.splitlines()}, parts=parts)
+
+
+def _said(applied: list[str]) -> str:
+    return f"applied {', '.join(applied)}" if applied else "the ledger is up to date"
 
 
 def check() -> Page:

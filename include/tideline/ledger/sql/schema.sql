@@ -50,6 +50,7 @@ CREATE TYPE tideline.stream_state AS ENUM (
 
 CREATE FUNCTION tideline.carry_reason() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF coalesce(current_setting('tideline.reason', true), '') <> '' THEN
@@ -60,6 +61,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_alone() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     owner tideline.batch;
@@ -82,6 +84,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_attempt() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF (NEW.attempt_id, NEW.attempt, NEW.batch_id, NEW.fence, NEW.started_at, NEW.dag_id, NEW.run_id, NEW.task_id, NEW.try_number, NEW.host, NEW.pid)
@@ -99,6 +102,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_batch() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF (NEW.batch_id, NEW.pipeline, NEW.kind, NEW.dag_id, NEW.run_id, NEW.seq, NEW.planned_at) IS DISTINCT FROM
@@ -148,6 +152,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_cleared() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (
@@ -161,6 +166,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_coverage() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF NEW.batch_id IS NOT NULL AND NOT EXISTS (
@@ -177,6 +183,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_folded() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF NEW.stateful <> OLD.stateful THEN
@@ -198,6 +205,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_folded_is_published() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = NEW.batch_id AND state = 'writing') THEN
@@ -208,6 +216,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_free_table() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('planned', 'writing', 'failed')) THEN
@@ -219,6 +228,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_gone_rejects() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (
@@ -239,6 +249,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_gone_undo() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM (SELECT DISTINCT batch_id FROM gone) AS g JOIN tideline.state_batch USING (batch_id) WHERE undo = 'kept') THEN
@@ -249,6 +260,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_intent() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     PERFORM FROM tideline.batch WHERE batch_id = NEW.batch_id FOR NO KEY UPDATE;
@@ -262,6 +274,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_kept_rejects() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (
@@ -281,6 +294,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_letters() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -297,6 +311,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_new_batch() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF NEW.state <> 'planned' THEN
@@ -307,6 +322,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_new_rejects() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM (SELECT DISTINCT batch_id, attempt_id FROM came) AS c WHERE NOT EXISTS (
@@ -320,6 +336,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_new_stateful() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.state_position WHERE pipeline = NEW.pipeline) THEN
@@ -331,6 +348,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_outbox() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -350,6 +368,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_position() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     since bigint;
@@ -391,9 +410,11 @@ END $$;
 
 CREATE FUNCTION tideline.check_prune() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    IF OLD.at < nullif(current_setting('tideline.prune_before', true), '')::timestamptz AND OLD.at < now() - interval '1 day' AND NOT EXISTS (
+    IF current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID)
+       AND OLD.at < nullif(current_setting('tideline.prune_before', true), '')::timestamptz AND OLD.at < now() - interval '1 day' AND NOT EXISTS (
         SELECT FROM tideline.batch WHERE batch_id = OLD.batch_id AND state IN ('planned', 'writing', 'failed', 'published')) THEN
         RETURN OLD;
     END IF;
@@ -402,6 +423,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_range() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     owner tideline.batch;
@@ -447,6 +469,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_rewound_coverage() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.state_batch WHERE batch_id = OLD.batch_id AND undo <> 'applied') THEN
@@ -458,6 +481,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_rewound_hole() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF NEW.decided_in = pg_current_xact_id() AND NOT EXISTS (
@@ -470,6 +494,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_settled() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = NEW.batch_id AND state = 'writing') THEN
@@ -480,6 +505,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_slice() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF NEW IS DISTINCT FROM OLD THEN
@@ -490,7 +516,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.check_staged() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     PERFORM FROM tideline.attempt WHERE attempt_id IN (SELECT attempt_id FROM came) FOR KEY SHARE;
@@ -502,6 +529,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_state_batch() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -520,6 +548,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_still_covered() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF NOT coalesce(OLD.offsets::int8range <@ (
@@ -531,6 +560,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_stream() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -563,6 +593,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_undo() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' AND pg_trigger_depth() > 1 THEN
@@ -573,6 +604,7 @@ END $$;
 
 CREATE FUNCTION tideline.check_undo_order() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (
@@ -623,8 +655,27 @@ CREATE FUNCTION tideline.covering(stream bigint, wanted int8range) RETURNS SETOF
     WHERE int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
 $$;
 
+CREATE FUNCTION tideline.drop_staging(name text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    part text[] := regexp_match(name, '^batch_(\d{1,18})_attempt_(\d{1,9})(?:_deleted|_state)?$');
+BEGIN
+    IF part IS NULL THEN
+        RAISE EXCEPTION '% is no name of a staging table', name USING ERRCODE = 'invalid_name';
+    END IF;
+    IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = part[1]::bigint AND state = 'writing' AND fence = part[2]::integer) THEN
+        RAISE EXCEPTION 'tideline_staging.% is not dropped: its attempt holds batch %', name, part[1] USING ERRCODE = 'restrict_violation';
+    END IF;
+    EXECUTE format('DROP TABLE IF EXISTS tideline_staging.%I', name);
+END $_$;
+
+COMMENT ON FUNCTION tideline.drop_staging(name text) IS 'drop a table of staged rows, unless its attempt holds its batch';
+
 CREATE FUNCTION tideline.fill_outbox() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     INSERT INTO tideline.outbox (batch_id, pipeline) VALUES (NEW.batch_id, NEW.pipeline);
@@ -638,7 +689,8 @@ CREATE FUNCTION tideline.folding(name text) RETURNS bigint
 $$;
 
 CREATE FUNCTION tideline.keep_position() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -652,7 +704,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.keep_state() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     first_name text;
@@ -704,7 +757,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.owe_letters() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     INSERT INTO tideline.letters (batch_id, pipeline)
@@ -712,8 +766,32 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tideline.prune_events(name text, keep_days integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    earliest timestamptz := now() - make_interval(days => keep_days);
+    n_events bigint;
+BEGIN
+    IF keep_days >= 1 IS NOT TRUE THEN
+        RAISE EXCEPTION 'events are kept for at least a day, not for % days', keep_days USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM set_config('tideline.prune_before', earliest::text, true);
+    DELETE FROM tideline.event
+    WHERE pipeline = name AND at < earliest
+      AND NOT EXISTS (SELECT FROM tideline.batch
+                      WHERE batch.batch_id = event.batch_id AND state IN ('planned', 'writing', 'failed', 'published'));
+    GET DIAGNOSTICS n_events = ROW_COUNT;
+    PERFORM set_config('tideline.prune_before', '', true);
+    RETURN n_events;
+END $$;
+
+COMMENT ON FUNCTION tideline.prune_events(name text, keep_days integer) IS 'delete the events of a pipeline that are older than some days, except those of open or published batches';
+
 CREATE FUNCTION tideline.record_batch() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -747,7 +825,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.record_hole() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     INSERT INTO tideline.event (action, pipeline, stream_id, detail)
@@ -758,7 +837,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.record_intent() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     INSERT INTO tideline.event (action, pipeline, batch_id, attempt, detail)
@@ -768,7 +848,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.record_rewind() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     INSERT INTO tideline.event (action, pipeline, batch_id, detail)
@@ -777,7 +858,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.record_stream() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -795,7 +877,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.record_table() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN
@@ -809,13 +892,15 @@ END $$;
 
 CREATE FUNCTION tideline.refuse() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     RAISE EXCEPTION '% of tideline.% is refused: its rows are history', TG_OP, TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
 END $$;
 
 CREATE FUNCTION tideline.release_rewound() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     UPDATE tideline.batch_range SET reserves = false WHERE batch_id = NEW.batch_id AND reserves;
@@ -1124,6 +1209,12 @@ ALTER TABLE tideline.rewind ALTER COLUMN rewind_id ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
+CREATE TABLE tideline.role (
+    duty text NOT NULL,
+    name text NOT NULL,
+    CONSTRAINT role_duty_check CHECK ((duty = ANY (ARRAY['owner'::text, 'operator'::text, 'writer'::text, 'stager'::text, 'reader'::text])))
+);
+
 CREATE TABLE tideline.run_batch (
     pipeline text NOT NULL,
     dag_id text NOT NULL,
@@ -1358,6 +1449,12 @@ ALTER TABLE ONLY tideline.reject
 
 ALTER TABLE ONLY tideline.rewind
     ADD CONSTRAINT rewind_pkey PRIMARY KEY (rewind_id);
+
+ALTER TABLE ONLY tideline.role
+    ADD CONSTRAINT role_name_key UNIQUE (name);
+
+ALTER TABLE ONLY tideline.role
+    ADD CONSTRAINT role_pkey PRIMARY KEY (duty);
 
 ALTER TABLE ONLY tideline.run_batch
     ADD CONSTRAINT run_batch_pipeline_dag_id_run_id_batch_id_key UNIQUE (pipeline, dag_id, run_id, batch_id);

@@ -1,0 +1,145 @@
+"""Create the roles in Postgres that processes use, and grant them exactly what `rights` says. Called by `tideline migrate --roles`.
+
+The roles are created by a user who may, often an administrator. Everything on the ledger itself is granted by its owner, so a migration that adds
+a table grants the rights on it as well.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from psycopg2.sql import SQL, Composable, Composed, Identifier
+
+from tideline.errors import FatalError
+from tideline.ledger import rights
+from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.rights import DUTIES, GRANTED, Right
+
+PREFIX = "tideline_"
+"""The roles are tideline_owner, tideline_operator, tideline_writer, tideline_stager and tideline_reader, if no other prefix is chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What has to be there before the ledger's owner can grant anything."""
+
+    names: Mapping[str, str]
+    """The roles by duty."""
+    database: str
+    missing: Sequence[Composed]
+    """Statements that create what is not there yet."""
+    allowed: bool
+    """Whether the user of the session may run them."""
+
+
+def setup(ledger: Ledger, prefix: str = PREFIX) -> Setup:
+    """Return which roles a ledger gets, and what of them is not there yet. The owner of a ledger that exists stays its owner."""
+    with ledger.transaction():
+        facts = ledger.rows("view_role_setup")[0]
+        names = {duty: f"{prefix}{duty}" for duty in DUTIES} | ({"owner": facts["owner"]} if facts["owner"] else {})
+        existing = {
+            row["name"]: row["is_member"] for row in ledger.rows("list_existing_roles", names=list(names.values()))
+        }
+        new = [name for name in names.values() if name not in existing]
+        on_database = [
+            (name, right)
+            for duty, name in names.items()
+            for right in (
+                rights.of_database(duty) if name in new else rights.lacking(ledger, rights.of_database(duty), user=name)
+            )
+        ]
+    creating = [_composed("create_role", role=Identifier(name)) for name in new]
+    if not existing.get(names["owner"], False) and not facts["is_superuser"]:
+        owner, user = Identifier(names["owner"]), Identifier(facts["user_name"])
+        creating.append(_composed("join_owner", owner=owner, user=user))
+    granting = [_grant(right, name, facts["database_name"]) for name, right in on_database]
+    creates = facts["is_superuser"] or facts["creates_roles"] or not creating
+    grants = facts["is_superuser"] or facts["owns_database"] or not granting
+    return Setup(
+        names=names, database=facts["database_name"], missing=[*creating, *granting], allowed=creates and grants
+    )
+
+
+def prepare(ledger: Ledger, wanted: Setup) -> None:
+    """Create the roles that are missing, and let the session act as the owner of the ledger.
+
+    Raises:
+        FatalError: The user may not create roles, or may not grant rights on the database. The error holds the statements for one who may.
+    """
+    if wanted.missing and not wanted.allowed:
+        raise FatalError(
+            f"roles are missing in database {wanted.database}, and this user may not create them",
+            next_step="let an administrator run these statements there, and repeat the command:\n\n"
+            + text(ledger, wanted.missing),
+            entry="ledger-refuses",
+        )
+    with ledger.transaction():
+        ledger.rows("lock_migrations")
+        for one in wanted.missing:
+            ledger.run_sql(one, {})
+    become_owner(ledger, wanted.names["owner"])
+
+
+def become_owner(ledger: Ledger, owner: str) -> None:
+    """Let the session act as the owner of the ledger, so that what a migration creates belongs to it."""
+    with ledger.transaction():
+        ledger.run_sql(_composed("become_owner", owner=Identifier(owner)), {})
+
+
+def recorded(ledger: Ledger) -> dict[str, str]:
+    """Return the roles that the ledger was given, by duty; none if there is no ledger, or one user does everything."""
+    with ledger.transaction():
+        if not ledger.rows("find_table", schema="tideline", table="role"):
+            return {}
+        return {row["duty"]: row["name"] for row in ledger.rows("list_roles")}
+
+
+def granting(names: Mapping[str, str]) -> list[Composed]:
+    """Return the statements with which the owner grants every right on the ledger, and takes all others."""
+    found = []
+    for duty in GRANTED:
+        found.append(_composed("revoke_all", role=Identifier(names[duty])))
+        found += [_grant(right, names[duty], "") for right in rights.rights(duty) if right.kind != "DATABASE"]
+    return found
+
+
+def grant(ledger: Ledger, names: Mapping[str, str]) -> None:
+    """Grant each role exactly its rights on the ledger, in one transaction. The session acts as the owner of the ledger."""
+    with ledger.transaction():
+        ledger.rows("lock_migrations")
+        for one in granting(names):
+            ledger.run_sql(one, {})
+        ledger.run("record_roles", duties=list(names), names=list(names.values()))
+
+
+def let_stager_in(ledger: Ledger, table: str) -> None:
+    """Let the role of the executors, if it is another one, fill a staging table that this session has created in its transaction."""
+    for row in ledger.rows("find_stager"):
+        query = SQL(statement("tideline.ledger", "sql/queries/let_stager_in.sql"))
+        names = {"staging": Identifier("tideline_staging", table), "stager": Identifier(row["name"])}
+        ledger.run_sql(query.format(**names), {})
+
+
+def text(ledger: Ledger, statements: Sequence[Composable]) -> str:
+    """Return statements as a text to run by hand."""
+    return "\n".join(
+        line
+        for one in statements
+        for line in one.as_string(ledger.connection).splitlines()
+        if line and not line.startswith("--")
+    )
+
+
+def _grant(right: Right, role: str, database: str) -> Composed:
+    objects: dict[str, Composable] = {
+        "DATABASE": Identifier(database),
+        "FUNCTION": SQL(right.name),
+        "SCHEMA": Identifier(right.name),
+        "TABLE": Identifier(*right.name.split(".")),
+    }
+    return _composed(
+        "grant", privilege=SQL(right.privilege), kind=SQL(right.kind), object=objects[right.kind], role=Identifier(role)
+    )
+
+
+def _composed(name: str, **names: Composable) -> Composed:
+    return SQL(statement("tideline.ledger", f"sql/roles/{name}.sql")).format(**names)

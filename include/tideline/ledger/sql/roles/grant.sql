@@ -1,0 +1,2 @@
+-- Grant one right.
+GRANT {privilege} ON {kind} {object} TO {role};

@@ -1,0 +1,2 @@
+-- Let this user act as the owner of the ledger.
+GRANT {owner} TO {user};

@@ -1,0 +1,202 @@
+"""What a role may not do, Postgres itself refuses: each verb on each table, and each way around the laws."""
+
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+from psycopg2.errors import InsufficientPrivilege
+
+import granted_rights
+import loading_by_hand
+from tideline.ledger import rights
+
+STAGED = "tideline_staging.batch_9_attempt_9"
+VERBS = {
+    "SELECT": "SELECT FROM {table}",
+    "INSERT": "INSERT INTO {table} DEFAULT VALUES",
+    "UPDATE": "UPDATE {table} SET {column} = DEFAULT",
+    "DELETE": "DELETE FROM {table}",
+}
+ON_ANY_TABLE = (
+    "TRUNCATE {table} CASCADE",
+    "DROP TABLE {table} CASCADE",
+    "ALTER TABLE {table} DISABLE TRIGGER ALL",
+    "ALTER TABLE {table} DISABLE RULE mine",
+    "ALTER TABLE {table} OWNER TO CURRENT_USER",
+    "ALTER TABLE {table} ADD COLUMN mine text",
+    "ALTER TABLE {table} NO INHERIT {table}",
+    "CREATE TRIGGER mine BEFORE INSERT ON {table} EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    "CREATE RULE mine AS ON DELETE TO {table} DO INSTEAD NOTHING",
+    "CREATE INDEX ON {table} ({column})",
+    "CREATE POLICY mine ON {table}",
+    "GRANT ALL ON {table} TO PUBLIC",
+)
+ON_ANY_FUNCTION = (
+    "DROP FUNCTION {function} CASCADE",
+    "ALTER FUNCTION {function} SECURITY INVOKER",
+    "ALTER FUNCTION {function} RESET search_path",
+    "ALTER FUNCTION {function} OWNER TO CURRENT_USER",
+)
+ANYWHERE = (
+    "SET session_replication_role = replica",
+    "SET SESSION AUTHORIZATION {admin}",
+    "CREATE SCHEMA mine",
+    "CREATE TABLE tideline.mine ()",
+    "CREATE TABLE public.mine ()",
+    "CREATE FUNCTION tideline.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE FUNCTION mine() RETURNS int LANGUAGE c AS 'mine'",
+    "CREATE ROLE mine",
+    "CREATE EVENT TRIGGER mine ON ddl_command_end EXECUTE FUNCTION tideline.refuse()",
+    "ALTER SCHEMA tideline RENAME TO mine",
+    "ALTER SCHEMA tideline_staging OWNER TO CURRENT_USER",
+    "DROP SCHEMA tideline CASCADE",
+    "DROP SCHEMA tideline_staging CASCADE",
+    "GRANT USAGE ON SCHEMA tideline TO PUBLIC",
+    "SELECT rolpassword FROM pg_authid",
+    "SELECT pg_read_file('postgresql.conf')",
+    "COPY (SELECT 1) TO PROGRAM 'true'",
+    "COPY (SELECT 1) TO '/tmp/mine'",
+)
+PRUNED = "SET LOCAL tideline.prune_before = '2100-01-01'; DELETE FROM tideline.event"
+
+
+@pytest.fixture(scope="module")
+def warehouse(postgres):
+    with granted_rights.warehouse(postgres) as made:
+        loading_by_hand.everything(made.urls)  # there is something to read and to delete
+        made.run(f"CREATE TABLE {STAGED} (mine int)", duty="writer")
+        made.run(f"GRANT SELECT, INSERT ON {STAGED} TO {made.role('stager')}", duty="writer")
+        yield made
+
+
+def names(warehouse, sql: str) -> list[str]:
+    connection = psycopg2.connect(warehouse.admin)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+        return [name for (name,) in cursor.fetchall()]
+
+
+def may(duty: str) -> dict[str, set[str]]:
+    """Return what a role may do, by table."""
+    found = {
+        name: set() for name in (*(f"tideline.{table}" for table in rights.tables()), "ads.impressions", "ads.offers")
+    }
+    for right in granted_rights.granted(duty):
+        found.setdefault(right.on, set()).add(right.privilege)
+    return found
+
+
+def forbidden(warehouse, duty: str) -> Iterator[str]:
+    """Yield every statement that a role may not run."""
+    first = "SELECT attrelid::regclass::text || ' ' || attname FROM pg_attribute WHERE attnum = 1 AND attrelid >= 16384"
+    columns = dict(line.split(" ", 1) for line in names(warehouse, first))
+    for table, privileges in may(duty).items():
+        if table in columns:
+            named = {"table": table, "column": columns[table]}
+            yield from (text.format(**named) for verb, text in VERBS.items() if verb not in privileges)
+            yield from (text.format(**named) for text in ON_ANY_TABLE)
+    staged = {"operator": (), "writer": tuple(VERBS), "stager": ("SELECT", "INSERT"), "reader": ()}[duty]
+    yield from (text.format(table=STAGED, column="mine") for verb, text in VERBS.items() if verb not in staged)
+    if duty != "writer":
+        yield from (f"DROP TABLE {STAGED}", f"TRUNCATE {STAGED}", f"ALTER TABLE {STAGED} ADD COLUMN yours int")
+        yield "CREATE TABLE tideline_staging.mine ()"
+    # Postgres itself has made those of the range type.
+    functions = "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'tideline'::regnamespace AND proname NOT LIKE 'names%'"
+    for function in names(warehouse, functions):
+        yield from (text.format(function=function) for text in ON_ANY_FUNCTION)
+    if duty in {"writer", "stager"}:  # a trigger's function acts as the owner: no role may put it on a table of its own
+        own = "tideline_staging.own" if duty == "writer" else "own"
+        for function in names(warehouse, f"{functions} AND prorettype = 'trigger'::regtype"):
+            make = f"CREATE {'' if duty == 'writer' else 'TEMPORARY '}TABLE {own} (mine int)"
+            yield f"{make}; CREATE TRIGGER mine AFTER INSERT ON {own} EXECUTE FUNCTION {function}"
+    if duty != "operator":
+        yield "SELECT tideline.prune_events('p', 1)"
+    if duty not in {"operator", "writer"}:
+        yield "SELECT tideline.drop_staging('batch_9_attempt_9')"
+    yield from (f"SET ROLE {warehouse.role(other)}" for other in rights.DUTIES if other != duty)
+    yield from (f"GRANT {warehouse.role(other)} TO CURRENT_USER" for other in rights.DUTIES if other != duty)
+    yield from (text.format(admin="postgres") for text in ANYWHERE)
+    yield PRUNED
+
+
+@pytest.mark.parametrize("duty", rights.GRANTED)
+def test_postgres_refuses_what_a_role_may_not_do(warehouse, duty):
+    connection = psycopg2.connect(warehouse.url(duty))
+    allowed, tried = [], 0
+    for statement in forbidden(warehouse, duty):
+        tried += 1
+        with connection.cursor() as cursor:
+            try:
+                cursor.execute(statement)
+            except InsufficientPrivilege:
+                pass
+            except psycopg2.Error as error:
+                allowed.append(f"{statement}: {error}")
+            else:
+                # Of a right that a role cannot grant, Postgres only warns.
+                if "no privileges were granted" not in "".join(connection.notices):
+                    allowed.append(statement)
+        connection.rollback()
+        connection.notices.clear()
+    connection.close()
+    assert not allowed, "\n".join(allowed)
+    assert tried > 400
+
+
+def test_the_date_to_prune_by_counts_for_the_owner_only(warehouse):
+    """Not even a superuser deletes an event by it."""
+    warehouse.run("SET session_replication_role = replica; UPDATE tideline.event SET at = at - interval '3 days'")
+    with pytest.raises(psycopg2.errors.RestrictViolation, match="its rows are history"):
+        warehouse.run(PRUNED)
+    granted = f"GRANT SELECT, DELETE ON tideline.event TO {warehouse.role('operator')}"
+    warehouse.run(granted, duty="owner")
+    try:
+        with pytest.raises(psycopg2.errors.RestrictViolation, match="its rows are history"):
+            warehouse.run(PRUNED, duty="operator")
+    finally:
+        warehouse.run(granted.replace("GRANT", "REVOKE").replace(" TO ", " FROM "), duty="owner")
+    warehouse.run(f"{PRUNED} WHERE batch_id IS NULL", duty="owner")
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "NULL"])
+def test_events_of_the_last_day_are_not_pruned_for_any_role(warehouse, days):
+    with pytest.raises(psycopg2.errors.InvalidParameterValue, match="kept for at least a day"):
+        warehouse.run(f"SELECT tideline.prune_events('p', {days})", duty="operator")
+
+
+@pytest.mark.parametrize(
+    "name", ["batch_1", "batch_1_attempt_1; DROP SCHEMA tideline", 'x"', "../tideline.event", "", "pg_class"]
+)
+def test_only_a_staging_table_is_dropped_by_its_name(warehouse, name):
+    with pytest.raises(psycopg2.errors.InvalidName):
+        warehouse.run(f"SELECT tideline.drop_staging('{name}')", duty="writer")
+
+
+def test_a_role_cannot_put_an_operator_of_its_own_before_that_of_a_law(warehouse):
+    """The role of drivers can create functions and operators in the schema of staging tables."""
+    name = loading_by_hand.everything(warehouse.urls)
+    warehouse.run(
+        """
+        CREATE FUNCTION tideline_staging.never(tideline.batch_state, tideline.batch_state) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT false';
+        CREATE OPERATOR tideline_staging.= (FUNCTION = tideline_staging.never, LEFTARG = tideline.batch_state, RIGHTARG = tideline.batch_state);
+        CREATE FUNCTION tideline_staging.never(text, text[]) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT ''published>advanced''';
+        CREATE FUNCTION tideline_staging.upper(tideline.offsets) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT 0::bigint';
+        CREATE FUNCTION tideline_staging.arrow(tideline.batch_state, text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT ''published>advanced''';
+        CREATE OPERATOR tideline_staging.|| (FUNCTION = tideline_staging.arrow, LEFTARG = tideline.batch_state, RIGHTARG = text);
+        """,
+        duty="writer",
+    )
+    back = f"UPDATE tideline.batch SET state = 'writing' WHERE pipeline = '{name}' AND state::text = 'abandoned'"
+    for path in ("tideline_staging, pg_catalog", "pg_catalog, tideline_staging", "pg_catalog"):
+        with pytest.raises(psycopg2.errors.RestrictViolation, match="no way from abandoned to writing"):
+            warehouse.run(f"SET LOCAL search_path = {path}; {back}", duty="writer")
+
+
+def test_every_function_of_the_ledger_has_a_search_path_of_its_own(warehouse):
+    """Except those that Postgres puts into a query, which then have that of the query; laws call them with their own."""
+    found = names(
+        warehouse,
+        "SELECT proname::text FROM pg_proc WHERE pronamespace = 'tideline'::regnamespace"
+        " AND proname NOT LIKE 'names%' AND NOT coalesce(proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp'] ORDER BY 1",
+    )
+    assert found == ["covering", "folding", "replaying", "reserving", "undoing"]
