@@ -1,8 +1,6 @@
 """Turn Arrow tables into records with keys, and rows into Arrow tables."""
 
-import gc
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -84,27 +82,14 @@ def _keys(table: pa.Table, rules: Rules) -> tuple[pa.Array, dict[int, str]]:
 def records(table: pa.Table) -> list[Record]:
     """Return the records of a keyed table."""
     names = [name for name in table.column_names if name not in {KEY, STREAM, "kafka"}]
-    with _no_garbage_collection():
-        columns = [_values(table.column(name)) for name in names]
-        parts = [_values(_part(table.column("kafka"), name)) for name in _KAFKA]
-        names.append("kafka")
-        origins = (dict(zip(_KAFKA, of_one, strict=True)) for of_one in zip(*parts, strict=True))
-        values = (dict(zip(names, of_one, strict=True)) for of_one in zip(*columns, origins, strict=True))
-        offsets = parts[_KAFKA.index("offset")]
-        keys, streams = (table.column(name).to_pylist() for name in (KEY, STREAM))
-        return list(map(Record, keys, streams, offsets, values))
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Collect no garbage inside the block. Among many new objects, all of which are used, collections take half of the time and free nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    columns = [_values(table.column(name)) for name in names]
+    parts = [_values(_part(table.column("kafka"), name)) for name in _KAFKA]
+    names.append("kafka")
+    origins = (dict(zip(_KAFKA, of_one, strict=True)) for of_one in zip(*parts, strict=True))
+    values = (dict(zip(names, of_one, strict=True)) for of_one in zip(*columns, origins, strict=True))
+    offsets = parts[_KAFKA.index("offset")]
+    keys, streams = (table.column(name).to_pylist() for name in (KEY, STREAM))
+    return list(map(Record, keys, streams, offsets, values))
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
