@@ -15,7 +15,8 @@ def no_secret_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Fail if one is found. This is the first fixture, so it ends after all servers have stopped."""
     with ProcessWatch(SCAN) as processes:
         yield
-    assert [*processes.found, *_shown, *SCAN.files(tmp_path_factory.getbasetemp())] == []
+    found = [*processes.found, *_shown, *SCAN.files(tmp_path_factory.getbasetemp())]
+    assert not found, "secrets were found:\n" + "\n".join(found)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -25,7 +25,7 @@ KEY = "PRIVATE KEY-----"
 TOKEN = "eyJhbGciOiJ"
 """The beginning of a JSON Web Token, as Airflow gives them to its tasks and to people."""
 MEANT_TO_HOLD_ONE = {
-    "password": "the password of Postgres, of the broker or of Airflow's first user",
+    "password": "the password of Postgres, of the broker or of Airflow's users; the URL of a ledger for code of a test",
     "passwords.json": "the logins of Airflow's simple auth manager",
     "jwt-secret": "the key of Airflow's own tokens",
     "fernet-key": "the key of Airflow's connections and Variables",

@@ -22,6 +22,7 @@ from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
+from tideline.local import secret
 
 COLUMNS = {"id": "bigint", "name": "string", "price": "decimal(12,4)"}
 TARGET = """\
@@ -99,6 +100,12 @@ class Loading:
         (self.folder / "transform.py").unlink(missing_ok=True)
         if text:
             (self.folder / "transform.py").write_text(dedent(text))
+
+    def address_in_code(self) -> str:
+        """Return a Python expression of the ledger's URL for a transform. The URL itself is in a file that only its owner may read."""
+        file = self.folder.parent / "password"
+        secret.write(file, self.url)
+        return f"__import__('pathlib').Path({str(file)!r}).read_text()"
 
     @property
     def pipeline(self) -> pipelines.Pipeline:

@@ -103,7 +103,7 @@ def test_a_connection_that_is_lost_during_a_copy_is_no_fault_of_the_records(load
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND application_name = '' AND pid <> pg_backend_pid()"
     )
-    death = f"__import__('psycopg2').connect({loading.url!r}).cursor().execute({cut!r}); return batch"
+    death = f"__import__('psycopg2').connect({loading.address_in_code()}).cursor().execute({cut!r}); return batch"
     memory = tmp_path / "cut"
     text = DIES_ONCE.format(last=59, memory=str(memory), death=death)
     loading.declare(topic, transform=text)

@@ -53,7 +53,7 @@ STATE = {"columns": {"clicks": "bigint"}}
 def versioned(loading):
     """Declare a pipeline whose processor changes its reference table whenever it opens, and send it clicks of many users."""
     topic = records.create(loading.bootstrap, partitions=2)
-    url = f"URL = {loading.url!r}\n"
+    url = f"URL = {loading.address_in_code()}\n"
     declare(loading, topic, text=url + dedent(VERSIONED), state=STATE)
     send(loading, topic, [(n % 2, f"u{n}", n / 10, 1) for n in range(40)])
     return loading
