@@ -36,6 +36,8 @@ MEANT_TO_HOLD_ONE = {
     "client.properties": "the login of Kafka's own tools has no other place",
 }
 """Names of files, each with the reason. Only their owner may read them."""
+_SHOWN = 120
+"""So many bytes before a secret are shown: they say which program has written it."""
 _WITHOUT_TEXT = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*.jar", "*.so", "*.pyc", "*.whl", "*.jsa")
 """Files of the broker that hold numbers only and are large, and programs."""
 
@@ -76,20 +78,23 @@ class Scan:
         return any(content.find(form) >= 0 for form in self._forms)
 
     def files(self, folder: Path) -> Iterator[str]:
-        """Yield each file below a folder that holds a secret and is not meant to, or that others than its owner may read."""
+        """Yield each file below a folder that holds a secret and is not meant to, or that others than its owner may read; with what is before it."""
         for path in sorted(folder.rglob("*")):
             if path.is_symlink() or not path.is_file() or _fits(path.name, _WITHOUT_TEXT):
                 continue
             meant = _fits(path.name, MEANT_TO_HOLD_ONE)
             private = not stat.S_IMODE(path.stat().st_mode) & 0o077
-            if not (meant and private) and self._in_file(path):
-                yield f"file {path.relative_to(folder)}{', which others may read' if meant else ''}"
+            before = None if meant and private else self._before_one(path)
+            if before is not None:
+                yield f"file {path.relative_to(folder)}{', which others may read' if meant else ''}: {before!r}"
 
-    def _in_file(self, path: Path) -> bool:
+    def _before_one(self, path: Path) -> str | None:
+        """Return the text before the first secret of a file; None if the file holds none."""
         if path.stat().st_size == 0:
-            return False
+            return None
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return self.finds(content)
+            at = min((place for form in self._forms if (place := content.find(form)) >= 0), default=-1)
+            return None if at < 0 else content[max(0, at - _SHOWN) : at].decode(errors="replace")
 
     def database(self, url: str) -> Iterator[str]:
         """Yield each table of a database that holds a secret, in any row: rows as text, with JSON, arrays and bytes."""

@@ -23,30 +23,33 @@ PLANTED = f'{MARK}p%"a\\s\ns é{MARK}'
 SCAN = Scan((MARK,))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        PLANTED,
-        f"postgresql://me:{quote(PLANTED)}@db/w",
-        json.dumps({"password": PLANTED}),
-        json.dumps(json.dumps([PLANTED])),
-        repr(PLANTED),
-        repr(PLANTED.encode()),
-        PLANTED.encode().hex(),
-        PLANTED.encode().hex().upper(),
-        PLANTED.encode("utf-16-le").decode("latin-1"),
-        *(base64.b64encode(b"x" * before + PLANTED.encode()).decode() for before in range(4)),
-        *(base64.urlsafe_b64encode(b"?" * before + PLANTED.encode()).decode() for before in range(4)),
-        f"the password is {PLANTED[: len(MARK)]}",
-        f"a shortened one: ...{PLANTED[-len(MARK) :]}",
-    ],
-)
+FORMS = [
+    PLANTED,
+    f"postgresql://me:{quote(PLANTED)}@db/w",
+    json.dumps({"password": PLANTED}),
+    json.dumps(json.dumps([PLANTED])),
+    repr(PLANTED),
+    repr(PLANTED.encode()),
+    PLANTED.encode().hex(),
+    PLANTED.encode().hex().upper(),
+    PLANTED.encode("utf-16-le").decode("latin-1"),
+    *(base64.b64encode(b"x" * before + PLANTED.encode()).decode() for before in range(4)),
+    *(base64.urlsafe_b64encode(b"?" * before + PLANTED.encode()).decode() for before in range(4)),
+    f"the password is {PLANTED[: len(MARK)]}",
+    f"a shortened one: ...{PLANTED[-len(MARK) :]}",
+]
+
+
+@pytest.mark.parametrize("text", FORMS, ids=[f"form-{n}" for n in range(len(FORMS))])
 def test_a_secret_is_found_in_every_form_that_it_may_have(tmp_path, text):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "task.log").write_bytes(b"before\n" + text.encode("latin-1") + b"\nafter")
     (tmp_path / "other.log").write_text("nothing here")
     (tmp_path / "empty.log").touch()
-    assert list(SCAN.files(tmp_path)) == ["file a/task.log"]
+    (found,) = SCAN.files(tmp_path)
+    assert found.startswith("file a/task.log: ")
+    assert "before" in found
+    assert MARK not in found
 
 
 def test_keys_and_tokens_are_found_without_a_mark():
@@ -60,7 +63,7 @@ def test_a_file_that_is_meant_to_hold_one_is_found_where_others_may_read_it(tmp_
     secret.write(tmp_path / name, PLANTED)
     assert list(SCAN.files(tmp_path)) == []
     (tmp_path / name).chmod(0o640)
-    assert list(SCAN.files(tmp_path)) == [f"file {name}, which others may read"]
+    assert list(SCAN.files(tmp_path)) == [f"file {name}, which others may read: ''"]
 
 
 def test_a_secret_on_a_command_line_is_found():
