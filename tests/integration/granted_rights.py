@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg2
@@ -17,7 +18,8 @@ from tideline.local import secret
 from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
 
-PAGE = (PROJECT / "docs" / "permissions.md").read_text(encoding="utf-8")
+# Not that of PROJECT: a copy of the product, without a guard, has no docs.
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "permissions.md").read_text(encoding="utf-8")
 CLOSED, OUTPUT = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 _EXAMPLE = PROJECT / "include" / "pipelines" / "impressions"
 _PASSWORD = secret.marked("hush")

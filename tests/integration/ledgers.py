@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 import psycopg2
 from psycopg2.sql import SQL, Identifier
 
+from ledger_queries import LOADING
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
-from tideline.ledger import attempts, publishing, reservations
+from tideline.ledger import attempts, publishing, reservations, rights, roles
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
@@ -33,7 +34,22 @@ def template(postgres: Postgres) -> Iterator[str]:
     postgres.ensure_database(name)
     with Ledger(postgres.url(name), actor="test") as ledger:
         migrate(ledger)
+        _let_a_role_load(ledger)
     yield name
+
+
+def _let_a_role_load(ledger: Ledger) -> None:
+    """Grant the rights of operator, writer and stager to one role, which `ledger_queries.refused` tries every statement with."""
+    names = {duty: f"test_{duty}" for duty in rights.DUTIES}
+    with ledger.transaction(), ledger.connection.cursor() as cursor:
+        for name in (*names.values(), LOADING):  # they may be there, because a server has one set of roles
+            cursor.execute(
+                f"DO $$ BEGIN CREATE ROLE {name}; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
+            )
+        cursor.execute(f"GRANT test_operator, test_writer, test_stager TO {LOADING}")
+    with ledger.transaction():
+        for one in roles.granting(names):
+            ledger.run_sql(one, {})
 
 
 @contextmanager

@@ -124,7 +124,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[2,2] --properties-file {properties} pyspark-shell"
+    # As with a local master, whose executors are children of the driver.
+    given = {"TIDELINE_LEDGER_URL": "of the driver", "TIDELINE_WRITER_URL": "-", "TIDELINE_TEST_STARTED": "1"}
+    os.environ |= given
     session = spark_session("tests")
+    for name in given:
+        del os.environ[name]
     yield session
     session.stop()
 

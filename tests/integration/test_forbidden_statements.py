@@ -7,8 +7,10 @@ import pytest
 from psycopg2.errors import InsufficientPrivilege
 
 import granted_rights
+import ledgers
 import loading_by_hand
-from tideline.ledger import rights
+from ledger_queries import execute, query, refused
+from tideline.ledger import attempts, rights
 
 STAGED = "tideline_staging.batch_9_attempt_9"
 VERBS = {
@@ -170,6 +172,20 @@ def test_events_of_the_last_day_are_not_pruned_for_any_role(warehouse, days):
 def test_only_a_staging_table_is_dropped_by_its_name(warehouse, name):
     with pytest.raises(psycopg2.errors.InvalidName):
         warehouse.run(f"SELECT tideline.drop_staging('{name}')", duty="writer")
+
+
+def test_the_staging_of_an_attempt_that_holds_its_batch_is_not_dropped(ledger):
+    (stream,) = ledgers.start_streams(ledger, 1)
+    batch_id = ledgers.plan(ledger, {stream: (0, 10)})
+    attempt = ledgers.claim(ledger, batch_id)
+    tables = [f"batch_{batch_id}_attempt_{attempt.fence}{rest}" for rest in ("", "_state", "_deleted")]
+    for table in tables:
+        execute(ledger, f"CREATE TABLE tideline_staging.{table} ()")
+        assert "its attempt holds batch" in refused(ledger, f"SELECT tideline.drop_staging('{table}')")
+    attempts.fail(ledger, attempt, "a problem")
+    for table in tables:
+        execute(ledger, f"SELECT tideline.drop_staging('{table}')")
+    assert query(ledger, "SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'") == []
 
 
 def test_a_role_cannot_put_an_operator_of_its_own_before_that_of_a_law(warehouse):

@@ -3,6 +3,7 @@
 from faults.mutants.mutant import Edit, Mutant
 
 _MIGRATION = "include/tideline/ledger/sql/migrations/0012_guarded_tables.sql"
+_ROLES = "include/tideline/ledger/sql/migrations/0017_roles.sql"
 _TESTS = "tests/integration/test_guarded_tables.py"
 
 HISTORY_MUTANTS = (
@@ -39,7 +40,7 @@ HISTORY_MUTANTS = (
     Mutant(
         "young_events_deleted",
         "no event of the last day is deleted, whatever time is given",
-        (Edit(_MIGRATION, " AND OLD.at < now() - interval '1 day'", ""),),
+        (Edit(_ROLES, " AND OLD.at < now() - interval '1 day'", ""),),
         seen_by=_TESTS,
     ),
 )

@@ -12,6 +12,7 @@ from faults.mutants.letter_guards import LETTER_MUTANTS
 from faults.mutants.mutant import Edit, Mutant
 from faults.mutants.reading_guards import READING_MUTANTS
 from faults.mutants.release_guards import RELEASE_MUTANTS
+from faults.mutants.role_guards import ROLE_MUTANTS
 from faults.mutants.topic_guards import TOPIC_MUTANTS
 from faults.mutants.upsert_guards import UPSERT_MUTANTS
 
@@ -184,6 +185,7 @@ TESTED_MUTANTS = (
     *IDENTITY_MUTANTS,
     *RELEASE_MUTANTS,
     *HISTORY_MUTANTS,
+    *ROLE_MUTANTS,
     *COLUMN_MUTANTS,
 )
 """Schedules detect these too seldom. A test of its own leads up to the moment in which each matters."""

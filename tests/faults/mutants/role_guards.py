@@ -1,0 +1,39 @@
+"""Mutants for the guards between roles: what each may do, and ways around the laws. A test of its own detects each."""
+
+from faults.mutants.mutant import Edit, Mutant
+
+_MIGRATION = "include/tideline/ledger/sql/migrations/0017_roles.sql"
+_TESTS = "tests/integration/test_forbidden_statements.py"
+
+ROLE_MUTANTS = (
+    Mutant(
+        "events_pruned_by_any_role",
+        "the date to prune by counts only where the owner of the ledger deletes",
+        (Edit(_MIGRATION, "IF current_user = (SELECT", "IF current_user IS NOT NULL OR current_user = (SELECT"),),
+        seen_by=_TESTS,
+    ),
+    Mutant(
+        "staging_of_a_living_attempt_dropped",
+        "the staging table of an attempt that holds its batch is not dropped",
+        (
+            Edit(
+                _MIGRATION,
+                "IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = p",
+                "IF false AND EXISTS (SELECT FROM tideline.batch WHERE batch_id = p",
+            ),
+        ),
+        seen_by=_TESTS,
+    ),
+    Mutant(
+        "search_path_of_the_session",
+        "laws do not use operators that a role has created",
+        (Edit(_MIGRATION, "ALTER FUNCTION tideline.check_batch() SET search_path = pg_catalog, pg_temp;\n", ""),),
+        seen_by=_TESTS,
+    ),
+    Mutant(
+        "triggers_for_tables_of_others",
+        "no role puts a function that acts as the owner on a table of its own",
+        (Edit(_MIGRATION, "tideline.keep_position(), ", ""),),
+        seen_by=_TESTS,
+    ),
+)

@@ -1,0 +1,58 @@
+"""Driver and executors load with roles of their own, and executors never have the URL of another role."""
+
+import os
+
+import pytest
+
+import granted_rights
+import records
+import stateful_loads
+from loading import Loading
+from stateful_loads import TARGET, check, send
+
+CLICKS = [
+    (partition, user, minute, "1.5") for minute in range(0, 400, 40) for partition, user in ((0, "ann"), (1, "bob"))
+]
+GRANTS = """
+    GRANT USAGE ON SCHEMA ads TO tideline_writer, tideline_operator;
+    GRANT SELECT, INSERT, DELETE ON ads.output TO tideline_writer;
+    GRANT SELECT, DELETE ON ads.output TO tideline_operator
+    """
+
+
+@pytest.fixture
+def roles(postgres):
+    with granted_rights.warehouse(postgres) as warehouse:
+        warehouse.run(TARGET, duty="owner")
+        warehouse.run(GRANTS, duty="owner")
+        yield warehouse.urls
+
+
+@pytest.fixture
+def loads(roles, broker, spark, tmp_path, monkeypatch):
+    """Provide a pipeline whose driver is the writer and whose executors are the stager."""
+    monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
+    monkeypatch.setenv("TIDELINE_LEDGER_URL", roles.writer)
+    monkeypatch.setenv("TIDELINE_STAGER_URL", roles.stager)
+    return Loading(
+        folder=tmp_path / "loads", bootstrap=broker.bootstrap, url=roles.operator, writer_url=roles.writer, spark=spark
+    )
+
+
+def test_a_pipeline_with_state_loads_with_a_role_for_each_process(loads):
+    """Executors read states, and stage rows, states, counts and rejects."""
+    topic = records.create(loads.bootstrap, partitions=2)
+    stateful_loads.declare(loads, topic, batch_records=8)
+    send(loads, topic, [*CLICKS, (0, "ann", None, "1")])
+    loads.run()
+    found = check(loads, [*CLICKS, (0, "ann", None, "1")])
+    assert found.rejects
+    assert found.rows
+    assert not loads.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'")
+
+
+def test_the_processes_of_tasks_have_no_url_of_the_ledger(spark):
+    """The Spark of the tests was started with URLs in its environment, as a driver of a local master has them."""
+    found = spark.sparkContext.range(2, numSlices=2).map(lambda _: sorted(os.environ)).collect()
+    assert [name for names in found for name in names if name.startswith("TIDELINE_") and name.endswith("_URL")] == []
+    assert all("TIDELINE_TEST_STARTED" in names for names in found)
