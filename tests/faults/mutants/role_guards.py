@@ -10,7 +10,7 @@ ROLE_MUTANTS = (
         "events_pruned_by_any_role",
         "the date to prune by counts only where the owner of the ledger deletes",
         (Edit(_MIGRATION, "IF current_user = (SELECT", "IF current_user IS NOT NULL OR current_user = (SELECT"),),
-        seen_by=_TESTS,
+        seen_by=f"{_TESTS}::test_the_date_to_prune_by_counts_for_the_owner_only",
     ),
     Mutant(
         "staging_of_a_living_attempt_dropped",
@@ -22,18 +22,18 @@ ROLE_MUTANTS = (
                 "IF false AND EXISTS (SELECT FROM tideline.batch WHERE batch_id = p",
             ),
         ),
-        seen_by=_TESTS,
+        seen_by=f"{_TESTS}::test_the_staging_of_an_attempt_that_holds_its_batch_is_not_dropped",
     ),
     Mutant(
         "search_path_of_the_session",
         "laws do not use operators that a role has created",
         (Edit(_MIGRATION, "ALTER FUNCTION tideline.check_batch() SET search_path = pg_catalog, pg_temp;\n", ""),),
-        seen_by=_TESTS,
+        seen_by=f"{_TESTS}::test_a_role_cannot_put_an_operator_of_its_own_before_that_of_a_law",
     ),
     Mutant(
         "triggers_for_tables_of_others",
         "no role puts a function that acts as the owner on a table of its own",
         (Edit(_MIGRATION, "tideline.keep_position(), ", ""),),
-        seen_by=_TESTS,
+        seen_by=f"{_TESTS}::test_postgres_refuses_what_a_role_may_not_do",
     ),
 )
