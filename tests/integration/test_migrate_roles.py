@@ -141,9 +141,11 @@ def test_who_may_not_create_roles_gets_the_statements_for_who_may(empty):
     assert "roles are missing in database" in said
     assert "hush" not in said
     statements = [line for line in said.splitlines() if line.startswith(("CREATE ROLE", "GRANT"))]
-    assert len(statements) == len(rights.DUTIES) + 1 + sum(len(rights.of_database(duty)) for duty in rights.DUTIES)
+    assert len(statements) == len(rights.DUTIES) + sum(len(rights.of_database(duty)) for duty in rights.DUTIES)
     empty.run("\n".join(statements))
-    empty.apply(url=url)
+    assert f"{empty.prefix}me may not act as it" in empty.migrate(url=url, code=20)
+    empty.run(f"ALTER ROLE {empty.role('owner')} PASSWORD 'hush'")
+    empty.apply(url=make_dsn(empty.admin, user=empty.role("owner"), password="hush"))
     assert ("batch", empty.role("owner")) in {line[:2] for line in empty.access()}
 
 
@@ -175,6 +177,16 @@ def test_what_a_later_migration_creates_belongs_to_the_owner(empty):
         roles.become_owner(ledger, names["owner"])
         assert migrate(ledger, more) == ["9999_more.sql"]
     assert ("more", empty.role("owner")) in {line[:2] for line in empty.access()}
+
+
+def test_a_role_that_is_not_the_owner_migrates_nothing(empty):
+    empty.apply()
+    empty.run(f"ALTER ROLE {empty.role('operator')} PASSWORD 'hush'")
+    url = make_dsn(empty.admin, user=empty.role("operator"), password="hush")
+    shell = replace(empty.cli, variables={**empty.cli.variables, "TIDELINE_LEDGER_URL": url})
+    for arguments in ((), ("--roles", "--prefix", empty.prefix)):
+        said = shell("migrate", *arguments, code=20).stderr
+        assert f"the ledger belongs to {empty.role('owner')}, and {empty.role('operator')} may not act as it" in said
 
 
 def test_two_at_once_are_safe(empty, monkeypatch):

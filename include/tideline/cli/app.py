@@ -21,6 +21,9 @@ Exit codes:
 \b
 Variables:
   TIDELINE_LEDGER_URL   libpq URI of the ledger's database
+  TIDELINE_READER_URL   the same, of a role that only looks; optional
+  TIDELINE_WRITER_URL, TIDELINE_STAGER_URL
+                        the same, of the roles of Spark drivers and executors; optional
   TIDELINE_PIPELINES    folder of the pipelines; in a checkout the default is include/pipelines
   TIDELINE_ACTOR        name stored in the history; default: your user and host
   TIDELINE_AIRFLOW_URL, TIDELINE_AIRFLOW_USERNAME, TIDELINE_AIRFLOW_PASSWORD

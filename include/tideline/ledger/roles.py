@@ -48,7 +48,7 @@ def setup(ledger: Ledger, prefix: str = PREFIX) -> Setup:
             )
         ]
     creating = [_composed("create_role", role=Identifier(name)) for name in new]
-    if not existing.get(names["owner"], False) and not facts["is_superuser"]:
+    if facts["creates_roles"] and not existing.get(names["owner"], False) and not facts["is_superuser"]:
         owner, user = Identifier(names["owner"]), Identifier(facts["user_name"])
         creating.append(_composed("join_owner", owner=owner, user=user))
     granting = [_grant(right, name, facts["database_name"]) for name, right in on_database]
@@ -68,7 +68,7 @@ def prepare(ledger: Ledger, wanted: Setup) -> None:
     if wanted.missing and not wanted.allowed:
         raise FatalError(
             f"roles are missing in database {wanted.database}, and this user may not create them",
-            next_step="let an administrator run these statements there, and repeat the command:\n\n"
+            next_step=f"let an administrator run these statements there, and repeat the command as {wanted.names['owner']}:\n\n"
             + text(ledger, wanted.missing),
             entry="ledger-refuses",
         )
@@ -80,9 +80,28 @@ def prepare(ledger: Ledger, wanted: Setup) -> None:
 
 
 def become_owner(ledger: Ledger, owner: str) -> None:
-    """Let the session act as the owner of the ledger, so that what a migration creates belongs to it."""
+    """Let the session act as the owner of the ledger, so that what a migration creates belongs to it.
+
+    Raises:
+        FatalError: The user of the session is another role.
+    """
     with ledger.transaction():
+        found = ledger.rows("list_existing_roles", names=[owner])
+        if not any(row["is_member"] for row in found):
+            user = ledger.rows("view_role_setup")[0]["user_name"]
+            raise FatalError(
+                f"the ledger belongs to {owner}, and {user} may not act as it",
+                next_step=f"set TIDELINE_LEDGER_URL to that of {owner} or of an administrator, for this command only",
+                entry="ledger-refuses",
+            )
         ledger.run_sql(_composed("become_owner", owner=Identifier(owner)), {})
+
+
+def owner_of(ledger: Ledger) -> str | None:
+    """Return the role that a ledger belongs to; None if there is no ledger."""
+    with ledger.transaction():
+        owner: str | None = ledger.rows("view_role_setup")[0]["owner"]
+    return owner
 
 
 def recorded(ledger: Ledger) -> dict[str, str]:

@@ -18,9 +18,9 @@ _USED_BY = {
 def apply() -> Page:
     """Bring the ledger up to date, and show the migrations that were applied. Roles that it has get the rights on what is new."""
     with ledger(of_any_release=True) as session:
+        if owner := roles.owner_of(session):
+            roles.become_owner(session, owner)
         names = roles.recorded(session)
-        if names:
-            roles.become_owner(session, names["owner"])
         applied = migrate(session)
         if names and applied:
             roles.grant(session, names)
