@@ -11,7 +11,7 @@ from psycopg2.extras import DictRow
 from psycopg2.sql import SQL, Composed, Identifier
 
 from tideline.errors import RetryableError
-from tideline.ledger import roles, state, state_columns
+from tideline.ledger import staging_rights, state, state_columns
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.state import Position
@@ -48,7 +48,7 @@ def create_staging(ledger: Ledger, table: str) -> None:
     """Create the table in which an attempt stages states, in the transaction of the caller. It is called as the staging table, with `SUFFIX`."""
     text = SQL(statement("tideline.ledger", "sql/queries/create_state_staging.sql"))
     ledger.run_sql(text.format(staging=Identifier("tideline_staging", table)), {})
-    roles.let_stager_in(ledger, table)
+    staging_rights.let_stager_in(ledger, table)
 
 
 def publish_states(ledger: Ledger, attempt: Attempt, staged: StagedStates) -> None:

@@ -130,14 +130,6 @@ def grant(ledger: Ledger, names: Mapping[str, str]) -> None:
         ledger.run("record_roles", duties=list(names), names=list(names.values()))
 
 
-def let_stager_in(ledger: Ledger, table: str) -> None:
-    """Let the role of the executors, if it is another one, fill a staging table that this session has created in its transaction."""
-    for row in ledger.rows("find_stager"):
-        query = SQL(statement("tideline.ledger", "sql/queries/let_stager_in.sql"))
-        names = {"staging": Identifier("tideline_staging", table), "stager": Identifier(row["name"])}
-        ledger.run_sql(query.format(**names), {})
-
-
 def text(ledger: Ledger, statements: Sequence[Composable]) -> str:
     """Return statements as a text to run by hand."""
     return "\n".join(

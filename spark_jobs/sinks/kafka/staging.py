@@ -15,7 +15,7 @@ from spark_jobs.sinks.kafka.as_json import UnencodableError
 from spark_jobs.sinks.kafka.encoding import Records
 from spark_jobs.sinks.sink import Place, Winner
 from spark_jobs.sinks.staging_tables import STAGING_SCHEMA, staging_name
-from tideline.ledger import roles
+from tideline.ledger import staging_rights
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.session_settings import conninfo
@@ -41,7 +41,7 @@ def create(ledger: Ledger, attempt: Attempt, records: Records) -> None:
     place = names(attempt.batch_id, attempt.fence)
     with ledger.transaction():
         ledger.run_sql(topic_query("create_staging").format(**place, headers=headers(records, ", {} bytea")), {})
-        roles.let_stager_in(ledger, staging_name(attempt.batch_id, attempt.fence))
+        staging_rights.let_stager_in(ledger, staging_name(attempt.batch_id, attempt.fence))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from spark_jobs.sinks.staging_tables import STAGING_SCHEMA, staging_name
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.sink import MARKS
 from tideline.errors import FatalError
-from tideline.ledger import output_tables, roles
+from tideline.ledger import output_tables, staging_rights
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
 
@@ -219,7 +219,7 @@ def _create_staging(ledger: Ledger, target: Target, name: str, columns: Sequence
         ),
         {},
     )
-    roles.let_stager_in(ledger, name)
+    staging_rights.let_stager_in(ledger, name)
 
 
 def deletions_name(staging: str) -> str:

@@ -23,7 +23,16 @@ from tideline.domain.requests import NamedRange, NewRecords, Ranges
 from tideline.ledger import abandoning, cleanup
 from windows import at
 
-NEVER_BY_THE_FLOW = {"queries.py", "numbers.py", "invariants.py", "migrate.py", "versions.py", "letters.py"}
+NEVER_BY_THE_FLOW = {
+    "queries.py",
+    "numbers.py",
+    "invariants.py",
+    "migrate.py",
+    "rights.py",
+    "roles.py",
+    "versions.py",
+    "letters.py",
+}
 """Verbs that only people use, verbs that precede every flow, and verbs for a topic that no pipeline of the simulation has."""
 
 
