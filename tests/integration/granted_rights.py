@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
@@ -59,7 +59,7 @@ def granted(duty: str) -> list[Granted]:
 class Warehouse:
     """A database with the roles, a ledger, and the example's tables."""
 
-    admin: str
+    admin: str = field(repr=False)
     """The URL of a superuser."""
     name: str
     prefix: str

@@ -60,7 +60,8 @@ def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
     """
     for folder in FOLDERS:
         copytree(project / folder, tree / folder)  # keeps times, by which Python recognises compiled files
-    (tree / ".local").symlink_to(project / ".local")  # the jars, for tests that start a broker
+    for name in (".local", "include/pipelines"):  # the jars, for tests that start a broker; the tables of the example
+        (tree / name).symlink_to(project / name)
     for name, text in edited(project, mutant).items() if mutant else ():
         file = tree / name
         file.write_text(text, encoding="utf-8")

@@ -79,7 +79,8 @@ def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
     with printed.open("wb") as log:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
-    code = pytest.main(["-q", "-x", "-p", "no:cacheprovider", tests])
+    # Not the arguments of functions, for among them are addresses with passwords: what is printed stays in a file.
+    code = pytest.main(["-q", "-x", "--tb=short", "-p", "no:cacheprovider", tests])
     return int(code), printed.read_text(errors="replace")
 
 
