@@ -52,6 +52,14 @@ def test_a_secret_is_found_in_every_form_that_it_may_have(tmp_path, text):
     assert MARK not in found
 
 
+def test_what_a_test_logs_on_purpose_hides_no_other_secret(tmp_path):
+    on_purpose = f"[info ] notifying with {PLANTED!r} [recording_notifier]\n"
+    (tmp_path / "scheduler.log").write_text(on_purpose)
+    assert list(SCAN.files(tmp_path)) == []
+    (tmp_path / "scheduler.log").write_text(f"{on_purpose}password={PLANTED}\n")
+    assert list(SCAN.files(tmp_path)) != []
+
+
 def test_keys_and_tokens_are_found_without_a_mark():
     assert Scan().finds(b"ssl.keystore.key=-----BEGIN PRIVATE KEY-----\\nMIGH...")
     assert Scan().finds(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
