@@ -43,11 +43,15 @@ FRAME = """address => new Promise(done => {
 KINDS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 
 
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Print no line for each request."""
+
+
 @contextmanager
 def serving(folder) -> Iterator[int]:
     (folder / "trap.html").write_text(TRAP)
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    handler.log_message = lambda *_: None  # type: ignore[attr-defined]
+    handler = partial(_Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1]
