@@ -85,8 +85,8 @@ def records(table: pa.Table) -> list[Record]:
     columns = [_values(table.column(name)) for name in names]
     parts = [_values(_part(table.column("kafka"), name)) for name in _KAFKA]
     names.append("kafka")
-    origins = (dict(zip(_KAFKA, of_one, strict=True)) for of_one in zip(*parts, strict=True))
-    values = (dict(zip(names, of_one, strict=True)) for of_one in zip(*columns, origins, strict=True))
+    origins = [dict(zip(_KAFKA, of_one, strict=True)) for of_one in zip(*parts, strict=True)]
+    values = [dict(zip(names, of_one, strict=True)) for of_one in zip(*columns, origins, strict=True)]
     offsets = parts[_KAFKA.index("offset")]
     keys, streams = (table.column(name).to_pylist() for name in (KEY, STREAM))
     return list(map(Record, keys, streams, offsets, values))
