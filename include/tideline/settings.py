@@ -94,8 +94,8 @@ def forget_urls() -> None:
 
 
 def _places(*names: str) -> list[str]:
-    """Return the variables that hold these secrets, or the paths of their files."""
-    return [place for name in names for place in (name, f"{name}_FILE")]
+    """Return the variables that hold these secrets, the paths of their files, or what Airflow takes for a Variable of this name."""
+    return [place for name in names for place in (name, f"{name}_FILE", f"AIRFLOW_VAR_{name}")]
 
 
 def pipelines_dir() -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from datetime import timedelta
 
 import pytest
@@ -103,16 +104,35 @@ SECURED = DECLARATION["source"] | {
 }
 
 
-def test_a_secret_that_airflow_keeps_reaches_the_job_only_by_its_environment(rendered, monkeypatch):
-    """Airflow's argument for this, `env_vars`, is stored as a rendered template, and is on the command line with YARN and Kubernetes."""
+@pytest.fixture
+def at_submit(monkeypatch):
+    """Return the environments of the jobs that the task starts. Airflow keeps secrets, and this process has none."""
     monkeypatch.setattr(environment, "_airflow", environment._Airflow())
     monkeypatch.setattr(secrets_backends, "_found", {})
+    for name in ("TIDELINE_LEDGER_URL", "TIDELINE_WRITER_URL", "TIDELINE_STAGER_URL"):
+        monkeypatch.delenv(name, raising=False)
+    found: list[dict[str, str]] = []
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda _task, _context: found.append(dict(os.environ)))
+    secrets_backends.use()
+    return found
+
+
+def test_the_job_gets_the_urls_of_its_own_role_and_of_executors_from_airflow(rendered, at_submit, monkeypatch):
+    for role in ("LEDGER", "WRITER", "STAGER", "READER"):
+        monkeypatch.setenv(f"AIRFLOW_VAR_TIDELINE_{role}_URL", f"postgresql://{role.lower()}@db/w")
+    task = rendered("loads")
+    task.pre_execute({})
+    task.execute({})
+    given = {name: value for name, value in at_submit[0].items() if re.fullmatch(r"TIDELINE_[A-Z]+_URL", name)}
+    own, of_executors = "postgresql://writer@db/w", "postgresql://stager@db/w"
+    assert given == {"TIDELINE_LEDGER_URL": own, "TIDELINE_STAGER_URL": of_executors}
+    assert {"postgresql://ledger@db/w", "postgresql://reader@db/w"}.isdisjoint(at_submit[0].values())
+
+
+def test_a_secret_that_airflow_keeps_reaches_the_job_only_by_its_environment(rendered, at_submit, monkeypatch):
+    """Airflow's argument for this, `env_vars`, is stored as a rendered template, and is on the command line with YARN and Kubernetes."""
     monkeypatch.setenv("AIRFLOW_VAR_TIDELINE_LEDGER_URL", "postgresql://me:QXZJV7@db/w")
     monkeypatch.setenv("AIRFLOW_VAR_ORDERS_PASSWORD", "VZQX77J")
-    monkeypatch.delenv("TIDELINE_LEDGER_URL", raising=False)
-    at_submit: list[dict[str, str]] = []
-    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda _task, _context: at_submit.append(dict(os.environ)))
-    secrets_backends.use()
     task = rendered("loads", source=SECURED)
     task.pre_execute({})
     task.execute({})

@@ -24,6 +24,7 @@ from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
+from tideline.local import secret
 
 NASTY = b"\x1b[2J{\xff\n"
 
@@ -271,7 +272,9 @@ def test_a_pipeline_that_is_not_declared_any_more_is_still_shown(world):
 def test_a_problem_of_the_ledger_is_reported_without_its_password(world, postgres):
     without = replace(world.cli, variables={})
     assert "TIDELINE_LEDGER_URL is not set" in without.error("pipelines", code=20)["error"]
-    silent = replace(world.cli, variables={"TIDELINE_LEDGER_URL": "postgresql://ada:hush@127.0.0.1:1/tideline"})
+    silent = replace(
+        world.cli, variables={"TIDELINE_LEDGER_URL": f"postgresql://ada:{secret.marked('hush')}@127.0.0.1:1/tideline"}
+    )
     done = silent("pipelines", code=10)
     assert "cannot be reached" in done.stderr
     assert "hush" not in done.stderr

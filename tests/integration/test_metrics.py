@@ -29,6 +29,7 @@ from tideline.domain.requests import NamedRange
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
+from tideline.local import secret
 from tideline.settings import PROJECT
 
 STATEFUL = "visits"
@@ -208,7 +209,11 @@ def test_a_question_that_is_late_is_left_behind_and_not_asked_a_second_time(worl
 
 def test_where_the_ledger_is_away_the_ends_of_the_logs_are_still_shown(world):
     away = replace(
-        world.cli, variables={**world.cli.variables, "TIDELINE_LEDGER_URL": "postgresql://me:hush@127.0.0.1:1/x"}
+        world.cli,
+        variables={
+            **world.cli.variables,
+            "TIDELINE_LEDGER_URL": f"postgresql://me:{secret.marked('hush')}@127.0.0.1:1/x",
+        },
     )
     found = numbers(away)
     assert (found["ledger_up",], found["broker_up", NAME], found["end_offset", "0", NAME, world.topic]) == (0, 1, 12)

@@ -17,7 +17,9 @@ from tideline.ledger import rights, roles
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations
+from tideline.local import secret
 
+PASSWORD = secret.marked("hush")
 ACCESS = """
     SELECT relname::text, relowner::regrole::text, relacl::text FROM pg_class
     WHERE relnamespace IN ('tideline'::regnamespace, 'tideline_staging'::regnamespace)
@@ -50,8 +52,8 @@ class Empty:
 
     def user(self, name: str, rights: str = "") -> str:
         """Create a user, and return the URL."""
-        self.run(f"CREATE ROLE {self.prefix}{name} LOGIN PASSWORD 'hush' {rights}")
-        return make_dsn(self.admin, user=f"{self.prefix}{name}", password="hush")
+        self.run(f"CREATE ROLE {self.prefix}{name} LOGIN PASSWORD '{PASSWORD}' {rights}")
+        return make_dsn(self.admin, user=f"{self.prefix}{name}", password=PASSWORD)
 
     def migrate(self, *arguments: str, url: str | None = None, code: int = 0) -> str:
         """Run `tideline migrate --roles`, and return what it prints."""
@@ -139,13 +141,13 @@ def test_who_may_not_create_roles_gets_the_statements_for_who_may(empty):
     url = empty.user("me")
     said = empty.migrate(url=url, code=20)
     assert "roles are missing in database" in said
-    assert "hush" not in said
+    assert PASSWORD not in said
     statements = [line for line in said.splitlines() if line.startswith(("CREATE ROLE", "GRANT"))]
     assert len(statements) == len(rights.DUTIES) + sum(len(rights.of_database(duty)) for duty in rights.DUTIES)
     empty.run("\n".join(statements))
     assert f"{empty.prefix}me may not act as it" in empty.migrate(url=url, code=20)
-    empty.run(f"ALTER ROLE {empty.role('owner')} PASSWORD 'hush'")
-    empty.apply(url=make_dsn(empty.admin, user=empty.role("owner"), password="hush"))
+    empty.run(f"ALTER ROLE {empty.role('owner')} PASSWORD '{PASSWORD}'")
+    empty.apply(url=make_dsn(empty.admin, user=empty.role("owner"), password=PASSWORD))
     assert ("batch", empty.role("owner")) in {line[:2] for line in empty.access()}
 
 
@@ -181,8 +183,8 @@ def test_what_a_later_migration_creates_belongs_to_the_owner(empty):
 
 def test_a_role_that_is_not_the_owner_migrates_nothing(empty):
     empty.apply()
-    empty.run(f"ALTER ROLE {empty.role('operator')} PASSWORD 'hush'")
-    url = make_dsn(empty.admin, user=empty.role("operator"), password="hush")
+    empty.run(f"ALTER ROLE {empty.role('operator')} PASSWORD '{PASSWORD}'")
+    url = make_dsn(empty.admin, user=empty.role("operator"), password=PASSWORD)
     shell = replace(empty.cli, variables={**empty.cli.variables, "TIDELINE_LEDGER_URL": url})
     for arguments in ((), ("--roles", "--prefix", empty.prefix)):
         said = shell("migrate", *arguments, code=20).stderr

@@ -147,7 +147,7 @@ def test_a_lock_that_does_not_come_is_to_be_tried_again(ledger, ledger_url, atte
 
 def test_a_server_that_is_down_is_to_be_tried_again():
     with pytest.raises(RetryableError, match="cannot be reached"):
-        Ledger("postgresql://postgres:secret@127.0.0.1:1/ledger", actor="test")
+        Ledger(f"postgresql://postgres:{secret.marked('x')}@127.0.0.1:1/ledger", actor="test")
 
 
 def test_a_session_that_is_lost_as_it_begins_is_to_be_tried_again(proxy):

@@ -13,7 +13,7 @@ import jwt
 import pytest
 
 from secret_scan import MEANT_TO_HOLD_ONE, ProcessWatch, Scan
-from tideline.declaration.sections import may_be_secret
+from tideline.declaration.sections import has_password, may_be_secret
 from tideline.local import secret
 from tideline.settings import PROJECT
 
@@ -96,16 +96,23 @@ def test_generated_secrets_have_the_mark(tmp_path):
     assert len(kept) == 64 + 2 * len(secret.MARK)
 
 
-NO_SECRETS = ("PAGER_TOKEN", "AKIAEXAMPLE", "Bearer", "airflow.secrets.local_filesystem.LocalFilesystemBackend")
-"""The name of a variable, the name of a user, a header that lacks its token, and a class."""
+NO_SECRETS = (
+    "PAGER_TOKEN",  # the name of a variable
+    "AKIAEXAMPLE",  # the name of a user
+    "airflow.secrets.local_filesystem.LocalFilesystemBackend",
+    "a login, or the token",  # a heading of a table
+    *("Bearer", "Bearer x", "Basic YWRtaW46YWRtaW4="),  # logins that are refused
+)
 
 
 def unmarked(path: Path) -> list[str]:
-    """Return where a literal text is given to something that has the name of a secret."""
+    """Return where a literal text is given to something that has the name of a secret, or is an address with a password."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         given: list[tuple[object, ast.expr | None]] = []
         match node:
+            case ast.Constant(value=str(text)) if has_password(text):
+                found.append(f"{path.relative_to(PROJECT)}:{node.lineno}")
             case ast.Call():
                 given += [(keyword.arg, keyword.value) for keyword in node.keywords]
                 if len(node.args) == 2 and getattr(node.func, "attr", "") == "setenv":
