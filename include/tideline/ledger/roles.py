@@ -22,6 +22,7 @@ PREFIX = "tideline_"
 class Setup:
     """What has to be there before the ledger's owner can grant anything."""
 
+    prefix: str
     names: Mapping[str, str]
     """The roles by duty."""
     database: str
@@ -34,19 +35,21 @@ class Setup:
 def setup(ledger: Ledger, prefix: str = PREFIX) -> Setup:
     """Return which roles a ledger gets, and what of them is not there yet. The owner of a ledger that exists stays its owner."""
     with ledger.transaction():
-        facts = ledger.rows("view_role_setup")[0]
-        names = {duty: f"{prefix}{duty}" for duty in DUTIES} | ({"owner": facts["owner"]} if facts["owner"] else {})
-        existing = {
-            row["name"]: row["is_member"] for row in ledger.rows("list_existing_roles", names=list(names.values()))
-        }
-        new = [name for name in names.values() if name not in existing]
-        on_database = [
-            (name, right)
-            for duty, name in names.items()
-            for right in (
-                rights.of_database(duty) if name in new else rights.lacking(ledger, rights.of_database(duty), user=name)
-            )
-        ]
+        return _setup(ledger, prefix)
+
+
+def _setup(ledger: Ledger, prefix: str) -> Setup:
+    facts = ledger.rows("view_role_setup")[0]
+    names = {duty: f"{prefix}{duty}" for duty in DUTIES} | ({"owner": facts["owner"]} if facts["owner"] else {})
+    existing = {row["name"]: row["is_member"] for row in ledger.rows("list_existing_roles", names=list(names.values()))}
+    new = [name for name in names.values() if name not in existing]
+    on_database = [
+        (name, right)
+        for duty, name in names.items()
+        for right in (
+            rights.of_database(duty) if name in new else rights.lacking(ledger, rights.of_database(duty), user=name)
+        )
+    ]
     creating = [_composed("create_role", role=Identifier(name)) for name in new]
     if facts["creates_roles"] and not existing.get(names["owner"], False) and not facts["is_superuser"]:
         owner, user = Identifier(names["owner"]), Identifier(facts["user_name"])
@@ -55,7 +58,11 @@ def setup(ledger: Ledger, prefix: str = PREFIX) -> Setup:
     creates = facts["is_superuser"] or facts["creates_roles"] or not creating
     grants = facts["is_superuser"] or facts["owns_database"] or not granting
     return Setup(
-        names=names, database=facts["database_name"], missing=[*creating, *granting], allowed=creates and grants
+        prefix=prefix,
+        names=names,
+        database=facts["database_name"],
+        missing=[*creating, *granting],
+        allowed=creates and grants,
     )
 
 
@@ -74,7 +81,7 @@ def prepare(ledger: Ledger, wanted: Setup) -> None:
         )
     with ledger.transaction():
         ledger.rows("lock_migrations")
-        for one in wanted.missing:
+        for one in _setup(ledger, wanted.prefix).missing:  # again: another process may have created them meanwhile
             ledger.run_sql(one, {})
     become_owner(ledger, wanted.names["owner"])
 
