@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -25,6 +25,8 @@ _SORTED_AT_ONCE = 100_000, 16 << 20
 _FOLDED_AT_ONCE = 10_000, 8 << 20
 """Records and bytes. They become Python objects, which need about ten times as much memory."""
 
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
+
 
 class Piece(NamedTuple):
     """Records of one bucket and one stream, in the order of their offsets."""
@@ -32,7 +34,7 @@ class Piece(NamedTuple):
     bucket: int
     stream: int
     first: int
-    records: pa.Table
+    records: pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +59,8 @@ class Buckets:
         Args:
             tables: The records. Those of one stream come in the order of their offsets, from one table to the next.
         """
-        for table in _joined(tables, *_SORTED_AT_ONCE):
-            yield self._packed(table)
+        for group in _gathered(tables, *_SORTED_AT_ONCE):
+            yield self._packed(pa.concat_tables(group))
 
     def _packed(self, table: pa.Table) -> pa.RecordBatch:
         offsets = pc.struct_field(table.column("kafka").combine_chunks(), "offset")
@@ -82,17 +84,17 @@ class Buckets:
             pieces: Tables of pieces, which are sorted by bucket, stream and first offset.
         """
         for _, of_bucket in groupby(self._pieces(pieces), lambda piece: piece.bucket):
-            yield _joined(_in_order(of_bucket), *_FOLDED_AT_ONCE)
+            yield map(pa.Table.from_batches, _gathered(_in_order(of_bucket), *_FOLDED_AT_ONCE))
 
     def _pieces(self, tables: Iterable[pa.Table]) -> Iterator[Piece]:
         for table in tables:
             places = (table.column(name).to_pylist() for name in (BUCKET, STREAM, FIRST))
             for bucket, stream, first, packed in zip(*places, table.column(PIECE), strict=True):
                 records = pa.ipc.read_record_batch(packed.as_buffer(), self.schema)
-                yield Piece(bucket, stream, first, pa.Table.from_batches([records]))
+                yield Piece(bucket, stream, first, records)
 
 
-def _in_order(pieces: Iterable[Piece]) -> Iterator[pa.Table]:
+def _in_order(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the records of a bucket. Records that were folded in another order than that of their offsets would give wrong states."""
     stream, last = None, -1
     for piece in pieces:
@@ -110,22 +112,19 @@ def _starts(*columns: pa.ChunkedArray) -> list[int]:
     return [0, *(np.flatnonzero(np.logical_or.reduce(changes)) + 1).tolist()]
 
 
-def _joined(tables: Iterable[pa.Table], most_records: int, most_bytes: int) -> Iterator[pa.Table]:
-    """Yield the rows of tables in tables of about the size that is asked for."""
-    waiting: list[pa.Table] = []
+def _gathered(tables: Iterable[_Rows], most_records: int, most_bytes: int) -> Iterator[list[_Rows]]:
+    """Yield tables, or batches, in groups of about the size that is asked for. Larger ones are cut."""
+    waiting: list[_Rows] = []
     n_records = n_bytes = 0
     for table in tables:
-        for part in _cut(table, most_records, most_bytes):
-            if waiting and (n_records + len(part) > most_records or n_bytes + part.nbytes > most_bytes):
-                yield pa.concat_tables(waiting)
+        bytes_of_one = table.nbytes / max(len(table), 1)
+        size = max(1, min(most_records, int(most_bytes / max(bytes_of_one, 1))))
+        for part in [table] if 0 < len(table) <= size else (table.slice(at, size) for at in range(0, len(table), size)):
+            length = int(len(part) * bytes_of_one)
+            if waiting and (n_records + len(part) > most_records or n_bytes + length > most_bytes):
+                yield waiting
                 waiting, n_records, n_bytes = [], 0, 0
             waiting.append(part)
-            n_records, n_bytes = n_records + len(part), n_bytes + part.nbytes
+            n_records, n_bytes = n_records + len(part), n_bytes + length
     if waiting:
-        yield pa.concat_tables(waiting)
-
-
-def _cut(table: pa.Table, most_records: int, most_bytes: int) -> Iterator[pa.Table]:
-    size = max(1, min(most_records, len(table) * most_bytes // max(table.nbytes, 1)))
-    for start in range(0, len(table), size):
-        yield table.slice(start, size)
+        yield waiting

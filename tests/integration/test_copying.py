@@ -123,7 +123,7 @@ def test_a_role_that_may_not_make_temporary_tables_finds_the_same_rows(ledger_ur
     table(f"GRANT USAGE ON SCHEMA tideline_staging TO {role}; GRANT INSERT, SELECT ON tideline_staging.aside TO {role}")
     try:
         with Copier(ledger_url, "aside", "output") as copier:
-            with copier._connection.cursor() as cursor:
+            with copier.connection.cursor() as cursor:
                 cursor.execute(f"SET ROLE {role}")
             assert copier.copy(rows({"id": None}, {}, {"later": 5})) == (98, {0: NOT_NULL, 2: law("a first")})
     finally:
@@ -134,7 +134,7 @@ def test_a_task_has_the_ledgers_settings_on_its_connection(ledger_url):
     """Without them a half-open link hangs for two hours, while the driver's heartbeats keep the claim."""
     asked = ("lock_timeout", "idle_in_transaction_session_timeout", "client_connection_check_interval", "TimeZone")
     columns = ", ".join(f"current_setting('{name}')" for name in asked)
-    with Copier(ledger_url, "aside", "output") as copier, copier._connection.cursor() as cursor:
+    with Copier(ledger_url, "aside", "output") as copier, copier.connection.cursor() as cursor:
         cursor.execute(f"SELECT {columns}")
         assert cursor.fetchall() == [("30s", "1min", "5s", "UTC")]
     of_link = parse_dsn(conninfo(ledger_url))

@@ -91,6 +91,14 @@ def test_columns_of_another_width_are_brought_into_the_declared_form():
     assert found.schema == SCHEMA
 
 
+def test_tables_without_records_make_no_piece():
+    """As where all records of an Arrow batch were rejected."""
+    divided = Buckets(count=1, schema=SCHEMA)
+    assert list(divided.packed([SCHEMA.empty_table()])) == []
+    [packed] = divided.packed([SCHEMA.empty_table(), records(0, range(5)), SCHEMA.empty_table()])
+    assert len(packed) == 1
+
+
 def test_a_hot_key_comes_in_parts_that_fit_into_memory():
     divided = Buckets(count=N_TASKS, schema=SCHEMA)
     sent = [records(0, range(start, start + 20_000), n_keys=1) for start in range(0, 120_000, 20_000)]

@@ -57,7 +57,7 @@ class Copier:
     """
 
     def __init__(self, ledger_url: str, staging: str, target: str) -> None:
-        self._connection = adbc.connect(conninfo(ledger_url), autocommit=True)
+        self.connection = adbc.connect(conninfo(ledger_url), autocommit=True)
         self._staging = staging
         self._target = target
         self._sifts = False
@@ -69,7 +69,7 @@ class Copier:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.close()
+        self.connection.close()
 
     def copy(self, rows: pa.Table) -> tuple[int, dict[int, str]]:
         """COPY the rows that the table accepts. Return how many these are, and the reason of each refused row by its position, ascending.
@@ -101,7 +101,7 @@ class Copier:
             adbc.Error: Another error, such as a lost connection, which is not the fault of a row.
         """
         try:
-            with self._connection.cursor() as cursor:
+            with self.connection.cursor() as cursor:
                 cursor.adbc_ingest(
                     self._staging, rows.drop_columns(STAGED_ROW), mode="append", db_schema_name=STAGING_SCHEMA
                 )
@@ -120,7 +120,7 @@ class Copier:
         columns = ", ".join('"' + name.replace('"', '""') + '"' for name in rows.column_names if name != STAGED_ROW)
         laws = " ".join(f"WHEN {condition} THEN {number}" for number, condition in enumerate(self._laws))
         try:
-            with self._connection.cursor() as cursor:
+            with self.connection.cursor() as cursor:
                 cursor.execute(self._statement("empty_sieve"))
                 cursor.adbc_ingest(_SIEVE, rows, mode="append", temporary=True)
                 cursor.execute(self._statement("sift", columns=columns, laws=laws))
@@ -148,7 +148,7 @@ class Copier:
 
         The result is empty if this role may not create temporary tables. Then refused rows are found by bisection.
         """
-        with self._connection.cursor() as cursor:
+        with self.connection.cursor() as cursor:
             cursor.execute(self._statement("list_laws"))
             laws = [condition for (condition,) in cursor.fetchall()]
             try:

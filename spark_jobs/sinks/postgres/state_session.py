@@ -6,7 +6,7 @@ As with rows, what is staged carries the id of its task, and what a task that lo
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 from psycopg2.extras import DictRow
@@ -41,7 +41,6 @@ class StateSession:
     rules: Rules
     ledger: Ledger
     copier: Copier
-    connection: Any
     task: int
     phase: int
     n_rows: int = 0
@@ -91,7 +90,7 @@ class StateSession:
             for number, reason in refused.items():
                 raise refused_row(self.target, self._described(self._rows[number]), reason)
         if self._kept:
-            with self.connection.cursor() as cursor:
+            with self.copier.connection.cursor() as cursor:
                 cursor.adbc_ingest(
                     self.table + SUFFIX, self._staged_states(), mode="append", db_schema_name=STAGING_SCHEMA
                 )

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from pyspark import TaskContext
 
@@ -19,7 +18,6 @@ from spark_jobs.state.buckets import Buckets
 from spark_jobs.state.folding import Fold, Stream
 from spark_jobs.state.rules import Rules
 from tideline.ledger.connection import Ledger
-from tideline.ledger.session_settings import conninfo
 
 _MOST_KEYS = 10_000
 _STATE_BYTES = 256 << 20
@@ -82,7 +80,6 @@ class StateStage:
         with (
             Ledger(self.place.ledger_url, actor="spark task") as ledger,
             Copier(self.place.ledger_url, self.table, self.target.table) as copier,
-            adbc.connect(conninfo(self.place.ledger_url), autocommit=True) as connection,
         ):
             session = StateSession(
                 place=self.place,
@@ -92,7 +89,6 @@ class StateStage:
                 rules=self.rules,
                 ledger=ledger,
                 copier=copier,
-                connection=connection,
                 task=task,
                 phase=phase,
             )

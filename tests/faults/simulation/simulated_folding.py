@@ -194,7 +194,6 @@ class FoldingSpark(SimulatedSpark):
             rules=stage.rules,
             ledger=ledger,
             copier=None,  # type: ignore[arg-type]
-            connection=None,
             task=task,
             phase=phase,
         )
