@@ -21,7 +21,8 @@ from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
-RECORDS = 500_000
+RECORDS = 27_778 * PARTITIONS
+"""About 500,000. A multiple of the partitions, so that each batch ends in all of them at a pause between visits."""
 KEYS = 5_556 * PARTITIONS
 """About 100,000. A multiple of the partitions, so that the records of a key are in one partition."""
 STORED_TIMES = 100
