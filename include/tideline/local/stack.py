@@ -31,6 +31,7 @@ class Stack:
         airflow: The options of Airflow; None leaves Airflow out.
         usual_ports: Use 5432, 9092, 9094 and 8080 where they are free; otherwise any free ports.
         broker_properties: Server properties for the broker.
+        postgres_settings: Settings for the server of Postgres.
         variables: More variables for all clients of the stack, Airflow's tasks too.
         step: Called with the name of each step; returns a context manager that is open while the step runs.
     """
@@ -42,6 +43,7 @@ class Stack:
         airflow: AirflowOptions | None = None,
         usual_ports: bool = False,
         broker_properties: Mapping[str, str] | None = None,
+        postgres_settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         step: Step = lambda _name: nullcontext(),
     ) -> None:
@@ -51,7 +53,7 @@ class Stack:
         self._directory = directory = directory.absolute()
         self._step = step
         self._variables = dict(variables or {})
-        self.postgres = Postgres(directory / "postgres", port=port(5432))
+        self.postgres = Postgres(directory / "postgres", port=port(5432), settings=postgres_settings)
         self.broker = Broker(
             directory / "kafka",
             _LOCAL / "jars" / "kafka",
