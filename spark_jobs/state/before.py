@@ -19,6 +19,8 @@ from tideline.ledger.state_columns import StateColumns
 class Before:
     """Positions, columns and the version of the processor, as an attempt has found them."""
 
+    fold: int
+    """The number of the pipeline's batch that was folded last."""
     positions: Mapping[int, Position]
     """By stream id."""
     columns: StateColumns
@@ -66,6 +68,7 @@ def found(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, rules: Rules) ->
     if declared is None:
         raise AssertionError(f"{pipeline.name} is not stateful")
     return Before(
+        fold=state.newest_fold(ledger, pipeline.name),
         positions=state.positions(ledger, attempt.batch_id),
         columns=state_columns.evolved(
             ledger,

@@ -108,12 +108,20 @@ class Fold:
             return one_line(f"key {key.key} belongs to {key.stream}, and a key has one partition")
         if self._rules.rejects_late and stream.watermark is not None and at < stream.watermark:
             return f"late: event time {_shown(at)} is before the watermark {_shown(stream.watermark)} of {stream.name}"
+        expired: list[Row] = []
+        before = None
         if key.is_due(at):
-            rows.extend(key.expire(at))
+            before = key.snapshot()
+            expired += key.expire(at)
         try:
-            rows.extend(key.on_record(record.values, record.stream_id, stream.name, record.offset))
+            made = key.on_record(record.values, record.stream_id, stream.name, record.offset)
         except Exception as error:  # noqa: BLE001 - a processor may raise anything
+            # A reject is not folded, so a timer that only its event time has reached has not come.
+            if before is not None:
+                key.restore(before)
             return of_error(error)
+        rows += expired
+        rows += made
         latest = self.latest.get(record.stream_id)
         self.latest[record.stream_id] = at if latest is None else max(at, latest)
         return None

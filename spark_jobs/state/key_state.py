@@ -15,6 +15,8 @@ from tideline.domain.columns import SimpleType
 from tideline.errors import FatalError
 from tideline.processors import State
 
+_SMALL = 4096
+"""Bytes of JSON up to which the value of a state is kept beside it. As Python objects it takes five times as much, and a task holds thousands."""
 MOST_EXPIRIES = 10_000
 """How many timers of a key may come one after the other without a record. A processor with more of them moves its timer by too little."""
 
@@ -52,6 +54,17 @@ class Kept(NamedTuple):
     offset: int
     value: bytes | None
     expires_at: datetime | None
+
+
+class Snapshot(NamedTuple):
+    """What of a key is restored if the record is rejected that has made its timer come."""
+
+    stream_id: int
+    stream: str
+    offset: int
+    json: bytes | None
+    expires_at: datetime | None
+    is_touched: bool
 
 
 class Typed:
@@ -93,6 +106,15 @@ class KeyState:
     def is_due(self, at: datetime) -> bool:
         """Return whether the timer of the key has come at an event time."""
         return self.expires_at is not None and self.expires_at <= at
+
+    def snapshot(self) -> Snapshot:
+        """Return the key as it is now."""
+        return Snapshot(self.stream_id, self.stream, self._offset, self._json, self.expires_at, self.is_touched)
+
+    def restore(self, before: Snapshot) -> None:
+        """Make the key what it was at a snapshot."""
+        self.stream_id, self.stream, self._offset, self._json, self.expires_at, self.is_touched = before
+        self._is_fresh = False
 
     def on_record(self, record: dict[str, Any], stream_id: int, stream: str, offset: int) -> list[Row]:
         """Fold one record, and return its rows.
@@ -176,8 +198,9 @@ class KeyState:
             raise MisfitError(
                 f"the state would have {len(as_bytes)} bytes, more than the {self._rules.max_bytes} of state.max_bytes"
             )
-        self._json, self._value, self.expires_at = as_bytes, columns, moment
-        self._is_fresh = self.is_touched = True
+        self._json, self.expires_at, self.is_touched = as_bytes, moment, True
+        self._is_fresh = as_bytes is None or len(as_bytes) <= _SMALL
+        self._value = columns if self._is_fresh else None
 
 
 def _bytes(text: str | bytes) -> bytes:

@@ -40,4 +40,6 @@ def refuses(
 
 def read_again(ledger: Ledger, attempt: Attempt, found: StagedStates) -> StagedStates:
     """Return what an attempt has staged, with the positions as they are now."""
-    return replace(found, positions=state.positions(ledger, attempt.batch_id))
+    return replace(
+        found, after=state.newest_fold(ledger, attempt.pipeline), positions=state.positions(ledger, attempt.batch_id)
+    )

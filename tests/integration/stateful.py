@@ -52,7 +52,7 @@ def planned(
 def staged(ledger: Ledger, attempt: Attempt, rows: Sequence[Staged] = (), **changes: Any) -> StagedStates:
     """Stage states as one task of each phase does."""
     table = f"batch_{attempt.batch_id}_attempt_{attempt.fence}{folding.SUFFIX}"
-    positions = state.positions(ledger, attempt.batch_id)
+    after, positions = state.newest_fold(ledger, attempt.pipeline), state.positions(ledger, attempt.batch_id)
     with ledger.transaction(), ledger.connection.cursor() as cursor:
         folding.create_staging(ledger, table)
         execute_values(
@@ -67,6 +67,7 @@ def staged(ledger: Ledger, attempt: Attempt, rows: Sequence[Staged] = (), **chan
         "table": table,
         "folding": {1: sum(row[0] == 1 for row in rows)},
         "expiring": {2: sum(row[0] == 2 for row in rows)},
+        "after": after,
         "positions": positions,
         "max_times": {},
         "processor": "v1",

@@ -15,7 +15,7 @@ class BatchState(StrEnum):
     PUBLISHED = "published"
     """Its output, rejects, counts and coverage are visible. They became visible in one transaction."""
     ADVANCED = "advanced"
-    """The heads of its streams have passed it. Final, unless a replay supersedes it."""
+    """The heads of its streams have passed it. Final, unless a replay or a rewind supersedes it."""
     ABANDONED = "abandoned"
     """An operator or a plan gave it up before it was published; its offsets are free to be planned again."""
     SUPERSEDED = "superseded"

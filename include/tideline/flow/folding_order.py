@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def plan(call: "PlanCall", found: Survey, free: Free, *, run_batches: int | None) -> list[int]:
-    """Reserve what a rewind has left, and the free ranges behind the heads. Return all open batches of the pipeline in the order of folding."""
+    """Reserve what a rewind has left, and the free ranges behind the heads. Return all open batches of the pipeline in the order of folding.
+
+    Raises:
+        NeedsOperatorError: The pipeline has loaded records that its state can never fold. Or Kafka no longer holds what a rewind has left.
+    """
+    _check_all_is_folded(call)
     opened = [batch.batch_id for batch in reservations.open_batches(call.ledger, call.pipeline.name)]
     new = []
     for stream_id, piece in turns.rewound(call.ledger, call.pipeline.name):
@@ -32,6 +37,18 @@ def plan(call: "PlanCall", found: Survey, free: Free, *, run_batches: int | None
         new += call.reserve(BatchKind.LIVE, found, {stream_id: [piece]})
     new += call.reserve(BatchKind.LIVE, found, after, run_batches=run_batches)
     return turns.in_order(call.ledger, [*opened, *new])
+
+
+def _check_all_is_folded(call: "PlanCall") -> None:
+    """Refuse to begin a state behind records that were loaded without it: it would be the fold over a part of the records only."""
+    name = call.pipeline.name
+    if unfolded := turns.unfolded(call.ledger, name):
+        raise NeedsOperatorError(
+            f"{name}: records were loaded without being folded into its state, which is declared now: {', '.join(unfolded)[:500]}",
+            next_step="declare the state in a pipeline of another name, with another table: it loads the topic from the beginning; or take the "
+            "section `state` away again; nothing was planned",
+            entry="state-cannot-be-folded",
+        )
 
 
 def _check_held(pipeline: str, found: Survey, stream_id: int, piece: OffsetRange) -> None:

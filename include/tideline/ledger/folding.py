@@ -31,6 +31,8 @@ class StagedStates:
     """By winning task of the first phase, in which records are folded, how many states it has staged."""
     expiring: Mapping[int, int]
     """The same for the second phase, in which keys expire after the batch's records."""
+    after: int
+    """The number of the batch that was folded last when nothing was read yet: `state.newest_fold`."""
     positions: Mapping[int, Position]
     """By stream id, the positions before anything was read."""
     max_times: Mapping[int, datetime]
@@ -65,7 +67,9 @@ def publish_states(ledger: Ledger, attempt: Attempt, staged: StagedStates) -> No
     ledger.run_sql(_query("analyze_staged_states", staged), {})
     known = {"pipeline": attempt.pipeline, "batch_id": attempt.batch_id}
     n_keys = ledger.rows_of(_query("count_kept_states", staged), {})[0]["n_keys"]
-    ledger.run("fold_batch", **known, processor=staged.processor, n_keys=n_keys, n_expired=staged.n_expired)
+    counts = {"n_keys": n_keys, "n_expired": staged.n_expired}
+    if ledger.run("fold_batch", **known, after=staged.after, processor=staged.processor, **counts) != 1:
+        raise _overtaken(attempt)
     ledger.run_sql(_query("delete_states", staged), {"pipeline": attempt.pipeline})
     ledger.run_sql(_query("put_states", staged), known)
     gaps = [position.stream_id for position in staged.positions.values() if position.has_gap]
@@ -94,6 +98,15 @@ def _check_unchanged(attempt: Attempt, staged: StagedStates, now: Mapping[int, P
                 next_step="run the task again: it reads the state as it is now",
                 entry="state-is-folded-in-order",
             )
+
+
+def _overtaken(attempt: Attempt) -> RetryableError:
+    """Return the error for a batch beside which another one was folded. It may have folded records of the same keys, from other streams."""
+    return RetryableError(
+        f"{attempt}: another batch of {attempt.pipeline} was folded since the attempt read the states",
+        next_step="run the task again: it reads the states as they are now",
+        entry="state-is-folded-in-order",
+    )
 
 
 def _check_complete(attempt: Attempt, staged: StagedStates, rows: list[DictRow]) -> None:

@@ -48,6 +48,16 @@ def in_transaction(ledger: Ledger, batch_id: int) -> dict[int, Position]:
     }
 
 
+def newest_fold(ledger: Ledger, pipeline: str) -> int:
+    """Return the number of the batch that was folded last into the states of a pipeline, 0 before the first one.
+
+    A job asks before it reads a state, and publishes with the answer: a key may come from a stream that its batch does not have.
+    """
+    with ledger.transaction():
+        number: int = ledger.rows("find_newest_fold", pipeline=pipeline)[0]["seq"]
+    return number
+
+
 def versions(found: Mapping[int, Position]) -> dict[int, int]:
     """Return the versions of positions, by stream id: two readings are of the same state if these are equal."""
     return {stream_id: position.version for stream_id, position in found.items()}

@@ -31,7 +31,10 @@ class StateColumns:
 
 
 def find(ledger: Ledger, pipeline: str) -> tuple[StateColumns, bool] | None:
-    """Return the columns of the stored states, and whether there are any states; None before the first batch. Within a transaction."""
+    """Return the columns of the stored states; None before the first batch. Within a transaction.
+
+    And whether there are states, or undo from which a rewind could bring some back.
+    """
     row = ledger.row("find_state_columns", pipeline=pipeline)
     if row is None:
         return None
@@ -64,7 +67,8 @@ def evolved(
         renamed: By new name, the former one.
 
     Raises:
-        FatalError: Stored states do not fit: another key, another type of a column, or a renamed column that never was.
+        FatalError: States that are stored, or that a rewind could bring back, do not fit: another key, another type of a column, or a renamed
+            column that never was.
     """
     with ledger.transaction():
         found = find(ledger, pipeline)
@@ -75,7 +79,8 @@ def evolved(
     if problems:
         raise FatalError(
             f"{pipeline}: the stored states do not fit the declaration: " + "; ".join(problems),
-            next_step="declare what the stored states have, or let the processor fill a column of another name; "
+            next_step="declare what the stored states have, and those that a rewind would bring back; or let the processor fill a column of "
+            "another name; "
             f"or go back to the beginning and fold everything anew: tideline rewind {pipeline} --to-batch 0 --reason ...",
             entry="state-does-not-fit",
         )

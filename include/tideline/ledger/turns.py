@@ -95,6 +95,14 @@ def in_order(ledger: Ledger, batch_ids: Iterable[int]) -> list[int]:
     return ordered
 
 
+def unfolded(ledger: Ledger, pipeline: str) -> list[str]:
+    """Return, as `orders/3 [0, 10)`, the first offsets of each stream that were loaded without being folded: before the pipeline had a state."""
+    return [
+        f"{row['topic']}/{row['partition']} {OffsetRange(row['start_offset'], row['end_offset'])}"
+        for row in ledger.rows("list_loaded_unfolded", pipeline=pipeline)
+    ]
+
+
 def rewound(ledger: Ledger, pipeline: str) -> list[tuple[int, OffsetRange]]:
     """Return the offsets that a rewind has left to be loaded again and that no batch has reserved, each range with its stream id."""
     return [

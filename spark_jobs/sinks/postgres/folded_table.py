@@ -114,6 +114,7 @@ class FoldedTable:
             table=table,
             folding=of_phase[FOLDING],
             expiring=of_phase[EXPIRING],
+            after=self.before.fold,
             positions=self.before.positions,
             max_times=latest_of(winners),
             processor=self.before.processor,

@@ -74,8 +74,14 @@ class StateSession:
     def put(self, folded: Folded) -> None:
         """Stage rows and states, later if they are few."""
         self._rows += folded.rows
-        self._kept += folded.kept
-        self._bytes += sum(len(one.value) for one in folded.kept if one.value)
+        # A task that has folded a bucket gives all its states, hundreds of megabytes if they are large.
+        for one in folded.kept:
+            self._kept.append(one)
+            self._bytes += len(one.value or b"")
+            self._flush_if_many()
+        self._flush_if_many()
+
+    def _flush_if_many(self) -> None:
         if len(self._rows) + len(self._kept) >= _AT_ONCE or self._bytes >= _BYTES_AT_ONCE:
             self.flush()
 

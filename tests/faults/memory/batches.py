@@ -227,7 +227,7 @@ def _owns_anything(db: MemoryDatabase, batch: Batch) -> bool:
 @verb
 def find_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
     batch = db.batches.get(batch_id)
-    names = ("batch_id", "pipeline", "kind", "state", "attempt", "fence", "outside", "dag_id", "run_id")
+    names = ("batch_id", "pipeline", "kind", "state", "attempt", "fence", "outside", "stateful", "dag_id", "run_id")
     return [] if batch is None else [{name: getattr(batch, name) for name in names}]
 
 

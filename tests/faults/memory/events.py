@@ -7,11 +7,13 @@ from uuid import UUID
 from psycopg2.extras import Json
 
 from faults.memory.database import SECOND, MemoryDatabase, moment
-from faults.memory.refusals import check, dangling
+from faults.memory.refusals import check, dangling, law
 from faults.memory.registry import Rows, verb
 from faults.memory.rows import Event
 
 _UNFINISHED = {"planned", "writing", "failed", "published"}
+_ADDED = {"retry", "refuse", "supersede partly", "recreate table"}
+"""What no table shows, and no trigger records."""
 _PIPELINE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 DAY = 24 * 3600 * SECOND
 
@@ -49,6 +51,8 @@ def record_event(
     attempt: UUID | None,
     detail: Json,
 ) -> int:
+    if action not in _ADDED:
+        raise law(f'INSERT of "{action}" into tideline.event is refused: it is written with what it records')
     insert(db, action, pipeline, batch_id=batch_id, stream_id=stream_id, attempt=attempt, detail=detail.adapted)
     if pipeline not in db.pipelines:
         raise dangling("event", "event_pipeline_fkey")
@@ -70,6 +74,8 @@ def prune_events(db: MemoryDatabase, *, pipeline: str, days: int) -> Rows:
     ]
     for event_id in old:
         db.remove(db.events, event_id)
+    if old:
+        insert(db, "prune events", pipeline, detail={"days": days, "n_events": len(old)})
     return [{"n_events": len(old)}]
 
 

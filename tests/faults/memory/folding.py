@@ -130,12 +130,20 @@ def _folding(db: MemoryDatabase, pipeline: str) -> int | None:
 
 
 @verb
-def fold_batch(db: MemoryDatabase, *, batch_id: int, pipeline: str, processor: str, n_keys: int, n_expired: int) -> int:
+def find_newest_fold(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    return [{"seq": max((row.seq for row in db.state_batches.values() if row.pipeline == pipeline), default=0)}]
+
+
+@verb
+def fold_batch(
+    db: MemoryDatabase, *, batch_id: int, pipeline: str, after: int, processor: str, n_keys: int, n_expired: int
+) -> int:
+    if any(row.pipeline == pipeline and row.seq > after for row in db.state_batches.values()):
+        return 0
     batch = db.batches[batch_id]
     if not (batch.stateful and batch.state == "writing" and batch.pipeline == pipeline):
         raise law(f"batch {batch_id}: only a stateful batch that is being written is folded")
-    seq = 1 + max((row.seq for row in db.state_batches.values() if row.pipeline == pipeline), default=0)
-    db.put(db.state_batches, batch_id, Folded(batch_id, pipeline, seq, processor, n_keys, n_expired, "kept"))
+    db.put(db.state_batches, batch_id, Folded(batch_id, pipeline, after + 1, processor, n_keys, n_expired, "kept"))
     return 1
 
 
@@ -215,7 +223,9 @@ def find_state_columns(db: MemoryDatabase, *, pipeline: str) -> Rows:
     if pipeline not in db.state_columns:
         return []
     key, columns = db.state_columns[pipeline]
-    has_states = any(row.pipeline == pipeline for row in db.states.values())
+    has_states = any(row.pipeline == pipeline for row in db.states.values()) or any(
+        row.pipeline == pipeline and row.undo == "kept" for row in db.state_batches.values()
+    )
     return [{"key_columns": key, "columns": columns, "has_states": has_states}]
 
 
@@ -244,6 +254,18 @@ def list_rewound(db: MemoryDatabase, *, pipeline: str) -> Rows:
                 found.append((stream_id, start, hole.end))
     names = ("stream_id", "start_offset", "end_offset")
     return [dict(zip(names, row, strict=True)) for row in found if row[1] < row[2]]
+
+
+@verb
+def list_loaded_unfolded(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    found: list[dict[str, Any]] = []
+    for stream_id, stream in sorted(db.streams.items()):
+        if stream.pipeline == pipeline and stream.state != "retired":
+            loaded = [c for c in db.coverage[stream_id].values() if c.batch_id and c.end > _since(db, stream_id)]
+            for first in sorted(loaded, key=lambda piece: piece.start)[:1]:
+                place = {"topic": stream.topic, "partition": stream.partition}
+                found.append({**place, "start_offset": first.start, "end_offset": first.end})
+    return found
 
 
 @verb

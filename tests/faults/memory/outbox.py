@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from faults.memory.database import MemoryDatabase, moment
 from faults.memory.registry import Rows, verb
+from faults.memory.rows import Attempt
 
 _COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
+_TIMES = ("started_at", "ended_at")
 
 
 @verb
@@ -57,8 +59,16 @@ def list_publications(db: MemoryDatabase, *, batch_ids: Sequence[int]) -> Rows:
             "start_offset": piece.start,
             "end_offset": piece.end,
             **{name: getattr(piece, name) for name in _COUNTS},
+            **{name: moment(getattr(_published_by(db, batch_id), name)) for name in _TIMES},
         }
         for batch_id in sorted(set(batch_ids) & db.outbox.keys())
         for stream_id, piece in db.ranges[batch_id].items()
     ]
     return sorted(rows, key=lambda row: (row["published_at"], row["batch_id"], row["topic"], row["partition"]))
+
+
+def _published_by(db: MemoryDatabase, batch_id: int) -> Attempt:
+    """Return the attempt that published a batch."""
+    attempt = db.batches[batch_id].attempt
+    assert attempt is not None
+    return db.attempts[attempt]

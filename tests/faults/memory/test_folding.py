@@ -30,7 +30,8 @@ def staged(session: MemoryLedger, attempt: Attempt, *rows: StagedState, resets: 
         session.copy_states(table, list(rows))
     counts = [sum((row.task, row.phase) == (phase, phase) for row in rows) for phase in (1, 2)]
     return StagedStates(
-        table=table, folding={1: counts[0]}, expiring={2: counts[1]}, positions=state.positions(session, attempt.batch_id),
+        table=table, folding={1: counts[0]}, expiring={2: counts[1]}, after=state.newest_fold(session, PIPELINE),
+        positions=state.positions(session, attempt.batch_id),
         max_times={piece.stream_id: NOON for piece in attempt.ranges}, processor="v1", columns=COLUMNS, n_expired=counts[1], resets=resets,
     )  # fmt: skip
 
@@ -136,6 +137,6 @@ def refused_plan(session: MemoryLedger, stream: int, kind: BatchKind) -> str:
 
 
 def test_both_ledgers_refuse_the_same_folds(session, stream):
-    fold_ = {"processor": "v1", "n_keys": 0, "n_expired": 0, "pipeline": PIPELINE}
+    fold_ = {"after": 0, "processor": "v1", "n_keys": 0, "n_expired": 0, "pipeline": PIPELINE}
     of_none = refused(session, "fold_batch", batch_id=plan(session, {stream: (0, 10)}), **fold_)
     assert "only a stateful batch that is being written" in of_none

@@ -87,6 +87,8 @@ def test_a_run_has_batches_that_there_are(session, stream):
     event = {"action": "retry", "stream_id": None, "attempt": None, "detail": json({})}
     assert refused(session, "record_event", pipeline=PIPELINE, batch_id=77, **event) == "event_batch_id_fkey"
     assert refused(session, "record_event", pipeline="unknown", batch_id=None, **event) == "event_pipeline_fkey"
+    forged = refused(session, "record_event", pipeline=PIPELINE, batch_id=None, **event | {"action": "publish"})
+    assert forged == 'INSERT of "publish" into tideline.event is refused: it is written with what it records'
 
 
 def test_each_attempt_has_a_fence_of_its_own(session, stream):

@@ -9,7 +9,7 @@ from ledger_queries import execute, query
 from ledgers import PIPELINE, claim, stage, start_streams
 from single_stream import HOLE
 from spark_jobs.sinks.postgres.due_timers import count_due, due_bound
-from stateful import COLUMNS, folded, planned, positions, publish, staged, states
+from stateful import folded, planned, positions, publish, staged, states
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError, SupersededError
 from tideline.ledger import rewinds, state, state_columns
@@ -191,6 +191,21 @@ def test_the_name_of_a_column_that_is_gone_comes_back_with_its_type_only(ledger,
     assert evolved(ledger, {"clicks": "bigint"}).read({"clicks": 1}, ["clicks"]) == {"clicks": 1}
 
 
-def test_without_states_every_declaration_fits(ledger, stream):
-    folded(ledger, planned(ledger, {stream: (0, 10)}), columns=COLUMNS)
+def test_without_states_every_declaration_fits_as_soon_as_no_rewind_can_bring_some_back(ledger, stream):
+    """A rewind to the first batch would bring a state back whose column and key the processor would misread."""
+    began = folded(ledger, planned(ledger, {stream: (0, 10)}), [(1, ANN, stream, {"clicks": 1}, None, 3)])
+    ended = folded(ledger, planned(ledger, {stream: (10, 20)}), [(1, ANN, stream, None, None, 13)])
+    assert states(ledger) == {}
+    other = {"columns": {"clicks": "string"}, "key": ["offer_id"]}
+    with pytest.raises(FatalError, match="expected clicks to be bigint, found string"):
+        evolved(ledger, **other)
+    with ledger.transaction():
+        rewinds.undo(ledger, PIPELINE, [ended.batch_id, began.batch_id], to_batch=None, reason="another key")
+    assert evolved(ledger, **other).types == {"clicks": "string"}
+
+
+def test_without_states_and_with_pruned_undo_every_declaration_fits(ledger, stream):
+    folded(ledger, planned(ledger, {stream: (0, 10)}), [(1, ANN, stream, {"clicks": 1}, None, 3)])
+    folded(ledger, planned(ledger, {stream: (10, 20)}), [(1, ANN, stream, None, None, 13)])
+    rewinds.prune(ledger, PIPELINE, 0)
     assert evolved(ledger, {"clicks": "string"}, key=["offer_id"]).types == {"clicks": "string"}

@@ -7,17 +7,20 @@ from concurrency import beside
 from ledger_queries import execute, query
 from ledgers import stage
 from planners import NAME, coverage, ranges_of
-from stateful import folded, positions, publish, staged, with_state
+from stateful import folded, positions, publish, staged, states, with_state
 from tideline import flow
+from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Ranges, Rejects, Window
 from tideline.domain.states import BatchState
-from tideline.errors import FatalError, RetryableError, SupersededError
-from tideline.ledger import attempts, heads, state
+from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
+from tideline.ledger import attempts, heads, publishing, state
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Written
 from windows import at
 
+ANN = '["ann"]'
 SILENT = "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '2 minutes'"
 
 
@@ -38,6 +41,15 @@ def claimed(ledger, batch_id, name, *, poll_seconds=0.01):
     assert isinstance(attempt, Attempt)
     stage(ledger, attempt)
     return attempt
+
+
+def published_without_state(ledger, attempt):
+    """Publish a batch as a pipeline without a state does."""
+    written = Written(n_written={piece.stream_id: len(piece.offsets) for piece in attempt.ranges})
+    facts = {
+        piece.stream_id: PartitionFacts(partition=piece.partition, log_start=0, end=100) for piece in attempt.ranges
+    }
+    publishing.publish(ledger, attempt, lambda _: written, facts=facts, filtered_by_difference=False)
 
 
 def fold_all(ads, batch_ids):
@@ -114,8 +126,7 @@ def test_a_driver_that_lives_on_is_refused_and_the_batch_after_it_waits_for_its_
     assert query(ads.ledger, "SELECT batch_id FROM tideline.state_batch ORDER BY seq") == [(first,), (second,)]
 
 
-def test_a_failed_batch_holds_back_those_after_it_and_no_others(ads):
-    """Batches without a common stream are folded in any order."""
+def test_a_failed_batch_holds_back_those_after_it(ads):
     first, second = ads.plan("one")
     assert (set(ranges_of(ads.ledger, first)), set(ranges_of(ads.ledger, second))) == ({0, 1}, {0, 1})
     attempts.fail(ads.ledger, claimed(ads.ledger, first, "one"), "a problem")
@@ -217,6 +228,12 @@ def test_lost_offsets_are_a_hole_in_the_state_too(half):
 
 
 def test_a_topic_that_was_created_again_goes_on_with_the_keys_of_its_partitions(half):
+    half.logs[0].append(2)
+    (last,) = half.plan("last")
+    [of_last] = ranges_of(half.ledger, last)
+    streams = dict(query(half.ledger, "SELECT partition, stream_id FROM tideline.stream"))
+    folded(half.ledger, last, [(1, ANN, streams[of_last], {"clicks": 7}, None, 11)])
+    heads.advance_published(half.ledger, NAME)
     half.cluster.create("ads", 4, 4)
     flow.adopt_topic(half.ledger, half.broker, half.pipeline, "ads", reason="created again")
     (batch_id,) = half.plan("two")
@@ -224,6 +241,42 @@ def test_a_topic_that_was_created_again_goes_on_with_the_keys_of_its_partitions(
     assert {(one.next_offset, one.version, one.has_gap) for one in found.values()} == {(0, 0, True)}
     fold_all(half, [batch_id])
     assert folded_up_to(half) == {0: 4, 1: 4}
+    assert states(half.ledger, NAME)[ANN] == ({"clicks": 7}, streams[of_last], 11, last)
+
+
+def test_a_state_does_not_begin_behind_records_that_were_loaded_without_it(ledger):
+    ads = Brokerless(ledger, 10, 0, batch_records=10)
+    (first,) = ads.plan("one")
+    attempt = claimed(ledger, first, "one")
+    published_without_state(ledger, attempt)
+    ads.pipeline = with_state(ads.pipeline)
+    ads.logs[0].append(10)
+    ads.logs[1].append(10)
+    with pytest.raises(
+        NeedsOperatorError, match=r"loaded without being folded into its state.*: ads/0 \[0, 10\)\n"
+    ) as caught:
+        ads.plan("two")
+    assert "a pipeline of another name" in caught.value.next_step
+    assert query(ledger, "SELECT count(*) FROM tideline.batch") == [(1,)]
+
+
+def test_a_state_that_was_taken_away_for_a_while_does_not_go_on(ads):
+    fold_all(ads, ads.plan("one"))
+    stateful, ads.pipeline = ads.pipeline, Brokerless(ads.ledger, 10, 10, batch_records=10).pipeline
+    ads.logs[0].append(10)
+    (batch_id,) = ads.plan("two")
+    published_without_state(ads.ledger, claimed(ads.ledger, batch_id, "two"))
+    heads.advance_published(ads.ledger, NAME)
+    ads.pipeline = stateful
+    ads.logs[0].append(10)
+    with pytest.raises(NeedsOperatorError, match=r": ads/0 \[10, 20\)\n"):
+        ads.plan("three")
+
+
+def test_the_retry_of_a_folded_batch_names_the_rewind(half):
+    with pytest.raises(FatalError, match="there is nothing left to write") as caught:
+        flow.retry(half.ledger, 1, reason="again")
+    assert f"tideline rewind {NAME} --to-batch N" in caught.value.next_step
 
 
 def test_a_batch_that_is_open_can_be_retried(ads):

@@ -274,8 +274,8 @@ def test_a_pipeline_without_a_state_is_not_rewound(five):
     assert f"tideline replay {NAME}" in error.next_step
 
 
-def test_a_rewind_between_reading_and_publishing_is_noticed(five):
-    """The offsets and the undo are the same, but the state is another one."""
+def test_a_rewind_and_a_reload_raise_the_version_of_each_position(five):
+    """A batch that has read before both is refused by it, although offsets and undo are the same: the state may be another one."""
     with suppress(FatalError):
         rewind(five, 5)
     before = {stream: version for stream, (_, _, version, _) in positions(five.ledger).items()}

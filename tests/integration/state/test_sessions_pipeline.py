@@ -74,6 +74,15 @@ def test_visits_are_those_of_all_events_at_once_also_after_a_rewind_to_any_batch
         assert last.compare(found(sessions, sent)) == []
 
 
+def into_a_visit(events, at):
+    """Return the events with one more of a user whose visit goes on after it, and that one."""
+    for number, event in enumerate(events):
+        if any(one.user_id == event.user_id and one.at < event.at + demo_visits.PAUSE for one in events[number + 1 :]):
+            ahead = replace(event, at=at)
+            return [*events[: number + 1], ahead, *events[number + 1 :]], ahead
+    raise AssertionError("no visit has two events")
+
+
 def test_after_an_event_from_the_future_the_recipe_gives_all_visits_back(sessions, tmp_path):
     """docs/recipes.md: find the batch, refuse the event, rewind, load again."""
     mended = replace(sessions, folder=tmp_path / "sessions")
@@ -81,9 +90,10 @@ def test_after_an_event_from_the_future_the_recipe_gives_all_visits_back(session
     start = demo_ad_events.beginning(sessions.bootstrap)
     events = [event for event in demo_ad_events.generate(start, USERS, seed=3) if not event.is_late]
     third = len(events) // 3
-    ahead = replace(events[0], at=datetime.now(UTC) + timedelta(days=365))
+    first, second, last = events[:third], events[third : 2 * third], events[2 * third :]
+    within, ahead = into_a_visit(second, datetime.now(UTC) + timedelta(days=365))
     sent, batch_ids = {}, []
-    for part in (events[:third], [*events[third : 2 * third], ahead], events[2 * third :]):
+    for part in (first, within, last):
         sent |= demo_ad_events.produce(sessions.bootstrap, part)
         batch_ids += sessions.run()
     assert len(sessions.rejects()) > 50

@@ -85,4 +85,7 @@ def test_a_batch_shows_what_it_has_folded_and_whether_it_can_be_rewound(ledger, 
         rewinds.prune(ledger, PIPELINE, 1)
         page = history.batch(batch_id)
         assert (page.document["n_folded_keys"], page.document["undo"]) == (2, undo)
-        assert f"folded: 2 keys have changed, timers have made 0 rows; {says}" in page.parts[0]
+        assert (
+            f"folded: 2 keys have changed, timers have made 0 rows, by version v1 of transform.py; {says}"
+            in page.parts[0]
+        )
