@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 import ledgers
-from concurrency import together
+from concurrency import beside, together
 from ledger_queries import query
 from planners import NAME, ask, decide, declared, finish, load, plan
 from tideline import flow
@@ -12,7 +12,7 @@ from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.flow import Draft
-from tideline.ledger import attempts, heads
+from tideline.ledger import attempts, heads, reservations
 from tideline.ledger.connection import Ledger
 from windows import at, stamped, topic_of, window
 
@@ -126,6 +126,19 @@ def test_a_dry_run_raises_what_a_plan_raises(admin, broker, topic, ledger, ledge
         assert everything(ledger) == before
         with pytest.raises(error, match=said):
             ask(ledger_url, pipeline, f"run {number}", request)
+
+
+def test_a_dry_run_that_waits_for_a_plan_holds_nothing(broker, topic, ledger, ledger_url):
+    """It walks the heads and then plans: a walk that locks a published batch before the pipeline would deadlock with an advance."""
+    pipeline = declared(broker.bootstrap, topic)
+    finish(ledger, plan(ledger_url, pipeline, "first"))
+    with ledger.transaction(), ledger.connection.cursor() as cursor:
+        reservations.lock_pipeline(ledger, NAME)
+        dry_run_ends = beside(lambda: decide(ledger_url, pipeline, flow.dry_run, window(0, 3, replace=True)))
+        ledgers.wait_for_a_lock(ledger_url)
+        cursor.execute("SELECT FROM tideline.batch FOR NO KEY UPDATE NOWAIT")
+    drafts, _ = dry_run_ends()
+    assert [draft.kind for draft in drafts] == ["replay"]
 
 
 def test_a_dry_run_beside_plans_and_advances_disturbs_none_of_them(broker, topic, ledger, ledger_url):

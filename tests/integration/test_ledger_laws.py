@@ -45,7 +45,7 @@ def test_what_is_accounted_for_stays_so(ledger):
     (stream,) = start_streams(ledger, 1)
     published(ledger, {stream: (0, 10)})
     assert "would no longer be accounted for" in refused(ledger, "DELETE FROM tideline.coverage")
-    assert "would no longer be accounted for" in refused(ledger, "UPDATE tideline.coverage SET offsets = '[0, 9)'")
+    assert "history" in refused(ledger, "UPDATE tideline.coverage SET offsets = '[0, 9)'")
 
 
 def test_coverage_names_published_batches_only(ledger):

@@ -4,11 +4,14 @@ from uuid import uuid4
 
 import pytest
 
-from planners import NAME, declared, load, plan, ranges
+from planners import NAME, declared, load, plan, ranges, run
 from tideline import flow
-from tideline.domain.requests import NewRecords
+from tideline.domain.offsets import OffsetRange
+from tideline.domain.requests import NamedRange, NewRecords
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.kafka.broker import Broker
+from tideline.ledger import reservations, rewinds
+from tideline.ledger.connection import Ledger
 from topics import created, exists, grown, produce, recreate, until
 
 
@@ -43,13 +46,37 @@ def test_the_first_topic_that_ever_fits_begins_at_its_first_offset_as_well(broke
     assert ranges(ledger) == {(topic, 0): [(0, 5)]}
 
 
-def test_a_dry_run_is_no_plan_that_a_topic_could_come_later_than(broker, admin, ledger, ledger_url, prefix):
+def look(ledger, pipeline):
+    flow.dry_run(ledger, Broker(pipeline.source), pipeline, NewRecords())
+
+
+def advance(ledger, pipeline):
+    flow.advance(ledger, pipeline.name, run("nothing yet"))
+
+
+def prune(ledger, pipeline):
+    rewinds.prune(ledger, pipeline.name, 1)
+
+
+@pytest.mark.parametrize("done", [look, advance, prune])
+def test_only_a_plan_can_be_older_than_a_topic(broker, admin, ledger_url, prefix, done):
+    """A dry run, an advance and upkeep may come before the first plan. The topic was there before it, so it begins at its end."""
     pipeline = following(broker, prefix)
-    asked = Broker(pipeline.source)
-    flow.dry_run(ledger, asked, pipeline, NewRecords())
+    with Ledger(ledger_url, actor="before") as ledger:
+        done(ledger, pipeline)
     topic = created(admin, f"{prefix}_first")
     produce(broker, topic, 5)
     assert plan(ledger_url, pipeline, "first") == []
+
+
+def test_a_decision_that_is_only_tried_leaves_no_pipeline(broker, admin, ledger, prefix):
+    topic = created(admin, f"{prefix}_first")
+    produce(broker, topic, 5)
+    pipeline = declared(broker.bootstrap, topic)
+    piece = NamedRange(topic, 0, OffsetRange(0, 2))
+    flow.skip(ledger, Broker(pipeline.source), pipeline, piece, reason="looks", dry_run=True)
+    with ledger.transaction():
+        assert not reservations.is_known(ledger, NAME)
 
 
 def test_a_declared_topic_begins_where_the_declaration_says_though_others_are_known(

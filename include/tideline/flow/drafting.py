@@ -27,7 +27,7 @@ def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request
     )
     try:
         with ledger.transaction():
-            # Lock in the order of a plan. Otherwise a plan that has the pipeline's lock would wait for the heads, and this call for that lock.
+            # As an advance and then a plan would, with one lock: a walk without it would deadlock with another process's plan.
             reservations.lock_pipeline(ledger, pipeline.name)
             heads.walk(ledger, pipeline.name)
             planned, found = plan_in_transaction(call, request)

@@ -40,10 +40,8 @@ def deciding(ledger: Ledger, pipeline: str, reason: str, *, dry_run: bool = Fals
             next_step="say why: --reason '...'",
             entry="no-reason",
         )
-    with ledger.transaction():
-        now = reservations.lock_pipeline(ledger, pipeline)
-        with ledger.trial() if dry_run else nullcontext():
-            yield now
+    with ledger.transaction(), ledger.trial() if dry_run else nullcontext():
+        yield reservations.lock_pipeline(ledger, pipeline)
     if not dry_run:
         heads.advance_published(ledger, pipeline)
 

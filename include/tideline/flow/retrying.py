@@ -33,7 +33,7 @@ def retry(ledger: Ledger, batch_id: int, *, reason: str, dry_run: bool = False) 
         if batch["state"] not in _OPEN:
             raise FatalError(
                 f"batch {batch_id} is {batch['state']}: there is nothing left to write",
-                next_step=f"to load its offsets again: tideline replay {batch['pipeline']} --batch {batch_id} --reason ...",
+                next_step=_to_load_again(batch["pipeline"], batch_id, stateful=batch["stateful"]),
                 entry="batch-is-published",
             )
         if not dry_run:
@@ -48,3 +48,9 @@ def retry(ledger: Ledger, batch_id: int, *, reason: str, dry_run: bool = False) 
                 detail=json({}),
             )
     return str(batch["pipeline"])
+
+
+def _to_load_again(pipeline: str, batch_id: int, *, stateful: bool) -> str:
+    if stateful:
+        return f"to fold its records again, and all since: tideline rewind {pipeline} --to-batch N --reason ..., N being the batch before it"
+    return f"to load its offsets again: tideline replay {pipeline} --batch {batch_id} --reason ..."

@@ -3,6 +3,7 @@
 Only `advance` moves them, only forward, only over what is accounted for.
 """
 
+from tideline.ledger import reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
@@ -11,14 +12,15 @@ def advance_published(ledger: Ledger, pipeline: str) -> list[int]:
     """Move the heads over what is published and over holes, as far as possible.
 
     Return the batches completed by this call, oldest first. A live batch stays published until all of its heads have
-    passed it. Two concurrent calls take turns.
+    passed it. Two concurrent calls take turns, and so do a call and a plan, which lock batches and streams in different
+    orders and could deadlock otherwise. A pipeline that was never planned is left alone.
     """
     with ledger.transaction():
-        return walk(ledger, pipeline)
+        return walk(ledger, pipeline) if reservations.lock_known(ledger, pipeline) else []
 
 
 def walk(ledger: Ledger, pipeline: str) -> list[int]:
-    """Do what `advance_published` does, within the transaction of the caller.
+    """Do what `advance_published` does, within the transaction of the caller, who has locked the pipeline.
 
     Each head moves independently. If the heads of a batch waited for each other, two batches could wait for each other
     for ever: a batch that was planned late, for abandoned offsets of one stream and for new offsets of another, and a

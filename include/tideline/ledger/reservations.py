@@ -29,12 +29,24 @@ class Reservation:
 
 
 def lock_pipeline(ledger: Ledger, pipeline: str) -> datetime:
-    """Lock the pipeline against other planners until the end of the transaction.
+    """Lock the pipeline against other plans, decisions and advances until the end of the transaction.
+
+    A transaction that locks both streams and batches takes this lock first. Otherwise two of them could deadlock. It makes
+    the pipeline known, as only a plan or a decision may: of a known pipeline, a topic that fits its pattern later begins at
+    its first offset.
 
     Return the time at which the lock was granted, by the database's clock.
     """
     now: datetime = ledger.rows("lock_pipeline", pipeline=pipeline)[0]["now"]
     return now
+
+
+def lock_known(ledger: Ledger, pipeline: str) -> bool:
+    """Lock the pipeline as `lock_pipeline` does, if the ledger knows it. Return whether it does."""
+    if not is_known(ledger, pipeline):
+        return False
+    lock_pipeline(ledger, pipeline)
+    return True
 
 
 def is_known(ledger: Ledger, pipeline: str) -> bool:

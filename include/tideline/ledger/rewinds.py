@@ -11,6 +11,7 @@ from psycopg2.sql import SQL, Identifier
 
 from tideline.domain.offsets import OffsetRange
 from tideline.errors import FatalError
+from tideline.ledger import reservations
 from tideline.ledger.connection import Ledger, statement
 
 
@@ -82,6 +83,8 @@ def delete_rows(ledger: Ledger, table: str, batch_ids: Iterable[int]) -> int:
 def prune(ledger: Ledger, pipeline: str, keep: int) -> list[str]:
     """Delete the undo of all batches but the newest `keep`, which can then no longer be rewound. Return a line if there was any."""
     with ledger.transaction():
+        if not reservations.lock_known(ledger, pipeline):  # a rewind beside it would miss undo that it has just listed
+            return []
         pruned = [row["batch_id"] for row in ledger.rows("prune_undo", pipeline=pipeline, most=keep)]
         if pruned:
             ledger.run("delete_undo", batch_ids=pruned)

@@ -153,10 +153,10 @@ class Folder:
             return False
         if self.rules.rejects_late and watermark is not None and at < watermark:
             return False
-        if visit is not None:
-            self._show(one, user, visit, at)
         if given["price"] >= TOO_EXPENSIVE or (given["name"] == REFUSED and one.processor in self.rules.refusing):
             return False
+        if visit is not None:
+            self._show(one, user, visit, at)
         self._count(one, stream, record.offset, given, at)
         old = self.positions.get(stream.stream_id, Position(stream.stream_id, 0, None, None))
         latest = at if old.max_time is None else max(at, old.max_time)

@@ -12,9 +12,9 @@ HISTORY_MUTANTS = (
         "a reject is deleted only by a re-drive or a replay that loads its record",
         (
             Edit(
-                "include/tideline/ledger/sql/migrations/0016_state.sql",
-                "IF EXISTS (\n        WITH writing AS",
-                "IF false AND EXISTS (\n        WITH writing AS",
+                "include/tideline/ledger/sql/migrations/0018_walls.sql",
+                "        RETURN NULL;\n    END IF;\n    FOR writing IN",
+                "        RETURN NULL;\n    END IF;\n    RETURN NULL;\n    FOR writing IN",
             ),
         ),
         seen_by=_TESTS,

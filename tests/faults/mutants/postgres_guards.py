@@ -103,18 +103,6 @@ POSTGRES_MUTANTS = (
         first_seed=36,
     ),
     Mutant(
-        "dry_run_locks_heads_first",
-        "a dry run takes its locks in the order of a plan",
-        (
-            Edit(
-                "include/tideline/flow/drafting.py",
-                "            reservations.lock_pipeline(ledger, pipeline.name)\n            heads.walk(ledger, pipeline.name)\n",
-                "            heads.walk(ledger, pipeline.name)\n",
-            ),
-        ),
-        first_seed=54,
-    ),
-    Mutant(
         "batch_read_before_its_lock",
         "a batch is locked before it is read",
         (

@@ -3,6 +3,8 @@
 from faults.mutants.mutant import Edit, Mutant
 
 _MIGRATION = "include/tideline/ledger/sql/migrations/0017_roles.sql"
+_WALLS = "include/tideline/ledger/sql/migrations/0018_walls.sql"
+_PUBLIC = "include/tideline/ledger/sql/roles/revoke_public.sql"
 _TESTS = "tests/integration/test_forbidden_statements.py"
 
 ROLE_MUTANTS = (
@@ -17,7 +19,7 @@ ROLE_MUTANTS = (
         "the staging table of an attempt that holds its batch is not dropped",
         (
             Edit(
-                _MIGRATION,
+                _WALLS,
                 "IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = p",
                 "IF false AND EXISTS (SELECT FROM tideline.batch WHERE batch_id = p",
             ),
@@ -33,7 +35,10 @@ ROLE_MUTANTS = (
     Mutant(
         "triggers_for_tables_of_others",
         "no role puts a function that acts as the owner on a table of its own",
-        (Edit(_MIGRATION, "tideline.keep_position(), ", ""),),
+        (
+            Edit(_MIGRATION, "tideline.keep_position(), ", ""),
+            Edit(_PUBLIC, "REVOKE ALL ON ALL ROUTINES IN SCHEMA tideline FROM PUBLIC;\n", ""),
+        ),
         seen_by=f"{_TESTS}::test_postgres_refuses_what_a_role_may_not_do",
     ),
 )

@@ -49,7 +49,7 @@ STATE_MUTANTS = (
     Mutant(
         "timer_after_its_record",
         "a timer comes before the record that reaches it",
-        (Edit(_FOLDING, "        if key.is_due(at):\n            rows.extend(key.expire(at))\n", ""),),
+        (Edit(_FOLDING, "        if key.is_due(at):\n", "        if False:\n"),),
         first_seed=_STATEFUL,
     ),
     Mutant(
@@ -70,12 +70,18 @@ STATE_MUTANTS = (
         (
             Edit(
                 _FOLDING,
-                "        try:\n            rows.extend(key.on_record(",
+                "        try:\n            made = key.on_record(",
                 "        latest = self.latest.get(record.stream_id)\n"
                 "        self.latest[record.stream_id] = at if latest is None else max(at, latest)\n"
-                "        try:\n            rows.extend(key.on_record(",
+                "        try:\n            made = key.on_record(",
             ),
         ),
+        first_seed=_STATEFUL,
+    ),
+    Mutant(
+        "rejected_record_lets_timers_come",
+        "a record that is rejected lets no timer of its key come",
+        (Edit(_FOLDING, "            if before is not None:\n", "            if False:\n"),),
         first_seed=_STATEFUL,
     ),
     Mutant(

@@ -15,6 +15,7 @@ from faults.mutants.release_guards import RELEASE_MUTANTS
 from faults.mutants.role_guards import ROLE_MUTANTS
 from faults.mutants.topic_guards import TOPIC_MUTANTS
 from faults.mutants.upsert_guards import UPSERT_MUTANTS
+from faults.mutants.wall_guards import WALL_MUTANTS
 
 _QUERIES = "include/tideline/ledger/sql/queries"
 _MIGRATIONS = "include/tideline/ledger/sql/migrations"
@@ -28,6 +29,7 @@ TESTED_MUTANTS = (
     *READING_MUTANTS,
     *TOPIC_MUTANTS,
     *UPSERT_MUTANTS,
+    *WALL_MUTANTS,
     Mutant(
         "publish_by_any_attempt",
         "publish checks which attempt holds the batch",
@@ -106,10 +108,22 @@ TESTED_MUTANTS = (
         seen_by="tests/integration/test_copying.py",
     ),
     Mutant(
-        "heads_locked_one_by_one",
-        "all heads are locked in the order of their ids before one is moved",
-        (Edit(f"{_QUERIES}/pass_coverage.sql", " FOR NO KEY UPDATE", ""),),
+        "advance_without_the_lock",
+        "an advance locks the pipeline before batches and streams",
+        (Edit("include/tideline/ledger/heads.py", "if reservations.lock_known(ledger, pipeline)", "if True"),),
         seen_by="tests/integration/test_heads.py",
+    ),
+    Mutant(
+        "dry_run_walks_before_its_lock",
+        "a dry run locks the pipeline before batches and streams",
+        (
+            Edit(
+                "include/tideline/flow/drafting.py",
+                "            reservations.lock_pipeline(ledger, pipeline.name)\n",
+                "",
+            ),
+        ),
+        seen_by="tests/integration/test_dry_run.py",
     ),
     Mutant(
         "lost_staging_undetected",

@@ -84,7 +84,7 @@ def test_there_are_enough_steps():
     assert len({(case.verb, case.step) for case in CASES}) >= 100
 
 
-def test_three_commits_strike_at_each_step_and_a_few_meet_it_with_each_fault():
+def test_a_few_commits_strike_at_each_step_and_more_meet_it_with_each_fault():
     steps = {(case.verb, case.step) for case in CASES}
     rounds = [
         {case for seed in range(first, first + COMMIT.steps_of) for case in sample(seed, COMMIT)}

@@ -221,7 +221,7 @@ class World:
                     process.heartbeat.beat(ledger)
 
     def _on_statement(self, session: MemoryLedger, name: str) -> None:
-        if name == "lock_pipeline" and session.actor.endswith(" plan"):
+        if name == "list_run_batches" and session.actor.endswith(" plan"):
             self._planning = session
         if name == "commit":
             running = self.scheduler.running

@@ -1,4 +1,4 @@
--- Planners of one pipeline take turns on this row. The first plan creates it. NO KEY: rows that refer to the pipeline,
+-- Plans, decisions and advances of one pipeline take turns on this row. The first plan creates it. NO KEY: rows that refer to the pipeline,
 -- as every event does, can be written meanwhile, so a plan and a publish never wait for each other. -> the time at
 -- which the lock was granted.
 INSERT INTO tideline.pipeline (pipeline) VALUES (%(pipeline)s) ON CONFLICT DO NOTHING;

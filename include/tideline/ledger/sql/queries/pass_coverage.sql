@@ -1,8 +1,6 @@
 -- Move each head over what batches and holes account for, up to the first offset that nothing accounts for. The walk
 -- follows the coverage from piece to piece, so pieces after that offset cost nothing. -> the streams whose heads have
--- moved. The streams are locked first, in the order of their ids as everywhere, and walked in a second statement. That
--- statement also sees what was published while this one waited for the locks.
-SELECT FROM tideline.stream WHERE pipeline = %(pipeline)s AND state <> 'retired' ORDER BY stream_id FOR NO KEY UPDATE;
+-- moved. The caller holds the pipeline's lock, so no other process moves these heads meanwhile.
 WITH RECURSIVE walk AS (
     SELECT stream_id, next_offset FROM tideline.stream WHERE pipeline = %(pipeline)s AND state <> 'retired'
     UNION
