@@ -1,6 +1,6 @@
 """The process that Spark's Python workers are forked from. It imports what tasks need, so that no worker spends half a second on imports.
 
-Spark starts it once for each executor: the setting `spark.python.daemon.module` names this module.
+Spark starts it once for each executor, by `worker_launcher`, which the setting `spark.python.daemon.module` names.
 """
 
 import spark_jobs.unpacked_pyspark
@@ -14,7 +14,6 @@ from pyspark.daemon import manager
 
 import spark_jobs.sinks.postgres.staging
 import spark_jobs.tasks  # noqa: F401 - for the forked workers
-from tideline import settings
 
 _NEW_OBJECTS = 50_000
 """How many objects are created before Python looks for cycles among them. A record of a stateful pipeline is some twenty
@@ -22,8 +21,6 @@ objects, and with the default of 700 a fold took a sixth longer."""
 
 
 if __name__ == "__main__":
-    # Of a local master, the executor is a child of the driver. Tasks bring the URL that they need.
-    settings.forget_urls()
     # Imported modules never become garbage: without this each search, and Spark starts one after every task, would visit their 100,000 objects.
     gc.collect()
     gc.freeze()

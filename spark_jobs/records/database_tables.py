@@ -34,8 +34,9 @@ def read(tables: Sequence[str], *, reader: str, most_bytes: int | None = None) -
         FatalError: A table or view does not exist, may not be read or is too large, or TIDELINE_LEDGER_URL is not set.
         RetryableError: The database did not answer.
     """
-    url = settings.ledger_url(f"in which `{reader}` reads {', '.join(tables)}")
-    with Ledger(url, actor=reader) as ledger:
+    # The role of drivers, also where a person tries a pipeline out in a shell.
+    url, variable = settings.url_of(settings.WRITER_URL, f"in which `{reader}` reads {', '.join(tables)}")
+    with Ledger(url, actor=reader, variable=variable) as ledger:
         queries = {table: query_of(table) for table in tables}
         described = {table: _described(ledger, query, reader, table) for table, query in queries.items()}
         texts = {table: query.as_string(ledger.connection) for table, query in queries.items()}

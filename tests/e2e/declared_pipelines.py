@@ -43,6 +43,7 @@ def declare_all(folder: Path) -> None:
         "side_by_side": {"schedule": _HOURLY},
         "unfinished": {"transform": "missing_transform.py", "batch_records": 120},
         "announced": {"batch_records": 40},
+        "by_role": {},
         "woken": {"wake": "true", "batch_records": 10, "run_batches": 2, **secured_login.DECLARED},
         "refused": {"retries": 0, "notify": notifications.section(folder.parent)},
         # Acts of people: fill in, load again, try again.

@@ -139,8 +139,21 @@ def before_plan(
 ) -> Iterator[psutil.Process]:
     """Hold the next process that plans for a pipeline with an earlier plan; enter once one that is `wanted` waits, with that process."""
     with _transaction(system) as cursor:
-        cursor.execute("SELECT FROM tideline.pipeline WHERE pipeline = %s FOR NO KEY UPDATE", (name,))
+        cursor.execute(_HOLD_PLANS, (name,))
         yield _await_waiter(system, cursor, seconds, wanted)
+
+
+@contextmanager
+def plan_of(system: System, name: str, *, seconds: float = 90) -> Iterator[tuple[str, set[str]]]:
+    """Start a run of a pipeline with an earlier plan, and hold its plan; enter once it waits, with the run's id and the users that wait.
+
+    Only root can say which process a task's connection belongs to, but the server knows the user of each.
+    """
+    with _transaction(system) as cursor:
+        cursor.execute(_HOLD_PLANS, (name,))
+        run_id = system.start(name)
+        own = cursor.connection.info.backend_pid
+        yield run_id, system.wait(lambda: {user for _, user in system.rows(_WAITING, own)}, "the plan", seconds=seconds)
 
 
 @contextmanager
@@ -153,14 +166,32 @@ def before_heads_move(
         yield _await_waiter(system, cursor, seconds, wanted)
 
 
+@contextmanager
+def before_looks(system: System) -> Iterator[Callable[[], psutil.Process]]:
+    """Hold every process that looks at pipelines; yield a function that waits for one and returns it."""
+    with _transaction(system) as cursor:
+        # Every command reads the second one first.
+        cursor.execute("LOCK TABLE tideline.pipeline, tideline.migration IN ACCESS EXCLUSIVE MODE")
+        yield lambda: _await_waiter(system, cursor, 90)
+
+
+def users_of(system: System, process: psutil.Process) -> set[str]:
+    """Return the users with which a process is logged in to the ledger's database."""
+    ports = [connection.laddr.port for connection in process.net_connections("tcp4") if connection.laddr]
+    query = "SELECT usename::text FROM pg_stat_activity WHERE datname = 'warehouse' AND client_port = ANY (%s)"
+    return {user for (user,) in system.rows(query, ports)}
+
+
+_HOLD_PLANS = "SELECT FROM tideline.pipeline WHERE pipeline = %s FOR NO KEY UPDATE"
 # Includes processes that wait behind another waiter: their order differs between machines.
 _WAITING = """
-WITH RECURSIVE waiting (pid, client_port) AS (
-    SELECT pid, client_port FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))
+WITH RECURSIVE waiting (pid, client_port, usename) AS (
+    SELECT pid, client_port, usename FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))
     UNION
-    SELECT behind.pid, behind.client_port FROM waiting, pg_stat_activity behind WHERE waiting.pid = ANY (pg_blocking_pids(behind.pid))
+    SELECT behind.pid, behind.client_port, behind.usename
+    FROM waiting, pg_stat_activity behind WHERE waiting.pid = ANY (pg_blocking_pids(behind.pid))
 )
-SELECT client_port FROM waiting
+SELECT client_port, usename::text FROM waiting
 """
 
 
@@ -168,24 +199,37 @@ def _await_waiter(
     system: System,
     cursor: psycopg2.extensions.cursor,
     seconds: float,
-    wanted: Callable[[psutil.Process], bool] = lambda _: True,
+    wanted: Callable[[psutil.Process], bool] = lambda process: not _runs_a_task(process),
 ) -> psutil.Process:
-    """Return the first process that is `wanted` and whose session waits for a lock of this one."""
+    """Return the first process that is `wanted` and whose session waits for a lock of this one; by default any but a task of Airflow."""
     own = cursor.connection.info.backend_pid
 
     def found() -> psutil.Process | None:
-        waiters = (process for (port,) in system.rows(_WAITING, own) for process in _connected_from(port))
+        waiters = (process for port, _ in system.rows(_WAITING, own) for process in _connected_from(port))
         return next(filter(wanted, waiters), None)
 
     return system.wait(found, "a wanted process to wait for the lock", seconds=seconds)
 
 
 def _connected_from(port: int) -> list[psutil.Process]:
-    """Return the processes whose connection has this local port; none if it has just been closed."""
-    connections = psutil.net_connections("tcp4")
+    """Return the processes whose connection has this local port; none if it has just been closed.
+
+    Where the system does not say whose it is, return all that run tasks: Airflow makes them so that only root may look into them.
+    """
+    connections = [one for one in psutil.net_connections("tcp4") if one.status == psutil.CONN_ESTABLISHED]
+    owners = [one.pid for one in connections if one.laddr and one.laddr.port == port]
+    if None in owners:
+        return [process for process in psutil.process_iter() if _runs_a_task(process)]
     with suppress(psutil.NoSuchProcess):
-        return [psutil.Process(c.pid) for c in connections if c.laddr and c.laddr.port == port and c.pid]
+        return [psutil.Process(pid) for pid in owners]
     return []
+
+
+def _runs_a_task(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        title = " ".join(process.cmdline())
+        return "airflow worker" in title and "LocalExecutor" not in title
+    return False
 
 
 @contextmanager

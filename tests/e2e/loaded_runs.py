@@ -27,7 +27,7 @@ class Loaded:
 
 def load_impressions(system: System) -> Loaded:
     """Create the dimension, fill the topic and run the DAG."""
-    system.rows((PROJECT / "include" / "pipelines" / NAME / "offers.sql").read_text())
+    system.prepare((PROJECT / "include" / "pipelines" / NAME / "offers.sql").read_text())
     sent = demo_impressions.produce(system.bootstrap, COUNT, seed=7, malformed_every=100)
     run_id = system.start(NAME)
     driver_pid = system.wait(lambda: _writing(system), "the batch to be written")

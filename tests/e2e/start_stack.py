@@ -6,13 +6,11 @@ from pathlib import Path
 
 import metrics_token
 import notifications
-from secret_scan import Scan
+from secret_scan import Scan, look_for
 from system import System
 from tideline.airflow.api import AirflowApi
-from tideline.ledger.connection import Ledger
-from tideline.ledger.migrate import migrate
 from tideline.local import secret
-from tideline.local.airflow_processes import AirflowOptions
+from tideline.local.airflow_processes import AirflowOptions, fernet_key
 from tideline.local.stack import Stack
 from tideline.settings import PROJECT
 
@@ -34,6 +32,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
         folder: The folder of all its data. Pipelines below `pipelines` are seen earlier if they are declared before.
         settings: AIRFLOW__SECTION__KEY variables in addition to those of this folder.
     """
+    look_for(fernet_key(folder / "stack" / "airflow"))
     airflow = AirflowOptions(dags=PROJECT / "dags", plugins=PROJECT / "plugins", settings=SETTINGS | dict(settings))
     with Stack(
         folder / "stack",
@@ -46,8 +45,6 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
     ) as stack:
         environment = stack.environment()
         assert stack.orchestrator is not None  # it has the options of one
-        with Ledger(environment["TIDELINE_LEDGER_URL"], actor="test") as ledger:
-            migrate(ledger)
         with AirflowApi(
             environment["TIDELINE_AIRFLOW_URL"],
             environment["TIDELINE_AIRFLOW_USERNAME"],
@@ -57,7 +54,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
                 folder=folder,
                 stack=stack,
                 bootstrap=environment["TIDELINE_KAFKA"],
-                url=environment["TIDELINE_LEDGER_URL"],
+                url=stack.postgres.url("warehouse"),
                 environment=stack.orchestrator.environment() | environment,
                 airflow=api,
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-_LINE = re.compile(r"airflow\.(tideline\.[\w.]+)((?:,\w+=[^,:]+)*):([\d.]+)\|(c|ms)")
+_LINE = re.compile(r"airflow\.(tideline\.[\w.]+)((?:,\w+=[^,:]+)*):([\d.e+-]+)\|(c|ms|g)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,13 @@ class Packets:
                 return found
             time.sleep(0.1)
         raise AssertionError(f"no {name} of {pipeline} among {sorted({one.name for one in self.sent})}")
+
+    def all_of(self, pipeline: str) -> list[Sent]:
+        """Return the numbers of a pipeline that were sent until now."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.sendto(b"airflow.tideline.last,pipeline=no_pipeline:1|c", ("127.0.0.1", self.port))
+        self.of("no_pipeline", "tideline.last")
+        return [one for one in self.sent if one.tags.get("pipeline") == pipeline]
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 import records
 from tideline.airflow.api import AirflowApi
 from tideline.local.stack import Stack
+from tideline.settings import WRITER_URL
 
 T = TypeVar("T")
 Place = tuple[int, int]
@@ -28,7 +29,8 @@ class System:
     folder: Path
     stack: Stack = field(repr=False)
     bootstrap: str
-    url: str = field(repr=False)  # holds a password
+    url: str = field(repr=False)
+    """The URL of the administrator, for what tests look at and hold. No process of the stack has it."""
     environment: Mapping[str, str] = field(repr=False)  # holds passwords
     """Environment of a shell in which people work with the stack."""
     airflow: AirflowApi
@@ -102,15 +104,19 @@ class System:
 
     # Postgres
 
-    def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Return the rows that a reader sees; an empty list for a statement that returns no rows."""
-        connection = psycopg2.connect(self.url)
+    def rows(self, sql: str, *parameters: Any, url: str = "") -> list[tuple[Any, ...]]:
+        """Return the rows that the administrator sees, or another user; an empty list for a statement that returns no rows."""
+        connection = psycopg2.connect(url or self.url)
         try:
             with connection, connection.cursor() as cursor:
                 cursor.execute(sql, parameters or None)
                 return cursor.fetchall() if cursor.description else []
         finally:
             connection.close()
+
+    def prepare(self, sql: str) -> None:
+        """Run statements on output tables, as the role to which they belong: that of Spark drivers."""
+        self.rows(sql, url=self.environment[WRITER_URL])
 
     def output(self, name: str) -> dict[Place, tuple[Any, ...]]:
         """Return the table's rows by place; fail if a place is there twice."""

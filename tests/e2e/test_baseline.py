@@ -7,8 +7,8 @@ CONVERSIONS = PROJECT / "include" / "pipelines" / "conversions" / "target.sql"
 
 
 def test_a_run_computes_its_hour_once_also_when_it_is_cleared(system, loaded):
-    system.rows(CONVERSIONS.read_text())
-    system.rows(
+    system.prepare(CONVERSIONS.read_text())
+    system.prepare(
         "INSERT INTO ads.conversions (offer_id, converted_at, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch) "
         "SELECT offer_id, shown_at, kafka_topic_id, kafka_partition, kafka_offset, 1 FROM ads.impressions WHERE kafka_offset % 10 = 0"
     )

@@ -3,17 +3,18 @@
 from urllib.parse import quote, urlsplit
 
 from loaded_runs import NAME
+from secret_scan import Scan
 
 
 def test_no_command_line_holds_the_password_while_a_batch_is_written(system, loaded):
     assert "write_batches.py" in loaded.command_lines[loaded.driver_pid]
-    password = urlsplit(system.url).password
+    password = urlsplit(system.environment["TIDELINE_WRITER_URL"]).password
     assert [line for line in loaded.command_lines.values() if password in line] == []
 
 
 def test_what_airflow_shows_of_a_run_holds_no_password(system, loaded):
     """This covers rendered templates and XCom."""
-    password = urlsplit(system.url).password
+    password = urlsplit(system.environment["TIDELINE_LEDGER_URL"]).password
     tasks = system.airflow.tasks(NAME, loaded.run_id)
     assert "--batches=" in str(tasks["write"]["rendered_fields"])
     assert password not in str(tasks)
@@ -25,6 +26,12 @@ def test_what_airflow_shows_of_a_run_holds_no_password(system, loaded):
     }
     assert ("plan", "return_value") in handed_over
     assert password not in str(handed_over)
+
+
+def test_the_search_at_the_end_knows_the_secrets_of_airflow_itself(system):
+    """The key of Variables has no mark."""
+    names = ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN")
+    assert [name for name in names if not Scan().finds(system.environment[name].encode())] == []
 
 
 def test_plan_hands_over_batch_ids_and_nothing_else(system, loaded):

@@ -8,3 +8,9 @@ def test_upkeep_tidies_up_after_each_pipeline_although_a_declaration_is_broken(s
     assert {name for name, state in states.items() if state != "success"} == {"broken"}
     assert "impressions: nothing to do" in system.log("upkeep", run_id, "impressions")
     assert "broken/pipeline.yaml:3: retires: unknown key" in system.log("upkeep", run_id, "broken")
+
+
+def test_upkeep_sends_the_numbers_of_each_pipeline_also_of_one_that_runs_no_more(system, packets):
+    system.fail("upkeep")
+    assert packets.of("impressions", "tideline.declaration_valid")[-1].value == 1
+    assert packets.of("broken", "tideline.declaration_valid")[-1].value == 0

@@ -1,6 +1,7 @@
 """Driver and executors load with roles of their own, and executors never have the URL of another role."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,12 @@ def test_a_pipeline_with_state_loads_with_a_role_for_each_process(loads):
 
 def test_the_processes_of_tasks_have_no_url_of_the_ledger(spark):
     """The Spark of the tests was started with URLs in its environment, as a driver of a local master has them."""
-    found = spark.sparkContext.range(2, numSlices=2).map(lambda _: sorted(os.environ)).collect()
-    assert [name for names in found for name in names if name.startswith("TIDELINE_") and name.endswith("_URL")] == []
-    assert all("TIDELINE_TEST_STARTED" in names for names in found)
+
+    def environments(_: int) -> tuple[str, str]:
+        """Return the environment of the process as it is, and that with which it was started, which others of its user can read."""
+        return "\0".join(os.environ), Path("/proc/self/environ").read_text()
+
+    for found in spark.sparkContext.range(2, numSlices=2).map(environments).collect():
+        names = [{word.partition("=")[0] for word in text.split("\0")} for text in found]
+        assert all("TIDELINE_TEST_STARTED" in of for of in names)
+        assert [name for of in names for name in of if name.startswith("TIDELINE_") and name.endswith("_URL")] == []

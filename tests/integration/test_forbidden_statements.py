@@ -54,6 +54,8 @@ ANYWHERE = (
     "DROP SCHEMA tideline CASCADE",
     "DROP SCHEMA tideline_staging CASCADE",
     "GRANT USAGE ON SCHEMA tideline TO PUBLIC",
+    "SELECT setval('tideline.event_event_id_seq', 1)",
+    "SELECT nextval('tideline.batch_batch_id_seq')",
     "SELECT rolpassword FROM pg_authid",
     "SELECT pg_read_file('postgresql.conf')",
     "COPY (SELECT 1) TO PROGRAM 'true'",
@@ -158,6 +160,20 @@ def test_the_date_to_prune_by_counts_for_the_owner_only(warehouse):
     finally:
         warehouse.run(granted.replace("GRANT", "REVOKE").replace(" TO ", " FROM "), duty="owner")
     warehouse.run(f"{PRUNED} WHERE batch_id IS NULL", duty="owner")
+
+
+@pytest.mark.parametrize("duty", ["operator", "writer"])
+def test_an_event_shows_the_login_whatever_name_a_role_says(warehouse, duty):
+    name = loading_by_hand.everything(warehouse.urls)
+    warehouse.run(
+        "SET LOCAL tideline.actor = 'ada'; INSERT INTO tideline.event (action, pipeline, login, detail)"
+        f" VALUES ('retry', '{name}', 'ada', '{{\"mine\": true}}')",
+        duty=duty,
+    )
+    of_name = f"FROM tideline.event WHERE pipeline = '{name}'"
+    assert names(warehouse, f"SELECT login {of_name} AND actor = 'ada' AND detail ? 'mine'") == [warehouse.role(duty)]
+    both = sorted(warehouse.role(loading) for loading in ("operator", "writer"))
+    assert names(warehouse, f"SELECT DISTINCT login {of_name} ORDER BY 1") == both, "also of what laws record"
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "NULL"])

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import psycopg2
@@ -17,6 +18,7 @@ from tideline.local import supervisor
 from tideline.local.processes import Child, Identity, end, end_recorded, recorded
 from tideline.local.stack import Stack
 
+ROLES = ("TIDELINE_LEDGER_URL", "TIDELINE_WRITER_URL", "TIDELINE_STAGER_URL", "TIDELINE_READER_URL")
 _OWNER = """
 import sys, time
 from pathlib import Path
@@ -73,10 +75,14 @@ def sasl(stack):
     }
 
 
+def urls(stack):
+    return [stack.postgres.url("x"), *(value for name, value in stack.environment().items() if name in ROLES)]
+
+
 def test_data_outlives_a_restart_on_other_ports(tmp_path):
     with Stack(tmp_path) as stack:
         first = stack.postgres.port, stack.broker.port
-        with psycopg2.connect(stack.environment()["TIDELINE_LEDGER_URL"]) as connection:
+        with psycopg2.connect(stack.environment()["TIDELINE_WRITER_URL"]) as connection:
             connection.cursor().execute("CREATE TABLE kept AS SELECT 7 AS n")
         connection.close()
         admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap})
@@ -106,12 +112,13 @@ def test_a_stopped_stack_leaves_no_process_and_no_readable_password(tmp_path):
         parts = [stack.postgres.child.identity, stack.broker.child.identity]
         assert all(part.process() for part in parts)
         shown = " ".join(word for part in parts for word in psutil.Process(part.pid).cmdline())
-        secrets = [stack.broker.sasl_password, stack.postgres.url("x").split(":")[2].split("@")[0]]
+        secrets = [stack.broker.sasl_password, *(urlsplit(url).password for url in urls(stack))]
     assert not any(part.process() for part in parts)
     assert not recorded(tmp_path)
+    passwords = [file for found in ("*/*", "postgres/roles/*/*") for file in tmp_path.glob(found) if file.is_file()]
     for secret in secrets:
         assert secret not in shown
-        holders = [file for file in tmp_path.glob("*/*") if file.is_file() and secret in file.read_text()]
+        holders = [file for file in passwords if secret in file.read_text()]
         assert holders
         assert {oct(file.stat().st_mode & 0o777) for file in holders} == {"0o600"}
 

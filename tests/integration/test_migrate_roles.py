@@ -29,6 +29,28 @@ ACCESS = """
     """
 
 
+EVERYONES = """
+    SELECT name FROM (
+        SELECT 'table ' || oid::regclass, coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", relowner))
+        FROM pg_class WHERE relnamespace IN ('tideline'::regnamespace, 'tideline_staging'::regnamespace)
+        UNION ALL SELECT 'function ' || oid::regprocedure, coalesce(proacl, acldefault('f', proowner))
+        FROM pg_proc WHERE pronamespace IN ('tideline'::regnamespace, 'tideline_staging'::regnamespace)
+          AND proname NOT LIKE 'names%'
+        UNION ALL SELECT 'schema ' || nspname, coalesce(nspacl, acldefault('n', nspowner)) FROM pg_namespace WHERE nspname LIKE 'tideline%'
+    ) AS found (name, access)
+    WHERE EXISTS (SELECT FROM aclexplode(access) WHERE grantee = 0) ORDER BY name COLLATE "C"
+    """
+"""What everyone has a right on, but for the functions of the range type, which Postgres itself has made."""
+OF_EVERYONE = (
+    "covering(bigint,int8range)",
+    "folding(text)",
+    "replaying(bigint,int8range)",
+    "reserving(bigint,int8range)",
+    "undoing(text)",
+)
+ON_COLUMNS = "SELECT FROM pg_attribute WHERE attacl <> '{}' AND attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'tideline'::regnamespace)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Empty:
     """A database without a ledger, and a command line that has its URL."""
@@ -118,6 +140,34 @@ def test_a_right_that_a_role_should_not_have_is_taken_away(empty):
     assert empty.access() != before
     empty.apply()
     assert {line for line in empty.access() if "r" in str(line[2])} == {line for line in before if "r" in str(line[2])}
+
+
+def test_a_right_that_everyone_should_not_have_is_taken_away(empty):
+    """And rights on sequences, with which a role could number what others insert."""
+    empty.apply()
+    before = empty.access()
+    empty.run(
+        "GRANT SELECT ON tideline.reject TO PUBLIC; GRANT USAGE ON SCHEMA tideline_staging TO PUBLIC;"
+        "GRANT EXECUTE ON FUNCTION tideline.drop_staging TO PUBLIC; GRANT UPDATE ON SEQUENCE tideline.event_event_id_seq TO PUBLIC;"
+        f"GRANT ALL ON ALL SEQUENCES IN SCHEMA tideline TO {empty.role('writer')};"
+        f"GRANT UPDATE (reason) ON tideline.coverage TO {empty.role('operator')};"
+        "CREATE FUNCTION tideline.later() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1';"
+        f"ALTER FUNCTION tideline.later() OWNER TO {empty.role('owner')}"
+    )
+    assert empty.access() != before
+    empty.apply()
+    assert empty.run(EVERYONES) == [(f"function tideline.{name}",) for name in OF_EVERYONE]
+    assert empty.run(ON_COLUMNS) == []
+    assert not [
+        name for name, _, access in empty.access() if "_seq" in str(name) and empty.role("writer") in str(access)
+    ]
+
+
+def test_everyone_may_execute_only_what_the_laws_and_queries_of_every_role_call(empty):
+    """In a ledger without roles as well: or a function that acts as the owner, and that a later migration adds, would be open to all."""
+    with Ledger(empty.admin, actor="test") as ledger:
+        migrate(ledger)
+    assert empty.run(EVERYONES) == [(f"function tideline.{name}",) for name in OF_EVERYONE]
 
 
 def test_a_dry_run_prints_the_statements_and_changes_nothing(empty):

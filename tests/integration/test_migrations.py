@@ -188,7 +188,9 @@ def test_an_index_whose_making_was_cut_off_is_made_anew(ledger, ledger_url, rele
     names, known = release(INDEX)
     with Ledger(ledger_url, actor="writer") as writer:
         writer.rows_of(SQL("INSERT INTO tideline.pipeline VALUES ('impressions') RETURNING 1"), {})
-        writer.rows_of(SQL("INSERT INTO tideline.event (action, pipeline) VALUES ('x', 'impressions') RETURNING 1"), {})
+        writer.rows_of(
+            SQL("INSERT INTO tideline.event (action, pipeline) VALUES ('retry', 'impressions') RETURNING 1"), {}
+        )
         with Ledger(ledger_url, actor="killed") as killed:
             result = beside(lambda: migrate(killed, known))
             ledgers.wait_for_a_lock(ledger_url)
@@ -222,7 +224,10 @@ def test_migrations_at_once_make_an_index_once(empty_url, release):
 def test_an_index_that_cannot_be_made_says_why_and_is_not_recorded(ledger, release):
     _, known = release(INDEX.replace("INDEX", "UNIQUE INDEX"))
     query(ledger, "INSERT INTO tideline.pipeline VALUES ('impressions')")
-    query(ledger, "INSERT INTO tideline.event (action, pipeline) VALUES ('x', 'impressions'), ('y', 'impressions')")
+    query(
+        ledger,
+        "INSERT INTO tideline.event (action, pipeline) VALUES ('retry', 'impressions'), ('refuse', 'impressions')",
+    )
     with pytest.raises(FatalError, match=r"_next.sql failed: could not create unique index"):
         migrate(ledger, known)
     assert query(ledger, "SELECT max(number) FROM tideline.migration") == [(len(NAMES),)]

@@ -123,7 +123,8 @@ def _go_on(ledger: Ledger) -> None:
         cursor.execute(
             "INSERT INTO tideline.staged_count SELECT %(attempt)s - n %% 200, 3, 10 * n, 10 * n + 9, 10, 0, 0 FROM generate_series(1, 10000) AS n;"
             "INSERT INTO tideline.staged_reject SELECT %(attempt)s - n %% 200, 3, n, 'decode', 'bad' FROM generate_series(1, 20000) AS n;"
-            "INSERT INTO tideline.staged_redrive SELECT %(attempt)s - n %% 200, 3, n, ARRAY[n], ARRAY[n] FROM generate_series(1, 5000) AS n;"
+            # Of the last stream: a merge over the first ones would end early, and look cheap.
+            "INSERT INTO tideline.staged_redrive SELECT %(attempt)s - n %% 200, 18, n, ARRAY[n], ARRAY[n] FROM generate_series(1, 5000) AS n;"
             "CREATE SCHEMA ads; CREATE TABLE ads.output (value text, kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint,"
             " tideline_batch bigint, PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset));"
             "CREATE TABLE tideline_staging.batch_1_attempt_1 (value text, kafka_offset bigint, tideline_stream bigint, tideline_task bigint,"

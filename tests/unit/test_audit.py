@@ -4,6 +4,7 @@ The list of vulnerabilities is a server of the test, which speaks the protocol o
 """
 
 import json
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -81,3 +82,14 @@ def test_a_vulnerable_package_fails_the_command_and_so_does_a_missing_answer(ans
         done = audit(url)
     assert done.returncode != 0
     assert said in done.stdout + done.stderr
+
+
+def test_the_security_page_names_the_scripts_that_no_audit_looks_up_with_their_versions():
+    folder = PROJECT / "include" / "tideline" / "web" / "static"
+    pinned = re.findall(
+        r"^\| `.*` \| (\S+) \| (\S+) \|$", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    page = (PROJECT / "docs" / "security.md").read_text(encoding="utf-8")
+    assert len(pinned) == len(list(folder.glob("LICENSE.*")))
+    for package, version in pinned:
+        assert re.search(rf"^\| `{re.escape(package)}`, .* \| {re.escape(version)} \|", page, re.MULTILINE), package

@@ -11,6 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 from ruamel.yaml import YAML
 
+from tideline.ledger.rights import GRANTED
 from tideline.settings import PROJECT
 
 OURS = "tideline:0.1.0"
@@ -133,6 +134,27 @@ def test_secrets_come_from_a_file_that_each_person_fills_in():
     assert {name for name, refused in asked if refused} == {name for name, _ in asked} == {name for name, _ in unset}
     assert {value for _, value in unset} == {""}
     assert "/.env" in text(PROJECT / ".gitignore").splitlines()
+
+
+def test_only_postgres_and_the_service_that_makes_the_logins_have_the_administrators_password(services):
+    holders = {name for name, service in services.items() if "POSTGRES_PASSWORD" in str(service.get("environment"))}
+    assert holders == {"postgres", "airflow-init"}
+
+
+def test_each_kind_of_process_has_a_role_and_a_password_of_its_own(own):
+    for name in (
+        "airflow-apiserver",
+        "airflow-scheduler",
+        "airflow-dag-processor",
+        "airflow-triggerer",
+        "airflow-init",
+    ):
+        urls = re.findall(r"//(\w+):\$\{(\w+)[^}]*\}@postgres:5432/(\w+)'", str(own[name]["environment"]))
+        assert {(user, database) for user, _, database in urls} == {
+            ("airflow", "airflow"),
+            *((f"tideline_{duty}", "warehouse") for duty in GRANTED),
+        }
+        assert len({password for _, password, _ in urls}) == len(urls)
 
 
 def test_the_command_for_a_fernet_key_makes_one():

@@ -5,6 +5,7 @@ import base64
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -12,9 +13,11 @@ from urllib.parse import quote
 import jwt
 import pytest
 
+import secret_scan
 from secret_scan import MEANT_TO_HOLD_ONE, ProcessWatch, Scan
 from tideline.declaration.sections import has_password, may_be_secret
 from tideline.local import secret
+from tideline.local.airflow_processes import fernet_key
 from tideline.settings import PROJECT
 
 MARK = "PLANTED".capitalize() + "Mark"
@@ -64,6 +67,28 @@ def test_keys_and_tokens_are_found_without_a_mark():
     assert Scan().finds(b"ssl.keystore.key=-----BEGIN PRIVATE KEY-----\\nMIGH...")
     assert Scan().finds(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
     assert Scan().finds(f"Bearer {jwt.encode({'sub': 'me'}, 'x' * 64, algorithm='HS512')}".encode())
+
+
+def test_a_secret_without_a_mark_is_found_once_it_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(secret_scan, "_WITHOUT_MARK", {})
+    key = fernet_key(tmp_path)
+    shown = [form(f"key: {key}") for form in (str.encode, lambda text: text.encode().hex().encode())]
+    assert [Scan().finds(text) for text in shown] == [False, False]
+    secret_scan.look_for(key)
+    assert [Scan().finds(text) for text in shown] == [True, True]
+    (tmp_path / "airflow.log").write_bytes(shown[0])
+    assert list(Scan().files(tmp_path)) == ["file airflow.log: 'key: '"]
+
+
+def test_a_watch_that_dies_is_not_taken_for_one_that_found_nothing(monkeypatch):
+    with ProcessWatch(SCAN) as watch:
+        pass
+    assert (watch.has_looked, watch.looks > 0) == (True, True)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    monkeypatch.setattr(secret_scan, "_command_lines", lambda: 1 / 0)
+    with ProcessWatch(SCAN) as watch:
+        pass
+    assert not watch.has_looked
 
 
 @pytest.mark.parametrize("name", [name.replace("*", "a") for name in MEANT_TO_HOLD_ONE])

@@ -121,7 +121,7 @@ def recorded(ledger: Ledger) -> dict[str, str]:
 
 def granting(names: Mapping[str, str]) -> list[Composed]:
     """Return the statements with which the owner grants every right on the ledger, and takes all others."""
-    found = []
+    found = [_composed("revoke_public")]
     for duty in GRANTED:
         found.append(_composed("revoke_all", role=Identifier(names[duty])))
         found += [_grant(right, names[duty], "") for right in rights.rights(duty) if right.kind != "DATABASE"]

@@ -86,9 +86,8 @@ def _show_places(state: State) -> None:
     print(f"  Airflow   {found['TIDELINE_AIRFLOW_URL']}   user {found['TIDELINE_AIRFLOW_USERNAME']}", end="")
     print(f"   password {found['TIDELINE_AIRFLOW_PASSWORD']}")
     print(f"  Kafka     {found['TIDELINE_KAFKA']}")
-    print(f"  Postgres  {found['TIDELINE_LEDGER_URL'].rpartition('@')[2]}   (password: {RUN}/postgres/password)")
-    print("  Try       .local/env/bin/tideline migrate    (creates the ledger; `make demo` does it as well)")
-    print("            .local/env/bin/tideline doctor     (checks everything)")
+    print(f"  Postgres  {found['TIDELINE_LEDGER_URL'].rpartition('@')[2]}   (passwords: {RUN}/postgres/roles)")
+    print("  Try       .local/env/bin/tideline doctor     (checks everything)")
 
 
 if __name__ == "__main__":

@@ -153,9 +153,6 @@ class Orchestrator:
         }
 
     def _settings(self) -> dict[str, str]:
-        fernet = base64.urlsafe_b64encode(
-            bytes.fromhex(secret.keep(self._directory / "fernet-key").replace(secret.MARK, ""))
-        ).decode()
         sections = {
             "CORE": {
                 "DAGS_FOLDER": str(self._options.dags.absolute()),
@@ -164,7 +161,7 @@ class Orchestrator:
                 "DAGS_ARE_PAUSED_AT_CREATION": str(not self._options.unpaused),
                 "EXECUTOR": "LocalExecutor",
                 "PARALLELISM": "4",  # so many worker processes are forked at the start
-                "FERNET_KEY": fernet,
+                "FERNET_KEY": fernet_key(self._directory),
                 "EXECUTION_API_SERVER_URL": f"{self.base_url}/execution/",
                 "AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
                 "SIMPLE_AUTH_MANAGER_USERS": f"{self.username}:admin",
@@ -215,6 +212,12 @@ class Orchestrator:
     def _client(self) -> httpx.Client:
         """Return a client of the API server. One serves all questions of a wait: each new one reads the trusted certificates, for 50 ms."""
         return httpx.Client(base_url=self.base_url, timeout=30, trust_env=False)
+
+
+def fernet_key(directory: Path) -> str:
+    """Return the key of the connections and Variables of the Airflow in a folder. It is a secret without a mark: its form leaves no place for one."""
+    kept = secret.keep(directory / "fernet-key").replace(secret.MARK, "")
+    return base64.urlsafe_b64encode(bytes.fromhex(kept)).decode()
 
 
 def _reports(client: httpx.Client, component: str, since: datetime) -> bool:

@@ -13,10 +13,9 @@ from tideline import settings
 from tideline.airflow.api import AirflowApi
 from tideline.errors import FatalError, TidelineError
 from tideline.ledger.connection import Ledger
-from tideline.ledger.migrate import migrate
 from tideline.local import demo_anomalies, demo_events, demo_lake, demo_loads, demo_offer_cache, demo_sessions
 from tideline.local.demo_stage import Stage
-from tideline.local.supervisor import State, show_step
+from tideline.local.supervisor import State
 
 PARTS: tuple[Callable[[Stage], list[str]], ...] = (
     demo_loads.play,
@@ -51,9 +50,9 @@ def demo() -> int:
         raise FatalError("the local stack is not up", next_step="run `make up`, or `make demo`, which starts it")
     environment = state.environment
     os.environ.update(environment)
-    with Ledger(settings.ledger_url(), actor="demo") as ledger, _airflow(environment) as airflow:
-        with show_step("Ledger"):
-            migrate(ledger)
+    # The role that owns the output tables: the demo creates one that a pipeline reads, and renames it.
+    url, variable = settings.url_of(settings.WRITER_URL)
+    with Ledger(url, actor="demo", variable=variable) as ledger, _airflow(environment) as airflow:
         stage = Stage(ledger=ledger, airflow=airflow, environment=environment)
         problems = [problem for play in PARTS for problem in play(stage)]
     return _show(problems, environment)

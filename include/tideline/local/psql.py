@@ -1,4 +1,4 @@
-"""Open `psql` on the ledger's database: `python -m tideline.local.psql [OPTION...]`. For trials; options are those of psql."""
+"""Open `psql` on the ledger's database, as the role that owns the output tables: `python -m tideline.local.psql [OPTION...]`. For trials."""
 
 import os
 import sys
@@ -24,7 +24,8 @@ def main() -> None:
     """Replace this process by psql. The login travels in variables: a command line is visible to other users."""
     try:
         clients.connect()
-        login = {_VARIABLES[key]: value for key, value in parse_dsn(settings.ledger_url()).items() if key in _VARIABLES}
+        url, _ = settings.url_of(settings.WRITER_URL)
+        login = {_VARIABLES[key]: value for key, value in parse_dsn(url).items() if key in _VARIABLES}
         program = programs() / "psql"
     except TidelineError as error:
         print(error, file=sys.stderr)

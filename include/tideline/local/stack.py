@@ -5,12 +5,13 @@ Called by `python -m tideline.local` and by test fixtures, with any folder.
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tideline import settings
-from tideline.local import ports, spark
+from tideline.local import logins, ports, spark
 from tideline.local.airflow_processes import AirflowOptions, Orchestrator
 from tideline.local.broker import Broker
 from tideline.local.postgres import Postgres
@@ -22,7 +23,7 @@ Step = Callable[[str], AbstractContextManager[None]]
 
 
 class Stack:
-    """Postgres, a Kafka broker and, optionally, Airflow; a context manager.
+    """Postgres with the ledger and its roles, a Kafka broker and, optionally, Airflow; a context manager.
 
     Use it from a thread that lives as long as the stack should (see `processes.Child`).
 
@@ -62,6 +63,7 @@ class Stack:
             properties=broker_properties,
         )
         self._airflow = (directory / "airflow", airflow, port(8080)) if airflow else None
+        self._urls: dict[str, str] = {}
         self.orchestrator: Orchestrator | None = None
 
     def __enter__(self) -> Self:
@@ -86,12 +88,15 @@ class Stack:
         with self._step("Postgres"):
             self.postgres.start()
             self.postgres.ensure_database("warehouse")
+        passwords = partial(logins.kept, self.postgres.directory / "roles")
+        with self._step("Ledger and its roles"):
+            self._urls = logins.of_ledger(self.postgres.url("warehouse"), passwords)
         if self._airflow:
             directory, options, port = self._airflow
             self.postgres.ensure_database("airflow")
             self.orchestrator = Orchestrator(
                 directory,
-                metadata_url=self.postgres.url("airflow"),
+                metadata_url=logins.of_airflow(self.postgres.url("airflow"), passwords),
                 options=options,
                 environment=self._data_environment(),
                 port=port,
@@ -142,7 +147,7 @@ class Stack:
             self.postgres.stop()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which clients connect to the stack. They hold passwords."""
+        """Return the variables with which clients connect to the stack, once it is up. They hold passwords, but not that of the administrator."""
         found = self._data_environment()
         if self.orchestrator:
             found |= {
@@ -154,7 +159,7 @@ class Stack:
 
     def _data_environment(self) -> dict[str, str]:
         return {
-            "TIDELINE_LEDGER_URL": self.postgres.url("warehouse"),
+            **self._urls,
             "TIDELINE_KAFKA": self.broker.bootstrap,
             "TIDELINE_LAKE": str(self._directory / "lake" / "impressions"),
             "TIDELINE_PIPELINES": str(settings.pipelines_dir()),

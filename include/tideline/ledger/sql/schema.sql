@@ -181,6 +181,38 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION tideline.check_event() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    by_owner boolean := current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID);
+BEGIN
+    NEW.at := clock_timestamp();
+    NEW.actor := coalesce(nullif(current_setting('tideline.actor', true), ''), session_user);
+    NEW.login := session_user;
+    IF by_owner AND (pg_trigger_depth() > 1 OR NEW.action = 'prune events') THEN
+        RETURN NEW;
+    END IF;
+    IF num_nonnulls(NEW.from_state, NEW.to_state) > 0 OR NEW.action NOT IN ('retry', 'refuse', 'supersede partly', 'recreate table') THEN
+        RAISE EXCEPTION 'INSERT of "%" into tideline.event is refused: it is written with what it records', NEW.action
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_event_id() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF NEW.event_id <> currval('tideline.event_event_id_seq') THEN
+        RAISE EXCEPTION 'INSERT into tideline.event is refused: event_id % was chosen by the statement', NEW.event_id
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
 CREATE FUNCTION tideline.check_folded() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -227,23 +259,35 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tideline.check_gone_rejects() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+DECLARE
+    writing tideline.batch;
+    loading bigint[] := '{}';
 BEGIN
-    IF EXISTS (
-        WITH writing AS MATERIALIZED (SELECT batch_id, kind FROM tideline.batch WHERE state = 'writing')
-        SELECT FROM gone AS g
-        WHERE NOT EXISTS (
-            SELECT FROM writing JOIN tideline.redrive r USING (batch_id)
-            WHERE kind = 'redrive' AND r.stream_id = g.stream_id AND r.kafka_offset = g.kafka_offset)
-          AND NOT EXISTS (
-            SELECT FROM writing JOIN tideline.batch_range r USING (batch_id)
-            WHERE kind = 'replay' AND r.stream_id = g.stream_id AND r.offsets @> g.kafka_offset)
-          AND NOT EXISTS (SELECT FROM tideline.state_batch b WHERE b.batch_id = g.batch_id AND undo = 'applied')) THEN
+    IF NOT EXISTS (
+        SELECT FROM gone AS g WHERE NOT EXISTS (SELECT FROM tideline.state_batch b WHERE b.batch_id = g.batch_id AND undo = 'applied')) THEN
+        RETURN NULL;
+    END IF;
+    FOR writing IN SELECT * FROM tideline.batch WHERE state = 'writing' AND kind IN ('replay', 'redrive') LOOP
+        IF NOT EXISTS (
+            SELECT FROM gone AS g
+            WHERE NOT EXISTS (
+                SELECT FROM tideline.redrive r
+                WHERE writing.kind = 'redrive' AND r.batch_id = writing.batch_id AND r.stream_id = g.stream_id AND r.kafka_offset = g.kafka_offset)
+              AND NOT EXISTS (
+                SELECT FROM tideline.batch_range r
+                WHERE writing.kind = 'replay' AND r.batch_id = writing.batch_id AND r.stream_id = g.stream_id AND r.offsets @> g.kafka_offset)
+              AND NOT EXISTS (SELECT FROM tideline.state_batch b WHERE b.batch_id = g.batch_id AND undo = 'applied')) THEN
+            loading := loading || writing.batch_id;
+        END IF;
+    END LOOP;
+    IF loading = '{}' THEN
         RAISE EXCEPTION 'DELETE of tideline.reject is refused: a reject goes with the re-drive or the replay that loads its record'
             USING ERRCODE = 'restrict_violation';
     END IF;
+    INSERT INTO tideline.gone_reject (batch_ids) VALUES (loading);
     RETURN NULL;
 END $$;
 
@@ -309,6 +353,19 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION tideline.check_loaded_rejects() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM tideline.batch WHERE batch_id = ANY (NEW.batch_ids) AND state IN ('published', 'advanced')) THEN
+        RAISE EXCEPTION 'DELETE of tideline.reject is refused: no batch that loads the records is published in the same transaction, of %', NEW.batch_ids
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    DELETE FROM tideline.gone_reject WHERE gone_id = NEW.gone_id;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION tideline.check_new_batch() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -344,6 +401,21 @@ BEGIN
             USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_old_hole() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM tideline.gone_hole g
+        WHERE gone_in = pg_current_xact_id() AND stream_id = NEW.stream_id AND offsets @> NEW.offsets::int8range
+          AND (g.hole, g.reason, g.decided_by, g.recorded_at, g.decided_in) = (NEW.hole, NEW.reason, NEW.decided_by, NEW.recorded_at, NEW.decided_in)) THEN
+        RAISE EXCEPTION 'offsets % of stream % are no rest of a hole that another transaction has decided', NEW.offsets, NEW.stream_id
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
 END $$;
 
 CREATE FUNCTION tideline.check_outbox() RETURNS trigger
@@ -668,6 +740,12 @@ BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = part[1]::bigint AND state = 'writing' AND fence = part[2]::integer) THEN
         RAISE EXCEPTION 'tideline_staging.% is not dropped: its attempt holds batch %', name, part[1] USING ERRCODE = 'restrict_violation';
     END IF;
+    IF EXISTS (
+        SELECT FROM tideline.batch JOIN tideline.intent USING (batch_id) JOIN tideline.attempt USING (attempt_id)
+        WHERE batch.batch_id = part[1]::bigint AND batch.state IN ('planned', 'writing', 'failed') AND attempt.fence = part[2]::integer) THEN
+        RAISE EXCEPTION 'tideline_staging.% is not dropped: batch % may be committed outside, and is not settled', name, part[1]
+            USING ERRCODE = 'restrict_violation';
+    END IF;
     EXECUTE format('DROP TABLE IF EXISTS tideline_staging.%I', name);
 END $_$;
 
@@ -687,6 +765,25 @@ CREATE FUNCTION tideline.folding(name text) RETURNS bigint
     AS $$
     SELECT batch_id FROM tideline.batch JOIN tideline.state_batch USING (batch_id) WHERE batch.pipeline = name AND batch.state = 'writing'
 $$;
+
+CREATE FUNCTION tideline.forget_gone_hole() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM tideline.gone_hole WHERE gone_in = NEW.gone_in AND stream_id = NEW.stream_id AND coverage_id = NEW.coverage_id;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.keep_gone_hole() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO tideline.gone_hole (stream_id, coverage_id, offsets, hole, reason, decided_by, recorded_at, decided_in)
+    VALUES (OLD.stream_id, OLD.coverage_id, OLD.offsets, OLD.hole, OLD.reason, OLD.decided_by, OLD.recorded_at, OLD.decided_in);
+    RETURN NULL;
+END $$;
 
 CREATE FUNCTION tideline.keep_position() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -784,6 +881,10 @@ BEGIN
                       WHERE batch.batch_id = event.batch_id AND state IN ('planned', 'writing', 'failed', 'published'));
     GET DIAGNOSTICS n_events = ROW_COUNT;
     PERFORM set_config('tideline.prune_before', '', true);
+    IF n_events > 0 THEN
+        INSERT INTO tideline.event (action, pipeline, detail)
+        VALUES ('prune events', name, jsonb_build_object('days', keep_days, 'n_events', n_events));
+    END IF;
     RETURN n_events;
 END $$;
 
@@ -1076,11 +1177,44 @@ CREATE TABLE tideline.event (
     attempt uuid,
     from_state text,
     to_state text,
-    detail jsonb DEFAULT '{}'::jsonb NOT NULL
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL,
+    login text DEFAULT SESSION_USER
 );
+
+COMMENT ON COLUMN tideline.event.login IS 'the Postgres user whose session it was, which no session can choose; null in events before migration 0018';
 
 ALTER TABLE tideline.event ALTER COLUMN event_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.event_event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tideline.gone_hole (
+    gone_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    stream_id bigint NOT NULL,
+    coverage_id bigint NOT NULL,
+    offsets int8range NOT NULL,
+    hole tideline.hole NOT NULL,
+    reason text NOT NULL,
+    decided_by text NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    decided_in xid8 NOT NULL
+);
+
+COMMENT ON TABLE tideline.gone_hole IS 'holes that a running transaction has deleted: what is left of one may be inserted again as it was';
+
+CREATE TABLE tideline.gone_reject (
+    gone_id bigint NOT NULL,
+    batch_ids bigint[] NOT NULL
+);
+
+COMMENT ON TABLE tideline.gone_reject IS 'for each statement of a running transaction that has deleted rejects, the batches one of which it has to publish';
+
+ALTER TABLE tideline.gone_reject ALTER COLUMN gone_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tideline.gone_reject_gone_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -1411,6 +1545,12 @@ ALTER TABLE ONLY tideline.coverage
 ALTER TABLE ONLY tideline.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (event_id);
 
+ALTER TABLE ONLY tideline.gone_hole
+    ADD CONSTRAINT gone_hole_pkey PRIMARY KEY (gone_in, stream_id, coverage_id);
+
+ALTER TABLE ONLY tideline.gone_reject
+    ADD CONSTRAINT gone_reject_pkey PRIMARY KEY (gone_id);
+
 ALTER TABLE ONLY tideline.intent
     ADD CONSTRAINT intent_batch_id_attempt_id_key UNIQUE (batch_id, attempt_id);
 
@@ -1523,6 +1663,8 @@ CREATE INDEX coverage_stream ON tideline.coverage USING btree (stream_id);
 
 CREATE INDEX event_batch ON tideline.event USING btree (batch_id, event_id);
 
+CREATE INDEX event_decided ON tideline.event USING btree (pipeline, event_id) WHERE ((detail ? 'reason'::text) AND (action <> 'move head'::text));
+
 CREATE INDEX event_time ON tideline.event USING btree (pipeline, at);
 
 CREATE INDEX letters_owed ON tideline.letters USING btree (pipeline, batch_id) WHERE (sent_at IS NULL);
@@ -1567,6 +1709,8 @@ CREATE TRIGGER coverage_is_never_truncated BEFORE TRUNCATE ON tideline.coverage 
 
 CREATE TRIGGER coverage_is_published BEFORE INSERT OR UPDATE ON tideline.coverage FOR EACH ROW EXECUTE FUNCTION tideline.check_coverage();
 
+CREATE TRIGGER coverage_never_changes BEFORE UPDATE ON tideline.coverage FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
 CREATE CONSTRAINT TRIGGER coverage_never_shrinks AFTER DELETE OR UPDATE ON tideline.coverage DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tideline.check_still_covered();
 
 CREATE TRIGGER event_carries_the_reason BEFORE INSERT ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.carry_reason();
@@ -1575,7 +1719,11 @@ CREATE TRIGGER event_is_append_only BEFORE UPDATE ON tideline.event FOR EACH ROW
 
 CREATE TRIGGER event_is_never_truncated BEFORE TRUNCATE ON tideline.event FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
+CREATE TRIGGER event_is_of_its_session BEFORE INSERT ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.check_event();
+
 CREATE TRIGGER event_is_only_pruned BEFORE DELETE ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.check_prune();
+
+CREATE TRIGGER event_is_the_newest BEFORE INSERT ON tideline.event FOR EACH ROW EXECUTE FUNCTION tideline.check_event_id();
 
 CREATE CONSTRAINT TRIGGER fold_is_published AFTER INSERT ON tideline.state_batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tideline.check_folded_is_published();
 
@@ -1583,7 +1731,13 @@ CREATE TRIGGER folded_batch_is_never_deleted BEFORE DELETE ON tideline.state_bat
 
 CREATE TRIGGER folded_offsets_stay_loaded AFTER DELETE OR UPDATE ON tideline.coverage FOR EACH ROW WHEN ((old.batch_id IS NOT NULL)) EXECUTE FUNCTION tideline.check_rewound_coverage();
 
+CREATE CONSTRAINT TRIGGER gone_hole_is_forgotten AFTER INSERT ON tideline.gone_hole DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tideline.forget_gone_hole();
+
+CREATE CONSTRAINT TRIGGER gone_reject_is_loaded AFTER INSERT ON tideline.gone_reject DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tideline.check_loaded_rejects();
+
 CREATE TRIGGER head_only_moves_over_coverage BEFORE INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.check_stream();
+
+CREATE TRIGGER hole_is_remembered AFTER DELETE ON tideline.coverage FOR EACH ROW WHEN ((old.hole IS NOT NULL)) EXECUTE FUNCTION tideline.keep_gone_hole();
 
 CREATE TRIGGER hole_writes_its_history AFTER INSERT ON tideline.coverage FOR EACH ROW WHEN ((((new.hole)::text = ANY (ARRAY['skipped'::text, 'lost'::text])) AND (new.decided_in = pg_current_xact_id()))) EXECUTE FUNCTION tideline.record_hole();
 
@@ -1602,6 +1756,8 @@ CREATE TRIGGER letters_are_never_truncated BEFORE TRUNCATE ON tideline.letters F
 CREATE TRIGGER letters_are_sent_once BEFORE INSERT OR UPDATE ON tideline.letters FOR EACH ROW EXECUTE FUNCTION tideline.check_letters();
 
 CREATE TRIGGER nothing_is_folded_twice BEFORE INSERT ON tideline.batch FOR EACH ROW WHEN ((new.kind <> ALL (ARRAY['live'::tideline.batch_kind, 'backfill'::tideline.batch_kind]))) EXECUTE FUNCTION tideline.check_new_stateful();
+
+CREATE TRIGGER old_hole_is_the_rest_of_one AFTER INSERT ON tideline.coverage FOR EACH ROW WHEN (((new.hole IS NOT NULL) AND (new.decided_in <> pg_current_xact_id()))) EXECUTE FUNCTION tideline.check_old_hole();
 
 CREATE TRIGGER only_a_rewind_leaves_its_holes BEFORE INSERT OR UPDATE ON tideline.coverage FOR EACH ROW WHEN (((new.hole)::text = 'rewound'::text)) EXECUTE FUNCTION tideline.check_rewound_hole();
 

@@ -1,6 +1,6 @@
 -- For each pipeline: its newest batch, what its newest batches have read and rejected, and how many replays and re-drives
--- wait for an operator because no run for new records adopts them.
-SELECT pipeline, newest.*, n_recent, n_read, n_rejected, n_waiting
+-- wait for an operator because no run for new records adopts them; how many of those have failed.
+SELECT pipeline, newest.*, n_recent, n_read, n_rejected, n_waiting, n_failed_waiting
 FROM tideline.pipeline
 LEFT JOIN LATERAL (
     SELECT batch_id, kind::text, state::text, dag_id, run_id, planned_at FROM tideline.batch
@@ -12,7 +12,7 @@ CROSS JOIN LATERAL (
     JOIN tideline.batch_range r USING (batch_id)
 ) AS sums
 CROSS JOIN LATERAL (
-    SELECT count(*) AS n_waiting FROM tideline.batch
+    SELECT count(*) AS n_waiting, count(*) FILTER (WHERE state = 'failed') AS n_failed_waiting FROM tideline.batch
     WHERE batch.pipeline = pipeline.pipeline AND state IN ('planned', 'failed') AND kind IN ('replay', 'redrive')
 ) AS waiting
 ORDER BY pipeline;

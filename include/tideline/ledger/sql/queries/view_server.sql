@@ -1,7 +1,10 @@
 -- Facts about the database that doctor needs before it queries the ledger's tables. `is_airflows`: the database holds
--- Airflow's own tables, which do not belong beside the ledger.
+-- Airflow's own tables, which do not belong beside the ledger. `owner`: whose the ledger is; null if there is none.
 SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS version_number,
        current_user::text AS user_name, current_database()::text AS database_name,
        to_regclass('tideline.migration') IS NOT NULL AS has_ledger,
        (SELECT count(DISTINCT relname) FROM pg_class
-        WHERE relkind = 'r' AND relname IN ('dag_run', 'task_instance', 'alembic_version')) = 3 AS is_airflows;
+        WHERE relkind = 'r' AND relname IN ('dag_run', 'task_instance', 'alembic_version')) = 3 AS is_airflows,
+       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
+       pg_get_userbyid(nspowner)::text AS owner, coalesce(pg_has_role(current_user, nspowner, 'MEMBER'), false) AS acts_as_owner
+FROM (SELECT max(nspowner::bigint)::oid AS nspowner FROM pg_namespace WHERE nspname = 'tideline') AS ledger;

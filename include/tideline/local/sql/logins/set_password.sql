@@ -1,0 +1,2 @@
+-- Give a role its password. The server keeps a hash of it.
+ALTER ROLE {role} PASSWORD {password};
