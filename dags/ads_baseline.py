@@ -91,7 +91,9 @@ with DAG(
         context = get_current_context()
         ti = context["ti"]
         actor = f"{ti.dag_id} {ti.run_id} {ti.task_id} try {ti.try_number}"
-        with permanent_errors_fail_at_once(), Ledger(settings.ledger_url(), actor=actor) as ledger:
+        # It writes tables beside those of the pipelines, as their Spark drivers do.
+        url, variable = settings.url_of(settings.WRITER_URL)
+        with permanent_errors_fail_at_once(), Ledger(url, actor=actor, variable=variable) as ledger:
             done = compute(ledger, _hour(context))
         log.info("ads.baseline: %s", done)
         return done

@@ -10,11 +10,14 @@ import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from tideline import settings
 
 _JOB = "tideline.job"
 _ERROR = re.compile(r"^tideline: \w+Error: (.*)", re.DOTALL | re.MULTILINE)
+_ALWAYS = {"at", "level", "logger", "message"}
+_SOMETIMES = {"pipeline", "batch", "attempt", "exception"}
 _about: dict[str, str | int] = {}
 _as_json = False
 
@@ -59,10 +62,26 @@ def error_in(output: str) -> str | None:
     Before it, the message of Airflow's operator has the command and lines of Spark's own log.
     """
     for line in output.splitlines():
-        if line.startswith('{"at":') and (found := _ERROR.match(_message(line))):
+        if (fields := fields_of(line)) and (found := _ERROR.match(str(fields["message"]))):
             return found[1]
     of_text = _ERROR.search(output)
     return of_text[1] if of_text else None
+
+
+def fields_of(line: str) -> dict[str, Any] | None:
+    """Return the fields of a JSON line of the job, always those of `_ALWAYS`; None if it is another line, or Airflow has cut it.
+
+    A transform may print what looks like one, so it is checked: Airflow's log must take every field.
+    """
+    if not line.startswith('{"at":'):
+        return None
+    try:
+        found: dict[str, Any] = json.loads(line)
+        datetime.fromisoformat(found["at"])
+        known = found["level"].upper() in logging.getLevelNamesMapping()
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return found if known and _ALWAYS <= found.keys() <= _ALWAYS | _SOMETIMES else None
 
 
 class _Formatter(logging.Formatter):
@@ -77,10 +96,3 @@ class _Formatter(logging.Formatter):
 def _line(at: datetime, level: str, logger: str, message: str, more: Mapping[str, str]) -> str:
     fields = {"at": at.isoformat(), "level": level, "logger": logger, **_about, "message": message, **more}
     return json.dumps(fields)
-
-
-def _message(line: str) -> str:
-    try:
-        return str(json.loads(line)["message"])
-    except (ValueError, LookupError, TypeError):  # a line that Airflow has cut
-        return ""

@@ -39,7 +39,10 @@ def is_configured() -> bool:
     return any(name.startswith("TIDELINE_") for name in os.environ)
 
 
-def ledger_url(why: str = "that keeps the ledger and the output tables") -> str:
+_KEEPS = "that keeps the ledger and the output tables"
+
+
+def ledger_url(why: str = _KEEPS) -> str:
     """Return the libpq URI of the ledger's database. It may hold a password: never log it, never put it on a command line.
 
     Args:
@@ -48,10 +51,15 @@ def ledger_url(why: str = "that keeps the ledger and the output tables") -> str:
     return secret(LEDGER_URL, f"the libpq URI of the database {why}")
 
 
-def url_of(variable: str) -> tuple[str, str]:
-    """Return the URL of a role for one kind of process, and the variable that holds it: its own one, or else that of all processes."""
+def url_of(variable: str, why: str = _KEEPS) -> tuple[str, str]:
+    """Return the URL of a role for one kind of process, and the variable that holds it: its own one, or else that of all processes.
+
+    Args:
+        variable: The variable of the role.
+        why: As for `ledger_url`.
+    """
     url = secret_or_none(variable, _HOLDS[variable])
-    return (url, variable) if url else (ledger_url(), LEDGER_URL)
+    return (url, variable) if url else (ledger_url(why), LEDGER_URL)
 
 
 def variables_by_duty() -> dict[str, str]:

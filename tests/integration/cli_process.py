@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg2
+import pytest
 from psycopg2.sql import SQL, Identifier, Literal
 
 import ledgers
@@ -94,6 +95,20 @@ class Cli:
         (folder / "pipeline.yaml").write_text(json.dumps(declaration))  # JSON is YAML
         (folder / "target.sql").write_text("-- never run: these tests write no output\n")
         return folder
+
+
+@contextmanager
+def shell(folder: Path, ledger_url: str, bootstrap: str) -> Iterator[Cli]:
+    """Yield the command line with a ledger and brokers, which this process finds as well. At the end, search the ledger for secrets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDELINE_KAFKA", bootstrap)
+        variables = {
+            "TIDELINE_LEDGER_URL": ledger_url,
+            "TIDELINE_KAFKA": bootstrap,
+            "TIDELINE_ACTOR": "cli ada@tower",
+        }
+        yield Cli(folder=folder, variables=variables)
+    assert list(Scan().database(ledger_url)) == []
 
 
 def table(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:

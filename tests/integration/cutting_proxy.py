@@ -48,6 +48,13 @@ class CuttingProxy:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
+    def accept_again(self) -> None:
+        """Take connections again after `refuse`, at the same port."""
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=128)
+        thread = threading.Thread(target=self._accept)
+        self._threads.append(thread)
+        thread.start()
+
     def __enter__(self) -> Self:
         self._threads[0].start()
         return self

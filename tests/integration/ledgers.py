@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 import psycopg2
 from psycopg2.sql import SQL, Identifier
 
-from ledger_queries import LOADING
+from ledger_queries import LOADING, UNHINDERED
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
-from tideline.ledger import attempts, publishing, reservations, rights, roles
+from tideline.ledger import attempts, decisions, publishing, reservations, rights, roles
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
@@ -39,17 +39,18 @@ def template(postgres: Postgres) -> Iterator[str]:
 
 
 def _let_a_role_load(ledger: Ledger) -> None:
-    """Grant the rights of operator, writer and stager to one role, which `ledger_queries.refused` tries every statement with."""
+    """Grant the rights of operator, writer and stager to one role, and all rights to another. `ledger_queries.refused` acts as each of them."""
     names = {duty: f"test_{duty}" for duty in rights.DUTIES}
     with ledger.transaction(), ledger.connection.cursor() as cursor:
-        for name in (*names.values(), LOADING):  # they may be there, because a server has one set of roles
+        for name in (*names.values(), LOADING, UNHINDERED):  # they may be there, because a server has one set of roles
             cursor.execute(
                 f"DO $$ BEGIN CREATE ROLE {name}; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
             )
-        cursor.execute(f"GRANT test_operator, test_writer, test_stager TO {LOADING}")
-    with ledger.transaction():
+        cursor.execute(f"GRANT test_operator, test_writer, test_stager TO {LOADING}, {UNHINDERED}")
+    with ledger.transaction(), ledger.connection.cursor() as cursor:
         for one in roles.granting(names):
             ledger.run_sql(one, {})
+        cursor.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA tideline TO {UNHINDERED}")
 
 
 @contextmanager
@@ -150,6 +151,15 @@ def publish(
         },
         filtered_by_difference=False,
     )
+
+
+def leave_hole(ledger: Ledger, stream_id: int, start: int, end: int, what: str) -> None:
+    """Record a decision of a person that nothing loads a stretch of one stream."""
+    with ledger.transaction():
+        reservations.lock_pipeline(ledger, PIPELINE)
+        decisions.set_reason(ledger, "a test")
+        (stream,) = (one for one in reservations.streams(ledger, PIPELINE) if one.stream_id == stream_id)
+        decisions.leave_hole(ledger, stream, OffsetRange(start, end), what, reason="a test")
 
 
 def wait_for_a_lock(url: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+import cli_process
 import ledgers
 import shared_servers
 import topics
@@ -146,15 +147,8 @@ def loading(
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger_url: str, broker: Broker, topic: str) -> Iterator[Cli]:
-    """Provide the command line, with a declared pipeline over a topic with one partition, and an empty ledger. At the end, search it for secrets."""
-    monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
-    variables = {
-        "TIDELINE_LEDGER_URL": ledger_url,
-        "TIDELINE_KAFKA": broker.bootstrap,
-        "TIDELINE_ACTOR": "cli ada@tower",
-    }
-    shell = Cli(folder=tmp_path, variables=variables)
-    shell.declare(NAME, topic)
-    yield shell
-    assert list(Scan().database(ledger_url)) == []
+def cli(tmp_path: Path, ledger_url: str, broker: Broker, topic: str) -> Iterator[Cli]:
+    """Provide the command line, with a declared pipeline over a topic with one partition, and an empty ledger."""
+    with cli_process.shell(tmp_path, ledger_url, broker.bootstrap) as shell:
+        shell.declare(NAME, topic)
+        yield shell

@@ -8,33 +8,42 @@ import ledgers
 from ledger_queries import query
 from rejected_records import reject
 from tideline import flow
-from tideline.domain.offsets import OffsetRange
-from tideline.domain.streams import Stream
-from tideline.ledger import decisions, queries, reservations
+from tideline.ledger import queries
+from tideline.web import cells as web
 
 WORST_FIRST = ("missing", "lost", "skipped", "rewound", "open", "unread", "rejected", "empty", "loaded")
+PALE, MIDDLE, DARK = 1, 2, 3
 END = 400
 
 
 @pytest.fixture
 def history(ledger):
-    """Load, reject, skip, lose, leave open and leave unread stretches of random lengths; return stream and what each offset is."""
+    """Load, reject, skip, lose, leave open and leave unread stretches of random lengths; return stream, and what and how dark each offset is."""
     chance = random.Random(7)
     (stream_id,) = ledgers.start_streams(ledger, 1)
-    truth = ["unread"] * END
+    truth = [("unread", 0)] * END
     at = 0
     for what in ["loaded", "rejected", "skipped", "loaded", "lost", "rejected", "loaded"] * 3:
         end = at + chance.randrange(1, 15)
         if what in ("skipped", "lost"):
-            _leave_hole(ledger, stream_id, at, end, what)
+            ledgers.leave_hole(ledger, stream_id, at, end, what)
         else:
             _load(ledger, stream_id, at, end, n_rejected=1 if what == "rejected" else 0)
-        truth[at:end] = [what] * (end - at)
+        truth[at:end] = [(what, _shade(1 / (end - at)) if what == "rejected" else 0)] * (end - at)
         at = end
     flow.advance(ledger, ledgers.PIPELINE, ledgers.RUN)
     ledgers.plan(ledger, {stream_id: (at + 5, at + 12)})
-    truth[at + 5 : at + 12] = ["open"] * 7
+    truth[at + 5 : at + 12] = [("open", 0)] * 7
     return stream_id, truth
+
+
+def _shade(share):
+    return DARK if share > 0.3 else MIDDLE if share > 0.03 else PALE
+
+
+def _worst(offset):
+    what, shade = offset
+    return WORST_FIRST.index(what), -shade
 
 
 def _load(ledger, stream_id, start, end, *, n_rejected):
@@ -44,27 +53,25 @@ def _load(ledger, stream_id, start, end, *, n_rejected):
     ledgers.publish(ledger, attempt, written={stream_id: end - start - n_rejected})
 
 
-def _leave_hole(ledger, stream_id, start, end, what):
-    with ledger.transaction():
-        reservations.lock_pipeline(ledger, ledgers.PIPELINE)
-        decisions.set_reason(ledger, "a test")
-        stream: Stream = next(s for s in reservations.streams(ledger, ledgers.PIPELINE) if s.stream_id == stream_id)
-        decisions.leave_hole(ledger, stream, OffsetRange(start, end), what, reason="a test")
-
-
-def cells(ledger, stream_id, start, end, n_cells):
-    found = queries.cells(ledger, ledgers.PIPELINE, {stream_id: (start, end)}, n_cells=n_cells)
+def found(ledger, stream_id, start, end, n_cells):
+    (row,) = queries.cells(ledger, ledgers.PIPELINE, {stream_id: (start, end)}, n_cells=n_cells)
     ledger.connection.rollback()
-    return found
+    return row
+
+
+def shown(ledger, stream_id, start, end, n_cells):
+    """Return (start, end, what, shade) of each cell."""
+    cells = web.cells(found(ledger, stream_id, start, end, n_cells), start, end)
+    return [(cell.start, cell.end, cell.what, cell.shade) for cell in cells]
 
 
 def test_with_a_cell_for_each_offset_the_map_is_the_truth(ledger, history):
     stream_id, truth = history
-    shown = []
-    for cell in cells(ledger, stream_id, 0, END, END):
-        assert cell["start_offset"] == len(shown)
-        shown += [cell["what"]] * (cell["end_offset"] - cell["start_offset"])
-    assert shown == truth
+    offsets = []
+    for start, end, *what in shown(ledger, stream_id, 0, END, END):
+        assert start == len(offsets)
+        offsets += [tuple(what)] * (end - start)
+    assert offsets == truth
 
 
 @pytest.mark.parametrize("n_cells", [1, 3, 7, 64, 100, 399, 1_000])
@@ -75,12 +82,33 @@ def test_cells_tile_the_stretch_and_show_the_worst_they_hold(ledger, history, n_
     expected = []
     for cell in range(n):
         first, last = (start + (edge * length + n - 1) // n for edge in (cell, cell + 1))
-        worst = min(truth[first:last], key=WORST_FIRST.index)
-        if expected and expected[-1][2] == worst:
+        worst = min(truth[first:last], key=_worst)
+        if expected and expected[-1][2:] == worst:
             first = expected.pop()[0]
-        expected.append((first, last, worst))
-    found = cells(ledger, stream_id, start, end, n_cells)
-    assert [(cell["start_offset"], cell["end_offset"], cell["what"]) for cell in found] == expected
+        expected.append((first, last, *worst))
+    assert shown(ledger, stream_id, start, end, n_cells) == expected
+
+
+@pytest.mark.parametrize("n_cells", [1, 7, 100])
+def test_the_counts_are_those_of_offsets_and_not_of_cells(ledger, history, n_cells):
+    stream_id, truth = history
+    row = found(ledger, stream_id, 0, END, n_cells)
+    for what in ("lost", "skipped", "open", "unread", "missing"):
+        assert row[f"n_{what}"] == sum(one == what for one, _ in truth), what
+
+
+def test_a_hundredth_of_rejects_and_nothing_but_rejects_are_two_cells(ledger):
+    (stream_id,) = ledgers.start_streams(ledger, 1)
+    _load(ledger, stream_id, 0, 100, n_rejected=1)
+    _load(ledger, stream_id, 100, 200, n_rejected=100)
+    assert shown(ledger, stream_id, 0, 200, 2) == [(0, 100, "rejected", PALE), (100, 200, "rejected", DARK)]
+
+
+def test_an_hour_of_rejects_is_as_dark_in_a_year_as_in_a_day(ledger):
+    (stream_id,) = ledgers.start_streams(ledger, 1)
+    _load(ledger, stream_id, 0, 990, n_rejected=1)
+    _load(ledger, stream_id, 990, 1_000, n_rejected=10)
+    assert shown(ledger, stream_id, 0, 1_000, 1) == [(0, 1_000, "rejected", DARK)]
 
 
 def test_offsets_below_the_head_that_nothing_accounts_for_are_missing(ledger, history):
@@ -88,21 +116,33 @@ def test_offsets_below_the_head_that_nothing_accounts_for_are_missing(ledger, hi
     with ledger.transaction(), ledger.connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute("DELETE FROM tideline.coverage WHERE lower(offsets) = 0")
-    lost = truth.index("rejected")
-    first, *_ = cells(ledger, stream_id, 0, END, END)
-    assert (first["start_offset"], first["end_offset"], first["what"]) == (0, lost, "missing")
+    gone = next(at for at, (what, _) in enumerate(truth) if what == "rejected")
+    first, *_ = shown(ledger, stream_id, 0, END, END)
+    assert first == (0, gone, "missing", 0)
+
+
+def test_what_is_taken_above_the_head_does_not_hide_what_is_missing_below_it(ledger, history):
+    stream_id, truth = history
+    with ledger.transaction(), ledger.connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute("DELETE FROM tideline.coverage WHERE lower(offsets) = 0")
+    gone = next(at for at, (what, _) in enumerate(truth) if what == "rejected")
+    assert gone < 7 + 1  # the open batch has seven offsets
+    whole = found(ledger, stream_id, 0, END, 1)
+    assert (whole["whats"], whole["n_missing"]) == (["missing"], gone)
 
 
 def test_the_pieces_of_a_stretch_are_the_batches_and_holes_that_account_for_it(ledger, history):
     stream_id, truth = history
     pieces = queries.stretch(ledger, stream_id, 0, END, limit=100)
     assert [piece["start_offset"] for piece in pieces] == sorted(piece["start_offset"] for piece in pieces)
-    assert sum(piece["end_offset"] - piece["start_offset"] for piece in pieces) == END - truth.count("unread")
+    assert sum(piece["end_offset"] - piece["start_offset"] for piece in pieces) == END - truth.count(("unread", 0))
     assert {piece["hole"] for piece in pieces} == {None, "skipped", "lost"}
     assert pieces[-1]["state"] == "planned"
 
 
-def test_rejects_of_a_cell_are_those_of_its_batches(ledger, history):
+@pytest.mark.parametrize("n_cells", [1, END])
+def test_rejects_of_the_cells_are_those_of_their_batches(ledger, history, n_cells):
     stream_id, _ = history
     ((expected,),) = query(ledger, "SELECT sum(n_rejected)::int FROM tideline.batch_range")
-    assert sum(cell["n_rejected"] for cell in cells(ledger, stream_id, 0, END, END)) == pytest.approx(expected)
+    assert found(ledger, stream_id, 0, END, n_cells)["n_rejected"] == expected

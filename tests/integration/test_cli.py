@@ -42,20 +42,12 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, broker, admin, postgres, ledger_template) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("pipelines")
     topic = topics.created(admin, f"ads_{uuid4().hex[:8]}", partitions=2)
     with (
-        pytest.MonkeyPatch.context() as patch,
         ledgers.copy_of(postgres, ledger_template) as url,
+        cli_process.shell(tmp_path_factory.mktemp("pipelines"), url, broker.bootstrap) as cli,
         Ledger(url, actor="airflow") as ledger,
     ):
-        patch.setenv("TIDELINE_KAFKA", broker.bootstrap)
-        variables = {
-            "TIDELINE_LEDGER_URL": url,
-            "TIDELINE_KAFKA": broker.bootstrap,
-            "TIDELINE_ACTOR": "cli ada@tower",
-        }
-        cli = Cli(folder=folder, variables=variables)
         pipeline = pipelines.load(cli.declare(NAME, topic, start="latest"))
         cli.declare("fresh", topic)
         cli.declare("broken", topic, description=7)

@@ -1,50 +1,17 @@
 """The lineage of a load, as Airflow's OpenLineage provider extracts it and writes it with its file transport."""
 
-import json
-from datetime import UTC, datetime
-from types import SimpleNamespace
-from uuid import uuid4
-
 import pytest
-from airflow.providers.openlineage.extractors.manager import ExtractorManager
-from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
 from airflow.utils.state import TaskInstanceState
-from openlineage.client import OpenLineageClient
-from openlineage.client.transport.file import FileConfig, FileTransport
 from psycopg2.extensions import parse_dsn
 
+import lineage_events
 import records
-from tideline.airflow.spark_submit import write
 
 
 @pytest.fixture
 def event(loading, monkeypatch, tmp_path):
-    """Return a function that returns the event of the task `write` for batches, as the provider has written it."""
-    monkeypatch.setenv("TIDELINE_PIPELINES", str(loading.folder.parent))
-    monkeypatch.setenv("TIDELINE_LEDGER_URL", loading.url)
-
-    def emitted(batch_ids, state=TaskInstanceState.SUCCESS):
-        task = write("loads")
-        task.application_args = ["--pipeline=loads", f"--batches={','.join(map(str, batch_ids))}", "--run-id=a=b"]
-        found = ExtractorManager().extract_metadata(SimpleNamespace(run_id="one"), task, state, None)
-        file = tmp_path / f"{uuid4()}.json"
-        transport = FileTransport(FileConfig(log_file_path=str(file), append=True))
-        OpenLineageAdapter(OpenLineageClient(transport=transport)).complete_task(
-            run_id=str(uuid4()),
-            job_name="loads.write",
-            end_time=datetime.now(UTC).isoformat(),
-            task=found,
-            nominal_start_time=None,
-            nominal_end_time=None,
-            owners=[],
-            tags=[],
-            job_description=None,
-        )
-        text = file.read_text()
-        assert parse_dsn(loading.url)["password"] not in text
-        return json.loads(text)
-
-    return emitted
+    """Return a function that returns the event of the task `write` for batches."""
+    return lineage_events.reading(loading, monkeypatch, tmp_path)
 
 
 def counted(read, written, rejected):

@@ -19,10 +19,6 @@ import ledgers
 import topics
 from cli_process import NAME, Cli
 from tideline import flow
-from tideline.cli.numbers import brokers
-from tideline.cli.numbers.brokers import SECONDS
-from tideline.cli.numbers.catalogue import DURATION, GAUGES, PREFIX
-from tideline.cli.numbers.collecting import collect
 from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
@@ -30,6 +26,10 @@ from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
 from tideline.local import secret
+from tideline.numbers import brokers
+from tideline.numbers.brokers import SECONDS
+from tideline.numbers.catalogue import DURATION, GAUGES, PREFIX
+from tideline.numbers.collecting import collect
 from tideline.settings import PROJECT
 
 STATEFUL = "visits"
@@ -48,13 +48,10 @@ class World:
 def world(tmp_path_factory, broker, admin, postgres, ledger_template) -> Iterator[World]:
     topic = topics.created(admin, f"ads_{uuid4().hex[:8]}", partitions=1)
     with (
-        pytest.MonkeyPatch.context() as patch,
         ledgers.copy_of(postgres, ledger_template) as url,
+        cli_process.shell(tmp_path_factory.mktemp("pipelines"), url, broker.bootstrap) as cli,
         Ledger(url, actor="airflow") as ledger,
     ):
-        patch.setenv("TIDELINE_KAFKA", broker.bootstrap)
-        variables = {"TIDELINE_LEDGER_URL": url, "TIDELINE_KAFKA": broker.bootstrap}
-        cli = Cli(folder=tmp_path_factory.mktemp("pipelines"), variables=variables)
         pipeline = pipelines.load(cli.declare(NAME, topic))
         cli.declare("broken", topic, description=7)
         topics.produce(broker, topic, 6, partition=0)

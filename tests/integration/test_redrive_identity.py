@@ -108,8 +108,12 @@ def test_settling_names_each_reject_even_where_no_comparison_stands_before_it(le
         settled = ledger.rows(
             "settle_rejects", attempt_id=redrive.attempt_id, stream_ids=[stream] * 3, offsets=list(REJECTED)
         )
+        with ledger.connection.cursor() as cursor:
+            cursor.execute("SELECT kafka_offset, attempt_id FROM tideline.reject")
+            left = {row["kafka_offset"]: row["attempt_id"] for row in cursor}
+        ledger.connection.rollback()  # the ledger refuses rejects that go without a publication
     assert [(row["n_gone"], row["n_written"]) for row in settled] == [(1, 1)]
-    assert rejects(ledger) == {3: replay.attempt_id, 5: replay.attempt_id}
+    assert left == {3: replay.attempt_id, 5: replay.attempt_id}
 
 
 def test_what_was_read_and_not_decoded_to_its_end_is_not_settled(ledger, stream, redrive):

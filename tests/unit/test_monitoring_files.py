@@ -1,23 +1,28 @@
 """The dashboard and the alerts of deploy/monitoring: they use numbers that exist, and each alert fires when it should and leads to its entry.
 
-Whether the alerts fire is checked by Prometheus's own promtool, where it is installed.
+Their form and their expressions are always checked. Whether the alerts fire is checked by Prometheus's own promtool, where it is installed.
 """
 
+import copy
 import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import promql_parser as promql
 import pytest
+from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from tideline.cli.numbers.catalogue import DURATION, GAUGES, PREFIX
+import monitoring_schemas
+from tideline.numbers.catalogue import DURATION, GAUGES, PREFIX
 from tideline.settings import PROJECT
 
 FOLDER = PROJECT / "deploy" / "monitoring"
 RULES, DASHBOARD = FOLDER / "tideline.rules.yml", FOLDER / "tideline.dashboard.json"
-ALERTS = {rule["alert"]: rule for group in YAML(typ="safe").load(RULES)["groups"] for rule in group["rules"]}
+GROUPS = YAML(typ="safe").load(RULES)
+ALERTS = {rule["alert"]: rule for group in GROUPS["groups"] for rule in group["rules"]}
 NUMBERS = {PREFIX + name: {*number.labels} for name, number in GAUGES.items()}
 NUMBERS |= {f"{PREFIX}{DURATION}_{part}": {"pipeline", "le"} for part in ("bucket", "gcount", "gsum")}
 WORDS = {"pipeline", "topic", "partition", "state", "kind", "fate", "step", "asked"}
@@ -68,14 +73,71 @@ def expressions() -> list[str]:
     return [*shown, *(rule["expr"] for rule in ALERTS.values())]
 
 
+def parts(expression: str) -> list[promql.Expr]:
+    """Return all parts of an expression; fail if it is no PromQL. Grafana puts a duration in the place of its variable."""
+    found: list[promql.Expr] = []
+    promql.walk(promql.parse(expression.replace("$__rate_interval", "5m")), found.append)
+    return found
+
+
 @pytest.mark.parametrize("expression", expressions())
-def test_an_expression_uses_numbers_and_labels_that_exist(expression):
-    used = set(re.findall(r"\btideline_\w+", expression))
-    assert used <= NUMBERS.keys()
-    labels = set().union(*(NUMBERS[name] for name in used))
-    assert set(re.findall(r"(\w+)\s*=~?\s*\"", expression)) <= labels
-    for grouping in re.findall(r"(?:by|on) \(([\w, ]+)\)", expression):
-        assert set(grouping.split(", ")) <= labels
+def test_an_expression_is_promql_and_uses_numbers_and_labels_that_exist(expression):
+    found = parts(expression)
+    selectors = [each for each in found if isinstance(each, promql.VectorSelector)]
+    assert {each.name for each in selectors} <= NUMBERS.keys()
+    for each in selectors:
+        assert {matcher.name for matcher in each.matchers.matchers} <= NUMBERS[each.name], each
+    labels = set().union(*(NUMBERS[each.name] for each in selectors))
+    grouped = [each.modifier for each in found if isinstance(each, promql.AggregateExpr) and each.modifier]
+    joined = [each.modifier for each in found if isinstance(each, promql.BinaryExpr) and each.modifier]
+    grouped += [each.matching for each in joined if each.matching]
+    for each in grouped:
+        assert set(each.labels) <= labels
+    assert {label for each in joined for label in each.group_labels or ()} <= labels
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["sum by (pipeline) (tideline_lag_records", "rate(tideline_lag_records)", "lag(tideline_lag_records)", "a b"],
+)
+def test_what_is_no_promql_is_found(wrong):
+    with pytest.raises(ValueError, match=r"unclosed|expected type matrix|unknown function|invalid promql"):
+        parts(wrong)
+
+
+def wrong_in(document, schema) -> list[str]:
+    Draft202012Validator.check_schema(schema)
+    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(document)]
+
+
+def test_rules_and_dashboard_have_the_form_that_prometheus_and_grafana_read():
+    assert wrong_in(GROUPS, monitoring_schemas.RULES) == []
+    assert wrong_in(json.loads(DASHBOARD.read_text()), monitoring_schemas.DASHBOARD) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"form": "5m"}, r"'form' was unexpected"),
+        ({"for": "5 minutes"}, r"'5 minutes' does not match"),
+        ({"expr": None}, r"None is not of type 'string'"),
+        ({"labels": {}}, r"'severity' is a required property"),
+        ({"labels": {"severity": "loud"}}, r"'loud' is not one of"),
+        ({"annotations": {"summary": "s", "description": "d"}}, r"'runbook' is a required property"),
+    ],
+)
+def test_a_rule_of_another_form_is_found(change, expected):
+    changed = copy.deepcopy(GROUPS)
+    changed["groups"][0]["rules"][0] |= change
+    [found] = wrong_in(changed, monitoring_schemas.RULES)
+    assert re.search(expected, found)
+
+
+def test_a_panel_of_another_form_is_found():
+    changed = json.loads(DASHBOARD.read_text())
+    changed["panels"][1]["targets"][0]["query"] = changed["panels"][1]["targets"][0].pop("expr")
+    [found] = wrong_in(changed, monitoring_schemas.DASHBOARD)
+    assert found.startswith("$.panels[1]: ")
 
 
 def test_every_number_is_on_the_dashboard_or_in_an_alert():

@@ -3,6 +3,7 @@
 Only Airflow's OpenLineage provider calls this. Its client library is installed with it, so no other module may import this one at import time.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,18 +14,20 @@ from openlineage.client.generated.input_statistics_input_dataset import InputSta
 from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
 from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
 
-from tideline import environment, settings
+from tideline import environment, outside, settings
 from tideline.declaration import PostgresSink, Source
 from tideline.declaration.brokers import Brokers
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.declaration.sections import FromEnvironment
+from tideline.errors import TidelineError
 from tideline.ledger import publications, queries
 from tideline.ledger.address import place
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publications import Loaded, Publication
 
+log = logging.getLogger(__name__)
 _MOST_RANGES = 1_000
 """The most ranges that an event lists for a topic: servers refuse events of many megabytes. The counts are of all ranges."""
 _SCHEMA = "https://github.com/OpenLineage/OpenLineage/blob/main/spec/OpenLineage.md#custom-facet-naming"
@@ -115,7 +118,7 @@ def _output(ledger: Ledger, pipeline: Pipeline, published: Sequence[Publication]
 
 
 def _destination(ledger: Ledger, pipeline: Pipeline) -> tuple[str, str, Sequence[tuple[str, str]]]:
-    """Return namespace, name and columns of the output, as OpenLineage's naming conventions have it. Columns are known of tables in Postgres."""
+    """Return namespace, name and columns of the output, as OpenLineage's naming conventions have it. A topic has no columns of its own."""
     match pipeline.sink:
         case PostgresSink() as sink:
             host, port, database = place(settings.ledger_url())
@@ -128,7 +131,17 @@ def _destination(ledger: Ledger, pipeline: Pipeline) -> tuple[str, str, Sequence
                 path = environment.secret(path.env, f"sink.path of pipeline {pipeline.name}", masked=False)
             scheme, _, rest = path.partition("://")
             bucket, _, key = rest.partition("/")
-            return (f"{scheme}://{bucket}", key, ()) if rest else ("file", path, ())
+            namespace, name = (f"{scheme}://{bucket}", key) if rest else ("file", path)
+            return namespace, name, _of_table(pipeline)
+
+
+def _of_table(pipeline: Pipeline) -> Sequence[tuple[str, str]]:
+    """Return the columns of a Delta table; nothing if its storage does not answer, which must not hide where the rows went."""
+    try:
+        return outside.columns(pipeline)
+    except TidelineError as error:
+        log.warning("%s", error)
+        return ()
 
 
 def _cluster(brokers: Brokers) -> str:

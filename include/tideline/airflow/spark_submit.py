@@ -41,11 +41,12 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
         given = _given(self.application_args)
         with permanent_errors_fail_at_once():
             task_log.begin(given["pipeline"])
+            task_log.about(_batches(given))
             pipeline = pipelines.load_named(given["pipeline"])
             self._use_spark_of(pipeline)
             self._secrets = settings.secrets_of_driver() | pipeline.variables()
         # One timeout more, because the job waits for a batch that another run is writing.
-        minutes = (len(given["batches"].split(",")) + 1) * pipeline.limits.timeout_minutes
+        minutes = (len(_batches(given)) + 1) * pipeline.limits.timeout_minutes
         self.execution_timeout = timedelta(minutes=minutes) + _WRITE_MARGIN
 
     def _use_spark_of(self, pipeline: Pipeline) -> None:
@@ -71,6 +72,12 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
                 raise AirflowFailException(str(error)) from error
             raise
 
+    def _get_hook(self) -> Any:
+        """Return Airflow's hook. It logs the job's output; lines that are JSON get their own fields there."""
+        hook = super()._get_hook()
+        hook._log = task_log.with_lines_of_job(hook.log)  # noqa: SLF001 - the hook has no other place for its log
+        return hook
+
     def get_openlineage_facets_on_start(self) -> Any:
         """Return where the data comes from and goes to. Airflow's OpenLineage provider calls this, where it is installed."""
         return _lineage(self.application_args)
@@ -84,12 +91,16 @@ def _lineage(application_args: Iterable[str]) -> Any:
     from tideline.airflow import lineage  # noqa: PLC0415 - the provider's client is there only where the provider is
 
     given = _given(application_args)
-    return lineage.of_batches(given["pipeline"], [int(word) for word in given["batches"].split(",") if word])
+    return lineage.of_batches(given["pipeline"], _batches(given))
 
 
 def _given(application_args: Iterable[str]) -> dict[str, str]:
     """Return the rendered arguments of the job by name."""
     return dict(argument.removeprefix("--").split("=", 1) for argument in application_args)
+
+
+def _batches(given: Mapping[str, str]) -> list[int]:
+    return [int(word) for word in given["batches"].split(",") if word]
 
 
 def _require_connection(pipeline: str, connection: str) -> None:

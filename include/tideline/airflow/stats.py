@@ -1,7 +1,7 @@
-"""Counters and timers of the tasks, sent by Airflow's own metrics: as StatsD or OpenTelemetry, where an Airflow is configured for one of them.
+"""Counters, timers and gauges of the tasks, sent by Airflow's own metrics: as StatsD or OpenTelemetry, where one of them is configured.
 
 They are sent as Airflow sends its own: by UDP, or in the background. So a number may be missing after a crash, and a task never fails because of one.
-The numbers of `tideline.cli.numbers` are read from the ledger, and are exact.
+The gauges are numbers of `tideline.numbers`, which are read from the ledger and are exact.
 """
 
 import logging
@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from airflow.sdk.observability.metrics.stats_utils import NoStatsLogger, get_stats_factory
 from airflow.sdk.observability.stats import Stats
 
 from tideline.ledger.publications import Publication
@@ -41,18 +42,54 @@ def advanced(pipeline: str, n_batches: int) -> None:
 
 
 def published(pipeline: str, publications: Iterable[Publication]) -> None:
-    """Count published batches and their records, once for each batch: where it is announced."""
+    """Count published batches and their records and say how long they took, once for each batch: where it is announced."""
     for publication in publications:
         kind = publication.kind.value
         _count("batches.published", 1, pipeline=pipeline, kind=kind)
         for count in _COUNTS:
             n_records = sum(getattr(loaded, f"n_{count}") for loaded in publication.ranges)
             _count(f"records.{count}", n_records, pipeline=pipeline, kind=kind)
+        if publication.took is not None:
+            with _harmless():
+                Stats.timing("tideline.batch.duration", publication.took, tags={"pipeline": pipeline, "kind": kind})
 
 
 def kept_up(pipeline: str, n_changes: int) -> None:
     """Count what `upkeep` has cleaned up."""
     _count("upkeep.changes", n_changes, pipeline=pipeline)
+
+
+@contextmanager
+def numbers_afterwards(pipeline: str, *, unless_it_succeeds: bool = False) -> Iterator[None]:
+    """Send the pipeline's numbers after the block, also if it fails: a stopped stream fails it, and is one of the numbers.
+
+    Args:
+        pipeline: The pipeline.
+        unless_it_succeeds: For a task that others follow: the last one of a run sends the numbers.
+    """
+    try:
+        yield
+    except Exception:
+        _send_numbers(pipeline)
+        raise
+    if not unless_it_succeeds:
+        _send_numbers(pipeline)
+
+
+def _send_numbers(pipeline: str) -> None:
+    """Send a pipeline's numbers, as far as ledger and brokers answer in time. Without a backend it asks neither."""
+    with _harmless():
+        if get_stats_factory() is NoStatsLogger:
+            return
+        # Only now: they import the client of Prometheus, for which no task has to wait without need.
+        from tideline.numbers.collecting import collect  # noqa: PLC0415
+        from tideline.numbers.totals import totals  # noqa: PLC0415
+
+        sheet, problems = collect(pipeline)
+        for problem in problems:
+            log.warning("%s", problem)
+        for name, tags, value in totals(sheet):
+            Stats.gauge(f"tideline.{name}", value, tags=tags)
 
 
 def _count(name: str, count: int, **tags: str) -> None:

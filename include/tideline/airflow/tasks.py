@@ -79,8 +79,19 @@ def plan_replay(pipeline_name: str) -> list[int]:
 
 
 def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[int]:
-    context = get_current_context()
     task_log.begin(pipeline_name)
+    with stats.numbers_afterwards(pipeline_name, unless_it_succeeds=True):
+        planned = _planned(get_current_context(), pipeline_name, read_form)
+        if not planned.batch_ids:
+            nothing = "; ".join([f"{pipeline_name}: nothing to load", *planned.notes])
+            log.info(nothing)  # Airflow's own log line does not give the reason
+            raise AirflowSkipException(nothing)
+    stats.planned(pipeline_name, len(planned.batch_ids))
+    return planned.batch_ids
+
+
+def _planned(context: Any, pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> Plan:
+    """Reserve what the run requests, and log each batch and why anything is left alone."""
     with stats.timed("plan", pipeline_name), permanent_errors_fail_at_once():
         asked = read_form(_triggered(context))
         pipeline = pipelines.load_named(pipeline_name)
@@ -90,14 +101,13 @@ def _plan(pipeline_name: str, read_form: Callable[[Triggered], Asked]) -> list[i
                 planned = _rewound(context, ledger, pipeline, asked.request, asked.reason or "")
             else:
                 planned = flow.plan(ledger, broker, pipeline, _run(context), asked.request, reason=asked.reason)
-            for line in [*flow.describe(ledger, planned.batch_ids), *planned.notes]:
-                log.info("%s: %s", pipeline_name, line)
-    if not planned.batch_ids:
-        nothing = "; ".join([f"{pipeline_name}: nothing to load", *planned.notes])
-        log.info(nothing)  # Airflow's own log line does not give the reason
-        raise AirflowSkipException(nothing)
-    stats.planned(pipeline_name, len(planned.batch_ids))
-    return planned.batch_ids
+            task_log.about(planned.batch_ids)
+            for batch_id, line in zip(planned.batch_ids, flow.describe(ledger, planned.batch_ids), strict=True):
+                with task_log.of_batch(batch_id):
+                    log.info("%s: %s", pipeline_name, line)
+            for note in planned.notes:
+                log.info("%s: %s", pipeline_name, note)
+    return planned
 
 
 def _rewound(context: Any, ledger: Ledger, pipeline: Pipeline, wanted: Rewind, reason: str) -> Plan:
@@ -127,14 +137,21 @@ def advance(pipeline_name: str) -> None:
     """Move the heads over published batches, and fail unless every batch of this run is finished."""
     context = get_current_context()
     task_log.begin(pipeline_name)
-    with stats.timed("advance", pipeline_name), permanent_errors_fail_at_once(), _ledger(context) as ledger:
+    with (
+        stats.numbers_afterwards(pipeline_name),
+        stats.timed("advance", pipeline_name),
+        permanent_errors_fail_at_once(),
+        _ledger(context) as ledger,
+    ):
         pipeline = pipelines.load_named(pipeline_name)
         planned = context["ti"].xcom_pull(task_ids="plan") or []
+        task_log.about(planned)
         flow.check_given(ledger, pipeline_name, _run(context), planned)
         try:
             advanced = flow.advance(ledger, pipeline_name, _run(context))
         finally:  # also if the run fails because of a stopped stream: the other heads have moved
             _show_heads(ledger, pipeline)
+        task_log.about(advanced)
         stats.advanced(pipeline_name, len(advanced))
         log.info(
             "%s: heads moved over batches %s",
@@ -165,9 +182,11 @@ def _announce(context: Any, ledger: Ledger, pipeline_name: str) -> list[int]:
     announcer = Announcer(dag_id=ti.dag_id, run_id=ti.run_id, task_id=ti.task_id)
     events = assets.Events(context, pipeline_name)
     publications = flow.announce(ledger, pipeline_name, announcer, events)
+    announced = [publication.batch_id for publication in publications]
+    task_log.about(announced)
     assets.announce(context, pipeline_name, publications)
     stats.published(pipeline_name, publications)
-    return [publication.batch_id for publication in publications]
+    return announced
 
 
 @task
@@ -175,7 +194,12 @@ def keep_up(pipeline_name: str) -> None:
     """Clean up after one pipeline, announce published batches that no run has announced, and log each change."""
     context = get_current_context()
     task_log.begin(pipeline_name)
-    with stats.timed("upkeep", pipeline_name), permanent_errors_fail_at_once(), _ledger(context) as ledger:
+    with (
+        stats.numbers_afterwards(pipeline_name),
+        stats.timed("upkeep", pipeline_name),
+        permanent_errors_fail_at_once(),
+        _ledger(context) as ledger,
+    ):
         done = flow.upkeep(ledger, pipelines.load_named(pipeline_name))
         announced = _announce(context, ledger, pipeline_name)
     stats.kept_up(pipeline_name, len(done))

@@ -37,14 +37,14 @@ def hole_sums(ledger: Ledger) -> list[Row]:
     return _dicts(ledger.rows("view_hole_sums"))
 
 
-def reject_steps(ledger: Ledger) -> list[Row]:
+def reject_steps(ledger: Ledger) -> list[Row] | None:
     """Return the number of rejects that are kept, by pipeline and step, of at most `MOST_REJECTS` rejects of a pipeline.
 
-    Nothing if the role may not read rejects: an error would end the transaction, and with it all other numbers.
+    None if the role may not read rejects: an error would end the transaction, and with it all other numbers.
     """
     [row] = ledger.rows("may_see_rejects")
     if not row["may"]:
-        return []
+        return None
     return _dicts(ledger.rows("view_reject_steps", most=MOST_REJECTS))
 
 

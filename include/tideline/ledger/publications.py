@@ -6,7 +6,7 @@ it when its event was seen.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
@@ -66,6 +66,8 @@ class Publication:
     kind: BatchKind
     attempt: UUID
     published_at: datetime
+    took: timedelta | None
+    """From the start to the end of the attempt that published it; None if `upkeep` has deleted the attempt."""
     ranges: tuple[Loaded, ...]
 
 
@@ -124,6 +126,7 @@ def _publications(ledger: Ledger, batch_ids: Iterable[int]) -> list[Publication]
             kind=BatchKind(kind),
             attempt=attempt,
             published_at=published_at,
+            took=ended_at - started_at if ended_at else None,
             ranges=tuple(
                 Loaded(
                     range=NamedRange(
@@ -134,7 +137,7 @@ def _publications(ledger: Ledger, batch_ids: Iterable[int]) -> list[Publication]
                 for row in pieces
             ),
         )
-        for (batch_id, kind, attempt, published_at), pieces in groupby(
-            rows, itemgetter("batch_id", "kind", "attempt", "published_at")
+        for (batch_id, kind, attempt, published_at, started_at, ended_at), pieces in groupby(
+            rows, itemgetter("batch_id", "kind", "attempt", "published_at", "started_at", "ended_at")
         )
     ]

@@ -41,7 +41,7 @@ def recent(ledger: Ledger, *, n_batches: int) -> list[Row]:
 
 
 def cells(ledger: Ledger, pipeline: str, stretches: dict[int, tuple[int, int]], *, n_cells: int) -> list[Row]:
-    """Return what accounts for stretches of streams, each cut into at most `n_cells` cells; equal neighbours are joined."""
+    """Return what accounts for stretches of streams, each cut into at most `n_cells` cells: a row for each, with arrays that hold its cells."""
     starts, ends = ([stretch[edge] for stretch in stretches.values()] for edge in (0, 1))
     return _dicts(
         ledger.rows(
@@ -63,6 +63,11 @@ def throughput(ledger: Ledger, pipeline: str, *, limit: int) -> list[Row]:
 def run(ledger: Ledger, dag_id: str, run_id: str) -> list[Row]:
     """Return the batches that a DAG run was given."""
     return _dicts(ledger.rows("view_run", dag_id=dag_id, run_id=run_id))
+
+
+def decisions(ledger: Ledger, pipeline: str, *, limit: int) -> list[Row]:
+    """Return the newest events that have a reason, newest first: what people have decided, and what followed at once."""
+    return _dicts(ledger.rows("view_decisions", pipeline=pipeline, limit=limit))
 
 
 def batches(

@@ -124,6 +124,19 @@ def upkeep(pipeline: Pipeline, ledger: Ledger) -> list[str]:
     return done
 
 
+def columns(pipeline: Pipeline) -> list[tuple[str, str]]:
+    """Return names and types of the output's columns; nothing where the sink keeps none, as a topic does.
+
+    Raises:
+        RetryableError: The sink did not answer.
+        FatalError: A variable of the environment is not set, or the library of the sink is not installed.
+    """
+    if pipeline.sink.kind != "delta":
+        return []
+    found: list[tuple[str, str]] = _module(pipeline, "tideline.outside.delta_columns").of_pipeline(pipeline)
+    return found
+
+
 def recreate(pipeline: Pipeline) -> bool:
     """Create the Delta table of a pipeline, empty, where none is. Return whether none was.
 

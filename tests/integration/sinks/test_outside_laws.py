@@ -153,6 +153,19 @@ def test_upkeep_spares_what_a_later_attempt_may_settle(ledger, stream, intended)
     assert query(ledger, "SELECT 1 FROM tideline.staged_count") == []
 
 
+def test_the_staging_table_of_what_may_be_committed_is_not_dropped(ledger, stream, intended):
+    table = f"batch_{intended.batch_id}_attempt_{intended.fence}"
+    drop = f"SELECT tideline.drop_staging('{table}')"
+    execute(ledger, f"CREATE TABLE tideline_staging.{table} ()")
+    execute(ledger, "UPDATE tideline.batch SET state = 'failed'")
+    assert "is not settled" in refused(ledger, drop, by=["operator", "writer"])
+    retry = claim(ledger, intended.batch_id)
+    assert "is not settled" in refused(ledger, drop, by=["operator", "writer"])
+    [found] = intents.of_batch(ledger, intended.batch_id)
+    intents.settle(ledger, retry, found)
+    execute(ledger, drop)
+
+
 def test_rejects_come_with_the_attempt_whose_intent_is_settled_and_with_no_other(ledger, stream, intended):
     retry = claim(ledger, intended.batch_id)
     insert = "INSERT INTO tideline.reject (stream_id, kafka_offset, batch_id, attempt_id, step, reason) VALUES (%s, 3, %s, %s, 'decode', 'x')"

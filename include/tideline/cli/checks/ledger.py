@@ -57,6 +57,25 @@ def rights(session: Ledger, variable: str, duties: Sequence[str]) -> Check:
     return ok(_ABOUT, "rights", f"{user} has what {', '.join(duties)} need{'s' if len(duties) == 1 else ''}")
 
 
+def user(session: Ledger, variable: str, duties: Sequence[str]) -> Check:
+    """Check that the laws bind the user of a variable: a superuser and the owner of the ledger can switch them off."""
+    server = invariants.server(session)
+    name = f"{server['user_name']}, of {variable},"
+    if server["is_superuser"]:
+        found = f"{name} is a superuser: no law of the ledger binds it"
+    elif server["acts_as_owner"]:
+        found = f"{name} may act as {server['owner']}, the owner of the ledger: it can switch off the laws"
+    else:
+        return ok(_ABOUT, "user", f"{server['user_name']} is no superuser, and may not act as {server['owner']}")
+    roles = "that role" if len(duties) == 1 else "those roles"
+    return warn(
+        _ABOUT,
+        "user",
+        found,
+        f"enough for a trial. Else: tideline migrate --roles makes {', '.join(duties)}; give these processes the URL of {roles}: docs/permissions.md",
+    )
+
+
 def output(session: Ledger, pipeline: Pipeline) -> Check:
     """Check that the pipeline's table can be written, and that no other pipeline writes it unless all share it."""
     table = pipeline.table_sink.table

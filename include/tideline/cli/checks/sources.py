@@ -6,12 +6,12 @@ from itertools import pairwise
 
 from croniter import croniter  # type: ignore[import-untyped]  # it has no types
 
-from tideline.cli import headroom
 from tideline.cli.checks import Check, bad, failed, listed, ok, warn
-from tideline.cli.session import Answer
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import TopicFacts
 from tideline.flow.advancing import resolving
+from tideline.inspection import headroom
+from tideline.inspection.session import Answer
 from tideline.ledger.queries import Row
 
 _RUNS_AHEAD = 10

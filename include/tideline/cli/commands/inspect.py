@@ -147,7 +147,7 @@ def metrics(
     The same as /tideline/metrics in Airflow. The exit code is 0 also if the ledger or a broker does not answer: tideline_ledger_up and
     tideline_broker_up say so, and the reason is on stderr.
     """
-    from tideline.cli.numbers.collecting import collect
+    from tideline.numbers.collecting import collect
 
     sheet, problems = collect()
     typer.echo(sheet.prometheus() if textfile else sheet.openmetrics(), nl=False)

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from tideline import flow, settings
 from tideline.cli.dag_runs import Started, airflow
 from tideline.cli.output import Grid, Page
-from tideline.cli.session import ledger
 from tideline.declaration import pipelines
 from tideline.domain.requests import NamedRange, Rejects, Request
 from tideline.errors import TidelineError
+from tideline.inspection.session import ledger
 from tideline.kafka.broker import Broker
 from tideline.ledger.queries import Row
 from tideline.ledger.reservations import Run

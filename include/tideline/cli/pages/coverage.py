@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from tideline.cli.output import Grid, Page, safe
-from tideline.cli.session import Answer, ask, declaration, looking
 from tideline.domain.offsets import OffsetRange, subtract
+from tideline.inspection.session import Answer, ask, declaration, looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 

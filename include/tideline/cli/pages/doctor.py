@@ -8,12 +8,12 @@ from tideline import settings
 from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, sources, warn
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.cli.output import Grid, Page
-from tideline.cli.pages.overview import against
-from tideline.cli.session import Answer, ask_all, ledger, moment
 from tideline.declaration import PostgresSink
 from tideline.declaration import pipelines as declarations
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import NeedsOperatorError, TidelineError
+from tideline.inspection.comparison import against
+from tideline.inspection.session import Answer, ask_all, ledger, moment
 from tideline.ledger import invariants, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
@@ -91,7 +91,7 @@ def _rights() -> Iterator[Check]:
 
 
 def _rights_of(variable: str, duties: list[str], session: Ledger) -> Iterable[Check]:
-    return [ledger_checks.rights(session, variable, duties)]
+    return [ledger_checks.rights(session, variable, duties), ledger_checks.user(session, variable, duties)]
 
 
 def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:

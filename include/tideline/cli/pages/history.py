@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from tideline.cli.output import Cell, Grid, Page, instant, safe
-from tideline.cli.session import declaration, looking
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
+from tideline.inspection.session import declaration, looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 
@@ -97,9 +97,9 @@ def _summary(found: Row) -> str:
 
 
 def folded(found: Row) -> str:
-    """Return what a batch has changed in the state of its pipeline, and whether it can be rewound."""
-    keys, rows = found["n_folded_keys"], found["n_expired_rows"]
-    return f"{keys:,} keys have changed, timers have made {rows:,} rows; {_UNDO[found['undo']]}"
+    """Return what a batch has changed in the state of its pipeline, by which version of the processor, and whether it can be rewound."""
+    keys, rows, version = found["n_folded_keys"], found["n_expired_rows"], found["processor"]
+    return f"{keys:,} keys have changed, timers have made {rows:,} rows, by version {version} of transform.py; {_UNDO[found['undo']]}"
 
 
 def _ranges(found: Row) -> Grid:

@@ -1,7 +1,7 @@
 """The pages of `tideline migrate`: what was applied, or what is missing."""
 
 from tideline.cli.output import Grid, Page
-from tideline.cli.session import ledger, moment
+from tideline.inspection.session import ledger, moment
 from tideline.ledger import invariants, roles, versions
 from tideline.ledger.migrate import migrate
 

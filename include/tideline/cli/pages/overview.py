@@ -1,14 +1,12 @@
 """Builds the pages about the present state: all pipelines, and the streams of one compared with its brokers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
-from tideline.cli import headroom
 from tideline.cli.output import Cell, Grid, Page
-from tideline.cli.session import Answer, ask, ask_all, declaration, looking
 from tideline.declaration import pipelines as declarations
 from tideline.declaration.pipelines import Broken, Pipeline
-from tideline.domain.offsets import OffsetRange
-from tideline.domain.streams import Stream, compare
+from tideline.inspection import comparison, headroom
+from tideline.inspection.session import Answer, ask, ask_all, declaration, looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 
@@ -68,7 +66,7 @@ def row_of(
 ) -> Row:
     """Return a pipeline's state and counts, with its lag if its brokers have answered."""
     counts = ("n_streams", "n_active", "n_stopped", "n_retired", "n_planned", "n_writing", "n_failed", "n_published")
-    lags = [_lag(row, answer) for row in streams if row["state"] != "retired"] if answer else []
+    lags = [comparison.lag(row, answer) for row in streams if row["state"] != "retired"] if answer else []
     return {
         "pipeline": name,
         "state": _state(declared, known),
@@ -93,11 +91,6 @@ def _state(declared: Pipeline | Broken | None, known: Row | None) -> str:
     if known["n_failed"]:
         return "failed batches"
     return "ok" if declared else "not declared"
-
-
-def _lag(row: Row, answer: Answer) -> int | None:
-    facts = answer.facts(row["topic_id"], row["partition"])
-    return None if facts is None else max(0, facts.end - row["next_offset"])
 
 
 def streams(name: str) -> Page:
@@ -126,85 +119,10 @@ def compared(name: str) -> tuple[list[Row], Answer]:
     answer = ask(pipeline, {row["topic"] for row in known})
     # Not in `against`: it asks the brokers several times, and few readers of that show it.
     behind = headroom.behind(answer, known)
-    rows = [{**row, "behind_seconds_at_least": behind.get(row["stream_id"])} for row in against(known, answer)]
-    return rows, answer
-
-
-def against(known: Sequence[Row], answer: Answer) -> list[Row]:
-    """Compare the ledger's streams with the broker's partitions, and show what the next plan would change.
-
-    The next plan stops inconsistent streams and begins new ones.
-    """
-    compared = compare([_as_stream(row) for row in known], answer.topics, answer.missing)
-    inconsistent = {stream.stream_id: problem for stream, problem in compared.inconsistent}
-    left = headroom.left(answer, known)
-    retention = {topic.topic_id: topic.retention_ms for topic in answer.topics}
     rows = [
-        _stream(row, answer, inconsistent) | _headroom(left.get(row["stream_id"]), retention.get(row["topic_id"]))
-        for row in known
+        {**row, "behind_seconds_at_least": behind.get(row["stream_id"])} for row in comparison.against(known, answer)
     ]
-    rows += [
-        {
-            "stream_id": None,
-            "topic": topic.topic,
-            "partition": facts.partition,
-            "topic_id": topic.topic_id,
-            "state": "new",
-            "start_offset": None,
-            "head": None,
-            "log_start": facts.log_start,
-            "end": facts.end,
-            "lag": None,
-            "will_stop": False,
-            "why": "begins with the next plan",
-            **_headroom(None, topic.retention_ms),
-        }
-        for topic, facts in compared.unseen
-    ]
-    return rows
-
-
-def _as_stream(row: Row) -> Stream:
-    return Stream(
-        stream_id=row["stream_id"],
-        cluster_id=row["cluster_id"],
-        topic=row["topic"],
-        topic_id=row["topic_id"],
-        partition=row["partition"],
-        start_offset=row["start_offset"],
-        next_offset=row["next_offset"],
-        reserved=tuple(OffsetRange(start, end) for start, end in row["reserved"]),
-        stopped_because=row["stopped_because"],
-        accepted_end=row["accepted_end"],
-        leader_epoch=row["leader_epoch"],
-        retired=row["state"] == "retired",
-    )
-
-
-def _stream(row: Row, answer: Answer, inconsistent: Mapping[int, str]) -> Row:
-    facts = answer.facts(row["topic_id"], row["partition"])
-    return {
-        "stream_id": row["stream_id"],
-        "topic": row["topic"],
-        "partition": row["partition"],
-        "topic_id": row["topic_id"],
-        "state": row["state"],
-        "start_offset": row["start_offset"],
-        "head": row["next_offset"],
-        "log_start": facts.log_start if facts else None,
-        "end": facts.end if facts else None,
-        "lag": _lag(row, answer),
-        "will_stop": row["stream_id"] in inconsistent,
-        "why": row["stopped_because"] or inconsistent.get(row["stream_id"]),
-    }
-
-
-def _headroom(quarters: int | None, retention_ms: int | None) -> Row:
-    retention_seconds = retention_ms // 1000 if retention_ms is not None else None
-    if quarters is None or retention_ms is None:
-        return {"retention_seconds": retention_seconds, "headroom_at_least": None, "headroom": None}
-    words = headroom.worded(quarters, retention_ms)
-    return {"retention_seconds": retention_seconds, "headroom_at_least": max(0, quarters) / 4, "headroom": words}
+    return rows, answer
 
 
 def _stream_cells(row: Row, *, answered: bool) -> Iterable[Cell]:

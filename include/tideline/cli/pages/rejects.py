@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterable
 
 from tideline.cli.output import Cell, Grid, Page, safe
-from tideline.cli.session import declaration, looking
+from tideline.inspection.session import declaration, looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from tideline.cli.output import Grid, Page, safe
-from tideline.cli.session import declaration, looking
 from tideline.declaration.pipelines import Pipeline
+from tideline.inspection.session import declaration, looking
 from tideline.ledger import queries
 
 

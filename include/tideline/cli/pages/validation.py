@@ -3,11 +3,12 @@
 import sys
 from contextlib import ExitStack, redirect_stdout
 
+from tideline import settings
 from tideline.authoring.findings import Verdict
 from tideline.authoring.validation import validated
 from tideline.cli.output import Grid, Page
-from tideline.cli.session import ledger
 from tideline.errors import FatalError
+from tideline.inspection.session import ledger
 
 
 def validation(name: str | None, *, with_database: bool) -> Page:
@@ -19,7 +20,9 @@ def validation(name: str | None, *, with_database: bool) -> Page:
     """
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # a transform may print, and stdout is for the result
-        session = stack.enter_context(ledger(of_any_release=True)) if with_database else None
+        # The role that writes the table, and creates it.
+        as_writer = ledger(variable=settings.WRITER_URL, of_any_release=True)
+        session = stack.enter_context(as_writer) if with_database else None
         findings = validated(name, session)
     counts = {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in Verdict}
     grid = Grid(

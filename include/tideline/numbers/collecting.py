@@ -1,43 +1,45 @@
-"""Collects all numbers: first those of the ledger, then those of the brokers."""
+"""Collects the numbers: first those of the ledger, then those of the brokers."""
 
 import time
 from collections.abc import Mapping, Sequence
 
-from tideline.cli.numbers import brokers, ledger
-from tideline.cli.numbers.sheet import Sheet
-from tideline.cli.session import looking
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import TidelineError
+from tideline.inspection.session import looking
 from tideline.ledger.queries import Row
+from tideline.numbers import brokers, ledger
+from tideline.numbers.sheet import Sheet
 
 
-def collect() -> tuple[Sheet, list[TidelineError]]:
-    """Return the numbers, and why some of them are missing. Raise nothing because something does not answer."""
+def collect(only: str | None = None) -> tuple[Sheet, list[TidelineError]]:
+    """Return the numbers of all pipelines or of one, and why some of them are missing. Raise nothing because something does not answer."""
     sheet, problems = Sheet(), list[TidelineError]()
-    declared = _declared(problems)
+    declared = _declared(problems, only)
     for one in declared:
         sheet.put("declaration_valid", int(isinstance(one, Pipeline)), one.name)
-    known = _ledger(sheet, problems)
+    known = _ledger(sheet, problems, only)
     problems += brokers.fill(sheet, [one for one in declared if isinstance(one, Pipeline)], known)
+    if only is not None:
+        sheet.only({only})
     return sheet, problems
 
 
-def _declared(problems: list[TidelineError]) -> list[Pipeline | Broken]:
+def _declared(problems: list[TidelineError], only: str | None) -> list[Pipeline | Broken]:
     """Return the declared pipelines; none if their folder is not there, which must not hide what the ledger knows."""
     try:
-        return pipelines.declared()
+        return pipelines.declared(chosen=lambda name: only in (None, name))
     except TidelineError as error:
         problems.append(error)
         return []
 
 
-def _ledger(sheet: Sheet, problems: list[TidelineError]) -> Mapping[str, Sequence[Row]]:
+def _ledger(sheet: Sheet, problems: list[TidelineError], only: str | None) -> Mapping[str, Sequence[Row]]:
     began = time.monotonic()
     found = Sheet()
     try:
         with looking() as session:
-            known = ledger.fill(found, session)
+            known = ledger.fill(found, session, only)
     except TidelineError as error:
         problems.append(error)
         sheet.put("ledger_up", 0)

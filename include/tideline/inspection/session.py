@@ -120,7 +120,7 @@ def ask(pipeline: Pipeline | FatalError, known: Iterable[str] = ()) -> Answer:
         pipeline: The declaration, or the error why there is none.
         known: Topics that the ledger knows.
     """
-    from tideline.kafka.broker import Broker
+    from tideline.kafka.broker import Broker  # noqa: PLC0415 - commands that ask no broker need not wait until its client is loaded
 
     if isinstance(pipeline, FatalError):
         return Answer(problem=pipeline)

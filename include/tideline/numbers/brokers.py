@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from tideline.cli.numbers.asking import Asking
-from tideline.cli.numbers.ledger import heads
-from tideline.cli.numbers.sheet import Sheet
-from tideline.cli.pages.overview import against
-from tideline.cli.session import Answer, ask
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import Place
 from tideline.domain.timestamps import milliseconds
 from tideline.errors import RetryableError, TidelineError
+from tideline.inspection.comparison import against
+from tideline.inspection.session import Answer, ask
 from tideline.ledger.queries import Row
+from tideline.numbers.asking import Asking
+from tideline.numbers.ledger import heads
+from tideline.numbers.sheet import Sheet
 
 log = logging.getLogger(__name__)
 SECONDS = 15.0

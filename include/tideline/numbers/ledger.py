@@ -1,20 +1,26 @@
 """The numbers that the ledger alone knows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from tideline.cli.numbers.sheet import Sheet
 from tideline.ledger import numbers, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
+from tideline.numbers.sheet import Sheet
 
 _STREAM_STATES = ("active", "stopped", "retired")
 _OPEN_STATES = ("planned", "writing", "failed", "published")
 _HOLES = ("skipped", "lost", "rewound")
 _FATES = ("written", "rejected", "filtered")
+_STEPS = ("decode", "transform", "store")
 
 
-def fill(sheet: Sheet, ledger: Ledger) -> dict[str, list[Row]]:
+def fill(sheet: Sheet, ledger: Ledger, only: str | None = None) -> dict[str, list[Row]]:
     """Put the ledger's numbers on the sheet. Return the streams by pipeline, to compare them with the brokers.
+
+    Args:
+        sheet: The sheet.
+        ledger: The session.
+        only: The pipeline whose streams to read; None for those of all. Only these are many.
 
     Raises:
         TidelineError: The ledger does not answer, or is of another release.
@@ -32,15 +38,16 @@ def fill(sheet: Sheet, ledger: Ledger) -> dict[str, list[Row]]:
             sheet.put("recent_records", row[f"n_{fate}"], row["pipeline"], fate)
     for row in numbers.hole_sums(ledger):
         sheet.put("hole_offsets", row["n_offsets"], row["pipeline"], row["hole"])
-    for row in numbers.reject_steps(ledger):
-        sheet.put("rejects", row["n_records"], row["pipeline"], row["step"])
+    _rejects(sheet, known, numbers.reject_steps(ledger))
     for row in numbers.outbox(ledger):
         sheet.put("outbox_batches", row["n_waiting"], row["pipeline"])
         sheet.put("outbox_oldest_timestamp_seconds", row["oldest_at"], row["pipeline"])
     for row in numbers.state_sizes(ledger):
         sheet.put("state_keys", row["n_keys"], row["pipeline"])
         sheet.put("state_bytes", row["n_bytes"], row["pipeline"])
-    streams = {row["pipeline"]: queries.streams(ledger, row["pipeline"]) for row in known}
+    streams = {
+        row["pipeline"]: queries.streams(ledger, row["pipeline"]) for row in known if only in (None, row["pipeline"])
+    }
     for pipeline, rows in streams.items():
         heads(sheet, pipeline, [row | {"head": row["next_offset"]} for row in rows])
     return streams
@@ -51,6 +58,17 @@ def heads(sheet: Sheet, pipeline: str, rows: Sequence[Row]) -> None:
     for row in rows:
         if row["state"] != "retired":
             sheet.put("head_offset", row["head"], pipeline, row["topic"], row["partition"])
+
+
+def _rejects(sheet: Sheet, known: Iterable[Row], counted: Iterable[Row] | None) -> None:
+    """Put rejects by step on the sheet; a step without any is 0, so that an alert notices the first one."""
+    if counted is None:
+        return
+    for row in known:
+        for step in _STEPS:
+            sheet.put("rejects", 0, row["pipeline"], step)
+    for row in counted:
+        sheet.put("rejects", row["n_records"], row["pipeline"], row["step"])
 
 
 def _pipeline(sheet: Sheet, row: Row) -> None:

@@ -7,9 +7,9 @@ It does not consider deletion by `retention.bytes`.
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from tideline.cli.session import Answer
 from tideline.errors import TidelineError
 from tideline.flow.timeline import Timeline
+from tideline.inspection.session import Answer
 from tideline.ledger.queries import Row
 
 _QUARTERS = (1, 2, 3)

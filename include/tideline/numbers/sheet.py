@@ -12,7 +12,7 @@ from prometheus_client import exposition
 from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from tideline.cli.numbers.catalogue import BUCKETS, DURATION, DURATION_HELP, GAUGES, PREFIX
+from tideline.numbers.catalogue import BUCKETS, DURATION, DURATION_HELP, GAUGES, PREFIX
 
 CONTENT_TYPE = openmetrics.CONTENT_TYPE_LATEST
 
