@@ -3,6 +3,7 @@
 import ledger_queries
 import stateful
 from hostile import CONTROL, HOSTILE, HOSTILE_FOLDER, HOSTILE_RUN
+from tideline.ledger.connection import Ledger
 from website import Website
 
 
@@ -46,13 +47,16 @@ def declare_all(site: Website, *, hostile: bool = True) -> None:
         value={"format": "json", "columns": {"user_id": "string"}},
         state={"key": "user_id", "columns": dict(stateful.COLUMNS.types)},
     )
-    with site.ledger() as session:
+    with Ledger(site.writer_url, actor="test") as session:
         ledger_queries.execute(session, "CREATE SCHEMA page; CREATE TABLE page.visits (tideline_batch bigint)")
     site.fill("visits", 10)
     site.fold("visits", "manual__first", 3, 4)
     site.add("visits", 10)
     site.fold("visits", "manual__second", 5)
-    site.declare("far_away", "far", bootstrap="127.0.0.1:1")
+    site.declare("far_away", "far")
+    site.fill("far", 20)
+    site.load("far_away", "manual__first")
+    site.lose_broker("far_away")
     site.declare("unborn", "unborn")
     for name in filter(None, ("mistaken", folder)):
         (site.folder / name).mkdir()

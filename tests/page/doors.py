@@ -19,6 +19,7 @@ from website import SCRAPER, Website
 HEADER = {"X-Tideline": "page"}
 WHY = "a door that was open"
 OPEN, CLOSED = "allowed", "refused"
+DOES_NOT_FIT = 409
 _NONE, _HIDDEN = "-", "not shown"
 
 
@@ -38,7 +39,9 @@ class Person:
 
     heading: str
     role: str | None
+    """The user to log in as."""
     own: bool = True
+    of_one_dag: bool = False
 
     def may(self, right: Right) -> bool:
         """Return whether this person is expected to have a right, by what Airflow says about its roles."""
@@ -48,7 +51,7 @@ class Person:
             return right is Right.TOKEN
         if right in (Right.LOGIN, Right.TOKEN):
             return True
-        return self.own and (right is Right.READ or self.role != "viewer")
+        return self.own and (right is Right.READ or self.role not in ("viewer", "guest"))
 
 
 PEOPLE = (
@@ -58,8 +61,10 @@ PEOPLE = (
     Person("user", "user"),
     Person("op", "op"),
     Person("admin", "admin"),
-    Person("one DAG: this one", "partner"),
-    Person("one DAG: another", "partner", own=False),
+    Person("one DAG: this one", "partner", of_one_dag=True),
+    Person("one DAG: another", "partner", own=False, of_one_dag=True),
+    Person("one DAG to read: this one", "guest", of_one_dag=True),
+    Person("one DAG to read: another", "guest", own=False, of_one_dag=True),
 )
 
 
@@ -80,6 +85,8 @@ class Door:
     """What of the page is shown only with the right; empty for all of it."""
     part_text: str = ""
     """How that part is recognised."""
+    fits: bool = True
+    """Whether the form is of this pipeline. Else the ledger refuses the act of a person who may act, with DOES_NOT_FIT."""
 
     @property
     def name(self) -> str:
@@ -102,6 +109,7 @@ _PAGES = {
     "/pipelines/{pipeline}/batches/{batch_id}": Right.READ,
     "/pipelines/{pipeline}/checks": Right.RUN,
     "/pipelines/{pipeline}/coverage": Right.READ,
+    "/pipelines/{pipeline}/decisions": Right.READ,
     "/pipelines/{pipeline}/lag": Right.READ,
     "/pipelines/{pipeline}/open": Right.READ,
     "/pipelines/{pipeline}/partitions/{stream_id}": Right.READ,
@@ -184,13 +192,13 @@ def _filled(site: Website, path: str, pipeline: str) -> str:
 
 def of_person(door: Door, person: Person) -> Door | None:
     """Return the door that a person knocks at: one of the pipeline that this person may see, or one of another; None if there is no such door."""
-    if person.role != "partner":
+    if not person.of_one_dag:
         return door
     if not door.of_pipeline:
         return door if person.own else None
     wanted = "clicks" if person.own else ("orders" if door.of_pipeline == "clicks" else door.of_pipeline)
     path = door.path.replace(f"/pipelines/{door.of_pipeline}", f"/pipelines/{wanted}")
-    return replace(door, path=path, of_pipeline=wanted)
+    return replace(door, path=path, of_pipeline=wanted, fits=wanted == door.of_pipeline)
 
 
 Found = dict[str, dict[str, httpx.Response | None]]
@@ -220,12 +228,17 @@ def _as_person(site: Website, every: list[Door], person: Person) -> dict[str, ht
     return found
 
 
-def cell(door: Door, answer: httpx.Response | None) -> str:
-    """Return what the table says of an answer."""
-    if answer is None:
+def cell(door: Door | None, answer: httpx.Response | None) -> str:
+    """Return what the table says of an answer at a door that a person has knocked at."""
+    if door is None or answer is None:
         return _NONE
     if answer.status_code in (401, 403):
         return f"{CLOSED} ({answer.status_code})"
+    refused_as_expected = answer.status_code == DOES_NOT_FIT and not door.fits
+    if not (
+        answer.is_success or answer.is_redirect or refused_as_expected
+    ):  # also an act without a reason: the page then asks for one
+        return f"error {answer.status_code}"
     return OPEN if door.part_text in answer.text else _HIDDEN
 
 
@@ -242,7 +255,8 @@ def expected(door: Door, person: Person) -> str:
 
 def row(door: Door, found: Found) -> list[str]:
     """Return the cells of a door."""
-    return [cell(door, answer) for answer in found[door.name].values()]
+    answers = found[door.name].values()
+    return [cell(of_person(door, person), answer) for person, answer in zip(PEOPLE, answers, strict=True)]
 
 
 def table(site: Website, found: Found) -> str:

@@ -73,6 +73,9 @@ def _take(site: Website, target: Path) -> None:
                     if name == "act":
                         page.get_by_role("button", name="Show what it would do").click()
                         expect(page.get_by_role("heading", name="This is what it would do")).to_be_visible()
+                    assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+                        f"{name} is wider than {width}"
+                    )
                     page.screenshot(path=target / f"{name}-{theme}{suffix}.png", full_page=True)
                     page.close()
                 context.close()

@@ -1,10 +1,18 @@
 """No door is open: every address of the page and every act, for every kind of person, by real requests."""
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import doors
 import doors_table
+import topics
 from doors import HEADER, PEOPLE
 from hostile import HOSTILE_FOLDER
 from website import Website
@@ -54,6 +62,51 @@ def test_the_refused_acts_are_acts_that_would_have_been_done(site):
 
 def test_the_security_page_shows_what_was_found(site, found):
     assert doors_table.shown() == doors.table(site, found), doors_table.COMMAND
+
+
+def test_an_answer_that_is_an_error_is_no_open_door(site):
+    door = next(door for door in doors.doors(site) if door.route == "/")
+    codes = (200, 303, 401, 403, 404, 409, 500)
+    answers = [httpx.Response(code, headers={"Location": "/"} if code == 303 else {}) for code in codes]
+    found = [doors.cell(door, answer) for answer in answers]
+    assert found == [*["allowed"] * 2, "refused (401)", "refused (403)", "error 404", "error 409", "error 500"]
+
+
+@pytest.mark.parametrize(
+    ("table", "path", "role"),
+    [("pipeline", "/", "reader"), ("coverage", "/pipelines/clicks/acts/skip/dry-run", "operator")],
+)
+def test_the_page_looks_as_the_reader_and_acts_as_the_operator(site, table, path, role):
+    """Seen from the sessions that wait: the first for a table that is locked, the second to write to one that may be read."""
+    form = {"range": f"{site.prefix}clicks/1 [131, 132)"}
+    query = "SELECT usename::text FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+    with ThreadPoolExecutor(1) as pool, site.client("op") as client:
+        with site.ledger() as holder, holder.transaction():
+            mode = "ACCESS EXCLUSIVE" if role == "reader" else "SHARE"
+            holder.connection.cursor().execute(f"LOCK TABLE tideline.{table} IN {mode} MODE")
+            pid = holder.connection.info.backend_pid
+            method, data = ("GET", None) if role == "reader" else ("POST", form)
+            asked = pool.submit(client.request, method, f"/tideline{path}", data=data, headers=HEADER)
+            topics.until(lambda: site.rows(query, pid))
+            users = {user for (user,) in site.rows(query, pid)}
+        assert users == {f"page_{role}"}
+        assert asked.result().status_code == 200
+
+
+def test_the_server_of_the_page_has_no_password_of_the_administrator(site):
+    password = urlsplit(site.ledger_url).password
+    environments = list(_environments(urlsplit(site.url).port))
+    assert environments
+    assert [name for one in environments for name, value in one.items() if password in value] == []
+
+
+def _environments(port: int) -> Iterator[dict[str, str]]:
+    """Yield the environment of each process of the server. One that ends meanwhile has none, and only root may ask for it."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            environment = process.environ()
+            if environment.get("AIRFLOW__API__PORT") == str(port):
+                yield environment
 
 
 def test_a_label_of_any_name_is_one_label(found):

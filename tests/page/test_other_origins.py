@@ -162,6 +162,30 @@ def test_no_other_origin_can_frame_the_page_in_airflows_frame(site, trap):
     assert not re.search("clicks", refused.content())
 
 
+def test_the_cookie_of_a_person_who_logs_in(browser, site):
+    """As docs/security.md says: the form of Airflow's simple login sets it by a script, which cannot make it HttpOnly."""
+    context = browser.new_context(base_url=site.url, locale="en-US")
+    page = context.new_page()
+    page.goto("/auth/login")
+    page.locator("input[name=username]").fill("viewer")
+    page.locator("input[name=password]").fill(site.passwords["viewer"])
+    page.locator("button[type=submit]").click()
+    page.wait_for_url(lambda url: "/auth/login" not in url)
+    found = [(one["httpOnly"], one["sameSite"]) for one in context.cookies() if one["name"] == "_token"]
+    context.close()
+    assert found == [(False, "Lax")]  # it names no SameSite, and Chromium then takes Lax
+
+
+def test_a_cookie_that_the_server_of_airflow_sets_is_for_no_script_and_for_no_other_site(site):
+    """It does so when a token has run out, and with every auth manager that logs in at the server."""
+    with site.client(None) as client:
+        client.cookies.set("_token", site.token("viewer") + "x")
+        answer = client.get("/api/v2/dags")
+    cookies = [line.lower() for line in answer.headers.get_list("set-cookie")]
+    assert cookies
+    assert all(line.startswith("_token=") and "; httponly" in line and "; samesite=lax" in line for line in cookies)
+
+
 def test_no_answer_sets_a_cookie(site):
     with site.client(None) as client:
         client.cookies.set("_token", site.token("viewer"))

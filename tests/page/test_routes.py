@@ -12,6 +12,7 @@ PAGES = (
     "pipelines/clicks/coverage",
     "pipelines/clicks/throughput",
     "pipelines/clicks/open",
+    "pipelines/clicks/decisions",
     "pipelines/clicks/batches",
     "pipelines/clicks/reasons",
     "pipelines/clicks/rejects",

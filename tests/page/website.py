@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import records
 import stateful
 import topics
 from cutting_proxy import CuttingProxy
-from secret_scan import Scan
+from secret_scan import Scan, look_for
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
@@ -27,16 +28,15 @@ from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
-from tideline.ledger.migrate import migrate
 from tideline.ledger.reservations import Run
-from tideline.local import secret
-from tideline.local.airflow_processes import AirflowOptions, Orchestrator
+from tideline.local import logins, secret
+from tideline.local.airflow_processes import AirflowOptions, Orchestrator, fernet_key
 from tideline.local.broker import Broker as LocalBroker
 from tideline.local.postgres import Postgres
-from tideline.settings import PROJECT
+from tideline.settings import PROJECT, WRITER_URL
 
 ROLES = ("viewer", "user", "op", "admin")
-_USERS = {role: role for role in ROLES} | {"partner": "op"}
+_USERS = {role: role for role in ROLES} | {"partner": "op", "guest": "viewer"}
 SCRAPER = "the token of the numbers"
 """No user of Airflow: what Prometheus sends."""
 
@@ -47,6 +47,9 @@ class Website:
 
     url: str
     ledger_url: str = field(repr=False)
+    """That of the administrator, for what tests prepare and look at. The page has those of the roles."""
+    writer_url: str = field(repr=False)
+    """That of the role which owns the output tables."""
     bootstrap: str
     folder: Path
     proxy: CuttingProxy
@@ -99,7 +102,6 @@ class Website:
         name: str,
         topic: str,
         *,
-        bootstrap: str | None = None,
         value: Mapping[str, object] | None = None,
         **more: Any,
     ) -> None:
@@ -107,7 +109,7 @@ class Website:
         folder = self.folder / name
         folder.mkdir(parents=True)
         source = {
-            "bootstrap_servers": bootstrap or self.bootstrap,
+            "bootstrap_servers": self.bootstrap,
             "topics": [self.prefix + topic],
             "start": "earliest",
             "value": value or {"format": "bytes"},
@@ -115,6 +117,32 @@ class Website:
         declaration = {"description": f"The {name}", "source": source, "sink": {"table": f"page.{name}"}, **more}
         (folder / "pipeline.yaml").write_text(json.dumps(declaration))
         (folder / "target.sql").write_text("-- never run: these tests write no output\n")
+
+    def lose_broker(self, name: str) -> None:
+        """Change a declaration so that none answers at the address of its brokers."""
+        path = self.folder / name / "pipeline.yaml"
+        declaration = json.loads(path.read_text())
+        declaration["source"]["bootstrap_servers"] = "127.0.0.1:1"
+        path.write_text(json.dumps(declaration))
+
+    def forget_answers(self, *names: str) -> None:
+        """Make the page ask the brokers of pipelines anew, by an act that is refused: it changes nothing."""
+        with self.client("op") as client:
+            for name in names:
+                form = {"batch": "none", "reason": "to be asked anew"}
+                answer = client.post(
+                    f"/tideline/pipelines/{name}/acts/retry", data=form, headers={"X-Tideline": "page"}
+                )
+                assert "expected a number" in answer.text
+
+    @contextmanager
+    def without_ledger(self) -> Iterator[None]:
+        """Let the page not reach its ledger inside the block."""
+        self.proxy.refuse()
+        try:
+            yield
+        finally:
+            self.proxy.accept_again()
 
     def fill(self, topic: str, count: int, *, partitions: int = 1) -> None:
         records.create(self.bootstrap, name=self.prefix + topic, partitions=partitions)
@@ -229,7 +257,7 @@ def running(
     prefix: str = "",
     fill: Callable[["Website"], None] | None = None,
 ) -> Iterator[Website]:
-    """Start Airflow's API server and DAG processor over a new ledger. No scheduler: no run needs to go on.
+    """Start Airflow's API server and DAG processor over a new ledger, with its roles. No scheduler: no run needs to go on.
 
     Args:
         folder: The folder of Airflow and of the declared pipelines.
@@ -241,18 +269,21 @@ def running(
     """
     for database in (name, f"{name}_airflow"):
         postgres.ensure_database(database)
-    with Ledger(postgres.url(name), actor="test") as session:
-        migrate(session)
+    look_for(fernet_key(folder / "airflow"))
+    # The page never has the URL of the administrator. Roles are those of the whole server, which has other websites.
+    kept = partial(logins.kept, folder / "roles")
+    urls = logins.of_ledger(postgres.url(name), kept, prefix=f"{name}_")
+    proxy = CuttingProxy(postgres.url(name))
+    proxied = {role: url.replace(f":{postgres.port}/", f":{proxy.port}/") for role, url in urls.items()}
     declared = folder / "pipelines"
     declared.mkdir()
     plugins = shutil.copytree(PROJECT / "plugins", folder / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(Path(__file__).with_name("per_dag_rights.py"), plugins)
     users = ",".join(f"{name}:{role}" for name, role in _USERS.items())
-    proxy = CuttingProxy(postgres.url(name))
     passwords = {name: secret.marked(f"-{name}-") for name in (*_USERS, SCRAPER)}
     orchestrator = Orchestrator(
         folder / "airflow",
-        metadata_url=postgres.url(f"{name}_airflow"),
+        metadata_url=logins.of_airflow(postgres.url(f"{name}_airflow"), kept, f"{name}_airflow"),
         options=AirflowOptions(
             dags=PROJECT / "dags",
             plugins=plugins,
@@ -260,14 +291,16 @@ def running(
                 "AIRFLOW__CORE__AUTH_MANAGER": "per_dag_rights.PerDagRights",
                 "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": users,
                 "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+                # All pipelines are declared before Airflow starts, and each parsing is a process that imports everything.
+                "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "86400",
             },
         ),
-        environment={"TIDELINE_LEDGER_URL": proxy.url, "TIDELINE_PIPELINES": str(declared)}
-        | {"TIDELINE_METRICS_TOKEN": passwords[SCRAPER]},
+        environment={**proxied, "TIDELINE_PIPELINES": str(declared)} | {"TIDELINE_METRICS_TOKEN": passwords[SCRAPER]},
     )
     site = Website(
         url=orchestrator.base_url,
         ledger_url=postgres.url(name),
+        writer_url=urls[WRITER_URL],
         bootstrap=broker.bootstrap,
         folder=declared,
         proxy=proxy,

@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from tideline.cli.pages.overview import against, compared
-from tideline.cli.session import Answer, declaration, looking
+from tideline.cli.pages.overview import compared
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import FatalError, TidelineError
+from tideline.inspection.comparison import against
+from tideline.inspection.session import Answer, declaration, looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 
 T = TypeVar("T")
-FRESH_SECONDS = 10
+_FRESH_SECONDS = 10
 _DECLARED_SECONDS = 20
 _AWAY_SECONDS = 30
 """How long brokers that did not answer are left alone: each question to them takes ten seconds."""
@@ -49,11 +50,14 @@ class _Kept(Generic[T]):
     def get(self, key: str) -> tuple[datetime, T]:
         with self.locks[key]:  # those who ask meanwhile get the same answer
             at, answer = self.found.get(key, (None, None))
-            if at is None or answer is None or (datetime.now(UTC) - at).total_seconds() > self.seconds(answer):
+            if at is None or answer is None or self.is_due(at, answer):
                 answer = self.ask(key)
                 at = datetime.now(UTC)
                 self.found[key] = at, answer
             return at, answer
+
+    def is_due(self, at: datetime, answer: T) -> bool:
+        return (datetime.now(UTC) - at).total_seconds() > self.seconds(answer)
 
 
 def _ask(name: str) -> Compared:
@@ -65,7 +69,7 @@ def _ask(name: str) -> Compared:
 
 
 def _good_for(found: Compared) -> float:
-    return _AWAY_SECONDS if found.problem else FRESH_SECONDS
+    return _AWAY_SECONDS if found.problem else _FRESH_SECONDS
 
 
 _answers = _Kept(ask=_ask, seconds=_good_for)
@@ -89,6 +93,11 @@ def streams(name: str) -> tuple[datetime, Compared]:
 def kept(name: str) -> tuple[datetime, Compared] | None:
     """Return the last answer, however old; None if nothing was asked yet. Asks no broker."""
     return _answers.found.get(name)
+
+
+def is_due(at: datetime, found: Compared) -> bool:
+    """Return whether `streams` would ask the brokers again instead of returning this answer."""
+    return _answers.is_due(at, found)
 
 
 def of_ledger(name: str) -> tuple[datetime, Compared]:

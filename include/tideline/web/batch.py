@@ -4,7 +4,7 @@ from fastapi import APIRouter, HTTPException, Request, status
 from fastapi.responses import HTMLResponse
 
 from tideline.cli.pages.history import folded
-from tideline.cli.session import looking
+from tideline.inspection.session import looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 from tideline.web.access import Acts, Seen, User, visible

@@ -18,9 +18,9 @@ from fastapi.security import HTTPAuthorizationCredentials
 from starlette.exceptions import HTTPException
 
 from tideline import settings
-from tideline.cli.numbers.collecting import collect
-from tideline.cli.numbers.sheet import CONTENT_TYPE
 from tideline.errors import FatalError
+from tideline.numbers.collecting import collect
+from tideline.numbers.sheet import CONTENT_TYPE
 from tideline.web import access
 
 log = logging.getLogger(__name__)

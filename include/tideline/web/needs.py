@@ -1,8 +1,8 @@
 """What needs a person, in a pipeline: one line each, with the next step. The worst comes first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, auto
 
 from tideline.errors import RetryableError
 from tideline.ledger.queries import Row
@@ -19,61 +19,103 @@ class Level(IntEnum):
     """Records wait until a person decides, or will soon be gone."""
 
 
+class Severity(IntEnum):
+    """The order of what needs a person, from what can wait to what cannot be made good again."""
+
+    UNDECLARED = auto()
+    REJECTS = auto()
+    WAITING_REPLAY = auto()
+    BROKERS_AWAY = auto()
+    FAILED = auto()
+    BROKEN_DECLARATION = auto()
+    TOPIC_MISSING = auto()
+    STOPPING = auto()
+    STOPPED = auto()
+    SOON_DELETED = auto()
+    DELETED = auto()
+
+    @property
+    def level(self) -> Level:
+        """Return the level. What a run does again by itself needs no decision."""
+        return Level.LOOK if self <= Severity.FAILED else Level.ACT
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """One thing that needs a person."""
 
-    level: Level
+    severity: Severity
     text: str
     anchor: str = ""
     """The part of the pipeline's page that shows more."""
+
+    @property
+    def level(self) -> Level:
+        """Return how much it needs a person."""
+        return self.severity.level
+
+
+def worst_first(needs: Iterable[Need]) -> list[Need]:
+    """Return needs in the order in which a person should read them."""
+    return sorted(needs, key=lambda need: -need.severity)
 
 
 def of_ledger(row: Row, recent: Row | None, broken: str | None) -> list[Need]:
     """Return what the ledger and the declaration say."""
     found = []
+    n_waiting, n_failed_waiting = (recent["n_waiting"], recent["n_failed_waiting"]) if recent else (0, 0)
+    n_stopped, n_failed = row["n_stopped"], row["n_failed"] - n_failed_waiting
     if broken:
-        found.append(Need(Level.ACT, f"its declaration has a mistake: {broken}"))
-    if row["n_stopped"]:
+        found.append(Need(Severity.BROKEN_DECLARATION, f"its declaration has a mistake: {broken}"))
+    if n_stopped:
         found.append(
-            Need(Level.ACT, f"{_counted(row['n_stopped'], 'stopped partition')}: decide how to go on", "partitions")
+            Need(Severity.STOPPED, f"{_counted(n_stopped, 'stopped partition')}: decide how to go on", "partitions")
         )
-    if row["n_failed"]:
-        found.append(Need(Level.ACT, f"{_counted(row['n_failed'], 'failed batch')}: the next run tries again", "open"))
-    if recent and recent["n_waiting"]:
-        found.append(
-            Need(Level.LOOK, f"{_counted(recent['n_waiting'], 'replay')} without a run: retry or abandon", "open")
-        )
+    if n_failed:
+        found.append(Need(Severity.FAILED, f"{_counted(n_failed, 'failed batch')}: the next run tries again", "open"))
+    if n_waiting:
+        text = f"{_counted(n_waiting, 'replay')} without a run: retry or abandon"
+        found.append(Need(Severity.WAITING_REPLAY, text, "open"))
     if recent and recent["n_rejected"] and recent["n_rejected"] * 10 >= recent["n_read"]:
-        found.append(Need(Level.LOOK, "a tenth of the newest records or more was rejected", "rejects"))
+        found.append(Need(Severity.REJECTS, "a tenth of the newest records or more was rejected", "rejects"))
     if not row["declared"] and not broken:
-        found.append(Need(Level.LOOK, "no folder declares it: nothing is loaded"))
+        found.append(Need(Severity.UNDECLARED, "no folder declares it: nothing is loaded"))
     return found
 
 
 def of_brokers(found: Compared) -> list[Need]:
     """Return what the brokers' answer says."""
+    if isinstance(found.problem, RetryableError):
+        return [Need(Severity.BROKERS_AWAY, f"its brokers cannot be asked: {found.problem.problem}", "partitions")]
     if found.problem:
-        # Another problem is one of the declaration, and is listed already.
-        away = isinstance(found.problem, RetryableError)
-        return [Need(Level.LOOK, f"its brokers cannot be asked: {found.problem.problem}", "partitions")] if away else []
+        return []  # one of the declaration, which is listed already
     active = [row for row in found.rows if row["state"] != "retired"]
-    needs = [Need(Level.ACT, error.problem, "partitions") for error in found.missing]
-    needs += _lines(
-        active, "records that were not read are deleted", lambda row: row["headroom"] == "gone" and not row["why"]
-    )
-    needs += _lines(active, "the next run stops this partition", lambda row: bool(row["will_stop"]))
-    needs += _lines(
-        active,
-        "less than a quarter of the retention time is left",
-        lambda row: row["headroom_at_least"] == 0 and row["headroom"] != "gone",
-    )
-    return needs
+    return [
+        *(Need(Severity.TOPIC_MISSING, error.problem, "partitions") for error in found.missing),
+        *_lines(active, Severity.DELETED, "records that were not read are deleted", _is_deleted),
+        *_lines(
+            active,
+            Severity.STOPPING,
+            "the next run stops this partition",
+            lambda row: bool(row["will_stop"]) and not _is_deleted(row),
+        ),
+        *_lines(
+            active,
+            Severity.SOON_DELETED,
+            "less than a quarter of the retention time is left",
+            lambda row: row["headroom_at_least"] == 0 and not _is_deleted(row),
+        ),
+    ]
 
 
-def _lines(rows: Sequence[Row], text: str, fits: Callable[[Row], bool]) -> list[Need]:
+def _is_deleted(row: Row) -> bool:
+    """Return whether records were deleted before they were read. The next run stops such a partition, if none has."""
+    return bool(row["headroom"] == "gone")
+
+
+def _lines(rows: Sequence[Row], severity: Severity, text: str, fits: Callable[[Row], bool]) -> list[Need]:
     n_found = sum(map(fits, rows))
-    return [Need(Level.ACT, f"{_counted(n_found, 'partition')}: {text}", "partitions")] if n_found else []
+    return [Need(severity, f"{_counted(n_found, 'partition')}: {text}", "partitions")] if n_found else []
 
 
 def _counted(number: int, what: str) -> str:

@@ -1,41 +1,41 @@
 """The overview: every pipeline, the one that needs a person most first. The ledger's part comes at once, each broker's when it answers."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from tideline.cli.pages.overview import row_of
-from tideline.cli.session import looking
 from tideline.declaration.pipelines import Broken
 from tideline.errors import RetryableError
+from tideline.inspection.session import looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 from tideline.web import answers
 from tideline.web.access import Seen, User, visible
 from tideline.web.answers import Compared
-from tideline.web.needs import Level, of_brokers, of_ledger
+from tideline.web.needs import Level, of_brokers, of_ledger, worst_first
 from tideline.web.rendering import page, roughly
 
 router = APIRouter()
 _RECENT_BATCHES = 20
-_STALE_SECONDS = 90
 
 
 @router.get("/")
 def overview(request: Request, user: User) -> HTMLResponse:
     """Show all pipelines whose DAG the user may see."""
     rows = _rows(user)
-    return page(request, "overview.html", rows=rows, n_needing=sum(row["level"] > Level.FINE for row in rows))
+    n_needing = sum(row["level"] > Level.FINE for row in rows)
+    asking = any(row["lag"] is None or row["lag"]["old"] for row in rows)
+    return page(request, "overview.html", rows=rows, n_needing=n_needing, asking=asking)
 
 
 @router.get("/pipelines/{pipeline}/lag")
 def lag(request: Request, pipeline: Seen) -> HTMLResponse:
     """Ask the brokers of one pipeline, and show its lag and headroom."""
     at, found = answers.streams(pipeline)
-    return page(request, "lag.html", pipeline=pipeline, lag=of_answer(at, found))
+    return page(request, "lag.html", pipeline=pipeline, lag=of_answer(at, found) | {"old": False})
 
 
 def _rows(user: User) -> list[Row]:
@@ -47,7 +47,7 @@ def _rows(user: User) -> list[Row]:
     rows = [
         _row(row_of(name, declared.get(name), known.get(name)), declared.get(name), recent.get(name)) for name in shown
     ]
-    return sorted(rows, key=lambda row: (-row["level"], row["pipeline"]))
+    return sorted(rows, key=lambda row: (-row["severity"], row["pipeline"]))
 
 
 def _row(row: Row, declared: object, recent: Row | None) -> Row:
@@ -55,18 +55,18 @@ def _row(row: Row, declared: object, recent: Row | None) -> Row:
     needs = of_ledger(row, recent, problem)
     kept = answers.kept(row["pipeline"])
     lag = of_answer(*kept) if kept else None
-    if lag:
-        needs += lag["needs"]
+    needs = worst_first(needs + (lag["needs"] if lag else []))
     return {
         **row,
         "recent": recent,
         "needs": needs,
         "lag": lag,
-        "level": max((need.level for need in needs), default=Level.FINE),
+        "level": needs[0].level if needs else Level.FINE,
+        "severity": needs[0].severity if needs else 0,
     }
 
 
-def of_answer(at: datetime, found: Compared) -> Mapping[str, Any]:
+def of_answer(at: datetime, found: Compared) -> dict[str, Any]:
     """Return what a row of the overview shows of the brokers' answer."""
     active = [row for row in found.rows if row["state"] != "retired"]
     lags = [row["lag"] for row in active if row["lag"] is not None]
@@ -75,8 +75,7 @@ def of_answer(at: datetime, found: Compared) -> Mapping[str, Any]:
     scarcest = min(left, key=_scarcity, default=None)
     return {
         "at": at,
-        "due": (datetime.now(UTC) - at).total_seconds() > answers.FRESH_SECONDS,
-        "old": (datetime.now(UTC) - at).total_seconds() > _STALE_SECONDS,
+        "old": answers.is_due(at, found),
         "problem": found.problem,
         "away": isinstance(found.problem, RetryableError),
         "n_records": sum(lags) if lags else None,

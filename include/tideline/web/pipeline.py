@@ -7,19 +7,21 @@ from fastapi.responses import HTMLResponse
 
 from tideline.cli.pages import doctor as checks
 from tideline.cli.pages.overview import row_of
-from tideline.cli.session import declaration, looking
-from tideline.declaration.pipelines import Broken, Pipeline
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind, BatchState
+from tideline.inspection.session import declaration, looking
 from tideline.ledger import queries
+from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
-from tideline.web import answers, cells
+from tideline.web import answers, cells, charts
 from tideline.web.access import Acted, Acts, Seen
-from tideline.web.needs import of_brokers, of_ledger
+from tideline.web.needs import Need, of_brokers, of_ledger, worst_first
 from tideline.web.rendering import page
 
 router = APIRouter(prefix="/pipelines/{pipeline}")
 _CHARTED = 200
 _LISTED = 200
+_DECIDED = 20
 _OPEN = ("planned", "writing", "failed")
 
 
@@ -30,10 +32,7 @@ def frame(request: Request, pipeline: Seen, acts: Acts) -> HTMLResponse:
     with looking() as session:
         if declared is None:
             declaration(session, pipeline)  # raises if the ledger does not know it either
-        known = next((row for row in queries.pipelines(session) if row["pipeline"] == pipeline), None)
-        recent = next((row for row in queries.recent(session, n_batches=20) if row["pipeline"] == pipeline), None)
-    problem = declared.error.problem if isinstance(declared, Broken) else None
-    row = row_of(pipeline, declared, known)
+        row, needs = _row(session, pipeline)
     kept = answers.kept(pipeline)
     return page(
         request,
@@ -41,22 +40,31 @@ def frame(request: Request, pipeline: Seen, acts: Acts) -> HTMLResponse:
         pipeline=pipeline,
         row=row,
         acts=acts,
-        recent=recent,
         description=declared.description if isinstance(declared, Pipeline) else None,
         stateful=isinstance(declared, Pipeline) and declared.state is not None,
-        needs=of_ledger(row, recent, problem) + (of_brokers(kept[1]) if kept else []),
+        needs=worst_first(needs + (of_brokers(kept[1]) if kept else [])),
     )
 
 
+def _row(session: Ledger, pipeline: str) -> tuple[Row, list[Need]]:
+    """Return the state of a pipeline, and what the ledger and the declaration say that it needs."""
+    declared = answers.declared().get(pipeline)
+    known = next((row for row in queries.pipelines(session) if row["pipeline"] == pipeline), None)
+    recent = next((row for row in queries.recent(session, n_batches=20) if row["pipeline"] == pipeline), None)
+    row = row_of(pipeline, declared, known)
+    return row, of_ledger(row, recent, row["broken"])
+
+
 @router.get("/coverage")
-def coverage(request: Request, pipeline: Seen, *, ask: bool = False) -> HTMLResponse:
-    """Show the coverage map of all partitions: first what the ledger knows, then also what the brokers say."""
+def coverage(request: Request, pipeline: Seen, acts: Acts, *, ask: bool = False) -> HTMLResponse:
+    """Show the coverage map of all partitions: first what the ledger knows, then also what the brokers say, and what needs a person by that."""
     at, found = answers.streams(pipeline) if ask else answers.kept(pipeline) or answers.of_ledger(pipeline)
     with looking() as session:
         # The heads of this moment: a batch may have been advanced since the brokers were asked.
         heads = {row["stream_id"]: row for row in queries.streams(session, pipeline)}
         rows = [_as_now(row, heads) for row in found.rows]
         bars = cells.bars(session, pipeline, rows)
+        needs = _row(session, pipeline)[1] + of_brokers(found) if ask else []
     new = [row for row in found.rows if row["stream_id"] is None]
     return page(
         request,
@@ -64,11 +72,12 @@ def coverage(request: Request, pipeline: Seen, *, ask: bool = False) -> HTMLResp
         pipeline=pipeline,
         at=at,
         asking=not ask,
+        acts=acts,
+        needs=worst_first(needs),
         found=found,
         bars=bars,
         new=new,
         meanings=cells.MEANINGS,
-        width=cells.WIDTH,
     )
 
 
@@ -95,33 +104,37 @@ def partition(
         (whole,) = cells.bars(session, pipeline, rows)
         start = whole.start if start is None else start
         end = max(start + 1, whole.end if end is None else end)
-        bar = cells.stretch(session, pipeline, rows[0], start, end)
+        bar, parts = cells.stretch(session, pipeline, rows[0], start, end)
         pieces = queries.stretch(session, stream_id, start, end, limit=_LISTED)
     return page(
         request,
         "partition.html",
         pipeline=pipeline,
-        whole=whole,
         bar=bar,
+        parts=parts,
         pieces=pieces,
         limit=_LISTED,
         meanings=cells.MEANINGS,
-        width=cells.WIDTH,
     )
 
 
 @router.get("/throughput")
-def throughput(request: Request, pipeline: Seen) -> HTMLResponse:
-    """Show records and lag of the newest batches as charts, and as a table."""
+def throughput(request: Request, pipeline: Seen, *, ask: bool = False) -> HTMLResponse:
+    """Show records and lag of the newest batches as charts, and as a table: first what the ledger knows, then also the lag of now."""
+    answer = answers.streams(pipeline) if ask else answers.kept(pipeline)
     with looking() as session:
         rows = queries.throughput(session, pipeline, limit=_CHARTED)
-    rows.sort(key=lambda row: row["ended_at"])
-    points = {
-        "at": [row["ended_at"].timestamp() for row in rows],
-        "per_second": [round(row["n_read"] / max(row["seconds"], 0.001), 1) for row in rows],
-        "left": [row["n_left"] for row in rows],
-    }
-    return page(request, "throughput.html", pipeline=pipeline, rows=rows, points=points)
+    now = charts.now(rows, answer)
+    points = charts.points(rows, now)
+    return page(
+        request,
+        "throughput.html",
+        pipeline=pipeline,
+        rows=rows,
+        now_left=now,
+        points=points,
+        asking=bool(rows) and not ask,
+    )
 
 
 @router.get("/open")
@@ -144,6 +157,16 @@ def batches(
     with looking() as session:
         rows = queries.batches(session, pipeline, state=state, kind=kind, limit=limit)
     return page(request, "batches.html", pipeline=pipeline, rows=rows, empty="no batch yet", limit=limit)
+
+
+@router.get("/decisions")
+def decisions(
+    request: Request, pipeline: Seen, limit: Annotated[int, Query(ge=1, le=1_000)] = _DECIDED
+) -> HTMLResponse:
+    """Show the newest events that have a reason: what people have decided, and what followed at once."""
+    with looking() as session:
+        rows = queries.decisions(session, pipeline, limit=limit)
+    return page(request, "decisions.html", pipeline=pipeline, rows=rows, limit=limit)
 
 
 @router.post("/checks")

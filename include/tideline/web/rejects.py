@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from tideline.cli.pages.rejects import shown
-from tideline.cli.session import looking
+from tideline.inspection.session import looking
 from tideline.ledger import queries
 from tideline.web.access import Acts, Edits, Seen
 from tideline.web.rendering import page

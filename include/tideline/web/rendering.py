@@ -9,7 +9,6 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tideline.cli.headroom import duration
 from tideline.cli.output import safe
 from tideline.domain.offsets import OffsetRange
 from tideline.web.access import CSRF_HEADER
@@ -73,7 +72,7 @@ def ago(moment: datetime | None) -> str:
 def roughly(seconds: int) -> str:
     """Format seconds in the largest unit that they fill, such as `5 min`."""
     size, unit = next(((size, unit) for size, unit in _COARSE if seconds >= size), _COARSE[-1])
-    return duration(seconds // size * size) if unit == "s" else f"{seconds // size} {unit}"
+    return f"{seconds // size} {unit}"
 
 
 def count(number: int | None) -> str:

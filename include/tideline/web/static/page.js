@@ -12,6 +12,14 @@
     parent.dispatchEvent(new PopStateEvent("popstate", { state: {} }));
   });
 
+  // Time of day in UTC as everywhere on the page; below it the day, where it is another one than before.
+  const times = (chart, moments, column, space, step) => moments.map((moment, at) => {
+    const [day, time] = new Date(moment * 1000).toISOString().split("T");
+    const before = at && new Date(moments[at - 1] * 1000).toISOString().split("T")[0];
+    if (step >= 86400) return day;
+    return `${time.slice(0, step >= 60 ? 5 : 8)}${day === before ? "" : `\n${day}`}`;
+  });
+
   const draw = (root) => {
     for (const charts of root.querySelectorAll("[data-points]")) {
       const points = JSON.parse(charts.dataset.points);
@@ -26,9 +34,10 @@
             height: 180,
             cursor: { show: false },
             legend: { show: false },
-            axes: [axis, { ...axis, size: 70 }],
+            tzDate: (moment) => uPlot.tzDate(new Date(moment * 1000), "Etc/UTC"),
+            axes: [{ ...axis, values: times, space: 80 }, { ...axis, size: 70 }],
             scales: { y: { range: (_, low, high) => [0, high || 1] } },
-            series: [{}, { stroke: color("--accent"), width: 2, points: { show: points.at.length < 50 } }],
+            series: [{}, { stroke: color("--accent"), width: 2, spanGaps: true, points: { show: points.at.length < 50 } }],
           },
           [points.at, points[chart.dataset.series]],
           chart,
@@ -40,10 +49,47 @@
   document.documentElement.addEventListener("themed", drawAll);
   addEventListener("resize", drawAll);
 
-  // A part that was loaded; and the page as a whole, which is stale as long as Airflow does not answer.
+  // What stays on the page and is asked for again keeps what it shows when the answer is an error. The page is stale from then until the overview
+  // has its next good answer, or on another page any part.
   const away = document.getElementById("away");
-  document.addEventListener("htmx:sendError", () => { away.hidden = false; });
+  const stale = (reason) => {
+    const text = `${reason} This page shows what was true at the time above.`;
+    if (away.textContent !== text) away.textContent = text; // else a screen reader says it again each time
+    away.hidden = false;
+  };
+  const reason = ({ status, responseText }) => {
+    if (status === 401 || status < 400) return "Your login to Airflow has ended. Log in again: then this page goes on by itself.";
+    const said = new DOMParser().parseFromString(responseText, "text/html").querySelector(".banner");
+    if (!said) return `The server answers with an error (${status}).`;
+    const [title, ...lines] = [...said.children].map((line) => line.textContent.trim());
+    return `${title}: ${lines.map((line) => line.replace(/[^.!?]$/, "$&.")).join(" ")}`;
+  };
+  const isLag = (target) => target.matches("td.lag");
+  // A login page that follows instead of an answer is no answer either.
+  const isGood = (target, { status, responseText }) => {
+    const wanted = target.id === "overview" ? 'id="overview"' : isLag(target) ? 'class="lag' : "";
+    return status < 400 && responseText.includes(wanted);
+  };
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target, xhr } = event.detail;
+    if (isGood(target, xhr)) {
+      // An answer brings three cells. An old one has three, of which the first has asked.
+      while (isLag(target) && target.nextElementSibling?.matches(".lag")) target.nextElementSibling.remove();
+    } else if (isLag(target) || target.id === "overview") {
+      event.detail.shouldSwap = false;
+      stale(reason(xhr));
+      if (isLag(target)) noAnswer(target);
+    }
+  });
+  document.addEventListener("htmx:sendError", (event) => {
+    stale("Airflow does not answer.");
+    if (isLag(event.target)) noAnswer(event.target);
+    const waiting = event.target.querySelector(".loading");
+    if (waiting) waiting.textContent = "Airflow did not answer. Load the page again.";
+  });
   document.addEventListener("htmx:afterOnLoad", (event) => {
+    const { target, xhr } = event.detail;
+    if (!isGood(target, xhr) || (document.getElementById("overview") && target.id !== "overview")) return;
     away.hidden = true;
     const time = document.querySelector(".as-of time");
     const now = new Date().toISOString();
@@ -51,19 +97,27 @@
     time.textContent = `${now.slice(0, 19).replace("T", " ")} UTC`;
   });
   document.addEventListener("htmx:load", (event) => draw(event.target));
-  document.addEventListener("htmx:sendError", (event) => {
-    const waiting = event.target.querySelector?.(".loading");
-    if (waiting) waiting.textContent = "Airflow did not answer. Load the page again.";
-  });
 
-  // Once every broker has answered, the overview is sorted by what they said. Only once: a question that fails each time would be asked without end.
+  // Once every broker has answered, the overview is sorted by what they said: once for each time that it was asked for otherwise, because a question
+  // that fails each time would be asked without end.
   let sorted = false;
-  document.addEventListener("htmx:afterSettle", () => {
-    const overview = document.getElementById("overview");
-    if (sorted || !overview?.dataset.asking || overview.querySelector(".lag.loading")) return;
-    sorted = true;
-    htmx.trigger(overview, "answered");
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.target.id === "overview") sorted = event.detail.requestConfig.triggeringEvent?.type === "answered";
   });
+  const sortOnce = () => {
+    const overview = document.getElementById("overview");
+    if (!overview?.dataset.asking || overview.querySelector(".lag[hx-get]:is(.loading, .old)")) return;
+    if (sorted) delete overview.dataset.asking;
+    else htmx.trigger(overview, "answered");
+    sorted = true;
+  };
+  document.addEventListener("htmx:afterSettle", sortOnce);
+  const noAnswer = (cell) => {
+    cell.classList.remove("loading", "old");
+    cell.classList.add("unreachable");
+    cell.textContent = "no answer";
+    sortOnce();
+  };
 
   // An anchor of a part that was not loaded yet.
   document.addEventListener("htmx:afterSettle", () => {

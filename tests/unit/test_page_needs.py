@@ -1,0 +1,65 @@
+"""What needs a person stands in the order in which it should be read, and is red only if it does not go on by itself."""
+
+from tideline.errors import FatalError, RetryableError
+from tideline.web.answers import Compared
+from tideline.web.needs import Level, of_brokers, of_ledger, worst_first
+
+ACTIVE = {"state": "active", "headroom": "> 75% of 7 d", "headroom_at_least": 0.75, "will_stop": False, "why": None}
+DELETED = ACTIVE | {"headroom": "gone", "headroom_at_least": 0, "will_stop": True, "why": "offsets are lost"}
+SHORT = ACTIVE | {"headroom": "< 25% of 7 d", "headroom_at_least": 0}
+RECENT = {"n_waiting": 0, "n_failed_waiting": 0, "n_rejected": 0, "n_read": 100}
+
+
+def ledger(recent=None, broken=None, **counts):
+    return of_ledger({"n_stopped": 0, "n_failed": 0, "declared": True, **counts}, RECENT | (recent or {}), broken)
+
+
+def brokers(*rows, problem=None, missing=()):
+    return of_brokers(Compared(rows=rows, problem=problem, missing=missing))
+
+
+def worst(needs):
+    return max(need.severity for need in needs)
+
+
+def test_deleted_records_stand_above_stopped_partitions_and_these_above_failed_batches():
+    kinds = [
+        brokers(DELETED),
+        brokers(SHORT),
+        ledger(n_stopped=1),
+        brokers(ACTIVE | {"will_stop": True, "why": "the topic was created again"}),
+        brokers(missing=[FatalError("the topic does not exist", next_step="create it")]),
+        ledger(broken="it has no source"),
+        ledger(n_failed=1),
+        brokers(problem=RetryableError("the brokers do not answer", next_step="wait")),
+        ledger({"n_waiting": 1}),
+        ledger({"n_rejected": 10}),
+        ledger(declared=False),
+    ]
+    severities = [worst(needs) for needs in kinds]
+    assert severities == sorted(set(severities), reverse=True)
+
+
+def test_what_brokers_say_stands_above_what_the_ledger_says_if_it_is_worse():
+    needs = worst_first(ledger({"n_rejected": 10}, n_failed=1) + brokers(SHORT))
+    assert [need.text for need in needs] == [
+        "1 partition: less than a quarter of the retention time is left",
+        "1 failed batch: the next run tries again",
+        "a tenth of the newest records or more was rejected",
+    ]
+
+
+def test_a_failed_batch_that_the_next_run_tries_again_is_to_be_looked_at():
+    (need,) = ledger(n_failed=2)
+    assert (need.level, need.text) == (Level.LOOK, "2 failed batches: the next run tries again")
+
+
+def test_a_failed_replay_is_not_said_to_be_tried_again():
+    (need,) = ledger({"n_waiting": 1, "n_failed_waiting": 1}, n_failed=1)
+    assert need.text == "1 replay without a run: retry or abandon"
+
+
+def test_deleted_records_are_named_before_and_after_the_partition_has_stopped():
+    for row in (DELETED, DELETED | {"state": "stopped", "will_stop": False}):
+        (need,) = brokers(row)
+        assert (need.level, need.text) == (Level.ACT, "1 partition: records that were not read are deleted")
