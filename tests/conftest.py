@@ -15,6 +15,7 @@ def no_secret_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Fail if one is found. This is the first fixture, so it ends after all servers have stopped."""
     with ProcessWatch(SCAN) as processes:
         yield
+    assert processes.has_looked, "the watch of command lines has died"
     found = [*processes.found, *_shown, *SCAN.files(tmp_path_factory.getbasetemp())]
     assert not found, "secrets were found:\n" + "\n".join(found)
 

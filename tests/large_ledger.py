@@ -3,7 +3,7 @@
 from tideline.ledger.connection import Ledger
 
 OFFSETS = 10
-"""Number of offsets of each range; the first offset of every tenth range is a reject."""
+"""Number of offsets of each range. The first offset of about every tenth range is a reject: a hash picks them, so that neighbours differ."""
 
 _WITHOUT_TRIGGERS = "SET session_replication_role = replica"
 _STATEMENTS = (
@@ -26,7 +26,8 @@ _STATEMENTS = (
     """,
     """
     CREATE TEMPORARY TABLE loaded AS
-    SELECT batch_id, n, stream_id, int8range(n / %(partitions)s * %(offsets)s, (n / %(partitions)s + 1) * %(offsets)s) AS offsets
+    SELECT batch_id, n, stream_id, int8range(n / %(partitions)s * %(offsets)s, (n / %(partitions)s + 1) * %(offsets)s) AS offsets,
+           (abs(hashint8(n)::bigint) %% 10 = 1)::int AS n_rejected
     FROM written JOIN tideline.stream ON stream.pipeline = %(pipeline)s AND partition = n %% %(partitions)s
     """,
     """
@@ -36,7 +37,7 @@ _STATEMENTS = (
     """
     INSERT INTO tideline.batch_range (batch_id, stream_id, offsets, gaps_allowed, planned_log_start, planned_end, n_read, n_written, n_rejected,
                                       n_filtered, n_gap, first_read, last_read, published_log_start, published_end, n_bytes)
-    SELECT batch_id, stream_id, offsets, false, lower(offsets), upper(offsets), %(offsets)s, %(offsets)s - (n %% 10 = 1)::int, (n %% 10 = 1)::int,
+    SELECT batch_id, stream_id, offsets, false, lower(offsets), upper(offsets), %(offsets)s, %(offsets)s - n_rejected, n_rejected,
            0, 0, lower(offsets), upper(offsets) - 1, lower(offsets), upper(offsets), 100
     FROM loaded
     """,
@@ -49,7 +50,7 @@ _STATEMENTS = (
     """
     INSERT INTO tideline.reject (stream_id, kafka_offset, batch_id, attempt_id, step, reason, value)
     SELECT stream_id, lower(offsets), batch_id, attempt_id, 'decode', 'not a JSON object', '{' FROM loaded JOIN tideline.attempt USING (batch_id)
-    WHERE n %% 10 = 1
+    WHERE n_rejected = 1
     """,
     """
     INSERT INTO tideline.event (at, actor, action, pipeline, batch_id, attempt, from_state, to_state)

@@ -1,10 +1,12 @@
 """Run every suite of the project, in parallel lanes, and report at the end what failed in all of them and what took longest.
 
-    python tests/suites.py [NAME ...]        every suite, or those named
+    python tests/suites.py [--all] [NAME ...]    every suite, or those named; of the modules that take turns those of
+                                                 this commit, or all
 
 A suite is a process of its own: one that fails, hangs or dies does not stop the others. Its output is in .local/log/tests/NAME.log.
 """
 
+import argparse
 import os
 import re
 import signal
@@ -18,6 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import turns
+from faults.first_seed import of_commit
+from secret_scan import Scan
+from suite_lanes import LANES, Suite
 from tideline.local import niceness
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -27,59 +33,6 @@ _PROGRESS_EVERY_S = 60.0
 _TAIL = 15
 _PATIENCE_S = 180.0
 """Time limit in seconds for a suite to stop: it stops a whole stack, whose scheduler waits for its tasks. Killed earlier, it leaves them running."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """One process of tests."""
-
-    name: str
-    tests: tuple[str, ...] = ()
-    """Arguments of pytest; empty where `command` is set."""
-    command: tuple[str, ...] = ()
-    nice: int = 0
-
-    def argv(self) -> list[str]:
-        """Return its command line."""
-        if self.command:
-            return list(self.command)
-        report = f"--junitxml={LOGS / self.name}.xml"
-        # A test that has hung for half an hour prints the stack of each thread, and ends its suite.
-        limits = ["-o", "faulthandler_timeout=1800", "-o", "faulthandler_exit_on_timeout=true"]
-        return [sys.executable, "-m", "pytest", "-q", report, *limits, *self.tests]
-
-
-_SECOND, _LAST = 3, 6
-"""Niceness. The longest lane has precedence, because its Airflow takes a third of a processor for as long as it runs.
-
-Beside another job that keeps all processors busy, niceness 6 still gets a fifth of each. Niceness 19 would get a hundredth, and never end.
-"""
-_SINKS, _STATE = "tests/integration/sinks", "tests/integration/state"
-_ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
-LANES: tuple[tuple[Suite, ...], ...] = (
-    # Airflow's tasks start one after the other, so this lane waits half of the time.
-    (Suite("e2e", ("tests/e2e",)), Suite("jobs", ("tests/faults/jobs",), nice=_SECOND)),
-    (
-        Suite(
-            "integration", ("tests/integration", *(f"--ignore={folder}" for folder in (_SINKS, _STATE))), nice=_SECOND
-        ),
-    ),
-    (
-        Suite("style", command=("make", "--no-print-directory", "style")),
-        Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
-        # Schedules of faults never wait, and use the processor time that the other lanes leave.
-        Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
-    ),
-    (
-        # Its producers and drivers wait for time-outs of the brokers, so it waits for most of its time.
-        Suite("sinks", (_SINKS,), nice=_SECOND),
-        Suite("page", ("tests/page",), nice=_SECOND),
-        Suite("state", (_STATE,), nice=_SECOND),
-        # It waits as well, for what was killed to come back. At the end of the longest lane it ran alone for five minutes.
-        Suite("stack", ("tests/faults/stack",)),
-    ),
-)
-"""Lanes run in parallel, the suites of a lane one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +104,7 @@ class Runner:
         (LOGS / f"{suite.name}.xml").unlink(missing_ok=True)
         with (LOGS / f"{suite.name}.log").open("wb") as log:
             process = subprocess.Popen(
-                suite.argv(),
+                suite.argv(LOGS / f"{suite.name}.xml"),
                 cwd=PROJECT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -167,7 +120,7 @@ class Runner:
             process.returncode = os.waitstatus_to_exitcode(status)
             with self._lock:
                 del self._running[suite.name]
-        outcome = read(suite, time.monotonic() - begun, process.returncode)
+        outcome = with_leaks(read(suite, time.monotonic() - begun, process.returncode))
         return replace(outcome, processor_s=used.ru_utime + used.ru_stime)
 
     def _say(self, line: str) -> None:
@@ -214,6 +167,17 @@ def read(suite: Suite, seconds: float, code: int) -> Outcome:
     )
 
 
+def with_leaks(outcome: Outcome) -> Outcome:
+    """Return the outcome as failed if a secret is in what the suite has printed, or in its report. Each suite searches everything else itself."""
+    files = [LOGS / f"{outcome.suite.name}.{ending}" for ending in ("log", "xml")]
+    leaks = [
+        (outcome.suite.name, f"a secret is in {file.relative_to(PROJECT)}")
+        for file in files
+        if file.exists() and Scan().finds(file.read_bytes())
+    ]
+    return replace(outcome, failed=[*outcome.failed, *leaks], code=outcome.code or (1 if leaks else 0))
+
+
 def _name(case: ET.Element) -> str:
     return f"{case.get('classname', '').replace('.', '/')}::{case.get('name')}"
 
@@ -256,10 +220,21 @@ def report(outcomes: Sequence[Outcome]) -> int:
     return 1 if failed or any(outcome.code for outcome in outcomes) else 0
 
 
-def main(names: Sequence[str]) -> int:
+def main() -> int:
     """Run the suites and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--all", action="store_true", help="also run the modules that do not have their turn")
+    asked = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
-    lanes = [[suite for suite in lane if not names or suite.name in names] for lane in LANES]
+    left_out = [] if asked.all else turns.left_out(of_commit(PROJECT))
+    if left_out:
+        print(
+            f"{len(left_out)} modules do not have their turn at this commit; make test-all runs them, too", flush=True
+        )
+    lanes = [
+        [suite.without(left_out) for suite in lane if not asked.names or suite.name in asked.names] for lane in LANES
+    ]
     begun = time.monotonic()
     outcomes = Runner().run([lane for lane in lanes if lane])
     code = report(outcomes)
@@ -274,4 +249,4 @@ def main(names: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -35,7 +35,7 @@ def measure(scene: Scene) -> list[str]:
     asked = list(found[SIZES[0]])
     return [
         f"What each asks of the ledger, in seconds, the best of {ROUNDS} rounds; the broker's answers are not in it. Each batch of the",
-        "history had one range of ten offsets, and every tenth of them a reject; the batch that is planned has ten more offsets of",
+        "history had one range of ten offsets, and about every tenth of them a reject; the batch that is planned has ten more offsets of",
         "each partition.",
         "",
         *table(

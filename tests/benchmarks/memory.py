@@ -1,10 +1,13 @@
 """Peak memory of a whole write task: the JVM, the Python driver and the Python workers together."""
 
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -21,24 +24,50 @@ from tideline.local import program_environment
 
 TITLE = "Peak memory of one write task"
 MANY = 5_000_000
+LARGE_STATES = 1_112 * PARTITIONS
+"""About 20,000 keys. A multiple of the partitions, so that the records of a key are in one partition."""
+_LARGE = """
+class Large(Visits):
+    def on_record(self, key, record, state):
+        state.value = {"note": f"{record['shown_at']}" + 60_000 * "x", **(state.value or {})}
+
+
+processor = Large()
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A pipeline, and the batches whose memory is compared."""
+
+    declare: Callable[[Scene, Path, str, int], Pipeline]
+    counts: tuple[int, int] = (RECORDS, MANY)
+    """Records of the small and of the large batch."""
+    event: rivals.Spoil = states.event
+    partitions: int = PARTITIONS
 
 
 def measure(scene: Scene) -> list[str]:
-    """Return the section's lines: for each sink, one batch of half a million and one of five million records."""
+    """Return the section's lines: for each kind of pipeline, a small batch and a large one."""
     environment = {**program_environment.clean(scene.folder / "scratch"), **scene.stack.environment()}
-    topics = {count: scene.topic(count, PARTITIONS, spoil=states.event) for count in (RECORDS, MANY)}
+    topics: dict[tuple[int, int, rivals.Spoil], str] = {}
     rows = []
-    for kind, declare in _KINDS.items():
+    for name, kind in KINDS.items():
         peaks = {}
-        for count, topic in topics.items():
-            pipeline = declare(scene, scene.folder / "pipelines" / f"memory_{kind}_{count}", topic, count)
+        for count in kind.counts:
+            content = (count, kind.partitions, kind.event)
+            topics[content] = topics.get(content) or scene.topic(count, kind.partitions, spoil=kind.event)
+            folder = scene.folder / "pipelines" / f"memory_{'_'.join(name.split())}_{count}"
+            pipeline = kind.declare(scene, folder, topics[content], count)
             peaks[count] = peak_mb(settings.ledger_url(), pipeline, environment)
-            say(f"peak memory of {kind} for {count:,}: {peaks[count]}")
+            say(f"peak memory of {name} for {count:,}: {peaks[count]}")
         for count, peak in peaks.items():
             used = (f"{peak[part]:.0f}" for part in ("JVM", "Python", "all"))
-            rows.append((kind, f"{count:,}", *used, f"{peak['all'] / peaks[RECORDS]['all']:.2f}"))
+            rows.append((name, f"{count:,}", *used, f"{peak['all'] / peaks[kind.counts[0]]['all']:.2f}"))
     return [
         "The JVM, the Python driver and the Python workers, sampled twice a second. Kafka's and Postgres' own memory is not in it.",
+        f"`sessions` folds visits of {states.KEYS:,} users; `one key` those of a single user, in one partition; `large states` keeps",
+        f"60 kB for each of {LARGE_STATES:,} users, which is 1.2 GB. Spark's JVM may take 1 GB for its heap.",
         "",
         *table(
             ("sink", "records in one batch", "JVM, MB", "Python, MB", "together, MB", "times the small batch"), rows
@@ -69,12 +98,26 @@ def _sessions(_: Scene, folder: Path, topic: str, count: int) -> Pipeline:
     return states.declare(folder, topic, batch_records=count)
 
 
-_KINDS: Mapping[str, Callable[[Scene, Path, str, int], Pipeline]] = {
-    "append": _append,
-    "upsert": _upsert,
-    "kafka": _kafka,
-    "delta": _delta,
-    "sessions": _sessions,
+def _large(_: Scene, folder: Path, topic: str, count: int) -> Pipeline:
+    return states.declare(folder, topic, batch_records=count, more_columns="note: string", more_code=_LARGE)
+
+
+def _of_one_user(number: int, value: dict[str, Any]) -> bytes:
+    return json.dumps({**value, "user_id": "ada"}).encode()
+
+
+def _of_few_users(number: int, value: dict[str, Any]) -> bytes:
+    return json.dumps({**value, "user_id": f"user-{number % LARGE_STATES}"}).encode()
+
+
+KINDS: Mapping[str, Kind] = {
+    "append": Kind(declare=_append),
+    "upsert": Kind(declare=_upsert),
+    "kafka": Kind(declare=_kafka),
+    "delta": Kind(declare=_delta),
+    "sessions": Kind(declare=_sessions),
+    "one key": Kind(declare=_sessions, counts=(100_000, 1_000_000), event=_of_one_user, partitions=1),
+    "large states": Kind(declare=_large, counts=(5 * LARGE_STATES, 25 * LARGE_STATES), event=_of_few_users),
 }
 
 

@@ -15,8 +15,6 @@ import records
 from benchmarks import rivals
 from spark_jobs.session import session
 from tideline import settings
-from tideline.ledger.connection import Ledger
-from tideline.ledger.migrate import migrate
 from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.stack import Stack
 
@@ -74,9 +72,10 @@ def scene(folder: Path, *, airflow: bool = False) -> Iterator[Scene]:
     os.environ["TIDELINE_PIPELINES"] = str(folder / "pipelines")
     place = folder / ("airflow" if airflow else "stack")
     with Stack(place, airflow=options, postgres_settings=_POSTGRES) as stack:
-        os.environ.update(stack.environment())
-        with Ledger(settings.ledger_url(), actor="bench") as ledger:
-            migrate(ledger)
+        # One user does everything in this process, which plans, writes and prepares tables. Airflow has the roles.
+        one_user = {"TIDELINE_LEDGER_URL": stack.postgres.url("warehouse")}
+        roles = (settings.WRITER_URL, settings.STAGER_URL, settings.READER_URL)
+        os.environ.update({name: value for name, value in stack.environment().items() if name not in roles} | one_user)
         yield Scene(folder, stack)
 
 

@@ -134,15 +134,17 @@ def event(number: int, value: dict[str, Any]) -> bytes:
     return json.dumps({**value, "user_id": f"user-{number % KEYS}", "shown_at": at.isoformat()}).encode()
 
 
-def declare(folder: Path, topic: str, *, batch_records: int = RECORDS) -> pipelines.Pipeline:
+def declare(
+    folder: Path, topic: str, *, batch_records: int = RECORDS, more_columns: str = "", more_code: str = ""
+) -> pipelines.Pipeline:
     """Declare a stateful pipeline over the records."""
     rivals.declare(folder, topic, batch_records=batch_records, sink={"table": f"bench.{folder.name}"})
     with (folder / "pipeline.yaml").open("a") as file:
         file.write(
             "state:\n  key: user_id\n  event_time: shown_at\n  lateness_minutes: 10\n"
-            "  columns: {first: timestamp, last: timestamp, n: bigint, micros: bigint}\n"
+            f"  columns: {{first: timestamp, last: timestamp, n: bigint, micros: bigint{', ' * bool(more_columns)}{more_columns}}}\n"
         )
-    (folder / "transform.py").write_text(PROCESSOR)
+    (folder / "transform.py").write_text(PROCESSOR + more_code)
     (folder / "target.sql").write_text(_TABLE.format(name=folder.name))
     return pipelines.load(folder)
 

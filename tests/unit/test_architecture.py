@@ -28,6 +28,8 @@ FLOORS = (
     {"tideline.kafka", "tideline.ledger"},
     {"tideline.outside"},
     {"tideline.flow", "spark_jobs.records"},
+    {"tideline.inspection"},
+    {"tideline.numbers"},
     {"tideline.airflow", "spark_jobs.readers", "spark_jobs.sinks", "spark_jobs.state"},
     {"spark_jobs.sinks.delta", "spark_jobs.sinks.kafka", "spark_jobs.sinks.postgres"},
     {"tideline.local", "spark_jobs"},

@@ -11,7 +11,9 @@ import psutil
 import pytest
 
 import suites
-from suites import Runner, Suite, report
+from secret_scan import Scan
+from suite_lanes import LANES, Suite
+from suites import Runner, report
 
 GOOD = "def test_holds():\n    pass\n"
 BAD = "def test_breaks():\n    assert 1 == 2, 'one is not two'\n\ndef test_holds():\n    pass\n"
@@ -29,9 +31,9 @@ def test_runs_long(stack):
     time.sleep(600)
 """
 RUN = """
-import sys, pathlib, suites
+import sys, pathlib, suite_lanes, suites
 suites.LOGS = suites.PROJECT = pathlib.Path(sys.argv[1])
-suites.Runner().run([[suites.Suite("slow", ("test_slow.py",), nice=3)]])
+suites.Runner().run([[suite_lanes.Suite("slow", ("test_slow.py",), nice=3)]])
 """
 
 
@@ -50,6 +52,16 @@ def run_lanes(tmp_path, monkeypatch, capsys):
         return report(Runner().run(made)), capsys.readouterr().out
 
     return run
+
+
+def test_a_secret_in_the_output_or_the_report_of_a_suite_fails_it(run_lanes, monkeypatch):
+    mark = "PLANTED".capitalize() + "Mark"  # not that of real secrets: the search of this suite must not find it
+    monkeypatch.setattr(suites, "Scan", lambda: Scan((mark,)))
+    code, said = run_lanes([("good", GOOD), ("named", GOOD.replace("holds", mark))])
+    end = said.partition("Failed, in all suites:")[2]
+    assert code == 1
+    assert "named\n      a secret is in named.xml" in end
+    assert "good\n" not in end
 
 
 def test_a_suite_that_fails_or_dies_stops_no_other_and_is_named_at_the_end(run_lanes):
@@ -104,7 +116,7 @@ def test_a_run_that_is_asked_to_end_lets_its_suites_stop_their_servers(tmp_path,
 
 def test_every_suite_ends_beside_a_job_that_keeps_all_processors_busy():
     """Linux gives niceness 6 a fifth of a processor beside niceness 0, and niceness 19 a hundredth."""
-    assert max(suite.nice for lane in suites.LANES for suite in lane) <= 6
+    assert max(suite.nice for lane in LANES for suite in lane) <= 6
 
 
 def test_a_suite_is_as_nice_as_it_is_declared(in_background):

@@ -1,0 +1,67 @@
+"""Declare the suites, and the lanes in which they run."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One process of tests."""
+
+    name: str
+    tests: tuple[str, ...] = ()
+    """Arguments of pytest; empty where `command` is set."""
+    command: tuple[str, ...] = ()
+    nice: int = 0
+
+    def argv(self, report: Path) -> list[str]:
+        """Return its command line; pytest writes its report to the file."""
+        if self.command:
+            return list(self.command)
+        # A test that has hung for half an hour prints the stack of each thread, and ends its suite.
+        limits = ["-o", "faulthandler_timeout=1800", "-o", "faulthandler_exit_on_timeout=true"]
+        return [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *limits, *self.tests]
+
+    def without(self, modules: Sequence[str]) -> Self:
+        """Return the suite without these modules."""
+        ignored = (f"--ignore={module}" for module in modules)
+        return replace(self, tests=(*self.tests, *ignored)) if self.tests else self
+
+
+_SECOND, _LAST = 3, 6
+"""Niceness. The longest lane has precedence, because its Airflow takes a third of a processor for as long as it runs.
+
+Beside another job that keeps all processors busy, niceness 6 still gets a fifth of each. Niceness 19 would get a hundredth, and never end.
+"""
+_SINKS, _STATE = "tests/integration/sinks", "tests/integration/state"
+_ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
+LANES: tuple[tuple[Suite, ...], ...] = (
+    # Airflow's tasks start one after the other, so this lane waits half of the time.
+    (
+        Suite("e2e", ("tests/e2e",)),
+        Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
+        Suite("state", (_STATE,), nice=_SECOND),
+    ),
+    (
+        Suite(
+            "integration", ("tests/integration", *(f"--ignore={folder}" for folder in (_SINKS, _STATE))), nice=_SECOND
+        ),
+    ),
+    (
+        Suite("style", command=("make", "--no-print-directory", "style")),
+        Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
+        # Schedules of faults never wait, and use the processor time that the other lanes leave.
+        Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
+    ),
+    (
+        # Its producers and drivers wait for time-outs of the brokers, so it waits for most of its time.
+        Suite("sinks", (_SINKS,), nice=_SECOND),
+        Suite("page", ("tests/page",), nice=_SECOND),
+        # It waits as well, for what was killed to come back. At the end of the longest lane it ran alone for five minutes.
+        Suite("stack", ("tests/faults/stack",)),
+    ),
+)
+"""Lanes run in parallel, the suites of a lane one after the other."""
