@@ -144,9 +144,9 @@ def _planners(random: Random) -> list[Operation]:
     return [
         Arrive(drawn_requests.number(random), 5),
         Start(_request(random)),
-        Go(-1, random.randint(1, 8)),
+        Go(-1, _part_of_a_plan(random)),
         Start(_request(random)),
-        Go(-1, random.randint(1, 8)),
+        Go(-1, _part_of_a_plan(random)),
         Finish(-2),
         Finish(-1),
     ]
@@ -209,6 +209,11 @@ def _part_of_a_write(random: Random) -> int:
     which are four times as many.
     """
     return random.choice((random.randint(0, 15), random.randint(15, 50)))
+
+
+def _part_of_a_plan(random: Random) -> int:
+    """Draw a number of steps that ends within a plan. It begins with an advance, which takes real processes eight statements."""
+    return random.choice((random.randint(1, 8), random.randint(8, 24)))
 
 
 def _struck(random: Random, strike: Strike) -> Fault:

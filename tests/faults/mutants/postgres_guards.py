@@ -12,21 +12,6 @@ _SINK = "spark_jobs/sinks/postgres"
 
 POSTGRES_MUTANTS = (
     Mutant(
-        "planners_do_not_wait",
-        "planners of a pipeline take turns",
-        (Edit(f"{_QUERIES}/lock_pipeline.sql", " FOR NO KEY UPDATE", ""),),
-        first_seed=120,
-    ),
-    Mutant(
-        "offset_in_two_batches",
-        "no offset is reserved twice (the exclusion constraint, and the turns of planners)",
-        (
-            Edit(f"{_QUERIES}/lock_pipeline.sql", " FOR NO KEY UPDATE", ""),
-            Edit(f"{_MIGRATIONS}/0001_ledger.sql", "        WHERE (reserves)\n", "        WHERE (false)\n"),
-        ),
-        first_seed=120,
-    ),
-    Mutant(
         "two_owners_in_output",
         "no offset has two owners in the output (the exclusion constraint, and the statement that takes coverage from earlier owners)",
         (

@@ -10,6 +10,7 @@ from faults.mutants.history_guards import HISTORY_MUTANTS
 from faults.mutants.identity_guards import IDENTITY_MUTANTS
 from faults.mutants.letter_guards import LETTER_MUTANTS
 from faults.mutants.mutant import Edit, Mutant
+from faults.mutants.planning_guards import PLANNING_MUTANTS
 from faults.mutants.reading_guards import READING_MUTANTS
 from faults.mutants.release_guards import RELEASE_MUTANTS
 from faults.mutants.role_guards import ROLE_MUTANTS
@@ -26,6 +27,7 @@ TESTED_MUTANTS = (
     *ANNOUNCING_MUTANTS,
     *DELTA_MUTANTS,
     *LETTER_MUTANTS,
+    *PLANNING_MUTANTS,
     *READING_MUTANTS,
     *TOPIC_MUTANTS,
     *UPSERT_MUTANTS,
