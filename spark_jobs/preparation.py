@@ -49,7 +49,7 @@ def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attemp
     steps = record_steps(pipeline, transform)
     place = Place(
         ledger_url=settings.stager_url(),
-        attempt_id=attempt.attempt_id,
+        attempt=attempt.attempt,
         streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
     )
     decoding = Decoding(place=place, steps=steps)

@@ -106,7 +106,7 @@ def read_slice(ledger: Ledger, attempt: Attempt, stream_id: int, start: int, end
     """
     bound = {
         "batch_id": attempt.batch_id,
-        "attempt_id": attempt.attempt_id,
+        "attempt": attempt.attempt,
         "stream_id": stream_id,
         "start": start,
         "end": end,

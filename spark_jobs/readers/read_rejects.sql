@@ -7,7 +7,7 @@ WITH found AS MATERIALIZED (
     WHERE redrive.batch_id = %(batch_id)s AND stream_id = %(stream_id)s AND kafka_offset >= %(start)s AND kafka_offset < %(end)s
 ), put_down AS (
     INSERT INTO tideline.staged_redrive (attempt_id, stream_id, start_offset, offsets, rejected_by)
-    SELECT %(attempt_id)s, %(stream_id)s, %(start)s,
+    SELECT tideline.staging_id(%(attempt)s::uuid), %(stream_id)s, %(start)s,
            coalesce(array_agg(kafka_offset ORDER BY kafka_offset), ARRAY[]::bigint[]), coalesce(array_agg(rejected_by ORDER BY kafka_offset), ARRAY[]::bigint[])
     FROM found
     ON CONFLICT (attempt_id, stream_id, start_offset) DO UPDATE SET offsets = excluded.offsets, rejected_by = excluded.rejected_by

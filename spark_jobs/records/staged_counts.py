@@ -5,6 +5,7 @@ Their keys contain streams and offsets, but no task. So a task that runs twice i
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,13 +25,13 @@ class Recorder:
 
     Args:
         ledger_url: libpq URI of the ledger.
-        attempt_id: The attempt that counts and rejects are stored for.
+        attempt: The attempt that counts and rejects are stored for.
         streams: Stream id by topic and partition.
     """
 
-    def __init__(self, ledger_url: str, attempt_id: int, streams: Mapping[tuple[str, int], int]) -> None:
+    def __init__(self, ledger_url: str, attempt: UUID, streams: Mapping[tuple[str, int], int]) -> None:
         self._ledger_url = ledger_url
-        self._attempt_id = attempt_id
+        self._attempt = attempt
         self._streams = streams
         self._ledger: Ledger | None = None
         self._counts: dict[int, dict[str, int]] = {}
@@ -116,7 +117,7 @@ class Recorder:
             ids = [stream_id for stream_id, _ in counted]
             ledger = self._session()
             with ledger.transaction():
-                ledger.run("stage_counts", attempt_id=self._attempt_id, stream_ids=ids, **columns)
+                ledger.run("stage_counts", attempt=self._attempt, stream_ids=ids, **columns)
 
     def _store_rejects(self) -> None:
         if not self._rejects:
@@ -128,7 +129,7 @@ class Recorder:
         names = ("stream_ids", "offsets", "steps", "reasons", "timestamps_ms", "keys", "values", "headers")
         ledger = self._session()
         with ledger.transaction():
-            ledger.run("stage_rejects", attempt_id=self._attempt_id, **dict(zip(names, columns, strict=True)))
+            ledger.run("stage_rejects", attempt=self._attempt, **dict(zip(names, columns, strict=True)))
         self._rejects.clear()
         self._reject_bytes = 0
 

@@ -8,6 +8,7 @@ batch in the ledger, exactly once. `clear` removes what was staged. Each sink is
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -50,13 +51,13 @@ class Place:
     """The ledger and the attempt that tasks store counts and rejects for."""
 
     ledger_url: str = field(repr=False)  # holds a password, of the role for executors
-    attempt_id: int
+    attempt: UUID
     streams: Mapping[tuple[str, int], int]
     """Stream id by topic and partition."""
 
     def recorder(self) -> Recorder:
         """Create a recorder for one task."""
-        return Recorder(self.ledger_url, self.attempt_id, self.streams)
+        return Recorder(self.ledger_url, self.attempt, self.streams)
 
 
 class Stage(Protocol):

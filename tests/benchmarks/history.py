@@ -129,7 +129,7 @@ def _write(ledger: Ledger, batch_id: int, run: Run) -> None:
     with ledger.transaction():
         ledger.run(
             "stage_counts",
-            attempt_id=attempt.attempt_id,
+            attempt=attempt.attempt,
             stream_ids=ids,
             first_read=starts,
             last_read=[start + 9 for start in starts],

@@ -151,7 +151,7 @@ def stage_rejects(
     """Stage rejects as the Spark job does."""
     ledger.run(
         "stage_rejects",
-        attempt_id=attempt.attempt_id,
+        attempt=attempt.attempt,
         stream_ids=[stream_id for _ in offsets],
         offsets=list(offsets),
         steps=["decode" for _ in offsets],

@@ -118,7 +118,7 @@ class FileStage:
             rows += zip(
                 stream_ids(kafka, self.place.streams).to_pylist(), kafka.field("offset").to_pylist(), strict=True
             )
-        file = Path(self.folder) / f"attempt_{self.place.attempt_id}_task_{task}"
+        file = Path(self.folder) / f"attempt_{self.place.attempt}_task_{task}"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(rows), encoding="utf-8")
         return Winner(task, len(rows), str(file))

@@ -196,9 +196,7 @@ def _load(
     assert {kept[position] for position in reasons} == set(refused) & set(kept)
     with stager.transaction():
         counted = {"first_read": [min(offsets)], "last_read": [max(offsets)], "n_read": [len(offsets)]}
-        stager.run(
-            "stage_counts", attempt_id=attempt.attempt_id, stream_ids=[stream], **counted, n_filtered=[0], n_bytes=[0]
-        )
+        stager.run("stage_counts", attempt=attempt.attempt, stream_ids=[stream], **counted, n_filtered=[0], n_bytes=[0])
     reject(stager, attempt, stream, *rejected, *(kept[position] for position in reasons))
     staged = Staged(target=target, attempt=attempt, table=staging, tasks={_TASK: n_staged})
     facts = {stream: PartitionFacts(partition=0, log_start=0, end=_OFFSETS.stop)}

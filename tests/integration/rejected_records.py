@@ -11,7 +11,7 @@ def reject(ledger: Ledger, attempt: Attempt, stream: int, *offsets: int) -> None
     with ledger.transaction():
         ledger.run(
             "stage_rejects",
-            attempt_id=attempt.attempt_id,
+            attempt=attempt.attempt,
             stream_ids=[stream] * len(offsets),
             offsets=list(offsets),
             steps=["decode"] * len(offsets),

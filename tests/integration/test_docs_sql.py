@@ -27,7 +27,7 @@ def story(ledger):
     with ledger.transaction():
         ledger.run(
             "stage_rejects",
-            attempt_id=attempt.attempt_id,
+            attempt=attempt.attempt,
             stream_ids=[loaded],
             offsets=[3],
             steps=["decode"],

@@ -27,7 +27,7 @@ def loaded(ledger):
     with ledger.transaction():
         ledger.run(
             "stage_rejects",
-            attempt_id=attempt.attempt_id,
+            attempt=attempt.attempt,
             stream_ids=[one],
             offsets=[2],
             steps=["decode"],

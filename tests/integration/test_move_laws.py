@@ -106,7 +106,7 @@ def rejecting(ledger):
     with ledger.transaction():
         ledger.run(
             "stage_rejects",
-            attempt_id=attempt.attempt_id,
+            attempt=attempt.attempt,
             stream_ids=[stream] * 3,
             offsets=[1, 2, 3],
             steps=["decode"] * 3,

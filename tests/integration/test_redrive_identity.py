@@ -39,7 +39,7 @@ def read(ledger, attempt, stream, start, end):
         with ledger.transaction():
             ledger.run(
                 "stage_counts",
-                attempt_id=attempt.attempt_id,
+                attempt=attempt.attempt,
                 stream_ids=[stream],
                 first_read=[found[0]],
                 last_read=[found[-1]],

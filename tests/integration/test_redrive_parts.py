@@ -17,7 +17,7 @@ def rejected(ledger, streams, n):
     with ledger.transaction():
         ledger.run(
             "stage_rejects",
-            attempt_id=attempt.attempt_id,
+            attempt=attempt.attempt,
             stream_ids=[stream for stream, _ in places],
             offsets=[offset for _, offset in places],
             steps=["decode"] * len(places),

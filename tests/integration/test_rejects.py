@@ -107,7 +107,7 @@ def test_what_is_large_is_stored_at_once_whichever_part_of_a_record_it_is(ledger
     attempt = ledgers.claim(ledger, ledgers.plan(ledger, {ledgers.start_streams(ledger, 1)[0]: (0, 100)}))
     (piece,) = attempt.ranges
     large = 3_000_000
-    with Recorder(ledger_url, attempt.attempt_id, {(piece.topic, piece.partition): piece.stream_id}) as recorder:
+    with Recorder(ledger_url, attempt.attempt, {(piece.topic, piece.partition): piece.stream_id}) as recorder:
         for offset in range(9):
             one = {"topic": piece.topic, "partition": piece.partition, "offset": offset}
             one[part] = "x" * large if part == "headers" else b"x" * large

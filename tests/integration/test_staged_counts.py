@@ -1,7 +1,10 @@
 """A task's counts depend only on the data: tasks that read the same records in other portions, or with other ranges, store the same counts."""
 
+from dataclasses import replace
 from itertools import chain, zip_longest
+from uuid import uuid4
 
+import psycopg2
 import pyarrow as pa
 import pytest
 
@@ -42,7 +45,7 @@ def kafka(some):
 def count(ledger_url, attempt, *batches):
     """Count these batches as a task does; each record that passes has two rows."""
     streams = {(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges}
-    with Recorder(ledger_url, attempt.attempt_id, streams) as recorder:
+    with Recorder(ledger_url, attempt.attempt, streams) as recorder:
         for batch in batches:
             passed = [place for place in batch if place not in REJECTED | FILTERED]
             rejected = kafka([place for place in batch if place in REJECTED])
@@ -74,12 +77,29 @@ def test_counts_do_not_depend_on_how_tasks_share_the_ranges(ledger, ledger_url, 
     assert query(ledger, COUNTS) == [(ids[0], 0, 2, 3, 0, 5), (ids[1], 7, 7, 1, 1, 8), (ids[2], 3, 9, 3, 1, 19)]
 
 
+def test_what_an_attempt_from_before_a_restore_stages_is_refused(ledger, ledger_url, attempt):
+    """The restored ledger has given its id to another attempt, whose batch its counts and rejects would spoil."""
+    forgotten = replace(attempt, attempt=uuid4())
+    with pytest.raises(psycopg2.errors.ForeignKeyViolation, match="was the ledger restored to an earlier moment"):
+        count(ledger_url, forgotten, places([0]))
+    with pytest.raises(psycopg2.errors.ForeignKeyViolation, match="the ledger does not know it"):
+        reject(ledger_url, forgotten, places([0]))
+    assert query(ledger, COUNTS) == []
+    assert query(ledger, "SELECT count(*) FROM tideline.staged_reject") == [(0,)]
+
+
+def reject(ledger_url, attempt, batch):
+    streams = {(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges}
+    with Recorder(ledger_url, attempt.attempt, streams) as recorder:
+        recorder.reject("decode", kafka(batch), ["not JSON"] * len(batch))
+
+
 def test_a_task_has_one_session_for_all_that_it_records(ledger, ledger_url, attempt, monkeypatch):
     """A new session for each thousand rejects takes longer than storing them."""
     monkeypatch.setattr("spark_jobs.records.staged_counts._REJECTS_AT_ONCE", 2)
     ours = "SELECT DISTINCT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     streams = {(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges}
-    with Recorder(ledger_url, attempt.attempt_id, streams) as recorder:
+    with Recorder(ledger_url, attempt.attempt, streams) as recorder:
         recorder.reject("decode", kafka(places([0, 1])), ["because"] * 4)
         first = query(ledger, ours)
         recorder.reject("decode", kafka(places([2])), ["because"] * 3)

@@ -148,7 +148,7 @@ class Scene:
     def _count(self, attempt: Attempt, stream: int, offsets: Sequence[int]) -> None:
         counted = {"first_read": [min(offsets)], "last_read": [max(offsets)], "n_read": [len(offsets)]}
         zero = {"n_filtered": [0], "n_bytes": [0]}
-        self.ledger.run("stage_counts", attempt_id=attempt.attempt_id, stream_ids=[stream], **counted, **zero)
+        self.ledger.run("stage_counts", attempt=attempt.attempt, stream_ids=[stream], **counted, **zero)
 
     def _stage(self, table: str, stream: int, offset: int) -> int:
         record = self.log[stream][offset]

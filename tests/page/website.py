@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 from confluent_kafka import TopicPartition
@@ -166,7 +167,7 @@ class Website:
             first = attempt.ranges[0]
             offsets = range(first.offsets.start, first.offsets.start + rejected)
             if rejected:
-                _reject(session, attempt.attempt_id, first.stream_id, offsets, reason=reason, value=value)
+                _reject(session, attempt.attempt, first.stream_id, offsets, reason=reason, value=value)
             written = {piece.stream_id: len(piece.offsets) for piece in attempt.ranges}
             written[first.stream_id] -= rejected
             ledgers.publish(session, attempt, written=written)
@@ -232,12 +233,12 @@ def _without_secrets(answer: httpx.Response) -> None:
     assert not Scan().finds(answer.read()), f"{answer.url} shows a secret"
 
 
-def _reject(session: Ledger, attempt_id: int, stream_id: int, offsets: range, *, reason: str, value: bytes) -> None:
+def _reject(session: Ledger, attempt: UUID, stream_id: int, offsets: range, *, reason: str, value: bytes) -> None:
     many = len(offsets)
     with session.transaction():
         session.run(
             "stage_rejects",
-            attempt_id=attempt_id,
+            attempt=attempt,
             stream_ids=[stream_id] * many,
             offsets=list(offsets),
             steps=["decode"] * many,

@@ -205,7 +205,7 @@ def test_what_goes_to_executors_shows_no_address():
         pipeline="ads", batch_id=1, kind=BatchKind.REDRIVE, fence=1, attempt=UUID(int=1), attempt_id=1, ranges=()
     )
     held = [
-        Place(ledger_url=address, attempt_id=1, streams={}),
+        Place(ledger_url=address, attempt=UUID(int=1), streams={}),
         Stored(ledger_url=address, attempt=attempt, slices=()),
         Heartbeat(address, UUID(int=1), print),
     ]

@@ -155,7 +155,7 @@ class Loads:
         with self.ledger.transaction():
             self.ledger.run(
                 "stage_counts",
-                attempt_id=attempt.attempt_id,
+                attempt=attempt.attempt,
                 stream_ids=[piece.stream_id],
                 first_read=[taken[0].offset],
                 last_read=[taken[-1].offset],
@@ -165,7 +165,7 @@ class Loads:
             )
             self.ledger.run(
                 "stage_rejects",
-                attempt_id=attempt.attempt_id,
+                attempt=attempt.attempt,
                 stream_ids=[piece.stream_id] * len(rejected),
                 offsets=[record.offset for record in rejected],
                 steps=["decode"] * len(rejected),

@@ -90,9 +90,9 @@ def record(
     names = ("stream_ids", "offsets", "steps", "reasons", "timestamps_ms", "keys", "values", "headers")
     if columns := [list(column) for column in zip(*sorted(rejects, key=lambda row: row[:2]), strict=True)]:
         with ledger.transaction():
-            ledger.run("stage_rejects", attempt_id=attempt.attempt_id, **dict(zip(names, columns, strict=True)))
+            ledger.run("stage_rejects", attempt=attempt.attempt, **dict(zip(names, columns, strict=True)))
     if counted := sorted(counts, key=lambda count: count["stream_id"]):
         numbers = {name: [count[name] for count in counted] for name in counted[0] if name != "stream_id"}
         stream_ids = [count["stream_id"] for count in counted]
         with ledger.transaction():
-            ledger.run("stage_counts", attempt_id=attempt.attempt_id, stream_ids=stream_ids, **numbers)
+            ledger.run("stage_counts", attempt=attempt.attempt, stream_ids=stream_ids, **numbers)

@@ -1,10 +1,11 @@
 """Staged data of attempts that have not published: counts, rejects, and tables of rows."""
 
 import re
+from uuid import UUID
 
 from faults.memory.batches import OPEN
 from faults.memory.database import K, MemoryDatabase, V
-from faults.memory.refusals import check, dangling, law, overlap
+from faults.memory.refusals import check, law, overlap, refusal
 from faults.memory.registry import Rows, verb
 from faults.memory.rows import Attempt, StagedCount, StagedReject
 
@@ -15,7 +16,7 @@ _STAGING = re.compile(r"batch_(\d+)_attempt_(\d+)(?:_state)?")
 def stage_counts(
     db: MemoryDatabase,
     *,
-    attempt_id: int,
+    attempt: UUID,
     stream_ids: list[int],
     first_read: list[int],
     last_read: list[int],
@@ -23,11 +24,11 @@ def stage_counts(
     n_filtered: list[int],
     n_bytes: list[int],
 ) -> int:
+    attempt_id = staging_id(db, attempt)
     rows = sorted(zip(stream_ids, first_read, last_read, n_read, n_filtered, n_bytes, strict=True))
     for row in rows:
         _count(db, attempt_id, StagedCount(*row))
     if rows:
-        check_attempt(db, attempt_id, "staged_count")
         check_intent(db, attempt_id, "staged_count")
     return len(rows)
 
@@ -47,7 +48,7 @@ def _count(db: MemoryDatabase, attempt_id: int, new: StagedCount) -> None:
 def stage_rejects(
     db: MemoryDatabase,
     *,
-    attempt_id: int,
+    attempt: UUID,
     stream_ids: list[int],
     offsets: list[int],
     steps: list[str],
@@ -57,6 +58,7 @@ def stage_rejects(
     values: list[bytes | None],
     headers: list[bytes | None],
 ) -> int:
+    attempt_id = staging_id(db, attempt)
     rejects = of_attempt(db, db.staged_rejects, attempt_id)
     rows = zip(stream_ids, offsets, steps, reasons, timestamps_ms, keys, values, headers, strict=True)
     n_new = 0
@@ -65,9 +67,16 @@ def stage_rejects(
             db.put(rejects, (row.stream_id, row.kafka_offset), row)
             n_new += 1
     if n_new:
-        check_attempt(db, attempt_id, "staged_reject")
         check_intent(db, attempt_id, "staged_reject")
     return n_new
+
+
+def staging_id(db: MemoryDatabase, number: UUID) -> int:
+    """Return the id under which an attempt stages. Refuse one that the database does not know."""
+    if number not in db.attempts:
+        message = f"staging for attempt {number} is refused: the ledger does not know it; was the ledger restored to an earlier moment?"
+        raise refusal("foreign_key_violation", message, constraint="attempt_is_known")
+    return db.attempts[number].attempt_id
 
 
 def of_attempt(db: MemoryDatabase, table: dict[int, dict[K, V]], attempt_id: int) -> dict[K, V]:
@@ -75,12 +84,6 @@ def of_attempt(db: MemoryDatabase, table: dict[int, dict[K, V]], attempt_id: int
     if attempt_id not in table:
         db.put(table, attempt_id, {})
     return table[attempt_id]
-
-
-def check_attempt(db: MemoryDatabase, attempt_id: int, table: str) -> None:
-    """Refuse rows of an attempt that does not exist."""
-    if all(attempt.attempt_id != attempt_id for attempt in db.attempts.values()):
-        raise dangling(table, f"{table}_attempt_id_fkey")
 
 
 def check_intent(db: MemoryDatabase, attempt_id: int, table: str) -> None:

@@ -190,7 +190,8 @@ def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slic
 
 
 @composed("spark_jobs.readers", "read_rejects.sql")
-def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt_id: int, stream_id: int, start: int, end: int) -> Rows:
+def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt: UUID, stream_id: int, start: int, end: int) -> Rows:
+    attempt_id = staged.staging_id(db, attempt)
     names = ("kafka_offset", "kafka_timestamp_ms", "key", "value", "headers")
     rejects = [
         reject
@@ -207,7 +208,6 @@ def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt_id: int, stream_i
             f"attempt {attempt_id}: rejects of stream {stream_id} from {start} on were read twice, and were others the second time"
         )
     db.put(slices, (stream_id, start), found)
-    staged.check_attempt(db, attempt_id, "staged_redrive")
     if is_new:
         staged.check_intent(db, attempt_id, "staged_redrive")
     return [{name: getattr(reject, name) for name in names} for reject in rejects]

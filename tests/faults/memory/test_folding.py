@@ -54,7 +54,7 @@ def stage_counts(session: MemoryLedger, attempt: Attempt) -> None:
             }
             session.run(
                 "stage_counts",
-                attempt_id=attempt.attempt_id,
+                attempt=attempt.attempt,
                 stream_ids=[piece.stream_id],
                 **whole,
                 n_filtered=[0],

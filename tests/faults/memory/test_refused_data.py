@@ -3,6 +3,8 @@
 Each statement is sent to both, and both must agree.
 """
 
+from uuid import UUID
+
 import psycopg2
 import pytest
 
@@ -68,12 +70,12 @@ def test_a_batch_without_counts_cannot_be_published(session, stream):
 
 def test_a_record_is_counted_once(session, stream):
     attempt = claim(session, plan(session, {stream: (0, 10)}))
-    staged = {"attempt_id": attempt.attempt_id, "stream_ids": [stream], **{name: [n] for name, n in COUNT.items()}}
+    staged = {"attempt": attempt.attempt, "stream_ids": [stream], **{name: [n] for name, n in COUNT.items()}}
     run(session, "stage_counts", **staged)
     run(session, "stage_counts", **staged)
     assert refused(session, "stage_counts", **{**staged, "first_read": [9], "last_read": [12]}) == "counted_once"
     assert refused(session, "stage_counts", **{**staged, "first_read": [20]}) == "staged_count_check"
-    assert refused(session, "stage_counts", **{**staged, "attempt_id": 77}) == "staged_count_attempt_id_fkey"
+    assert refused(session, "stage_counts", **{**staged, "attempt": UUID(int=77)}) == "attempt_is_known"
 
 
 def test_a_hole_has_a_reason_and_a_name_and_covers_only_free_offsets(session, stream):

@@ -7,6 +7,18 @@ _MIGRATIONS = "include/tideline/ledger/sql/migrations"
 
 IDENTITY_MUTANTS = (
     Mutant(
+        "staging_for_any_attempt",
+        "an attempt that the ledger does not know stages nothing",
+        (
+            Edit(
+                f"{_MIGRATIONS}/0020_restored.sql",
+                "(SELECT attempt_id FROM tideline.attempt WHERE attempt = number)",
+                "(SELECT max(attempt_id) FROM tideline.attempt)",
+            ),
+        ),
+        seen_by="tests/integration/test_staged_counts.py",
+    ),
+    Mutant(
         "redriven_counted",
         "a re-drive compares and settles exactly the rejects that it has read, not their number (both lines)",
         (

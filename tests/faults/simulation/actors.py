@@ -55,8 +55,8 @@ class Scheduler:
         self.is_restored = False
         """Whether the database was restored while drivers may still have been running, which docs/restoring.md forbids.
 
-        The restored ledger assigns their attempt ids again, so what such a driver stages is mixed with the rows of another
-        attempt. The key of the rejects may refuse that attempt. Its next try succeeds. Any other error is unexpected.
+        The restored ledger assigns their attempt ids again, and does not know such attempts: it refuses what their tasks
+        stage. Any other error is unexpected.
         """
         self.running: SimulatedProcess | None = None
         self.holding: SimulatedProcess | None = None
@@ -132,8 +132,8 @@ class SimulatedProcess:
             if isinstance(error, TidelineError):
                 is_expected = not published and error.entry not in _NEVER
             else:
-                is_mixed = isinstance(error, psycopg2.Error) and error.diag.constraint_name == "reject_pkey"
-                is_expected = self._scheduler.is_restored and is_mixed
+                is_unknown = isinstance(error, psycopg2.Error) and error.diag.constraint_name == "attempt_is_known"
+                is_expected = self._scheduler.is_restored and is_unknown
             if not is_expected:
                 self._scheduler.unexpected.append(error)
         self.heartbeat = None

@@ -26,11 +26,32 @@ from faults.operations import (
     Thaw,
     Until,
 )
-from faults.schedules import Beginning, Schedule
+from faults.schedules import Beginning, DeclaredVisits, Schedule
 from tideline.domain.requests import NewRecords, Window
 from windows import at
 
 ONCE_FAILED = {
+    "seed 6050278792, shrunk: a driver of before a restore stages a reject of an offset that another batch holds": Schedule(
+        beginning=Beginning(
+            ends=(6, 10),
+            incarnation=1,
+            delivery="exactly_once",
+            gaps="refused",
+            start=at(6),
+            batch_records=4,
+            run_batches=1,
+            visits=DeclaredVisits(lateness_minutes=0, late="process", on_gap="reset", undo_batches=500),
+        ),
+        operations=(
+            KeepLedger(),
+            Start(NewRecords(until=at(19), since=at(9))),
+            Go(-1, 19),
+            Start(NewRecords()),
+            Arrive(48, 7),
+            RestoreLedger(),
+            Go(-1, 17),
+        ),
+    ),
     "seed 81421655, shrunk: a driver of before a restore stages rejects of another attempt": Schedule(
         beginning=Beginning(
             ends=(11,),

@@ -146,7 +146,7 @@ def test_a_value_that_is_too_large_goes_without_it_and_keeps_no_other_letter_bac
     with scene.ledger.transaction():
         scene.ledger.run(
             "stage_rejects",
-            attempt_id=attempt.attempt_id,
+            attempt=attempt.attempt,
             stream_ids=[scene.stream] * 2,
             offsets=[0, 1],
             steps=["decode"] * 2,

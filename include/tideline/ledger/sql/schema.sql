@@ -1062,6 +1062,22 @@ CREATE FUNCTION tideline.reserving(stream bigint, wanted int8range) RETURNS SETO
     WHERE reserves AND int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
 $$;
 
+CREATE FUNCTION tideline.staging_id(number uuid) RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    found bigint := (SELECT attempt_id FROM tideline.attempt WHERE attempt = number);
+BEGIN
+    IF found IS NULL THEN
+        RAISE EXCEPTION 'staging for attempt % is refused: the ledger does not know it; was the ledger restored to an earlier moment?', number
+            USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'attempt_is_known';
+    END IF;
+    RETURN found;
+END $$;
+
+COMMENT ON FUNCTION tideline.staging_id(number uuid) IS 'the id under which an attempt stages; refused if the ledger does not know the attempt';
+
 CREATE FUNCTION tideline.undoing(name text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
