@@ -12,3 +12,4 @@ BEGIN
     RETURN found;
 END $$;
 COMMENT ON FUNCTION tideline.staging_id IS 'the id under which an attempt stages; refused if the ledger does not know the attempt';
+REVOKE ALL ON FUNCTION tideline.staging_id(uuid) FROM PUBLIC;
