@@ -119,7 +119,11 @@ class Frozen:
         self._process = subprocess.Popen(
             [sys.executable, __file__, json.dumps(said)], stdout=subprocess.PIPE, text=True, env=_environment()
         )
-        until(lambda: psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
+        try:
+            until(lambda: psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
+        except BaseException:
+            self.killed()
+            raise
 
     def thawed(self) -> str:
         """Let it go on; return what it says in the end: `committed`, or the name of an error."""
@@ -127,9 +131,10 @@ class Frozen:
         return self._process.communicate(timeout=180)[0].splitlines()[-1]
 
     def killed(self) -> None:
-        """End it where it is."""
-        self._process.kill()
-        self._process.communicate(timeout=60)
+        """End it where it is, if it has not ended."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate(timeout=60)
 
 
 def _environment() -> dict[str, str]:

@@ -6,6 +6,7 @@ import lake_tables
 import s3_server
 from kafka_loading import loading_of, output_of
 from mounted_lake import mounted
+from output_topics import Frozen
 from outside_scene import scene
 
 __all__ = ["mounted", "scene"]
@@ -15,6 +16,21 @@ __all__ = ["mounted", "scene"]
 def out(admin, topic):
     """Return the output topic of the source topic."""
     return output_of(admin, topic)
+
+
+@pytest.fixture
+def frozen(broker):
+    """Return a function that starts an attempt at a topic, which stops itself at a door. Those that a test leaves stopped are ended: a failed
+    assertion, as of a mutant, would leave them for good."""
+    started = []
+
+    def start(out, door, batch_id, own):
+        started.append(Frozen(door, batch_id, own, servers=broker.bootstrap, topic=out, pipeline=out))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.killed()
 
 
 @pytest.fixture

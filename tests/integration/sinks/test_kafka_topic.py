@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import topics
-from output_topics import N_ROWS, Frozen, all_of, committed_records, origins, output, receipt, rows
+from output_topics import N_ROWS, all_of, committed_records, origins, output, receipt, rows
 from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import Security
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
@@ -27,10 +27,6 @@ def sink(broker, out):
 
 def commit(sink, batch_id, own):
     return sink.commit(batch_id, own, iter(rows(batch_id)), N_ROWS)
-
-
-def frozen(broker, out, door, batch_id, own, **more):
-    return Frozen(door, batch_id, own, servers=broker.bootstrap, topic=out, pipeline=out, **more)
 
 
 def test_a_batch_is_committed_with_its_receipt(broker, out, sink):
@@ -98,8 +94,8 @@ def test_rows_that_cannot_be_read_commit_nothing(broker, out, sink):
 
 
 @pytest.mark.parametrize("door", BEFORE_THE_COMMIT)
-def test_a_retry_is_read_once_when_the_frozen_attempt_thaws_afterwards(broker, out, sink, door):
-    orphan = frozen(broker, out, door, 7, receipt(1))
+def test_a_retry_is_read_once_when_the_frozen_attempt_thaws_afterwards(broker, out, sink, door, frozen):
+    orphan = frozen(out, door, 7, receipt(1))
     own = receipt(2)
     assert sink.fence(7, 2) is None
     assert commit(sink, 7, own) == own
@@ -109,26 +105,26 @@ def test_a_retry_is_read_once_when_the_frozen_attempt_thaws_afterwards(broker, o
 
 
 @pytest.mark.parametrize("door", BEFORE_THE_COMMIT)
-def test_an_abandoned_batch_is_never_read_when_the_frozen_attempt_thaws(broker, out, sink, door):
+def test_an_abandoned_batch_is_never_read_when_the_frozen_attempt_thaws(broker, out, sink, door, frozen):
     """Without a marker, an attempt that was frozen before its producer began would commit: it would end all others."""
-    orphan = frozen(broker, out, door, 7, receipt(1))
+    orphan = frozen(out, door, 7, receipt(1))
     assert sink.fence(7, 2) is None
     assert orphan.thawed() == "SupersededError"
     assert (sink.look(7), origins(broker.bootstrap, out)) == (None, [])
 
 
 @pytest.mark.parametrize("door", BEFORE_THE_COMMIT)
-def test_an_attempt_that_dies_before_its_commit_holds_no_reader_up(broker, out, sink, door):
-    frozen(broker, out, door, 7, receipt(1)).killed()
+def test_an_attempt_that_dies_before_its_commit_holds_no_reader_up(broker, out, sink, door, frozen):
+    frozen(out, door, 7, receipt(1)).killed()
     assert sink.fence(7, 2) is None
     assert origins(broker.bootstrap, out) == []
     commit(sink, 7, receipt(2))
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
-def test_an_attempt_that_dies_after_its_commit_is_found_by_the_fence(broker, out, sink):
+def test_an_attempt_that_dies_after_its_commit_is_found_by_the_fence(broker, out, sink, frozen):
     own = receipt(1)
-    frozen(broker, out, "end", 7, own).killed()
+    frozen(out, "end", 7, own).killed()
     assert sink.fence(7, 2) == own
     assert origins(broker.bootstrap, out) == all_of(7)
 
@@ -140,9 +136,9 @@ def thawing(orphan, said):
     yield from rows(7)[10:]
 
 
-def test_an_orphan_that_begins_while_the_retry_writes_only_delays_it(broker, out, sink):
+def test_an_orphan_that_begins_while_the_retry_writes_only_delays_it(broker, out, sink, frozen):
     """It ends the retry's transaction. Nothing of it is read, and the next try succeeds."""
-    orphan, said = frozen(broker, out, "begin", 7, receipt(1)), []
+    orphan, said = frozen(out, "begin", 7, receipt(1)), []
     assert sink.fence(7, 2) is None
     with pytest.raises(RetryableError, match="another process has ended the transaction; nothing was committed"):
         sink.commit(7, receipt(2), thawing(orphan, said), N_ROWS)
@@ -152,8 +148,8 @@ def test_an_orphan_that_begins_while_the_retry_writes_only_delays_it(broker, out
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
-def test_an_orphan_that_looks_while_the_retry_writes_changes_nothing(broker, out, sink):
-    orphan, said = frozen(broker, out, "look", 7, receipt(1)), []
+def test_an_orphan_that_looks_while_the_retry_writes_changes_nothing(broker, out, sink, frozen):
+    orphan, said = frozen(out, "look", 7, receipt(1)), []
     assert sink.fence(7, 2) is None
     sink.commit(7, receipt(2), thawing(orphan, said), N_ROWS)
     assert said == ["SupersededError"]
@@ -218,11 +214,11 @@ def polled_by(java, consumer, records, *, enough):
             return found
 
 
-def test_java_puts_each_key_where_java_would_and_reads_every_row_once(broker, admin, topic, spark):
+def test_java_puts_each_key_where_java_would_and_reads_every_row_once(broker, admin, topic, spark, frozen):
     """With Java's own consumer of committed records, and its own partitioner."""
     out = topics.created(admin, f"{topic}_java", partitions=7)
     sink = output(broker.bootstrap, out, pipeline=out)
-    frozen(broker, out, "commit", 7, receipt(1)).killed()
+    frozen(out, "commit", 7, receipt(1)).killed()
     sink.fence(7, 2)
     commit(sink, 7, receipt(2))
     commit(sink, 8, receipt(1))

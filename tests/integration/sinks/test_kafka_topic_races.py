@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 import topics
 from kafka_loading import output_of
-from output_topics import N_ROWS, Frozen, all_of, committed_records, origins, output, receipt, rows
+from output_topics import N_ROWS, all_of, committed_records, origins, output, receipt, rows
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError
 from tideline.outside.kafka_topic import KafkaTopic, Message
 from tideline.outside.kafka_transaction import Transaction
@@ -52,9 +52,9 @@ def test_what_is_committed_just_before_another_attempt_begins_is_not_committed_a
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
-def test_a_look_waits_for_a_commit_in_flight(broker, out, sink):
+def test_a_look_waits_for_a_commit_in_flight(out, sink, frozen):
     own, found = receipt(1), []
-    orphan = Frozen("commit", 7, own, servers=broker.bootstrap, topic=out, pipeline=out)
+    orphan = frozen(out, "commit", 7, own)
     looking = threading.Thread(target=lambda: found.append(sink.look(7)))
     looking.start()
     time.sleep(0.5)
