@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from tideline.domain.offsets import OffsetRange
-from tideline.domain.streams import Stream, compare
+from tideline.domain.streams import compare
 from tideline.inspection import headroom
 from tideline.inspection.session import Answer
 from tideline.ledger.queries import Row
+from tideline.ledger.reservations import stream_of
 
 
 def against(known: Sequence[Row], answer: Answer) -> list[Row]:
@@ -14,7 +14,7 @@ def against(known: Sequence[Row], answer: Answer) -> list[Row]:
 
     The next plan stops inconsistent streams and begins new ones.
     """
-    compared = compare([_as_stream(row) for row in known], answer.topics, answer.missing)
+    compared = compare([stream_of(row) for row in known], answer.topics, answer.missing)
     inconsistent = {stream.stream_id: problem for stream, problem in compared.inconsistent}
     left = headroom.left(answer, known)
     retention = {topic.topic_id: topic.retention_ms for topic in answer.topics}
@@ -47,23 +47,6 @@ def lag(row: Row, answer: Answer) -> int | None:
     """Return the offsets from the head of a stream to the last stable offset; None if the brokers do not say."""
     facts = answer.facts(row["topic_id"], row["partition"])
     return None if facts is None else max(0, facts.end - row["next_offset"])
-
-
-def _as_stream(row: Row) -> Stream:
-    return Stream(
-        stream_id=row["stream_id"],
-        cluster_id=row["cluster_id"],
-        topic=row["topic"],
-        topic_id=row["topic_id"],
-        partition=row["partition"],
-        start_offset=row["start_offset"],
-        next_offset=row["next_offset"],
-        reserved=tuple(OffsetRange(start, end) for start, end in row["reserved"]),
-        stopped_because=row["stopped_because"],
-        accepted_end=row["accepted_end"],
-        leader_epoch=row["leader_epoch"],
-        retired=row["state"] == "retired",
-    )
 
 
 def _stream(row: Row, answer: Answer, inconsistent: Mapping[int, str]) -> Row:

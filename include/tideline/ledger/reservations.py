@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange
@@ -111,24 +112,26 @@ def average_bytes(ledger: Ledger, pipeline: str) -> int | None:
 
 
 def streams(ledger: Ledger, pipeline: str) -> list[Stream]:
-    """Return the streams of a pipeline, locked until the end of the transaction."""
-    return [
-        Stream(
-            stream_id=row["stream_id"],
-            cluster_id=row["cluster_id"],
-            topic=row["topic"],
-            topic_id=row["topic_id"],
-            partition=row["partition"],
-            start_offset=row["start_offset"],
-            next_offset=row["next_offset"],
-            accepted_end=row["accepted_end"],
-            leader_epoch=row["leader_epoch"],
-            retired=row["state"] == "retired",
-            reserved=tuple(OffsetRange(start, end) for start, end in row["reserved"]),
-            stopped_because=row["stopped_because"],
-        )
-        for row in ledger.rows("list_streams", pipeline=pipeline)
-    ]
+    """Return the streams of a pipeline. They stay as they are until the end of the transaction if it has locked the pipeline."""
+    return [stream_of(row) for row in ledger.rows("list_streams", pipeline=pipeline)]
+
+
+def stream_of(row: Any) -> Stream:
+    """Return the stream that a row of the ledger describes."""
+    return Stream(
+        stream_id=row["stream_id"],
+        cluster_id=row["cluster_id"],
+        topic=row["topic"],
+        topic_id=row["topic_id"],
+        partition=row["partition"],
+        start_offset=row["start_offset"],
+        next_offset=row["next_offset"],
+        accepted_end=row["accepted_end"],
+        leader_epoch=row["leader_epoch"],
+        retired=row["state"] == "retired",
+        reserved=tuple(OffsetRange(start, end) for start, end in row["reserved"]),
+        stopped_because=row["stopped_because"],
+    )
 
 
 def start_stream(ledger: Ledger, pipeline: str, topic: TopicFacts, facts: PartitionFacts, start_offset: int) -> Stream:
