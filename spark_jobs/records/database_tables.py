@@ -10,10 +10,10 @@ import pyarrow as pa
 from psycopg2.extensions import Column
 from psycopg2.sql import SQL, Composable, Identifier
 
+from spark_jobs.records.task_sessions import opened
 from tideline import settings
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger, statement
-from tideline.ledger.session_settings import conninfo
 
 _NUMERIC = 1700  # the oid of the type numeric, the same in every PostgreSQL
 _WIDEST = (38, 18)  # precision and scale that Spark uses for a numeric without them
@@ -41,7 +41,7 @@ def read(tables: Sequence[str], *, reader: str, most_bytes: int | None = None) -
         described = {table: _described(ledger, query, reader, table) for table, query in queries.items()}
         texts = {table: query.as_string(ledger.connection) for table, query in queries.items()}
     try:
-        with closing(adbc.connect(conninfo(url))) as connection, connection.cursor() as cursor:
+        with closing(opened(url, autocommit=False)) as connection, connection.cursor() as cursor:
             cursor.execute(statement("spark_jobs.records", "read_one_snapshot.sql"))
             return {
                 table: _plain_table(_fetched(cursor, texts[table], reader, table, most_bytes), described[table])

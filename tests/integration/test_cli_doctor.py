@@ -15,6 +15,8 @@ import granted_rights
 import ledgers
 import topics
 from cli_process import NAME, Cli, table
+from database_settings import alter
+from poolers import Pooler
 from tideline import flow
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import pipelines
@@ -189,6 +191,33 @@ def test_a_database_that_is_not_fit_for_the_ledger_is_bad(cli, ledger_url, postg
     assert verdicts(empty, code=30)["ledger", "migrations"]["next_step"] == "run: tideline migrate"
     without = replace(cli, variables={"TIDELINE_KAFKA": cli.variables["TIDELINE_KAFKA"]})
     assert not_ok(verdicts(without, code=30)) == {("ledger", "connection"): "bad"}
+
+
+def test_what_sessions_of_psql_have_is_shown_and_warned_of_where_the_ledger_refuses_them(cli, ledger, ledger_url):
+    sound = verdicts(cli)
+    assert sound["ledger", "sessions"]["found"].startswith(
+        "psql has default_transaction_isolation read committed, default_transaction_read_only off, statement_timeout 0"
+    )
+    assert sound["ledger", "pooler"]["found"] == "TIDELINE_LEDGER_URL leads to Postgres itself"
+    alter(ledger_url, default_transaction_isolation="serializable", statement_timeout="700ms")
+    check = verdicts(cli)["ledger", "sessions"]
+    assert check["verdict"] == "warn"
+    assert "psql has default_transaction_isolation serializable (from database)" in check["found"]
+    assert "statement_timeout 700ms" in check["found"]
+    assert check["next_step"].startswith("SET default_transaction_isolation = 'read committed';")
+
+
+def test_a_pooler_is_named_and_one_of_transactions_is_bad(cli, ledger_url):
+    with Pooler(ledger_url) as pooler:
+        behind = replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": pooler.url})
+        assert verdicts(behind)["ledger", "pooler"]["found"].endswith(
+            "to a pooler, which keeps the settings of sessions"
+        )
+    with Pooler(ledger_url, transactions=True) as pooler:
+        behind = replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": pooler.url})
+        check = verdicts(behind, code=30)["ledger", "pooler"]
+        assert "other settings of the session in TIDELINE_LEDGER_URL are lost" in check["found"]
+        assert "pool_mode = session" in check["next_step"]
 
 
 def test_a_user_who_may_not_write_is_found(cli, ledger_url):

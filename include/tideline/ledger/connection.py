@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any, Self, cast
+from uuid import uuid4
 
 import psycopg2
+import psycopg2.errors
 import psycopg2.extensions
 from psycopg2.extras import DictCursor, DictRow, Json, register_uuid
 from psycopg2.sql import SQL, Composable
 
 from tideline.errors import FatalError, RetryableError
+from tideline.ledger import session_settings
 from tideline.ledger.address import fault
 from tideline.ledger.database_errors import first_line, translated, unreachable
 from tideline.ledger.session_settings import conninfo
@@ -35,10 +38,14 @@ class Ledger:
         variable: Where the URL comes from, for messages.
     """
 
+    behind_pooler = False
+    """Whether something in front of the server answers for it, which may give each transaction to another session of the server."""
+
     def __init__(self, url: str, *, actor: str, variable: str = "TIDELINE_LEDGER_URL") -> None:
         self._url = url
         self._variable = variable
         self._actor = actor
+        self._mark = ""
         self.connection = self._connect()
 
     def _connect(self) -> psycopg2.extensions.connection:
@@ -50,13 +57,35 @@ class Ledger:
             )
         try:
             connection = psycopg2.connect(conninfo(self._url), cursor_factory=DictCursor)
-            # Set by a parameter: the name of a DAG run may hold any character, and `options` has its own quoting.
+            # With each BEGIN, also where a pooler has dropped what was sent at the start.
+            connection.set_session(isolation_level="READ COMMITTED")
             with connection, connection.cursor() as cursor:
+                self._open(cursor)
+                # Set by a parameter: the name of a DAG run may hold any character, and `options` has its own quoting.
                 _execute(cursor, statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
         # InterfaceError: the connection was lost after it was opened, and its rollback found it closed.
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise unreachable(error, self._variable) from error
         return connection
+
+    def _open(self, cursor: psycopg2.extensions.cursor) -> None:
+        self._mark = uuid4().hex
+        cursor.execute(opening(self._mark))
+        found = cast(DictRow, cursor.fetchone())  # by the cursor factory
+        if found["replication_role"] == "replica":
+            raise session_settings.lawless(self._variable)
+        self.behind_pooler = found["backend"] != cursor.connection.info.backend_pid
+
+    def _check_settings(self) -> None:
+        """Refuse a session of the server that has not the settings of this session: a pooler gives a transaction to any of its own."""
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(statement("tideline.ledger", "sql/queries/show_session.sql"))
+                mark = cast(DictRow, cursor.fetchone())[0]
+        except psycopg2.errors.UndefinedObject:  # no session of Tideline has set it yet
+            mark = None
+        if mark != self._mark:
+            raise session_settings.lost(self._variable)
 
     @property
     def actor(self) -> str:
@@ -86,8 +115,11 @@ class Ledger:
             RetryableError: The connection was lost, a lock was not granted in time, or the server aborted the
                 transaction.
             CommitUnknownError: The connection was lost during COMMIT.
+            FatalError: A pooler has lost the settings of the session.
         """
         try:
+            if self.behind_pooler:
+                self._check_settings()
             yield self
         except psycopg2.Error as error:
             self._rollback()
@@ -171,6 +203,16 @@ class CommitUnknownError(RetryableError):
 def statement(package: str, path: str) -> str:
     """Return the text of an SQL file that ships with `package`."""
     return files(package).joinpath(path).read_text(encoding="utf-8")
+
+
+def opening(mark: str) -> str:
+    """Return the statement that sets all settings of a session, for any driver.
+
+    Args:
+        mark: Marks the session, by letters and digits: a statement in another session of the server does not find it.
+    """
+    text = statement("tideline.ledger", "sql/queries/set_session.sql")
+    return text.format(session=f"'{mark}'", wanted=f"'{session_settings.wanted()}'")
 
 
 def json(value: Mapping[str, Any] | list[Mapping[str, Any]]) -> Json:

@@ -6,6 +6,8 @@ from tideline.errors import FatalError, RetryableError
 
 _NO_RIGHT = "42501"
 """SQLSTATE of a statement for which the role lacks a privilege."""
+_LEVEL = "at_read_committed_only"
+"""The law against writes at an isolation level at which other laws would overlook what others have committed."""
 _UNSAFE = (
     "certificate verify failed",
     "signature failure",
@@ -32,6 +34,13 @@ def unreachable(error: psycopg2.Error, variable: str) -> RetryableError | FatalE
             f"the ledger's database refused the connection: {text}",
             next_step=f"correct sslmode and sslrootcert in {variable}, or the server's certificate: docs/deploy.md#tls",
             entry="ledger-refuses",
+        )
+    if "unsupported startup parameter" in text:
+        return FatalError(
+            f"a pooler in front of the ledger's database refused the connection, because it does not know the settings of the session: {text}",
+            next_step=f"let it ignore them, as they are set once more by a statement (PgBouncer: ignore_startup_parameters = options), and pool "
+            f"sessions; or let {variable} lead past it",
+            entry="pooler",
         )
     if any(cause in text for cause in ("authentication failed", "does not exist", "permission denied for database")):
         return FatalError(
@@ -66,6 +75,12 @@ def translated(error: psycopg2.Error) -> Exception:
             f"the ledger's tables are missing: {first_line(error)}",
             next_step="create them with: tideline migrate",
             entry="ledger-not-migrated",
+        )
+    if error.diag.constraint_name == _LEVEL:
+        return FatalError(
+            f"the ledger's database refused a write at this isolation level: {first_line(error)}",
+            next_step="SET default_transaction_isolation = 'read committed' in this session, before it begins a transaction",
+            entry="isolation-level",
         )
     if code == _NO_RIGHT:
         return FatalError(

@@ -5,20 +5,47 @@ after a privileged user has disabled a trigger.
 """
 
 from collections.abc import Iterable
+from contextlib import closing
 
+import psycopg2
 import psycopg2.errors
+from psycopg2.extras import DictCursor
 from psycopg2.sql import SQL, Identifier
 
 from tideline.errors import FatalError
 from tideline.ledger import rights
 from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.database_errors import unreachable
 from tideline.ledger.queries import Row
+from tideline.ledger.session_settings import plain_conninfo
 from tideline.ledger.versions import checksum, migrations
 
 
 def server(ledger: Ledger) -> Row:
     """Return facts about the database at the ledger's URL, whether or not it holds a ledger."""
     return dict(ledger.rows("view_server")[0])
+
+
+def settings_of_a_prompt(url: str, variable: str, names: Iterable[str]) -> list[Row]:
+    """Return settings with which a session begins that sets nothing itself, such as one of psql, each with its source.
+
+    Args:
+        url: libpq URI of the ledger.
+        variable: Where the URL comes from, for messages.
+        names: The settings; those that the server does not know are left out.
+
+    Raises:
+        RetryableError: The server did not answer.
+    """
+    try:
+        with (
+            closing(psycopg2.connect(plain_conninfo(url), cursor_factory=DictCursor)) as session,
+            session.cursor() as cursor,
+        ):
+            cursor.execute(statement("tideline.ledger", "sql/queries/view_settings.sql"), {"names": list(names)})
+            return [dict(row) for row in cursor.fetchall()]
+    except psycopg2.Error as error:
+        raise unreachable(error, variable) from error
 
 
 def pending_migrations(ledger: Ledger) -> list[str]:

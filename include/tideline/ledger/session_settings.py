@@ -1,22 +1,40 @@
-"""Settings of every session with the ledger's database: of the ledger's own sessions, and of Spark tasks with another driver."""
+"""Settings of every session with the ledger's database: of the ledger's own sessions, and of Spark tasks with another driver.
+
+A database, a role or an environment variable may have other values, and a pooler may drop what a client sends at its start.
+So each session sends them at its start, and sets them once more by a statement.
+"""
+
+import json
 
 from psycopg2.extensions import make_dsn
+
+from tideline.errors import FatalError
 
 LOCK_TIMEOUT_MS = 30_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000
 CLIENT_CHECK_MS = 5_000
 
-SESSION = {
+SESSION: dict[str, int | str] = {
+    # At another level a session goes on to look with the snapshot that it had before it waited for a lock, and breaks laws.
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
     "lock_timeout": LOCK_TIMEOUT_MS,
     # A frozen client must not hold row locks for ever: other sessions wait for them.
     "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
     # The same for a statement whose client was killed: without this the server notices only when the statement ends.
     "client_connection_check_interval": CLIENT_CHECK_MS,
+    # Publishing takes as long as its batch is large, and an attempt has a time limit of its own. A driver's session is idle
+    # while Spark stages.
+    "statement_timeout": 0,
+    "idle_session_timeout": 0,
     # Published means on disk. With an earlier acknowledgement, a crash would lose the newest batches after readers have
     # already seen them.
     "synchronous_commit": "on",
     "timezone": "UTC",
 }
+
+_NEWER: dict[str, int | str] = {"transaction_timeout": 0}
+"""Settings that not every supported server knows. A connection that sends one at its start would be refused."""
 
 _LINK = {
     "connect_timeout": 10,
@@ -33,5 +51,36 @@ _LINK = {
 
 def conninfo(url: str) -> str:
     """Return `url` with the settings that every session with the ledger's database has, for any driver."""
-    options = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+    given = {name: str(value).replace(" ", "\\ ") for name, value in SESSION.items()}
+    options = " ".join(f"-c {name}={value}" for name, value in given.items())
     return make_dsn(url, options=options, application_name="tideline", **_LINK)
+
+
+def plain_conninfo(url: str) -> str:
+    """Return `url` without these settings: a session as psql has it."""
+    return make_dsn(url, application_name="tideline", **_LINK)
+
+
+def wanted() -> str:
+    """Return the settings as a JSON object, for the statement that sets them; those that a server does not know included."""
+    return json.dumps({name: str(value) for name, value in (SESSION | _NEWER).items()})
+
+
+def lost(variable: str) -> FatalError:
+    """Return the error of a session whose settings a pooler has lost."""
+    return FatalError(
+        f"a pooler in front of the ledger's database gives the transactions of a session to several sessions of the server, so that "
+        f"default_transaction_isolation, lock_timeout and the other settings of the session in {variable} are lost",
+        next_step=f"let it pool sessions (PgBouncer: pool_mode = session), or let {variable} lead past it; nothing was changed",
+        entry="pooler",
+    )
+
+
+def lawless(variable: str) -> FatalError:
+    """Return the error of a session in which no trigger fires."""
+    return FatalError(
+        f"session_replication_role is replica for sessions of {variable}: no law of the ledger would hold",
+        next_step="take it away from the role or the database: ALTER ROLE ... RESET session_replication_role, or ALTER DATABASE ... RESET "
+        "session_replication_role",
+        entry="ledger-refuses",
+    )

@@ -6,13 +6,13 @@ import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from psycopg2.sql import SQL, Literal
 
+from spark_jobs.records.task_sessions import opened
 from spark_jobs.sinks.kafka.encoding import Records
 from spark_jobs.sinks.kafka.staging import headers, names, topic_query
 from tideline import settings
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
-from tideline.ledger.session_settings import conninfo
 from tideline.outside.kafka_topic import ORIGIN, Message
 
 
@@ -30,10 +30,7 @@ def messages(ledger: Ledger, attempt: Attempt, records: Records, tasks: Sequence
     text = query.as_string(ledger.connection)
     origins = {piece.stream_id: f"{piece.topic_id}/{piece.partition}/" for piece in attempt.ranges}
     try:
-        with (
-            adbc.connect(conninfo(settings.ledger_url()), autocommit=True) as connection,
-            connection.cursor() as cursor,
-        ):
+        with opened(settings.ledger_url()) as connection, connection.cursor() as cursor:
             cursor.execute(text)  # runs as a COPY: a batch is fetched when it is needed
             for batch in cursor.fetch_record_batch():
                 yield from _of(batch, origins, records.headers)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from psycopg2.sql import SQL, Composable, Identifier
 from pyspark import TaskContext
@@ -11,6 +10,7 @@ from pyspark import TaskContext
 from spark_jobs.records.kafka_metadata import stream_ids
 from spark_jobs.records.row_bisection import isolate
 from spark_jobs.records.staged_counts import Recorder
+from spark_jobs.records.task_sessions import opened
 from spark_jobs.sinks.kafka.as_json import UnencodableError
 from spark_jobs.sinks.kafka.encoding import Records
 from spark_jobs.sinks.sink import Place, Winner
@@ -18,7 +18,6 @@ from spark_jobs.sinks.staging_tables import STAGING_SCHEMA, staging_name
 from tideline.ledger import staging_rights
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
-from tideline.ledger.session_settings import conninfo
 
 
 def topic_query(name: str) -> SQL:
@@ -60,7 +59,7 @@ class TopicStage:
         """
         task = TaskContext.get().taskAttemptId()
         n_rows = 0
-        with adbc.connect(conninfo(self.place.ledger_url), autocommit=True) as connection:
+        with opened(self.place.ledger_url) as connection:
             for table in tables:
                 fitting, misfits = isolate(
                     table, lambda part: self._encoded(part, task), (UnencodableError, pa.ArrowInvalid), suspect=None

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from spark_jobs.records.reject_reasons import of_error
 from spark_jobs.records.row_bisection import isolate
+from spark_jobs.records.task_sessions import opened
 from spark_jobs.sinks.postgres.fitting import STAGED_ROW
 from spark_jobs.sinks.postgres.target_table import OF_A_ROW
 from spark_jobs.sinks.staging_tables import STAGING_SCHEMA
 from tideline.ledger.connection import statement
-from tideline.ledger.session_settings import conninfo
 
 _OF_A_LAW = ("23502", "23514")
 """NOT NULL and CHECK."""
@@ -57,7 +57,7 @@ class Copier:
     """
 
     def __init__(self, ledger_url: str, staging: str, target: str) -> None:
-        self.connection = adbc.connect(conninfo(ledger_url), autocommit=True)
+        self.connection = opened(ledger_url)
         self._staging = staging
         self._target = target
         self._sifts = False

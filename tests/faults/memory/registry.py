@@ -29,8 +29,8 @@ class Statement(NamedTuple):
     """The parts that were filled in, by name."""
 
 
-NO_STEPS = frozenset({"forbid_nested_loops", "allow_nested_loops"})
-"""Settings of an open transaction. A crash before one of them has the same effect as a crash before the next statement."""
+NO_STEPS = frozenset({"forbid_nested_loops", "allow_nested_loops", "set_session"})
+"""Settings of an open transaction or a new session. A crash before one of them has the same effect as a crash before the next statement."""
 
 VERBS: dict[str, Statement] = {}
 """By the name of the file in tideline/ledger/sql/queries."""

@@ -14,6 +14,7 @@ from faults.mutants.planning_guards import PLANNING_MUTANTS
 from faults.mutants.reading_guards import READING_MUTANTS
 from faults.mutants.release_guards import RELEASE_MUTANTS
 from faults.mutants.role_guards import ROLE_MUTANTS
+from faults.mutants.session_guards import SESSION_MUTANTS
 from faults.mutants.topic_guards import TOPIC_MUTANTS
 from faults.mutants.upsert_guards import UPSERT_MUTANTS
 from faults.mutants.wall_guards import WALL_MUTANTS
@@ -103,8 +104,8 @@ TESTED_MUTANTS = (
         (
             Edit(
                 "spark_jobs/sinks/postgres/copying.py",
-                "adbc.connect(conninfo(ledger_url), autocommit=True)",
-                "adbc.connect(ledger_url, autocommit=True)",
+                "self.connection = opened(ledger_url)\n",
+                "self.connection = adbc.connect(ledger_url, autocommit=True)\n",
             ),
         ),
         seen_by="tests/integration/test_copying.py",
@@ -203,5 +204,6 @@ TESTED_MUTANTS = (
     *HISTORY_MUTANTS,
     *ROLE_MUTANTS,
     *COLUMN_MUTANTS,
+    *SESSION_MUTANTS,
 )
 """Schedules detect these too seldom. A test of its own leads up to the moment in which each matters."""

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from tideline import settings
-from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, sources, warn
+from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, sessions, sources, warn
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.cli.output import Grid, Page
 from tideline.declaration import PostgresSink
@@ -18,6 +18,9 @@ from tideline.ledger import invariants, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
 from tideline.outside import is_outside
+
+_FIRST = {"connection", "migrations", "pooler"}
+"""Checks of the ledger without which no other one is possible."""
 
 
 def doctor(name: str | None) -> Page:
@@ -48,8 +51,10 @@ def _checks(name: str | None) -> Iterator[Check]:
             yield failed("ledger", "connection", error)
         if session:
             found = list(_in_snapshot(session, "connection", ledger_checks.database))
+            if lost := [check for check in _pooler(settings.LEDGER_URL) if check.verdict is Verdict.BAD]:
+                found = lost
             yield from found
-            if any(check.verdict is Verdict.BAD and check.check in {"connection", "migrations"} for check in found):
+            if any(check.verdict is Verdict.BAD and check.check in _FIRST for check in found):
                 session = None  # no other check of the ledger is possible
         if session:
             yield from _rights()
@@ -81,13 +86,23 @@ def _as_role(
     return guarded(about, check, all_checks)
 
 
+def _pooler(variable: str) -> Iterator[Check]:
+    return guarded("ledger", "pooler", lambda: [sessions.pooler(variable)])
+
+
+def _prompt(variable: str) -> Iterable[Check]:
+    return [sessions.prompt(variable)]
+
+
 def _rights() -> Iterator[Check]:
-    """Check the rights of each role that this shell has a URL of."""
+    """Check the rights and the sessions of each role that this shell has a URL of."""
     served: dict[str, list[str]] = {}
     for duty, variable in settings.variables_by_duty().items():
         served.setdefault(variable, []).append(duty)
     for variable, duties in served.items():
         yield from _as_role(variable, "rights", partial(_rights_of, variable, duties))
+        yield from _pooler(variable)
+        yield from guarded("ledger", "sessions", partial(_prompt, variable))
 
 
 def _rights_of(variable: str, duties: list[str], session: Ledger) -> Iterable[Check]:

@@ -316,6 +316,20 @@ BEGIN
     RETURN NEW;
 END $$;
 
+CREATE FUNCTION tideline.check_isolation() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION '% of tideline.% is refused at the isolation level %: the laws of the ledger have to see what others have committed',
+            TG_OP, TG_TABLE_NAME, current_setting('transaction_isolation')
+            USING ERRCODE = 'restrict_violation', CONSTRAINT = 'at_read_committed_only',
+                  HINT = 'Begin with BEGIN ISOLATION LEVEL READ COMMITTED, or SET default_transaction_isolation = ''read committed'' before.';
+    END IF;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION tideline.check_kept_rejects() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1696,6 +1710,60 @@ CREATE INDEX state_batch_kept ON tideline.state_batch USING btree (pipeline, seq
 CREATE INDEX state_position_pipeline ON tideline.state_position USING btree (pipeline);
 
 CREATE INDEX state_timer ON tideline.state USING btree (stream_id, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.attempt FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.batch FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.batch_range FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.coverage FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.event FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.gone_hole FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.gone_reject FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.intent FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.letters FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.outbox FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.output_table FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.pipeline FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.redrive FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.reject FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.rewind FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.role FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.run_batch FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.staged_count FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.staged_redrive FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.staged_reject FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.state FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.state_batch FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.state_columns FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.state_position FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.state_position_undo FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.state_undo FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.stream FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
 
 CREATE TRIGGER attempt_is_never_deleted BEFORE DELETE ON tideline.attempt FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
