@@ -1,5 +1,6 @@
 """Prepare a claimed batch before anything is read: load its transform, find the output columns, and check that they fit the output."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -28,6 +29,8 @@ class Loading:
     pipeline: Pipeline
     attempt: Attempt
     raw: DataFrame
+    read: Callable[[Attempt], DataFrame]
+    """Returns the records of the attempt's ranges, or of parts of them."""
     decoding: Decoding
     decoded: DataFrame | None
     """The input of the `frame` transform. None if the pipeline has none."""
@@ -38,7 +41,9 @@ class Loading:
     output: Output
 
 
-def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt, raw: DataFrame) -> Loading:
+def prepared(
+    ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt, read: Callable[[Attempt], DataFrame]
+) -> Loading:
     """Check that the columns of the transform fit the output, and create the output if it does not exist.
 
     Raises:
@@ -46,6 +51,7 @@ def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attemp
         NeedsOperatorError: The batch was planned with a state, and the pipeline has none now, or the other way round.
     """
     transform = transforms.load(pipeline)
+    raw = read(attempt)
     steps = record_steps(pipeline, transform)
     place = Place(
         ledger_url=settings.stager_url(),
@@ -62,6 +68,7 @@ def prepared(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attemp
         pipeline=pipeline,
         attempt=attempt,
         raw=raw,
+        read=read,
         decoding=decoding,
         decoded=decoded,
         frame=folded.keyed() if folded else frame,

@@ -24,7 +24,13 @@ _CLASSES: dict[str, type[TidelineError]] = {
 _UNREADABLE = "KafkaIllegalStateException"
 # This is also an AnalysisException, but a `frame` is not at fault: the driver's class path lacks the jars.
 _NO_READER = "Failed to find data source: kafka"
+# What that exception says of a timestamp that Spark, which counts microseconds, cannot hold.
+_MISDATED = "that overflows when converting to Spark's microsecond-precision TimestampType"
 _MAX_LENGTH = 600  # characters
+
+
+class MisdatedRecordError(RetryableError):
+    """Spark refuses to read a record whose timestamp it cannot hold. Another reader can read the batch."""
 
 
 @contextmanager
@@ -37,6 +43,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
             are missing.
 
     Raises:
+        MisdatedRecordError: A record has a timestamp that Spark cannot hold.
         NeedsOperatorError: The broker no longer holds the offsets of the batch, or Spark cannot read them.
         FatalError: Spark has no reader for Kafka, or refuses the names of columns. A retry cannot change that.
         RetryableError: Any other error of Spark. An error of Tideline that an executor raised keeps its class.
@@ -63,6 +70,12 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
                 f"{attempt}: Spark cannot resolve the columns: {gist}",
                 next_step="name the columns so that Spark can distinguish them in a `frame`: without dots and backticks, and not by upper case alone",
                 entry="transform",
+            ) from error
+        if _MISDATED in text:
+            raise MisdatedRecordError(
+                f"{attempt}: Spark cannot hold the timestamp of a record: {gist}",
+                next_step="nothing: the batch is read with another client",
+                entry="unreadable-records",
             ) from error
         if _UNREADABLE in gist:
             raise NeedsOperatorError(

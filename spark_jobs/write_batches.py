@@ -12,29 +12,28 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from psycopg2.sql import SQL
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs import batch_report, refused_records
 from spark_jobs.batch_loop import each_by_itself
 from spark_jobs.folding_tasks import Expiring
 from spark_jobs.preparation import Loading, prepared
-from spark_jobs.readers import kafka, kept_rejects
+from spark_jobs.readers import raw_records
 from spark_jobs.refused_records import Refusing
 from spark_jobs.session import session
 from spark_jobs.sinks.sink import WINNER, Output, Publication, Refused, Stage, Winner
-from spark_jobs.spark_errors import explained
+from spark_jobs.spark_errors import MisdatedRecordError, explained
 from spark_jobs.supervision import supervised
 from spark_jobs.tasks import AfterFrame, Deletions, OnePass
 from tideline import flow, job_log, settings
 from tideline.declaration.pipelines import Pipeline, load_named
-from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, TidelineError
 from tideline.kafka.broker import Broker
-from tideline.kafka.settings import spark_settings
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger, statement
@@ -89,7 +88,7 @@ def write_all(ledger: Ledger, pipeline: Pipeline, batch_ids: Sequence[int], writ
             pipeline.name,
             batch_ids,
             begin=lambda batch_id: begin(ledger, pipeline, batch_id, writer),
-            load=lambda begun: load(ledger, begun),
+            load=lambda begun: load(ledger, begun, writer),
             in_order=pipeline.state is not None,
         )
     finally:  # also of the batches that were published before one failed
@@ -104,14 +103,16 @@ def write(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
     Raises:
         TidelineError: This attempt has not published the batch. The reason is recorded in the ledger.
     """
-    begun = begin(ledger, pipeline, batch_id, writer)
-    if begun is not None:
-        load(ledger, begun)
+    if begun := begin(ledger, pipeline, batch_id, writer):
+        load(ledger, begun, writer)
 
 
-def begin(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> Begun | None:
+def begin(
+    ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer, *, by_python: bool = False
+) -> Begun | None:
     """Claim a batch, and check everything that can be checked before the read. Return None if there is nothing left to write.
 
+    Kafka is read with the Python client if `by_python`, where Spark's reader has refused a record.
     What an earlier attempt has committed to an outside sink is published before the source is checked: Kafka may have lost the offsets since.
 
     Raises:
@@ -138,17 +139,28 @@ def begin(ledger: Ledger, pipeline: Pipeline, batch_id: int, writer: Writer) -> 
             flow.check_source(ledger, broker, attempt)
             spark = session(pipeline.name)
             work.begin(spark)
-            raw = _raw(spark, ledger, pipeline, attempt)
-            loading = prepared(ledger, broker, pipeline, attempt, raw)
-            return Begun(loading, alive.pop_all())
+            read = partial(raw_records.read, spark, ledger, pipeline, by_python=by_python)
+            return Begun(prepared(ledger, broker, pipeline, attempt, read), alive.pop_all())
 
 
-def load(ledger: Ledger, begun: Begun) -> None:
-    """Stage and publish a batch.
+def load(ledger: Ledger, begun: Begun, writer: Writer) -> None:
+    """Stage and publish a batch. If Spark refuses the timestamp of a record, another attempt reads it with the Python client.
+
+    Another one, since this one has counted what it could read, and the client's tasks divide the ranges in another way.
 
     Raises:
         TidelineError: This attempt has not published the batch. The reason is recorded in the ledger.
     """
+    try:
+        _load(ledger, begun)
+    except MisdatedRecordError as error:
+        job_log.say(f"{error.problem}; it is read with the Python client now, which takes longer", level="warning")
+        pipeline, attempt = begun.loading.pipeline, begun.loading.attempt
+        if again := begin(ledger, pipeline, attempt.batch_id, writer, by_python=True):
+            _load(ledger, again)
+
+
+def _load(ledger: Ledger, begun: Begun) -> None:
     loading = begun.loading
     attempt = loading.attempt
     with (
@@ -188,7 +200,7 @@ def _publication(ledger: Ledger, loading: Loading, winners: Sequence[Winner]) ->
 
     def reject(refused: Sequence[Refused]) -> int:
         ranges = refused_records.narrowed(attempt.ranges, refused)
-        raw = _raw(loading.raw.sparkSession, ledger, loading.pipeline, replace(attempt, ranges=ranges))
+        raw = loading.read(replace(attempt, ranges=ranges))
         refuse = Refusing(place=loading.decoding.place, refused=refused_records.by_stream(refused))
         return sum(winner.n_rows for winner in _run(raw, refuse))
 
@@ -200,15 +212,6 @@ def _publication(ledger: Ledger, loading: Loading, winners: Sequence[Winner]) ->
         winners=winners,
         reject=reject,
         filtered_by_difference=loading.frame is not None,
-    )
-
-
-def _raw(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> DataFrame:
-    """Return the records of the batch: from the ledger for a re-drive, from Kafka for every other batch."""
-    if attempt.kind is BatchKind.REDRIVE:
-        return kept_rejects.read(spark, ledger, settings.stager_url(), attempt)
-    return kafka.read(
-        spark, spark_settings(pipeline.source), attempt.ranges, split_records=pipeline.limits.split_records
     )
 
 

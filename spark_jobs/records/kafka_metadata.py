@@ -1,6 +1,8 @@
 """Build the struct column `kafka`, which identifies the record of each row, and restore it after a transform. Runs in the executors' Python."""
 
-from collections.abc import Mapping
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -43,6 +45,12 @@ def as_they_came(rows: pa.Table, raw: pa.StructArray) -> pa.Table:
 def _coordinates(kafka: pa.StructArray) -> pa.Array:
     """Return topic, partition and offset as one text, which Arrow can look up; null if one of them is null."""
     return pc.binary_join_element_wise(*(kafka.field(name).cast(pa.string()) for name in _COORDINATES), "/")
+
+
+def headers_as_json(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+    """Return headers as Spark's `to_json` has them: values in base64, and left out where they are null. None if there are no headers."""
+    parts = [{"key": key} | ({} if value is None else {"value": b64encode(value).decode()}) for key, value in headers]
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":")) if parts else None
 
 
 def stream_ids(kafka: pa.StructArray, streams: Mapping[tuple[str, int], int]) -> pa.Array:

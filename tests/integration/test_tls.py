@@ -4,7 +4,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 import records
@@ -102,6 +102,19 @@ def test_planner_reader_executors_and_command_line_load_a_table_by_tls_alone(
     (stream,) = shell.json("streams", encrypted.folder.name)["streams"]
     assert (stream["head"], stream["end"]) == (10, 10)
     only_encrypted(terminator)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_what_spark_refuses_is_read_by_the_python_client_by_tls_alone(encrypted, security, protocol):
+    topic = records.create(encrypted.bootstrap, **{"message.timestamp.after.max.ms": str(2**63 - 1)})
+    producer = Producer({"bootstrap.servers": encrypted.bootstrap})
+    for number in range(10):
+        nanoseconds = {"timestamp": 1_795_599_646_000_000_000} if number == 4 else {}
+        producer.produce(topic, records.record(number), **nanoseconds)
+    assert producer.flush(20) == 0
+    encrypted.declare(topic, bootstrap_servers={"env": f"TEST_{protocol}"}, security=security[protocol])
+    encrypted.run()
+    assert len(encrypted.output()) == 10
 
 
 def variables_of(loading, protocol) -> dict[str, str]:

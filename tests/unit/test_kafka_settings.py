@@ -9,7 +9,7 @@ from confluent_kafka.admin import TopicDescription
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker, led_partitions, topic_uuid
-from tideline.kafka.settings import client_settings, spark_settings
+from tideline.kafka.settings import client_settings, executor_settings, spark_settings
 
 PASSWORD = 'a"b\\c'
 
@@ -48,7 +48,10 @@ def test_a_password_reaches_both_clients_as_it_is(declared, mechanism, module):
     assert PASSWORD not in repr(source)
 
 
-def test_pem_files_reach_librdkafka_as_paths_and_java_as_text(declared, tmp_path):
+PEM_FILES = {"ca": "ca", "certificate": "crt", "key": "key"}
+
+
+def test_pem_files_reach_librdkafka_in_the_driver_as_paths_and_executors_as_text(declared, tmp_path):
     for name in ("ca", "crt", "key"):
         (tmp_path / name).write_text(f"-----BEGIN {name}-----\n")
     source = declared(
@@ -67,6 +70,10 @@ def test_pem_files_reach_librdkafka_as_paths_and_java_as_text(declared, tmp_path
     assert spark["kafka.ssl.keystore.certificate.chain"] == "-----BEGIN crt-----\n"
     assert spark["kafka.ssl.keystore.key"] == "-----BEGIN key-----\n"
     assert client["ssl.key.password"] == spark["kafka.ssl.key.password"] == PASSWORD
+    executor = executor_settings(source)
+    texts = {f"ssl.{name}.pem": f"-----BEGIN {file}-----\n" for name, file in PEM_FILES.items()}
+    files = {f"ssl.{name}.location" for name in PEM_FILES}
+    assert executor == {name: value for name, value in client.items() if name not in files} | texts
 
 
 def test_a_pem_file_that_is_not_there_is_named(declared):

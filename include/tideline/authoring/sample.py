@@ -1,12 +1,11 @@
 """A sample of raw records: the columns that Spark's Kafka reader returns, as one Arrow table."""
 
-import json
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from spark_jobs.records.kafka_metadata import headers_as_json
 from spark_jobs.records.transforms import KAFKA
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.newest import Record
@@ -49,7 +48,7 @@ def of_records(records: Iterable[Record]) -> pa.Table:
         {
             **{name: getattr(record, name) for name in columns},
             "timestamp": _timestamp(record.timestamp_ms),
-            "headers": _as_json(record.headers),
+            "headers": headers_as_json(record.headers),
         }
         for record in records
     ]
@@ -62,12 +61,6 @@ def _timestamp(milliseconds: int | None) -> datetime | None:
         return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return None
-
-
-def _as_json(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
-    """Return headers as Spark's `to_json` has them: a null value is left out."""
-    parts = [{"key": key} | ({} if value is None else {"value": b64encode(value).decode()}) for key, value in headers]
-    return json.dumps(parts, ensure_ascii=False, separators=(",", ":")) if parts else None
 
 
 def lines(content: bytes, *, keyed: bool = False) -> Sequence[bytes | KeyAndValue]:

@@ -58,6 +58,24 @@ def spark_settings(source: Source) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in settings.items()}
 
 
+def executor_settings(source: Source) -> dict[str, str]:
+    """Return the settings for librdkafka in executors. They hold secrets: never log them.
+
+    PEM files are given as their texts, for the same reason as in `spark_settings`.
+
+    Raises:
+        FatalError: As above.
+    """
+    settings = dict(_BOTH)
+    for key, value in source.brokers.connection().items():
+        name = _NAMES[key][0]
+        if key.endswith("_location"):
+            settings[name.removesuffix("location") + "pem"] = _pem(key, value)
+        else:
+            settings[name] = value
+    return settings
+
+
 def _login(values: Mapping[str, str]) -> str:
     module = "plain.PlainLoginModule" if values["sasl_mechanism"] == "PLAIN" else "scram.ScramLoginModule"
     quoted = f"username={_quoted(values['sasl_username'])} password={_quoted(values['sasl_password'])}"

@@ -99,3 +99,10 @@ CLASSES = [
         rare=True,
     ),
 ]
+
+BEYOND_SPARK = around(
+    "timestamps that Spark cannot hold",
+    timestamp_ms=[1_795_599_646_000_000_000, 2**62, 9_223_372_036_854_776, -9_223_372_036_854_776],
+    by_hand=True,
+)
+"""Not in the list: Spark refuses all records of a range with such a one, and the others of the list are read by Spark as a rule."""

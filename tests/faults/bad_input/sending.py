@@ -31,6 +31,8 @@ A_MOMENT = 1_800_000_000_000
 
 FIRST_UNCHANGED = -2_208_988_800_000
 """The year 1900. Spark would change an earlier timestamp, so such a record would not be kept unchanged."""
+LAST_OF_SPARK = (2**63 - 1) // 1000
+"""In microseconds, a later one is too large for 64 bits."""
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -96,7 +98,7 @@ class Sending:
 
     def _keep(self, name: str, case: Case, partition: int, offset: int, timestamp_ms: int) -> None:
         headers = tuple((key.decode(errors="replace"), content) for key, content in case.headers)
-        kept_ms = timestamp_ms if timestamp_ms >= FIRST_UNCHANGED else None
+        kept_ms = timestamp_ms if FIRST_UNCHANGED <= timestamp_ms <= LAST_OF_SPARK else None
         record = Record(offset, kept_ms, case.key, case.value, headers or None)
         self.places[partition, offset] = Sent(name, case, record)
 

@@ -4,21 +4,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
-import records
 from faults.bad_input import kinds_page
 from faults.bad_input.classes import BAD, CLASSES
-from faults.bad_input.fates import Case, Filtered
 from faults.bad_input.loads import Load, loads
 from faults.bad_input.mixing import mixed
-from faults.bad_input.sending import CONFIG, Sending
-from tideline import flow
-from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange
-from tideline.errors import NeedsOperatorError
-from tideline.kafka.broker import Broker
+from faults.bad_input.of_records import BEYOND_SPARK
 
 TESTS = Path(__file__).parents[2]
+MEGABYTE = 1 << 20
 
 
 def is_as_it_should_be(load: Load) -> None:
@@ -61,21 +56,16 @@ def test_a_bad_record_of_any_kind_costs_itself_only(loading, n_records, first_se
         tally("bad_input", seed=first_seed, pipeline=load.loaded.declared.name, records=len(sent), **expected)
 
 
-def test_a_timestamp_that_spark_cannot_hold_stops_its_batch_until_it_is_skipped(loading):
-    """Spark refuses the record before Tideline's code sees it. Its error names the offset, which an operator can skip."""
-    topic = records.create(loading.bootstrap, **CONFIG)
-    cases = [("good", Case(value=records.record(number).encode(), typed=Filtered())) for number in range(5)]
-    odd = Case(value=records.record(5).encode(), typed=Filtered(), timestamp_ms=2**62, by_hand=True)
-    sending = Sending(loading.bootstrap, topic)
-    for name, case in [*cases, ("odd", odd)]:
-        sending.send(0, name, case)
-        sending.flush()
-    records.produce(loading.bootstrap, topic, map(records.record, range(6, 10)))
-    loading.declare(topic)
-    assert f"{topic} partition 0 offset 5 has timestamp value {2**62}" in loading.refusal(NeedsOperatorError)
-    with loading.ledger() as ledger:
-        piece = NamedRange(topic, 0, OffsetRange(5, 6))
-        flow.skip(ledger, Broker(loading.pipeline.source), loading.pipeline, piece, reason="microseconds")
-    loading.run()
-    assert loading.heads() == [10]
-    assert [row[0] for _, row in sorted(loading.output().items())] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+def test_a_timestamp_that_spark_cannot_hold_is_null_and_costs_no_other_record(loading, first_seed):
+    """Spark refuses the whole range because of one. Producers that write nanoseconds in place of milliseconds make them."""
+    rng = Random(first_seed)
+    sent = [(name, case) for name, case in mixed(first_seed, 300) if len(case.value or b"") < MEGABYTE]
+    for place in sorted(rng.sample(range(len(sent)), 8), reverse=True):
+        sent.insert(place, (BEYOND_SPARK.name, BEYOND_SPARK.draw(rng)))
+    for load in loads(loading, sent):
+        load.run()
+        is_as_it_should_be(load)
+        assert load.counts() == {"read": len(sent), **load.loaded.counts()}
+        before = load.loaded.state()
+        load.replay()
+        assert load.loaded.state() == before
