@@ -48,6 +48,7 @@ def rules(processor: Processor | None = None, **changes: Any) -> Rules:
         "event_time": "at",
         "lateness": timedelta(0),
         "rejects_late": True,
+        "ahead": timedelta(hours=1),
         "columns": {name: parse_type(kind) for name, kind in COLUMNS.items()},
         "former": {},
         "max_bytes": 65_536,

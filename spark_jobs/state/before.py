@@ -1,17 +1,18 @@
 """What the ledger knows of a pipeline's states before a batch is read. The publication requires that it is still so."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 
-from spark_jobs.state.folding import Stream, watermark
+from spark_jobs.state.folding import Planned, Stream, watermark
 from spark_jobs.state.rules import Rules
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import state, state_columns
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
-from tideline.ledger.state import Position
+from tideline.ledger.state import Plan, Position
 from tideline.ledger.state_columns import StateColumns
 
 
@@ -23,6 +24,8 @@ class Before:
     """The number of the pipeline's batch that was folded last."""
     positions: Mapping[int, Position]
     """By stream id."""
+    planned: Mapping[int, Sequence[Planned]]
+    """By stream id, when the offsets of the batch were planned for the first time."""
     columns: StateColumns
     processor: str
     resets: bool
@@ -31,7 +34,7 @@ class Before:
     def streams(self, rules: Rules) -> dict[int, Stream]:
         """Return the streams of the batch as they are when it begins."""
         return {
-            stream_id: Stream(position.label, watermark(position.max_time, rules.lateness))
+            stream_id: Stream(position.label, watermark(position.max_time, rules.lateness), self.planned[stream_id])
             for stream_id, position in self.positions.items()
         }
 
@@ -70,6 +73,7 @@ def found(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, rules: Rules) ->
     return Before(
         fold=state.newest_fold(ledger, pipeline.name),
         positions=state.positions(ledger, attempt.batch_id),
+        planned={stream_id: _first(plans) for stream_id, plans in state.plans(ledger, attempt.batch_id).items()},
         columns=state_columns.evolved(
             ledger,
             pipeline.name,
@@ -80,3 +84,13 @@ def found(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, rules: Rules) ->
         processor=sha256((pipeline.folder / "transform.py").read_bytes()).hexdigest()[:12],
         resets=declared.on_gap == "reset",
     )
+
+
+def _first(plans: Iterable[Plan]) -> list[Planned]:
+    """Return when each offset was planned for the first time, in pieces that follow one another."""
+    given = list(plans)
+    bounds = sorted({bound for plan in given for bound in (plan.offsets.start, plan.offsets.end)})
+    return [
+        Planned(start, end, min(plan.at for plan in given if plan.offsets.start <= start < plan.offsets.end))
+        for start, end in pairwise(bounds)
+    ]

@@ -1,8 +1,10 @@
 """Fold records into the states of their keys, chunk by chunk. Only states are held between chunks, so a key may have any number of records."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, NamedTuple
 
 from spark_jobs.records.reject_reasons import of_error, one_line
@@ -21,6 +23,14 @@ class Record(NamedTuple):
     """The columns by name, and `kafka`."""
 
 
+class Planned(NamedTuple):
+    """Offsets [start, end), and when they were planned for the first time. After a rewind they are planned again, and that changes nothing here."""
+
+    start: int
+    end: int
+    at: datetime
+
+
 class Stream(NamedTuple):
     """A stream as it is when its batch begins."""
 
@@ -28,6 +38,12 @@ class Stream(NamedTuple):
     """Topic and partition, as in `orders/3`."""
     watermark: datetime | None
     """None as long as no record of the stream was folded."""
+    planned: Sequence[Planned] = ()
+    """In order, without gaps; nothing where records are folded without a plan."""
+
+    def planned_at(self, offset: int) -> datetime | None:
+        """Return when an offset was planned for the first time; None if the stream has no plans."""
+        return self.planned[bisect_right(self.planned, (offset, inf)) - 1].at if self.planned else None
 
 
 class Rejected(NamedTuple):
@@ -104,6 +120,8 @@ class Fold:
         stream = self._streams[record.stream_id]
         if at is None:
             return f"no event time: {self._rules.event_time or 'the timestamp of the Kafka record'} is null"
+        if reason := self._is_ahead(stream, record, at):
+            return reason
         if key.is_kept and key.stream != stream.name:
             return one_line(f"key {key.key} belongs to {key.stream}, and a key has one partition")
         if self._rules.rejects_late and stream.watermark is not None and at < stream.watermark:
@@ -124,6 +142,23 @@ class Fold:
         rows += made
         latest = self.latest.get(record.stream_id)
         self.latest[record.stream_id] = at if latest is None else max(at, latest)
+        return None
+
+    def _is_ahead(self, stream: Stream, record: Record, at: datetime) -> str | None:
+        """Return why a record is rejected that is ahead of its time: it would make every later record of its partition late; None if it is not.
+
+        The times that it is compared with are the same at each try, and after a rewind, whenever that is.
+        """
+        ahead = self._rules.ahead
+        if ahead is None:
+            return None
+        for other, what in (
+            (record.values["kafka"].get("timestamp"), "its timestamp in Kafka"),
+            (stream.planned_at(record.offset), "when it was first planned"),
+        ):
+            if other is not None and at - other > ahead:
+                limit = f"{ahead // timedelta(minutes=1):,} minutes"
+                return f"ahead of its time: event time {_shown(at)} is more than {limit} after {_shown(other)}, {what}"
         return None
 
     def _event_time(self, record: Record) -> datetime | None:

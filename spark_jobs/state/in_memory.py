@@ -1,10 +1,10 @@
 """States in memory: fold whole batches without Spark and Postgres. Used to try a pipeline, and by the tests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from spark_jobs.state.folding import Fold, Folded, Record, Rejected, Stream, expired, watermark
+from spark_jobs.state.folding import Fold, Folded, Planned, Record, Rejected, Stream, expired, watermark
 from spark_jobs.state.key_state import Kept, Stored
 from spark_jobs.state.rules import Rules
 
@@ -20,6 +20,8 @@ class States:
     """By key."""
     latest: dict[int, datetime] = field(default_factory=dict)
     """The largest event time so far, by stream."""
+    planned: Mapping[int, Sequence[Planned]] = field(default_factory=dict)
+    """When the offsets of each stream were planned, by id; nothing for a stream that has no plans."""
 
     def fold(self, records: Iterable[Record], chunk_records: int | None = None) -> Folded:
         """Fold one batch, and let the timers come that its streams have reached.
@@ -38,7 +40,9 @@ class States:
         given = list(records)
         order = sorted(range(len(given)), key=lambda number: given[number][:3])
         streams = {
-            stream_id: Stream(name, watermark(self.latest.get(stream_id), self.rules.lateness))
+            stream_id: Stream(
+                name, watermark(self.latest.get(stream_id), self.rules.lateness), self.planned.get(stream_id, ())
+            )
             for stream_id, name in self.streams.items()
         }
         fold = Fold(self.rules, streams)

@@ -33,6 +33,8 @@ class Rules:
     """The column of the event time; None for the timestamp of the Kafka record."""
     lateness: timedelta
     rejects_late: bool
+    ahead: timedelta | None
+    """How far the event time of a record may be ahead; None where records have no times of their own, as in a file."""
     columns: Mapping[str, ColumnType]
     """Of the state."""
     former: Mapping[str, Sequence[str]]
@@ -98,6 +100,7 @@ def rules_of(pipeline: Pipeline, transform: Transform, given: pa.Schema) -> Rule
         event_time=_event_time(pipeline, pipeline.state, given),
         lateness=pipeline.state.lateness,
         rejects_late=pipeline.state.late == "reject",
+        ahead=pipeline.state.ahead,
         columns={name: parse_type(kind) for name, kind in pipeline.state.columns.items()},
         former={new: (old,) for new, old in pipeline.state.renamed.items()},
         max_bytes=pipeline.state.max_bytes,

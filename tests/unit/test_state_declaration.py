@@ -15,7 +15,13 @@ def test_defaults(tmp_path):
     state = pipelines.load(write(tmp_path, new=STATE)).state
     assert state.key_columns == ("impression_id",)
     assert (state.event_time, state.late, state.on_gap) == (None, "reject", "keep")
-    assert (state.lateness_minutes, state.undo_batches, state.max_bytes, state.renamed) == (0, 500, 65_536, {})
+    assert (state.lateness_minutes, state.ahead_minutes, state.undo_batches, state.max_bytes, state.renamed) == (
+        0,
+        60,
+        500,
+        65_536,
+        {},
+    )
 
 
 def test_a_key_may_have_several_columns(tmp_path):
@@ -35,6 +41,8 @@ def test_a_key_may_have_several_columns(tmp_path):
         ("  key:", "  late: drop\n  key:", '12: state.late: expected reject or process, found "drop"'),
         ("  key:", "  on_gap: skip\n  key:", '12: state.on_gap: expected keep or reset, found "skip"'),
         ("  key:", "  lateness_minutes: -1\n  key:", "12: state.lateness_minutes: expected an integer, 0 or above, found -1"),
+        ("  key:", "  ahead_minutes: 0\n  key:", "12: state.ahead_minutes: expected an integer from 1 to 52704000, found 0"),
+        ("  key:", "  ahead_minutes: 52704001\n  key:", "12: state.ahead_minutes: expected an integer from 1 to 52704000, found 52704001"),
         ("  key:", "  undo_batches: 0\n  key:", "12: state.undo_batches: expected an integer above 0, found 0"),
         ("  key:", "  max_bytes: 16777217\n  key:", "12: state.max_bytes: expected an integer from 1 to 16777216, found 16777217"),
         ("  key:", "  renamed: {a: b}\n  key:", "12: state.renamed.a: expected one of state.columns, found 'a'"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.state.folding import Fold, Rejected, Stream
+from spark_jobs.state.folding import Fold, Planned, Rejected, Stream
 from stateful_events import EPOCH, GAP, STREAMS, click, fold_in_cuts, reduced, rules, states
 from tideline.processors import Processor
 
@@ -118,6 +118,52 @@ def test_a_late_record_is_a_reject_with_its_reason():
     assert rejected == Rejected(
         0, "late: event time 2026-11-01T00:49:30Z is before the watermark 2026-11-01T00:50:00Z of clicks/0"
     )
+
+
+def in_kafka(record, minute):
+    """Return a record with this timestamp of Kafka, in minutes after `EPOCH`."""
+    at = None if minute is None else EPOCH + minute * MINUTE
+    return record._replace(values={**record.values, "kafka": {**record.values["kafka"], "timestamp": at}})
+
+
+def test_a_record_ahead_of_its_time_is_a_reject_and_leaves_the_partition_as_it_was():
+    """A sender that took milliseconds for seconds has written one record. Every later record of the partition was late for ever."""
+    folded = states()
+    century = 60 * 24 * 36525
+    one = [click("a", 0, 0), in_kafka(click("b", century, 1), 1), in_kafka(click("a", century, 2), 2)]
+    found = folded.fold(one)
+    assert [rejected.number for rejected in found.rejected] == [1, 2]
+    assert found.rejected[0].reason == (
+        "ahead of its time: event time 2126-11-02T00:00:00Z is more than 60 minutes after 2026-11-01T00:01:00Z, its timestamp in Kafka"
+    )
+    assert (found.rows, folded.latest) == ([], {1: EPOCH})
+    assert folded.fold([click("a", 5, 3), click("c", 6, 4)]).rejected == []
+
+
+def test_a_record_may_be_as_far_ahead_as_is_declared():
+    folded = states(ahead=10 * MINUTE)
+    records = [in_kafka(click(f"u{n}", minute, n), 0) for n, minute in enumerate((10, 10.5, -500))]
+    assert [rejected.number for rejected in folded.fold(records).rejected] == [1]
+    assert folded.latest == {1: EPOCH + 10 * MINUTE}
+
+
+def test_a_record_whose_timestamp_in_kafka_is_ahead_too_is_judged_by_the_time_of_the_first_plan():
+    """A producer with a wrong clock writes both. Each piece of a batch is judged by the time of its own first plan."""
+    folded = states()
+    folded.planned = {1: [Planned(0, 2, EPOCH), Planned(2, 4, EPOCH + 100 * MINUTE)]}
+    records = [click(f"u{n}", 90, n) for n in range(4)]
+    records[3] = in_kafka(records[3], None)
+    found = folded.fold(records)
+    assert [rejected.number for rejected in found.rejected] == [0, 1]
+    assert found.rejected[1].reason == (
+        "ahead of its time: event time 2026-11-01T01:30:00Z is more than 60 minutes after 2026-11-01T00:00:00Z, when it was first planned"
+    )
+
+
+def test_the_timestamp_in_kafka_as_event_time_is_judged_by_the_plan():
+    folded = states(event_time=None)
+    folded.planned = {1: [Planned(0, 9, EPOCH)]}
+    assert [one.number for one in folded.fold([click("a", 60, 0), click("a", 61, 1)]).rejected] == [1]
 
 
 def test_records_of_one_batch_are_not_late_for_each_other():

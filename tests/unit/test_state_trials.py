@@ -10,8 +10,11 @@ from typer.testing import CliRunner
 import tideline.cli  # noqa: F401 - declares the commands
 from author_pipelines import SESSIONS, SESSIONS_TABLE, VISITS, author
 from spark_jobs.records import transforms
+from tideline.authoring import sample
+from tideline.authoring.trial import tried
 from tideline.cli.app import app
 from tideline.declaration import pipelines
+from tideline.domain.newest import Record
 from tideline.errors import FatalError
 from tideline.settings import PROJECT
 from tideline.testing import run, trial
@@ -66,6 +69,35 @@ def test_partitions_and_offsets_may_be_given(sessions):
     ]
     rows = run(sessions, given)
     assert [one.reason for one in rows.rejects] == ['key ["ada"] belongs to clicks/3, and a key has one partition']
+
+
+def test_a_test_may_say_when_a_record_ahead_of_its_time_was_written(sessions):
+    ahead = click("eve", 500, kafka={"timestamp": EPOCH})
+    rows = run(sessions, [click("ada", 0), ahead, click("ada", 10)], cuts=[2])
+    assert [(one.number, one.reason.split(":")[0]) for one in rows.rejects] == [(1, "ahead of its time")]
+
+
+def test_a_sample_of_a_topic_has_times_and_one_of_a_file_has_none(folder):
+    """Lines of a file were written at no time, so none of them is ahead."""
+    late, now = datetime(2126, 1, 1, tzinfo=UTC), datetime.now(UTC)
+    values = [json.dumps({"user_id": "ada", "at": at.isoformat(), "price": "1"}).encode() for at in (now, late)]
+    assert trial(folder, values).rejects == []
+    timestamps = (now, late)  # both the event and the record of a sender with a wrong clock
+    written = [
+        Record(
+            topic="clicks",
+            partition=0,
+            offset=n,
+            timestamp_ms=round(at.timestamp() * 1000),
+            key=None,
+            value=value,
+            headers=(),
+        )
+        for n, (at, value) in enumerate(zip(timestamps, values, strict=True))
+    ]
+    [reject] = tried(pipelines.load(folder), sample.of_records(written)).rejects
+    assert reject.line == 2
+    assert reject.reason.endswith(", when it was first planned")
 
 
 def test_a_record_that_does_not_have_the_declared_columns_is_a_mistake_of_the_test(sessions):

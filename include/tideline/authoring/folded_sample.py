@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_jobs.records import transforms
 from spark_jobs.records.record_steps import Account, record_steps
 from spark_jobs.state import arrow_records, reference_tables
-from spark_jobs.state.folding import Record
+from spark_jobs.state.folding import Planned, Record
 from spark_jobs.state.in_memory import States
 from spark_jobs.state.key_state import Typed
 from spark_jobs.state.keys import key_text
@@ -23,6 +23,7 @@ from spark_jobs.state.typed_values import MisfitError, fit_columns
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.columns import parse_type
+from tideline.domain.offsets import LAST
 from tideline.errors import FatalError
 from tideline.processors import Processor
 
@@ -47,8 +48,14 @@ class FoldedSample:
     states: list[KeptState]
 
 
-def fold_sample(rules: Rules, decoded: pa.Table, account: Account) -> FoldedSample:
+def fold_sample(rules: Rules, decoded: pa.Table, account: Account, planned_at: datetime | None) -> FoldedSample:
     """Fold decoded records, with the column `kafka`, as one batch. Records that are not folded become rejects of `account`.
+
+    Args:
+        rules: How records are folded.
+        decoded: The records.
+        account: Keeps the rejects.
+        planned_at: The time at which a run would plan them. None if they have no times of their own: then none is ahead.
 
     Raises:
         FatalError: `on_expiry` has failed, or `records` has made several rows of one record.
@@ -59,7 +66,11 @@ def fold_sample(rules: Rules, decoded: pa.Table, account: Account) -> FoldedSamp
     empty = arrow_records.keyed_schema(decoded.schema).empty_table()
     table = pa.concat_tables([empty, *arrow_records.keyed([decoded] if places else [], rules, ids, account)])
     records = arrow_records.records(table)
-    states = States(rules=rules, streams={number: f"{topic}/{partition}" for (topic, partition), number in ids.items()})
+    states = States(
+        rules=rules if planned_at else replace(rules, ahead=None),
+        streams={number: f"{topic}/{partition}" for (topic, partition), number in ids.items()},
+        planned={number: [Planned(0, LAST, planned_at)] for number in ids.values()} if planned_at else {},
+    )
     found = states.fold(records)
     kafka = table.column("kafka").combine_chunks()
     numbers = pa.array([one.number for one in found.rejected], pa.int64())

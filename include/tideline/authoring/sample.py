@@ -41,6 +41,11 @@ def of_values(pipeline: Pipeline, values: Iterable[bytes | KeyAndValue | None]) 
     return pa.table(columns, schema=RAW)
 
 
+def has_made_up_times(sample: pa.Table) -> bool:
+    """Return whether the timestamps of a sample are those of `of_values`, which say nothing about its records."""
+    return set(sample.column("timestamp").to_pylist()) <= {_TIMESTAMP}
+
+
 def of_records(records: Iterable[Record]) -> pa.Table:
     """Return records of a topic, with headers as the Spark job reads them."""
     columns = ("topic", "partition", "offset", "key", "value")

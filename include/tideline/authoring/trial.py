@@ -6,6 +6,7 @@ and the reference tables of a processor need the database. What the target table
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from spark_jobs.records.record_steps import BATCH_RECORDS, DELETES, deletes, rec
 from spark_jobs.records.transforms import Transform
 from spark_jobs.state.rules import rules_of
 from tideline.authoring.folded_sample import Given, KeptState, fold_sample, given_tables
+from tideline.authoring.sample import has_made_up_times
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
 
@@ -115,7 +117,8 @@ def tried(pipeline: Pipeline, sample: pa.Table, given: Given | None = None) -> T
     upserts = [table for table in tables if not deletes(table)]
     decoded = pa.concat_tables([steps.rows.empty_table(), *upserts])
     rules = rules_of(pipeline, transform, steps.rows)
-    folded = None if rules is None else fold_sample(given_tables(pipeline, rules, given), decoded, account)
+    planned_at = None if has_made_up_times(sample) else datetime.now(UTC)
+    folded = None if rules is None else fold_sample(given_tables(pipeline, rules, given), decoded, account, planned_at)
     rows = folded.table if folded else _framed(pipeline, transform, decoded)
     numbers = {place: number for number, place in enumerate(_places(sample.to_struct_array()), start=1)}
     places = _places(rows.column("kafka"))

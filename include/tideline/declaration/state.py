@@ -10,6 +10,8 @@ from tideline.declaration.sections import AboveZero, Columns, MistakeBelow, Sect
 from tideline.declaration.source import ColumnType
 
 _MAX_BYTES = 16 << 20
+_MAX_AHEAD = 100 * 366 * 24 * 60
+"""A hundred years in minutes: so much can be added to any time."""
 
 
 class Stateful(Section):
@@ -31,6 +33,11 @@ class Stateful(Section):
         default=0,
         title="How many minutes the watermark of a stream is behind its largest event time",
         description="an integer, 0 or above",
+    )
+    ahead_minutes: Annotated[int, Field(gt=0, le=_MAX_AHEAD)] = Field(
+        default=60,
+        title="How many minutes the event time of a record may be after its Kafka timestamp, and after the time at which it was first planned",
+        description=f"an integer from 1 to {_MAX_AHEAD}",
     )
     late: Literal["reject", "process"] = Field(
         default="reject",
@@ -79,3 +86,8 @@ class Stateful(Section):
     def lateness(self) -> timedelta:
         """Return how far the watermark is behind the largest event time."""
         return timedelta(minutes=self.lateness_minutes)
+
+    @property
+    def ahead(self) -> timedelta:
+        """Return how far the event time of a record may be ahead."""
+        return timedelta(minutes=self.ahead_minutes)

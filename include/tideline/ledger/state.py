@@ -6,7 +6,9 @@ The law: after every commit the state of a stream is the fold over exactly the l
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
+from tideline.domain.offsets import OffsetRange
 from tideline.ledger.connection import Ledger
 
 
@@ -25,6 +27,13 @@ class Position:
     """Counts every change, also a rewind. 0 before the first batch."""
     has_gap: bool
     """Whether offsets were left out between the position and the batch's range, or the topic was created again since."""
+
+
+class Plan(NamedTuple):
+    """Offsets of a batch, and when they were planned, for this batch or for one that was given up or rewound."""
+
+    offsets: OffsetRange
+    at: datetime
 
 
 def positions(ledger: Ledger, batch_id: int) -> dict[int, Position]:
@@ -46,6 +55,20 @@ def in_transaction(ledger: Ledger, batch_id: int) -> dict[int, Position]:
         )
         for row in ledger.rows("list_positions", batch_id=batch_id)
     }
+
+
+def plans(ledger: Ledger, batch_id: int) -> dict[int, list[Plan]]:
+    """Return, by stream id, when the offsets of a stateful batch were planned, each time.
+
+    A record is judged by the first time, so that it has the same fate again when a rewind lets it be loaded once more.
+    """
+    with ledger.transaction():
+        rows = ledger.rows("list_plans", batch_id=batch_id)
+    found: dict[int, list[Plan]] = {}
+    for row in rows:
+        plan = Plan(OffsetRange(row["start_offset"], row["end_offset"]), row["planned_at"])
+        found.setdefault(row["stream_id"], []).append(plan)
+    return found
 
 
 def newest_fold(ledger: Ledger, pipeline: str) -> int:

@@ -5,7 +5,7 @@ Nothing here uses the code that is checked: an error there must not be repeated 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -52,6 +52,7 @@ class Batch:
     written_by: UUID | None = None
     """The attempt whose outside commit it is."""
     stateful: bool = False
+    planned_at: datetime = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ STREAMS = """
 SELECT stream_id, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text
 FROM tideline.stream WHERE pipeline = %(pipeline)s ORDER BY stream_id"""
 BATCHES = """
-SELECT b.batch_id, kind::text, state::text, b.fence, b.attempt, outside, a.attempt, stateful
+SELECT b.batch_id, kind::text, state::text, b.fence, b.attempt, outside, a.attempt, stateful, planned_at
 FROM tideline.batch b LEFT JOIN tideline.attempt a ON a.attempt_id = written_by WHERE pipeline = %(pipeline)s ORDER BY b.batch_id"""
 RANGES = """
 SELECT batch_id, stream_id, lower(offsets), upper(offsets), reserves, n_read, n_written, n_rejected, n_filtered, n_gap, gaps_allowed

@@ -4,7 +4,7 @@ The records are those of `faults.records`, the processor is that of `faults.visi
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -23,6 +23,7 @@ class Rules:
 
     lateness: timedelta = timedelta(0)
     rejects_late: bool = True
+    ahead: timedelta = timedelta(hours=1)
     resets: bool = False
     """Whether keys of a stream begin anew where offsets were left out."""
     refusing: frozenset[str] = frozenset()
@@ -93,8 +94,10 @@ class Outcome:
 class Folder:
     """Folds batch after batch."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, planned: Callable[[Stream, int], datetime]) -> None:
         self.rules = rules
+        self.planned = planned
+        """Returns when an offset was planned for the first time."""
         self.found = Outcome(after={0: ({}, {})})
         self.visits: dict[str, Visit] = {}
         self.positions: dict[int, Position] = {}
@@ -151,6 +154,8 @@ class Folder:
         visit = self.visits.get(user)
         if visit is not None and (visit.stream.topic, visit.stream.partition) != (stream.topic, stream.partition):
             return False
+        if at > self.planned(stream, record.offset) + self.rules.ahead:
+            return False
         if self.rules.rejects_late and watermark is not None and at < watermark:
             return False
         if given["price"] >= TOO_EXPENSIVE or (given["name"] == REFUSED and one.processor in self.rules.refusing):
@@ -195,7 +200,14 @@ class Folder:
 
 def outcome(index: Index, rules: Rules, batches: Iterator[Folded], read: Any) -> Outcome:
     """Return what an uninterrupted fold of batches gives. `read` returns the records of a stream between two offsets."""
-    folder = Folder(rules)
+    planned_at = {batch.batch_id: batch.planned_at for batch in index.found.batches}
+
+    def planned(stream: Stream, offset: int) -> datetime:
+        """Return the time of the first batch over an offset, also if it was given up or rewound since. Event times are those of Kafka here."""
+        own = (one for one in index.found.ranges if one.stream_id == stream.stream_id)
+        return min(planned_at[one.batch_id] for one in own if one.start <= offset < one.end)
+
+    folder = Folder(rules, planned)
     for one in batches:
         pieces = [piece for piece in index.found.ranges if piece.batch_id == one.batch_id]
         ranges = {index.streams[piece.stream_id]: (piece.start, piece.end) for piece in pieces}

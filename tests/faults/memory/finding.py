@@ -21,7 +21,7 @@ from faults.checker.facts import (
     Stream,
     Undo,
 )
-from faults.memory.database import MemoryDatabase
+from faults.memory.database import MemoryDatabase, moment
 from faults.memory.rows import Key, OutputRow
 from faults.memory.rows import Undo as StoredUndo
 
@@ -44,7 +44,17 @@ def found(
     return Found(
         streams=[Stream(s.stream_id, *s[2:9]) for s in streams],
         batches=[
-            Batch(b.batch_id, b.kind, b.state, b.fence, b.attempt, b.outside, _uuid(db, b.written_by), b.stateful)
+            Batch(
+                b.batch_id,
+                b.kind,
+                b.state,
+                b.fence,
+                b.attempt,
+                b.outside,
+                _uuid(db, b.written_by),
+                b.stateful,
+                moment(b.planned_at),
+            )
             for b in batches.values()
         ],
         ranges=[

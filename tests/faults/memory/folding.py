@@ -8,7 +8,7 @@ from psycopg2.extras import Json
 from psycopg2.sql import Identifier
 
 from faults.memory.batches import OPEN
-from faults.memory.database import SECOND, MemoryDatabase
+from faults.memory.database import SECOND, MemoryDatabase, moment
 from faults.memory.refusals import law, refusal, unmet
 from faults.memory.registry import Rows, Statement, composed, verb
 from faults.memory.rows import Folded, KeyState, Position, StagedState, Undo
@@ -189,6 +189,19 @@ def list_positions(db: MemoryDatabase, *, batch_id: int) -> Rows:
         }
         for stream_id, piece in sorted(db.ranges[batch_id].items())
     ]
+
+
+@verb
+def list_plans(db: MemoryDatabase, *, batch_id: int) -> Rows:
+    found = []
+    for stream_id, own in db.ranges[batch_id].items():
+        for other_id, ranges in db.ranges.items():
+            other = ranges.get(stream_id)
+            if other is not None and (other_id == batch_id or not other.reserves):
+                bounds = (max(own.start, other.start), min(own.end, other.end))
+                found.append((stream_id, *bounds, moment(db.batches[other_id].planned_at)))
+    names = ("stream_id", "start_offset", "end_offset", "planned_at")
+    return [dict(zip(names, row, strict=True)) for row in sorted(found) if row[1] < row[2]]
 
 
 @verb

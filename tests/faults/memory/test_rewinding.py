@@ -11,7 +11,7 @@ from faults.memory.test_folding import fold, skip
 from ledgers import PIPELINE, start_streams
 from stateful import planned
 from tideline.domain.states import BatchKind
-from tideline.ledger import heads, rewinds, turns
+from tideline.ledger import heads, rewinds, state, turns
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 ANN, BOB, CYD = '["ann"]', '["bob"]', '["cyd"]'
@@ -51,7 +51,9 @@ def test_both_ledgers_go_back_to_each_batch_and_fold_again(session, mirrored, th
     mirrored.check()
     assert not mirrored.states
     assert {position.next_offset for position in mirrored.positions.values()} == {0}
-    fold(session, planned(session, {1: (0, 10)}, kind=BatchKind.BACKFILL), StagedState(1, 1, ANN, 1, {}, None, 4))
+    again = planned(session, {1: (0, 10)}, kind=BatchKind.BACKFILL)
+    assert [plan.offsets.end for plan in state.plans(session, again)[1]] == [10, 10]
+    fold(session, again, StagedState(1, 1, ANN, 1, {}, None, 4))
     with session.transaction():
         left = turns.rewound(session, PIPELINE)
     assert [(stream_id, piece.start, piece.end) for stream_id, piece in left] == [

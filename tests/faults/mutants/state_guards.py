@@ -229,6 +229,18 @@ STATE_TESTED_MUTANTS = (
         seen_by="tests/unit/test_state_folding.py::test_records_of_one_batch_are_not_late_for_each_other",
     ),
     Mutant(
+        "record_of_the_future",
+        "a record ahead of its time raises no watermark",
+        (Edit(_FOLDING, "        if reason := self._is_ahead(stream, record, at):\n            return reason\n", ""),),
+        seen_by="tests/unit/test_state_folding.py::test_a_record_ahead_of_its_time_is_a_reject_and_leaves_the_partition_as_it_was",
+    ),
+    Mutant(
+        "judged_by_the_last_plan",
+        "a record is judged by the first plan of its offset, also after a rewind",
+        (Edit("spark_jobs/state/before.py", "min(plan.at for plan in given", "max(plan.at for plan in given"),),
+        seen_by="tests/integration/state/test_rewound_loads.py::test_a_record_ahead_of_its_time_has_the_same_fate_after_a_rewind",
+    ),
+    Mutant(
         "overlapping_pieces_folded",
         "records that come in another order than that of their offsets are not folded",
         (Edit("spark_jobs/state/buckets.py", "piece.stream == stream and piece.first <= last", "piece.first < 0"),),

@@ -1,16 +1,19 @@
 """Rewinds by the command line, and loads by Spark after them: the same tables, and the rows of a corrected processor."""
 
+import json
 import os
 import subprocess
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import records
 from cli_process import TIDELINE
+from ledger_queries import execute
 from stateful_events import EPOCH
 from stateful_loads import check, declare, kept, rows, send, transform
 from tideline.errors import FatalError
+from tideline.ledger import abandoning, reservations
 
 N_BATCHES = 5
 
@@ -75,6 +78,38 @@ def test_loaded_again_after_a_rewind_to_any_batch_the_tables_are_the_same(loadin
         assert len(loading.run()) == N_BATCHES - boundary
         assert seen(loading) == whole
         check(loading, sent)
+
+
+def test_a_record_ahead_of_its_time_has_the_same_fate_after_a_rewind(loading):
+    """Its sender's clock was ahead, in the event and in Kafka. When it is loaded again, hours later, that time has come."""
+    topic = records.create(loading.bootstrap)
+    declare(loading, topic)
+    at = datetime.now(UTC) - timedelta(minutes=30)
+    send(loading, topic, [(0, "ada", 0, 1), (0, "ada", 1, 1)])
+    ahead = json.dumps({"user_id": "ada", "at": at.isoformat(), "price": "7"})
+    records.produce(loading.bootstrap, topic, [ahead], timestamp_ms=round(at.timestamp() * 1000))
+    batch_ids = loading.plan("two hours ago")
+    with loading.ledger() as ledger:
+        execute(ledger, "SET session_replication_role = replica; UPDATE tideline.batch SET planned_at = planned_at - interval '2 hours'")  # fmt: skip
+    loading.write("two hours ago", batch_ids)
+    loading.advance("two hours ago")
+    [(step, reason, value)] = loading.rejects().values()
+    assert (step, value) == ("transform", ahead.encode())
+    assert reason.startswith("ahead of its time")
+    assert reason.endswith(", when it was first planned")
+    send(loading, topic, [(0, "ada", 2, 1), (0, "bob", 3, 1)])
+    loading.run()
+    assert len(loading.rejects()) == 1
+    whole = seen(loading)
+    rewind(loading, 0)
+    assert loading.rejects() == {}
+    # The batch over it is given up, and planned once more with what comes after it.
+    with loading.ledger() as ledger:
+        for batch in reservations.open_batches(ledger, loading.pipeline.name):
+            with ledger.transaction():
+                abandoning.abandon(ledger, batch.batch_id)
+    loading.run()
+    assert seen(loading) == whole
 
 
 def test_a_corrected_processor_folds_again_what_was_rewound(loading):

@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ledgers import PIPELINE, start_streams
-from stateful import COLUMNS, folded, planned
+from stateful import COLUMNS, folded, planned, with_state
 from tideline.cli.pages import history, states
 from tideline.declaration import pipelines
 from tideline.errors import FatalError
 from tideline.ledger import rewinds
+from tideline.settings import PROJECT
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 TIMER = NOON + timedelta(minutes=30)
@@ -38,6 +39,21 @@ def test_the_state_of_each_stream_says_how_far_it_is_folded_and_what_it_keeps(tw
     assert (stream["next_offset"], stream["n_keys"], stream["oldest_batch"]) == (20, 1, two[1])
     assert (stream["max_time"], stream["next_timer"]) == (NOON, None)
     assert page.document["n_bytes"] == len('{"clicks": 2}')
+
+
+def test_a_watermark_that_is_ahead_of_the_clock_is_marked(ledger, ledger_url, monkeypatch):
+    """An event of tomorrow was let in while that was allowed. All events of today are late."""
+    monkeypatch.setenv("TIDELINE_LEDGER_URL", ledger_url)
+    stateful = with_state(pipelines.load(PROJECT / "include" / "pipelines" / "impressions"))
+    monkeypatch.setattr(pipelines, "load_named", lambda _: stateful)
+    one, other = start_streams(ledger, 2)
+    now = datetime.now(UTC)
+    times = {one: now + timedelta(minutes=55), other: now + timedelta(days=1)}
+    folded(ledger, planned(ledger, {one: (0, 10), other: (0, 10)}), max_times=times)
+    page = states.state(PIPELINE)
+    [_, ahead] = (f"{row['topic']}/{row['partition']}" for row in page.document["streams"])
+    assert page.document["ahead"] == [ahead]
+    assert page.parts[-1].startswith(f"{ahead}: the newest event is further ahead of the clock than")
 
 
 def test_a_key_shows_its_state_after_each_batch_that_has_changed_it(two):

@@ -1,7 +1,7 @@
 """Builds the pages about the state of a stateful pipeline: what its streams keep, and the history of one key."""
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -49,10 +49,15 @@ def state(name: str) -> Page:
         empty=_none(pipeline) or f"{name}: nothing is folded yet",
     )
     sums = {what: sum(row[what] for row in rows) for what in ("n_keys", "n_bytes")}
-    return Page(
-        document={"pipeline": name, "streams": rows, **sums},
-        parts=[grid, f"{sums['n_keys']:,} keys, {sums['n_bytes']:,} bytes as JSON."] if rows else [grid],
-    )
+    parts: list[Grid | str] = [grid]
+    if rows:
+        parts.append(f"{sums['n_keys']:,} keys, {sums['n_bytes']:,} bytes as JSON.")
+    if ahead := [f"{row['topic']}/{row['partition']}" for row in rows if _is_ahead(pipeline, row["max_time"])]:
+        parts.append(
+            f"{', '.join(ahead)}: the newest event is further ahead of the clock than state.ahead_minutes allows, and events of today are late. "
+            "See docs/recipes.md#events-ahead-of-their-time"
+        )
+    return Page(document={"pipeline": name, "streams": rows, **sums, "ahead": ahead}, parts=parts)
 
 
 def _none(pipeline: Any) -> str:
@@ -67,6 +72,13 @@ def _watermark(pipeline: Any, latest: datetime | None) -> datetime | None:
     if latest is None or not isinstance(pipeline, Pipeline) or pipeline.state is None:
         return None
     return latest - pipeline.state.lateness
+
+
+def _is_ahead(pipeline: Any, latest: datetime | None) -> bool:
+    """Return whether an event has raised the watermark that would be a reject now: more was allowed when it was folded."""
+    if latest is None or not isinstance(pipeline, Pipeline) or pipeline.state is None:
+        return False
+    return latest - datetime.now(UTC) > pipeline.state.ahead
 
 
 def key(name: str, text: str) -> Page:
