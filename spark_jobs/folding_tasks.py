@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 
-from spark_jobs.sinks.postgres.due_timers import Reached
+from spark_jobs.sinks.postgres.due_timers import Due
 from spark_jobs.sinks.postgres.state_staging import StateStage, at_once
 from spark_jobs.sinks.postgres.task_reports import EXPIRING, Report
 from spark_jobs.state import arrow_records
@@ -39,7 +39,7 @@ class Expiring:
     """Lets the timers come that the watermarks have reached at the end of a batch, and stages rows and states."""
 
     stage: StateStage
-    reached: Sequence[Reached]
+    due: Sequence[Due]
     folding: Sequence[int]
     """The winning tasks of the first phase."""
     n_parts: int
@@ -48,11 +48,11 @@ class Expiring:
         """Process one task of `mapInArrow` over the number of its part. Yield one row of the schema `WINNER`."""
         task = TaskContext.get().taskAttemptId()
         rules = self.stage.rules
-        watermarks = {one.stream: one.at for one in self.reached}
+        watermarks = {one.stream: one.at for one in self.due}
         with self.stage.session(task, EXPIRING) as session:
             for batch in batches:
                 for part in batch.column("id").to_pylist():
-                    due = session.due(self.reached, self.folding, part, self.n_parts, at_once(rules))
+                    due = session.due(self.due, self.folding, part, self.n_parts, at_once(rules))
                     for folded in expired(rules, due, watermarks):
                         session.put(folded)
             session.flush()

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.folding_tasks import Expiring, Keying
 from spark_jobs.records.transforms import Transform
-from spark_jobs.sinks.postgres.due_timers import Reached, count_due, due_bound
+from spark_jobs.sinks.postgres.due_timers import Reached, count_due
 from spark_jobs.sinks.postgres.folded_table import FoldedTable
 from spark_jobs.sinks.postgres.sink import TableOutput
 from spark_jobs.sinks.postgres.state_staging import StateStage, at_once
@@ -79,14 +79,13 @@ class Stateful:
         """
         if not isinstance(stage, StateStage):
             raise TypeError(f"{self.attempt}: expected the stage of a stateful pipeline, found {type(stage).__name__}")
-        reached = self._reached(folding)
         tasks = [winner.task for winner in folding]
-        n_keys = count_due(ledger, self.attempt, stage.table, due_bound(self.attempt.pipeline, reached, tasks))
-        if not n_keys:
+        due = count_due(ledger, self.attempt, stage.table, self._reached(folding), tasks)
+        if not due:
             return []
         spark = self.raw.sparkSession
-        n_parts = _n_tasks(spark, n_keys)
-        expiring = Expiring(stage=stage, reached=reached, folding=tasks, n_parts=n_parts)
+        n_parts = _n_tasks(spark, sum(one.n_keys for one in due))
+        expiring = Expiring(stage=stage, due=due, folding=tasks, n_parts=n_parts)
         return run(spark.range(0, n_parts, 1, n_parts), expiring)
 
     def _reached(self, folding: Sequence[Winner]) -> list[Reached]:

@@ -24,7 +24,7 @@ from spark_jobs.sinks import staging_tables
 from spark_jobs.sinks.postgres import target_table
 from spark_jobs.sinks.postgres.column_types import converted
 from spark_jobs.sinks.postgres.copying import Copier
-from spark_jobs.sinks.postgres.due_timers import Reached, due_bound, select_due
+from spark_jobs.sinks.postgres.due_timers import Reached, count_due, select_due
 from spark_jobs.sinks.postgres.fitting import STAGED_STREAM, STAGED_TASK
 from spark_jobs.sinks.postgres.insertion import Staged, insert_output
 from spark_jobs.sinks.postgres.target_table import Target, sink_sql
@@ -265,11 +265,19 @@ def _folded(
     attempt = ledgers.claim(ledger, batch_id, writer=writer)
     ledgers.stage(stager, attempt)
     found = stateful.staged(ledger, attempt, rows)
-    reached = [Reached("ads", 0, datetime.now(UTC), keeps=True)]
+    count_due(ledger, attempt, staging_name(batch_id, attempt.fence), [Reached("ads", 0, datetime.now(UTC), True)], [1])
+    bound = {
+        "stream_id": next(iter(ranges)),
+        "at": datetime.now(UTC),
+        "keeps": True,
+        "folding": [1],
+        "part": 0,
+        "n_parts": 1,
+    }
+    page = {"at_once": 1, "after_at": "-infinity", "after_key": ""}
     with stager.transaction():
         stager.rows_of(sink_sql("select_states"), {"pipeline": pipeline, "keys": ["[1]"]})
-        due = due_bound(pipeline, reached, [1])
-        stager.rows_of(select_due(staging_name(batch_id, attempt.fence)), {**due, "part": 0, "n_parts": 1})
+        stager.rows_of(select_due(staging_name(batch_id, attempt.fence)), {**bound, **page})
     stateful.publish(ledger, attempt, found)
     staging_tables.drop(ledger, [found.table])
     return batch_id

@@ -118,14 +118,15 @@ BOUND: dict[str, Any] = {
 OF_A_KEY: dict[str, Composable] = {"key": Identifier("value")}
 OF_STATES: dict[str, Composable] = {"staging": Identifier("tideline_staging", "batch_1_attempt_1_state")}
 OTHER_NAMES: dict[str, dict[str, Composable]] = {
+    "count_due": OF_STATES,
     "count_kept_states": OF_STATES,
     "count_staged_states": OF_STATES,
     "delete_states": OF_STATES,
     "discard_staged_states": OF_STATES,
     "keep_refused_keys": OF_A_KEY,
-    "list_due": OF_STATES,
     "mark_deleted": OF_A_KEY,
     "put_states": OF_STATES,
+    "select_due": OF_STATES,
 }
 """Names that differ for one query."""
 _LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -139,8 +140,20 @@ _DUE = {
 }
 OTHERWISE: dict[str, list[dict[str, Any]]] = {
     "keep_state_columns": [{"columns": Json({})}],
-    "list_due": [_DUE],
-    "select_due": [{"part": 0, "n_parts": 2}],
+    "count_due": [_DUE],
+    "select_due": [
+        {
+            "stream_id": 3,
+            "at": _LONG_AGO,
+            "keeps": True,
+            "folding": [1],
+            "part": 0,
+            "n_parts": 2,
+            "at_once": 10,
+            **after,
+        }
+        for after in ({"after_at": "-infinity", "after_key": ""}, {"after_at": _LONG_AGO, "after_key": "[1]"})
+    ],
     "view_output_columns": [{"output": "ads.output"}],
     "list_existing_roles": [{"names": ["tideline_reader"]}],
     "record_roles": [{"duties": ["reader"], "names": ["tideline_reader"]}],
@@ -151,7 +164,6 @@ OTHERWISE: dict[str, list[dict[str, Any]]] = {
 }
 """Parameters that differ for one query, or several sets of them."""
 FILLED: dict[str, Composable] = {
-    "due": SQL("(SELECT *, '' AS topic, 0 AS partition FROM tideline_staging.batch_1_attempt_1_state)"),
     "columns": Identifier("value"),
     "condition": SQL("true"),
     "drop_others": SQL("DROP COLUMN kafka_topic_id"),

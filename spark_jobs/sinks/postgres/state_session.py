@@ -5,15 +5,14 @@ As with rows, what is staged carries the id of its task, and what a task that lo
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
-from typing import cast
+from datetime import UTC, datetime
 
 import pyarrow as pa
 from psycopg2.extras import DictRow
 
 from spark_jobs.sinks.postgres.column_types import Column, converted
 from spark_jobs.sinks.postgres.copying import Copier
-from spark_jobs.sinks.postgres.due_timers import Reached, due_bound, select_due
+from spark_jobs.sinks.postgres.due_timers import Due, select_due
 from spark_jobs.sinks.postgres.fitting import STAGED_EXPIRED, STAGED_STREAM, STAGED_TASK
 from spark_jobs.sinks.postgres.target_table import Target, sink_sql
 from spark_jobs.sinks.sink import Place
@@ -57,19 +56,30 @@ class StateSession:
             return {}
         with self.ledger.transaction():
             rows = self.ledger.rows_of(sink_sql("select_states"), {"pipeline": self.pipeline, "keys": list(keys)})
-        return {row["key"]: _stored(row) for row in rows}
+        return {row["key"]: _stored(row, row["stream_id"], f"{row['topic']}/{row['partition']}") for row in rows}
 
     def due(
-        self, reached: Sequence[Reached], folding: Sequence[int], part: int, n_parts: int, at_once: int
+        self, streams: Iterable[Due], folding: Sequence[int], part: int, n_parts: int, at_once: int
     ) -> Iterator[tuple[str, Stored]]:
-        """Yield the keys of one part whose timers have come, stored ones and staged ones. Few of them are in memory at a time."""
-        bound = {**due_bound(self.pipeline, reached, folding), "part": part, "n_parts": n_parts}
+        """Yield the keys of one part whose timers have come, stored ones and staged ones, `at_once` of them in memory.
+
+        Each page is a transaction of its own. Between two of them the processor of the author runs, for as long as it needs,
+        and the server ends a session that leaves a transaction idle. What changes meanwhile makes the publication fail.
+        """
         query = select_due(self.table)
-        with self.ledger.transaction(), self.ledger.connection.cursor("due") as cursor:
-            cursor.itersize = at_once
-            cursor.execute(query, bound)
-            for row in cast(Iterable[DictRow], cursor):  # by the cursor factory
-                yield row["key"], _stored(row)
+        for one in streams:
+            bound = {"folding": list(folding), "part": part, "n_parts": n_parts, "at_once": at_once}
+            bound |= {"stream_id": one.stream_id, "at": one.at, "keeps": one.keeps}
+            after_at: datetime | str = "-infinity"
+            after_key, is_last = "", False
+            while not is_last:
+                with self.ledger.transaction():
+                    rows = self.ledger.rows_of(query, {**bound, "after_at": after_at, "after_key": after_key})
+                for row in rows:
+                    yield row["key"], _stored(row, one.stream_id, one.stream)
+                is_last = len(rows) < at_once
+                if rows:
+                    after_at, after_key = rows[-1]["expires_at"], rows[-1]["key"]
 
     def put(self, folded: Folded) -> None:
         """Stage rows and states, later if they are few."""
@@ -159,11 +169,11 @@ def refused_row(target: Target, what: str, reason: str) -> FatalError:
     )
 
 
-def _stored(row: DictRow) -> Stored:
+def _stored(row: DictRow, stream_id: int, stream: str) -> Stored:
     expires_at = row["expires_at"]
     return Stored(
-        stream_id=row["stream_id"],
-        stream=f"{row['topic']}/{row['partition']}",
+        stream_id=stream_id,
+        stream=stream,
         value=row["value"],
         expires_at=None if expires_at is None else expires_at.astimezone(UTC),
         offset=row["kafka_offset"],

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from psycopg2.sql import Composable, Composed, Identifier
+from psycopg2.sql import Composed, Identifier
 
 from faults.memory.database import MemoryDatabase
 from faults.memory.folding import staged_states
@@ -76,21 +76,10 @@ def index_staged_states(db: MemoryDatabase, *, staging: Identifier) -> int:
 
 
 @composed(_SINKS, "count_due.sql")
-def count_due(db: MemoryDatabase, *, due: Composed, **bound: Any) -> Rows:
-    return [{"n_keys": len(list(_due(db, due, **bound)))}]
-
-
-@composed(_SINKS, "select_due.sql")
-def select_due(db: MemoryDatabase, *, due: Composed, part: int, n_parts: int, **bound: Any) -> Rows:
-    if n_parts > 1:
-        raise NotImplementedError("Postgres alone knows its hash of a text, and so the part of a key")
-    return [_shown(db, row) for row in sorted(_due(db, due, **bound), key=lambda row: row.key)] if part == 0 else []
-
-
-def _due(
+def count_due(
     db: MemoryDatabase,
-    due: Composed,
     *,
+    staging: Identifier,
     pipeline: str,
     topics: list[str],
     partitions: list[int],
@@ -98,25 +87,61 @@ def _due(
     keeps: list[bool],
     folding: list[int],
     **_: Any,
-) -> Iterator[KeyState | StagedState]:
+) -> Rows:
     given = {
         (topic, number): (at, keep) for topic, number, at, keep in zip(topics, partitions, reached, keeps, strict=True)
     }
-    changed = [row for row in staged_states(db, next(_identifiers(due))) if row.phase == 1 and row.task in folding]
+    found: list[dict[str, Any]] = []
+    for stream_id, stream in sorted(db.streams.items()):
+        if stream.pipeline == pipeline and (stream.topic, stream.partition) in given:
+            at, keep = given[stream.topic, stream.partition]
+            if n_keys := len(list(_due(db, staging, stream_id=stream_id, at=at, keeps=keep, folding=folding))):
+                place = {"stream_id": stream_id, "topic": stream.topic, "partition": stream.partition}
+                found.append({**place, "at": at, "keeps": keep, "n_keys": n_keys})
+    return found
+
+
+@composed(_SINKS, "index_due.sql")
+def index_due(db: MemoryDatabase, *, staging: Identifier) -> int:
+    staged_states(db, staging)
+    return -1
+
+
+@composed(_SINKS, "select_due.sql")
+def select_due(
+    db: MemoryDatabase,
+    *,
+    staging: Identifier,
+    part: int,
+    n_parts: int,
+    at_once: int,
+    after_at: datetime | str,
+    after_key: str,
+    **bound: Any,
+) -> Rows:
+    if n_parts > 1:
+        raise NotImplementedError("Postgres alone knows its hash of a text, and so the part of a key")
+    due = sorted(_due(db, staging, **bound), key=_place)
+    after = [row for row in due if after_at == "-infinity" or _place(row) > (after_at, after_key)]
+    return [
+        {"key": row.key, "value": as_text(row.value), "expires_at": row.expires_at, "kafka_offset": row.kafka_offset}
+        for row in after[:at_once]
+        if part == 0
+    ]
+
+
+def _place(row: KeyState | StagedState) -> Any:
+    return row.expires_at, row.key
+
+
+def _due(
+    db: MemoryDatabase, staging: Identifier, *, stream_id: int, at: datetime, keeps: bool, folding: list[int]
+) -> Iterator[KeyState | StagedState]:
+    changed = [row for row in staged_states(db, staging) if row.phase == 1 and row.task in folding]
     touched = {row.key for row in changed}
+    pipeline = db.streams[stream_id].pipeline
     untouched = (row for row in db.states.values() if row.pipeline == pipeline and row.key not in touched)
-    rows: Iterator[KeyState | StagedState] = chain(untouched, changed)
+    rows: Iterator[KeyState | StagedState] = chain(untouched if keeps else (), changed)
     for row in rows:
-        stream = db.streams[row.stream_id]
-        at, keep = given.get((stream.topic, stream.partition), (None, False))
-        has_come = at is not None and row.value is not None and row.expires_at is not None and row.expires_at <= at
-        if has_come and (keep or isinstance(row, StagedState)):
+        if row.stream_id == stream_id and row.value is not None and row.expires_at is not None and row.expires_at <= at:
             yield row
-
-
-def _identifiers(query: Composable) -> Iterator[Identifier]:
-    if isinstance(query, Identifier):
-        yield query
-    elif isinstance(query, Composed):
-        for part in query.seq:
-            yield from _identifiers(part)

@@ -18,7 +18,7 @@ from tideline.ledger.connection import Ledger
 
 _IN_ANY_ORDER = {
     "advance_batches", "count_folded", "count_staged", "list_being_written", "list_owners", "list_unfinished", "list_written", "pass_coverage",
-    "prune_undo", "record_counts", "select_due", "select_states", "settle_rejects", "supersede_batches", "supersede_rewound", "take_waiting",
+    "prune_undo", "record_counts", "select_states", "settle_rejects", "supersede_batches", "supersede_rewound", "take_waiting",
 }  # fmt: skip
 """Statements whose rows have no order, or share places in it."""
 _LATE_SECONDS = 9

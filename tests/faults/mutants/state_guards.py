@@ -241,6 +241,30 @@ STATE_TESTED_MUTANTS = (
         seen_by="tests/integration/state/test_rewound_loads.py::test_a_record_ahead_of_its_time_has_the_same_fate_after_a_rewind",
     ),
     Mutant(
+        "timers_in_one_transaction",
+        "no transaction is open while the processor of the author runs",
+        (
+            Edit(
+                "spark_jobs/sinks/postgres/state_session.py",
+                '                for row in rows:\n                    yield row["key"], _stored(row, one.stream_id, one.stream)\n',
+                '                    for row in rows:\n                        yield row["key"], _stored(row, one.stream_id, one.stream)\n',
+            ),
+        ),
+        seen_by="tests/integration/state/test_due_pages.py::test_no_transaction_is_open_while_the_processor_runs",
+    ),
+    Mutant(
+        "page_after_the_timer",
+        "a page of timers begins behind the last key of the one before, also where keys have the same timer",
+        (
+            Edit(
+                "spark_jobs/sinks/postgres/select_due.sql",
+                "\n       AND (s.expires_at, s.key) > (%(after_at)s::timestamptz, %(after_key)s)\n",
+                "\n       AND s.expires_at > %(after_at)s::timestamptz\n",
+            ),
+        ),
+        seen_by="tests/integration/state/test_due_pages.py::test_pages_hold_each_key_whose_timer_has_come_once",
+    ),
+    Mutant(
         "overlapping_pieces_folded",
         "records that come in another order than that of their offsets are not folded",
         (Edit("spark_jobs/state/buckets.py", "piece.stream == stream and piece.first <= last", "piece.first < 0"),),

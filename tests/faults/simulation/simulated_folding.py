@@ -5,7 +5,7 @@ The folding and the driver, with everything that it publishes, are real. Only th
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -27,9 +27,8 @@ from faults.visit_rules import user_of
 from faults.visits import Visits
 from spark_jobs import stateful, write_batches
 from spark_jobs.folding_tasks import Expiring
-from spark_jobs.sinks.postgres.due_timers import due_bound, select_due
 from spark_jobs.sinks.postgres.sink import TableOutput
-from spark_jobs.sinks.postgres.state_session import StateSession, _stored
+from spark_jobs.sinks.postgres.state_session import StateSession
 from spark_jobs.sinks.postgres.state_staging import StateStage
 from spark_jobs.sinks.postgres.task_reports import EXPIRING, FOLDING, Report
 from spark_jobs.sinks.sink import Publication, Winner
@@ -166,10 +165,10 @@ class FoldingSpark(SimulatedSpark):
         stage = expiring.stage
         while True:
             task = self._begin_task()
-            watermarks = {one.stream: one.at for one in expiring.reached}
+            watermarks = {one.stream: one.at for one in expiring.due}
             with MemoryLedger(self._scheduler.database, actor="spark task") as ledger:
                 session = self._session(ledger, stage, task, EXPIRING)
-                due = session.due(expiring.reached, expiring.folding, part, expiring.n_parts, AT_ONCE)
+                due = session.due(expiring.due, expiring.folding, part, expiring.n_parts, AT_ONCE)
                 for folded in expired(stage.rules, due, watermarks):
                     session.put(folded)
                     if task % 11 == 0:
@@ -201,12 +200,6 @@ class FoldingSpark(SimulatedSpark):
 
 class MemorySession(StateSession):
     """What one task reads and stages, without the COPY."""
-
-    def due(self, reached: Any, folding: Any, part: int, n_parts: int, at_once: int) -> Iterator[Any]:
-        bound = {**due_bound(self.pipeline, reached, folding), "part": part, "n_parts": n_parts}
-        with self.ledger.transaction():
-            rows = self.ledger.rows_of(select_due(self.table), bound)
-        return iter([(row["key"], _stored(row)) for row in rows])
 
     def flush(self) -> None:
         ledger: Any = self.ledger

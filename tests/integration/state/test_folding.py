@@ -8,7 +8,7 @@ import pytest
 from ledger_queries import execute, query
 from ledgers import PIPELINE, claim, stage, start_streams
 from single_stream import HOLE
-from spark_jobs.sinks.postgres.due_timers import count_due, due_bound
+from spark_jobs.sinks.postgres.due_timers import count_due
 from stateful import folded, planned, positions, publish, staged, states
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError, SupersededError
@@ -128,7 +128,7 @@ def test_the_timers_of_an_attempt_that_was_superseded_do_not_come(ledger, stream
     folded(ledger, batch_id)
     execute(ledger, f"DROP TABLE tideline_staging.{late.table}")
     with pytest.raises(SupersededError, match="was refused: expected to hold the batch"):
-        count_due(ledger, attempt, late.table.removesuffix(SUFFIX), due_bound(PIPELINE, [], []))
+        count_due(ledger, attempt, late.table.removesuffix(SUFFIX), [], [])
 
 
 def test_an_upsert_of_a_state_needs_no_state_of_other_pipelines(ledger, stream):

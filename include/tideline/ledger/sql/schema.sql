@@ -1707,9 +1707,9 @@ CREATE INDEX rewind_pipeline ON tideline.rewind USING btree (pipeline, rewind_id
 
 CREATE INDEX state_batch_kept ON tideline.state_batch USING btree (pipeline, seq) WHERE (undo = 'kept'::text);
 
-CREATE INDEX state_position_pipeline ON tideline.state_position USING btree (pipeline);
+CREATE INDEX state_due ON tideline.state USING btree (stream_id, expires_at, key) WHERE (expires_at IS NOT NULL);
 
-CREATE INDEX state_timer ON tideline.state USING btree (stream_id, expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX state_position_pipeline ON tideline.state_position USING btree (pipeline);
 
 CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.attempt FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
 
