@@ -11,7 +11,7 @@ from spark_jobs.sinks import outside
 from spark_jobs.sinks.delta import counting, lake_table
 from spark_jobs.sinks.delta.counting import Counted
 from spark_jobs.sinks.delta.parquet_files import from_text
-from spark_jobs.sinks.delta.replacing import Replacing
+from spark_jobs.sinks.delta.replacing import Replacing, of_replay
 from spark_jobs.sinks.delta.staging import LakeStage
 from spark_jobs.sinks.outside import OutcomeUnknownError, Staged
 from spark_jobs.sinks.sink import Place, Publication
@@ -77,14 +77,14 @@ class LakeOutput:
         if self._counted is None:
             raise RuntimeError(f"{self.attempt}: nothing was counted")
         attempt, added = self.attempt, [file.added() for file in self._counted.files]
-        replacing = Replacing(
-            delta_files.filesystem(self.output.location),
-            delta_files.folder(attempt.batch_id, attempt.fence),
-            attempt.ranges if attempt.kind is BatchKind.REPLAY else (),
-        )
+        replacing: Replacing | None = None
+        if attempt.kind is BatchKind.REPLAY:
+            files = delta_files.filesystem(self.output.location)
+            folder = delta_files.folder(attempt.batch_id, attempt.fence)
+            replacing = of_replay(publication.ledger, attempt, files, folder)
 
         def changes(table: DeltaTable) -> list[Change]:
-            made = [*(replacing.changes(table) if replacing.ranges else ()), *added]
+            made = [*(replacing.changes(table) if replacing else ()), *added]
             self._offered |= {change.path for change in made if isinstance(change, AddAction)}
             return made
 

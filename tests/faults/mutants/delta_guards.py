@@ -6,6 +6,7 @@ _OUTSIDE = "include/tideline/outside"
 _SINK = "spark_jobs/sinks/delta"
 _TABLE = "tests/integration/sinks/test_delta_table.py"
 _UPKEEP = "tests/integration/sinks/test_lake_upkeep.py"
+_SHARED = "tests/integration/sinks/test_shared_lakes.py"
 _MISSING = "tests/integration/sinks/test_missing_table.py"
 _LAKES = 3_000_000_000
 """Schedules of processes with a Delta table have seeds from here on: `faults.drawn_schedules.OUTSIDE`, which imports the product."""
@@ -39,6 +40,30 @@ LAKE_MUTANTS = (
 """Detected by schedules of real processes."""
 
 DELTA_MUTANTS = (
+    Mutant(
+        "delta_replay_by_coordinates",
+        "a replay removes rows of its own pipeline's batches from a Delta table, and no others with its coordinates",
+        (
+            Edit(
+                f"{_SINK}/replacing.py",
+                '        return pc.and_(self._inside(rows), pc.is_in(rows["tideline_batch"], value_set=ours))\n',
+                "        return self._inside(rows)\n",
+            ),
+        ),
+        seen_by=f"{_SHARED}::test_a_replay_into_a_delta_table_removes_rows_of_its_own_pipeline_only",
+    ),
+    Mutant(
+        "delta_replay_beside_strangers",
+        "a replay into a Delta table refuses rows of its offsets whose batch the ledger does not know",
+        (
+            Edit(
+                f"{_SINK}/replacing.py",
+                "        if strange := self._unknown(batches - self.ours):\n",
+                "        if strange := set[int]():\n",
+            ),
+        ),
+        seen_by=f"{_SHARED}::test_a_replay_refuses_rows_of_its_offsets_that_no_batch_of_the_ledger_has_loaded",
+    ),
     Mutant(
         "delta_commit_moved_behind_others",
         "a Delta commit goes exactly behind the version that was looked at",

@@ -58,7 +58,10 @@ def replay(
     """Replace the rows of a range in one commit. Calls `before_commit` when the files to remove are chosen."""
     location = table.output.location
     folder = delta_files.folder(batch_id, attempt.fence)
-    replacing = Replacing(delta_files.filesystem(location), folder, [of_range(start, end)])
+    ours = range(batch_id)
+    replacing = Replacing(
+        delta_files.filesystem(location), folder, [of_range(start, end)], frozenset(ours), lambda asked: frozenset()
+    )
     added = table.staged(batch_id, attempt.fence, range(start, end))
 
     def changes(found: DeltaTable) -> list[Change]:
