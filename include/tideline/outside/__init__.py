@@ -46,6 +46,7 @@ class OutsideSink(Protocol):
 
         Raises:
             RetryableError: The sink did not answer. Whether it has fenced is unknown.
+            FatalError: The output may not be written as it is. It has not fenced.
             ForgottenError: An attempt has committed, and the sink has forgotten which one.
             NeedsOperatorError: There is no output, and the ledger knows that there was one.
         """
@@ -100,7 +101,8 @@ def probe(pipeline: Pipeline, ledger: Ledger | None) -> str | None:
     Raises:
         RetryableError: The sink did not answer.
         NeedsOperatorError: The output must exist and does not. Nothing was tried there.
-        FatalError: A variable of the environment is not set, or the library of the sink is not installed.
+        FatalError: The output has a feature that is not kept, a variable of the environment is not set, or the library of the sink is not
+            installed.
     """
     if pipeline.sink.kind != "delta":
         return None

@@ -1,9 +1,9 @@
 """What goes wrong with a batch in a Delta table, as messages for an operator."""
 
 from tideline.domain.receipts import Receipt
-from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
-from tideline.outside import ForgottenError
-from tideline.outside.delta_log import Location
+from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
+from tideline.outside import ForgottenError, delta_features
+from tideline.outside.delta_log import Location, RefusedError
 
 
 def missing(location: Location, why: str) -> NeedsOperatorError:
@@ -33,6 +33,16 @@ def forgotten(location: Location, batch_id: int, fence: int) -> ForgottenError:
         next_step=f"compare the rows with tideline_batch = {batch_id} with the batch: tideline batch {batch_id}",
         entry="delta-commit-is-gone",
         fence=fence,
+    )
+
+
+def refused(location: Location, what: str, error: RefusedError) -> FatalError:
+    """Return the error to raise if a table may not be written as it is."""
+    how = f"with Spark SQL: {delta_features.undoing(location.uri, error.unkept)}; " if error.unkept else ""
+    return FatalError(
+        f"{location.pipeline} {what}: {location.uri} was left alone: {error}",
+        next_step=f"{how}until that is changed, nothing is loaded, fenced or given up in this table",
+        entry="delta-table-is-left-alone",
     )
 
 

@@ -1,9 +1,10 @@
-"""One Delta table as a log: open it, and commit from exactly the version that was opened.
+"""One Delta table as a log: open it, and commit from exactly the version that was opened. The one door to a table: everything that writes passes it.
 
 A commit is one file of the log, named by its number, and storage creates it only if it does not exist. delta-rs can also
 move a commit behind those of others, after a check for conflicts. That is not used: its check lets a removal pass
 whose file a compaction has rewritten, and the rows are there twice. So every commit goes to the version behind the one
-that was looked at, or fails.
+that was looked at, or fails. And it is refused if that version has a feature that is not kept, see `delta_features`: the table may
+have got it since the commit was prepared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.sections import FromEnvironment, may_be_secret
 from tideline.errors import FatalError, RetryableError, TidelineError
+from tideline.outside import delta_features
+from tideline.outside.delta_features import Unkept
 
 Change = AddAction | RemoveAction
 
@@ -28,6 +31,13 @@ _PUT_IF_ABSENT = {"aws_conditional_put": "etag"}
 """Makes S3 refuse to overwrite a commit: the second PUT of a file of the log fails."""
 _LEFT_AS_THEY_ARE = "!$&'()+,/:;=@~"
 """Characters that the library does not encode in a path, besides letters, digits and `_.-`."""
+_OF_STORAGE = (
+    "Failed to commit transaction",
+    "Tried committing existing table version",
+    "Log storage error",
+    "Transaction failed",
+)
+"""How the library's errors of storage begin, and those of a version that is taken. Everything else is a refusal."""
 _LAST_COMMITS = 100
 """So many commits are searched first for that of a receipt."""
 
@@ -40,20 +50,17 @@ class UnknownError(Exception):
     """The commit failed for another reason, perhaps after it had happened. Look again."""
 
 
-class Trial:
-    """One try to commit, as a context. It takes up what says that the outcome has to be looked up."""
+class RefusedError(Exception):
+    """The table was not written, and is not as long as it stays as it is.
 
-    def __init__(self) -> None:
-        self.error: Exception | None = None
+    Args:
+        problem: Why.
+        unkept: Its features that a commit would break.
+    """
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        if isinstance(error, TakenError | UnknownError):
-            self.error = error
-            return True
-        return False
+    def __init__(self, problem: str, unkept: Sequence[Unkept] = ()) -> None:
+        super().__init__(problem)
+        self.unkept = unkept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +143,12 @@ def commit(
 
     Raises:
         TakenError: The table has changed since it was loaded.
+        RefusedError: The table has a feature that is not kept, or the library refuses it. Nothing was changed.
         UnknownError: Something else went wrong. The commit may have happened.
     """
+    replaces = any(isinstance(change, RemoveAction) and change.data_change for change in changes)
+    if unkept := delta_features.unkept(table, replaces=replaces):
+        raise RefusedError(delta_features.said(unkept), unkept)
     properties = CommitProperties(
         app_transactions=[Transaction(*transaction)] if transaction else None,
         custom_metadata=dict(metadata),
@@ -152,9 +163,21 @@ def commit(
             commit_properties=properties,
         )
     except CommitFailedError as error:
-        raise TakenError(first_line(error)) from error
+        raise _failure(table, first_line(error)) from error
     except (DeltaError, OSError) as error:
         raise UnknownError(first_line(error)) from error
+
+
+def _failure(table: DeltaTable, problem: str) -> TakenError | UnknownError | RefusedError:
+    """Return what a commit that has failed means. Only a version behind the one that was loaded tells a lost race from a refusal."""
+    try:
+        newest = DeltaTable(table.table_uri, storage_options=table._storage_options)  # noqa: SLF001 - it has no name
+        is_taken = newest.version() > table.version()
+    except (DeltaError, OSError) as error:
+        return UnknownError(first_line(error))
+    if is_taken:
+        return TakenError(problem)
+    return UnknownError(problem) if problem.startswith(_OF_STORAGE) else RefusedError(problem)
 
 
 def attempt_of(table: DeltaTable, application: str, fence: int) -> UUID | None:

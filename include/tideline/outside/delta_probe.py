@@ -9,8 +9,8 @@ from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from tideline.declaration.pipelines import Pipeline
-from tideline.outside import delta_files, delta_log, delta_table
-from tideline.outside.delta_log import Location, TakenError, UnknownError
+from tideline.outside import delta_errors, delta_features, delta_files, delta_log, delta_table
+from tideline.outside.delta_log import Location, RefusedError, TakenError, UnknownError
 from tideline.outside.evidence import Evidence
 
 _ROUNDS = 5
@@ -21,10 +21,13 @@ def of_pipeline(pipeline: Pipeline, known: Evidence) -> str | None:
 
     Raises:
         NeedsOperatorError: The table must exist and does not. Nothing was tried.
+        FatalError: The table has a feature that is not kept. Nothing was tried.
         RetryableError: Storage did not answer, or refuses the access.
     """
     output = delta_table.sink(pipeline, known)
-    output.open()
+    table = output.open()
+    if table is not None and (unkept := delta_features.unkept(table)):
+        raise delta_errors.refused(output.location, "doctor", RefusedError(delta_features.said(unkept), unkept))
     return probe(output.location)
 
 
@@ -59,7 +62,7 @@ def _race(scratch: Location, number: int) -> str | None:
             delta_log.commit(table, [], transaction=("doctor", number), metadata={})
         except TakenError:
             outcomes.append("refused")
-        except UnknownError as error:
+        except (UnknownError, RefusedError) as error:
             outcomes.append(str(error))
         else:
             outcomes.append("committed")

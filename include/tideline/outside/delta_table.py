@@ -9,9 +9,7 @@ A table that was never written is fenced as well, since a frozen attempt could s
 placeholder, which `prepare` turns into the table. One that the ledger knows of and that is not there is refused.
 """
 
-import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,9 +20,9 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain import receipts
 from tideline.domain.receipts import Found, Receipt
-from tideline.errors import RetryableError
 from tideline.outside import delta_errors, delta_log, evidence
-from tideline.outside.delta_log import Change, Location, TakenError, Trial, UnknownError
+from tideline.outside.delta_log import Change, Location, TakenError, UnknownError
+from tideline.outside.delta_trials import Trial, trials
 from tideline.outside.evidence import Evidence
 
 COORDINATES = pa.schema(
@@ -40,9 +38,6 @@ PLACEHOLDER = "tideline_placeholder"
 """The column of a table that was only fenced yet."""
 OWNER = "tideline.pipeline"
 """The property of a table that names the pipeline that has created it. Another pipeline's replay would remove its rows."""
-_TRIES = 100
-"""How often a commit begins anew because the table has changed. Each time some other commit has happened."""
-_UNKNOWN_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +69,11 @@ class DeltaOutput:
 
         Raises:
             RetryableError: Storage did not answer. Whether the batch is fenced is unknown.
+            FatalError: The table has a feature that is not kept. The batch is not fenced.
             ForgottenError: An attempt has committed, and the log of the table does not reach back to its commit.
             NeedsOperatorError: The table must exist and does not.
         """
-        for trial in self._trials(f"batch {batch_id}"):
+        for trial in trials(self.location, f"batch {batch_id}"):
             table = self.open() or self._placeholder(trial)
             if table is None:
                 continue
@@ -116,6 +112,7 @@ class DeltaOutput:
         Raises:
             SupersededError: A newer attempt has fenced the batch, or another one has committed it. Nothing was changed.
             RetryableError: Storage did not answer, others have changed the table each time, or it was created anew meanwhile.
+            FatalError: The table has a feature that is not kept. Nothing was changed.
             NeedsOperatorError: There is no table any more.
         """
         metadata = {
@@ -124,7 +121,7 @@ class DeltaOutput:
             "tideline_attempt": str(own.attempt),
             "tideline_ranges": ranges,
         }
-        for trial in self._trials(f"batch {batch_id}"):
+        for trial in trials(self.location, f"batch {batch_id}"):
             table = self.location.open()
             if table is None:
                 raise delta_errors.missing(
@@ -163,24 +160,6 @@ class DeltaOutput:
 
     def _application(self, batch_id: int) -> str:
         return f"tideline/{self.location.pipeline}/{batch_id}"
-
-    def _trials(self, what: str) -> Iterator[Trial]:
-        """Yield trials to commit what the message names. Each ends in a return, or in the next one."""
-        last: Exception = UnknownError("nothing was tried")
-        unknown = 0
-        for number in range(_TRIES):
-            trial = Trial()
-            yield trial
-            last = trial.error or last
-            unknown += isinstance(last, UnknownError)
-            if unknown >= _UNKNOWN_TRIES:
-                raise self.location.unavailable(last) from last
-            time.sleep(random.uniform(0, min(0.01 * 2**number, 0.5)))  # noqa: S311 - it only spreads the tries
-        raise RetryableError(
-            f"{self.location.pipeline} {what}: other commits have changed {self.location.uri} {_TRIES} times in a row",
-            next_step="run the task again",
-            entry="delta-table-does-not-answer",
-        ) from last
 
     def _placeholder(self, trial: Trial) -> DeltaTable | None:
         """Create a table that can keep markers, and nothing else. None if another process was faster."""
@@ -228,7 +207,7 @@ class DeltaOutput:
         Raises:
             RetryableError: Storage did not answer.
         """
-        for trial in self._trials("as it is created"):
+        for trial in trials(self.location, "as it is created"):
             if self.location.open() is not None:
                 return False
             if self._placeholder(trial) is not None:

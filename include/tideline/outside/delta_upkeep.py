@@ -2,7 +2,8 @@
 
 The laws: the rows of the table stay as they are, whatever load or replay runs beside it; and what an open attempt may still
 commit stays. So a merge is committed exactly behind a version that has all of its files, or not at all. Only files that the
-log names as removed, or that `delta_cleaning` has found dead, are deleted.
+log names as removed, or that `delta_cleaning` has found dead, are deleted. A table with a feature that is not kept is left alone as a whole:
+which files its readers need is not known here.
 
 delta-rs has a compaction of its own. It is not used: of two that run at the same time it accepts both, and all rows are
 there twice.
@@ -21,8 +22,8 @@ from deltalake.transaction import RemoveAction
 from pyarrow import fs
 
 from tideline.declaration.pipelines import Pipeline
-from tideline.outside import delta_cleaning, delta_files, delta_log, delta_table
-from tideline.outside.delta_log import TakenError, UnknownError, plain_path
+from tideline.outside import delta_cleaning, delta_errors, delta_features, delta_files, delta_log, delta_table
+from tideline.outside.delta_log import RefusedError, TakenError, UnknownError, plain_path
 from tideline.outside.delta_parquet import OpenFile, TableFile, partition_text
 from tideline.outside.delta_table import DeltaOutput
 from tideline.outside.evidence import Evidence
@@ -53,18 +54,28 @@ def upkeep(pipeline: Pipeline, known: Evidence) -> list[str]:
 
 
 def of_table(output: DeltaOutput) -> list[str]:
-    """Do the upkeep of one table."""
+    """Do the upkeep of one table. If it has a feature that is not kept, return a line that says so."""
     uri = output.location.uri
     try:
+        table = output.open()
+        if table is not None and (unkept := delta_features.unkept(table)):
+            return [_left_alone(output, RefusedError(delta_features.said(unkept), unkept))]
         n_old = delta_cleaning.remove_replaced(output)
         n_dead = delta_cleaning.remove_dead(output)
         merged = [merge(output, parts) for parts in small_files(output)]
+    except RefusedError as error:
+        return [_left_alone(output, error)]
     except (DeltaError, OSError) as error:
         raise output.location.unavailable(error) from error
     done = [f"{uri}: {n_dead} files of attempts that can no longer commit deleted"] if n_dead else []
     n_merged = [n_files for n_files in merged if n_files]
     done += [f"{uri}: {sum(n_merged)} small files merged into {len(n_merged)}"] if n_merged else []
     return done + ([f"{uri}: {n_old} files deleted that were replaced long ago"] if n_old else [])
+
+
+def _left_alone(output: DeltaOutput, error: RefusedError) -> str:
+    why = delta_errors.refused(output.location, "upkeep", error)
+    return f"{why.problem}. Next: {why.next_step}. More: docs/runbook.md#{why.entry}"
 
 
 def small_files(output: DeltaOutput) -> list[list[Part]]:
@@ -85,7 +96,11 @@ def small_files(output: DeltaOutput) -> list[list[Part]]:
 
 
 def merge(output: DeltaOutput, parts: Sequence[Part]) -> int:
-    """Merge files into one, in one commit. Return how many; 0 if one of them is not in the table any more."""
+    """Merge files into one, in one commit. Return how many; 0 if one of them is not in the table any more.
+
+    Raises:
+        RefusedError: The table has a feature that is not kept. It is as it was.
+    """
     table = output.open()
     if table is None or not {*parts} <= {*_parts(table)}:
         return 0

@@ -1,8 +1,6 @@
 """Create the Delta table, or check that it can be written: its columns, and no feature that this sink does not keep."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -12,32 +10,11 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError
-from tideline.outside import delta_log
-from tideline.outside.delta_log import TakenError, UnknownError
+from tideline.outside import delta_errors, delta_features, delta_log
+from tideline.outside.delta_log import RefusedError, TakenError, UnknownError
 from tideline.outside.delta_table import COORDINATES, OWNER, PLACEHOLDER, DeltaOutput
 
 _TRIES = 20
-_HARMLESS = {
-    "appendOnly",
-    "invariants",
-    "timestampNtz",
-    "vacuumProtocolCheck",
-    "changeDataFeed",
-    "checkConstraints",
-    "generatedColumns",
-}
-"""Features that a table may name. Those of them that need anything of a writer are refused where they are in use."""
-_REFUSED = {
-    "delta.columnMapping.mode": ("none", "column mapping"),
-    "delta.enableDeletionVectors": ("false", "deletion vectors"),
-    "delta.enableRowTracking": ("false", "row tracking"),
-    "delta.enableChangeDataFeed": ("false", "a change data feed"),
-    "delta.setTransactionRetentionDuration": (
-        None,
-        "receipts of batches that expire (delta.setTransactionRetentionDuration)",
-    ),
-}
-"""Properties, the value with which they are not in use, and what they stand for."""
 
 
 def prepare(output: DeltaOutput, pipeline: Pipeline, kind: BatchKind, produced: pa.Schema) -> pa.Schema:
@@ -61,6 +38,8 @@ def prepare(output: DeltaOutput, pipeline: Pipeline, kind: BatchKind, produced: 
                 return _checked(table, pipeline, kind, fields)
         except TakenError:
             continue  # another attempt was faster; look at what it has made
+        except RefusedError as error:
+            raise delta_errors.refused(output.location, "load", error) from error
         except UnknownError as error:
             raise output.location.unavailable(error) from error
     raise RetryableError(
@@ -111,7 +90,9 @@ def _check_produced(pipeline: Pipeline, fields: pa.Schema) -> None:
 
 def _checked(table: DeltaTable, pipeline: Pipeline, kind: BatchKind, fields: pa.Schema) -> pa.Schema:
     columns = _arrow(table)
-    problems = [*_unsupported(table, kind), *_misfits(columns, fields)]
+    if unkept := delta_features.unkept(table, replaces=kind is BatchKind.REPLAY):
+        raise RefusedError(delta_features.said(unkept), unkept)
+    problems = _misfits(columns, fields)
     owner = table.metadata().configuration.get(OWNER, pipeline.name)
     if owner != pipeline.name:
         problems.append(f"it is the table of pipeline {owner} ({OWNER})")
@@ -120,36 +101,6 @@ def _checked(table: DeltaTable, pipeline: Pipeline, kind: BatchKind, fields: pa.
         problems.append(f"it is partitioned by ({', '.join(partitions)}), declared is ({', '.join(sink.partition_by)})")
     _refuse(pipeline, problems)
     return pa.schema([columns.field(name) for name in fields.names])
-
-
-def _unsupported(table: DeltaTable, kind: BatchKind) -> list[str]:
-    """Return the features of the table that a write by this sink would break."""
-    protocol, settings = table.protocol(), table.metadata().configuration
-    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())} - _HARMLESS
-    found = [f"table feature {name} is not supported" for name in sorted(features)]
-    found += [
-        f"{what} is not supported"
-        for name, (unused, what) in _REFUSED.items()
-        if name in settings and settings[name] != unused
-    ]
-    found += [
-        f"CHECK constraint {name[18:]} is not supported" for name in settings if name.startswith("delta.constraints.")
-    ]
-    if settings.get("delta.appendOnly") == "true" and kind is BatchKind.REPLAY:
-        found.append("delta.appendOnly: a replay replaces rows")
-    for field in table.schema().fields:
-        found += [f"{field.name}: {what} is not supported" for what in _of_field(field.metadata)]
-    return found
-
-
-def _of_field(metadata: Mapping[str, Any]) -> list[str]:
-    names = {
-        "delta.generationExpression": "a generated column",
-        "delta.identity.start": "an identity column",
-        "delta.invariants": "an invariant",
-        "delta.columnMapping.id": "column mapping",
-    }
-    return [what for key, what in names.items() if key in metadata]
 
 
 def _misfits(columns: pa.Schema, fields: pa.Schema) -> list[str]:

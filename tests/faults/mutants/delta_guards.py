@@ -7,6 +7,7 @@ _SINK = "spark_jobs/sinks/delta"
 _TABLE = "tests/integration/sinks/test_delta_table.py"
 _UPKEEP = "tests/integration/sinks/test_lake_upkeep.py"
 _SHARED = "tests/integration/sinks/test_shared_lakes.py"
+_FEATURES = "tests/integration/sinks/test_lake_features.py"
 _MISSING = "tests/integration/sinks/test_missing_table.py"
 _LAKES = 3_000_000_000
 """Schedules of processes with a Delta table have seeds from here on: `faults.drawn_schedules.OUTSIDE`, which imports the product."""
@@ -117,6 +118,42 @@ DELTA_MUTANTS = (
             ),
         ),
         seen_by=f"{_UPKEEP}::test_a_merge_that_is_overtaken_before_its_commit_happens_not_at_all",
+    ),
+    Mutant(
+        "commit_behind_features_that_are_not_kept",
+        "no commit goes behind a version of a Delta table with a feature that is not kept",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_log.py",
+                "    if unkept := delta_features.unkept(table, replaces=replaces):\n",
+                "    if unkept := delta_features.unkept(table, replaces=replaces)[:0]:\n",
+            ),
+        ),
+        seen_by=f"{_FEATURES}::test_a_merge_of_files_that_have_got_deletion_vectors_since_they_were_chosen_is_refused",
+    ),
+    Mutant(
+        "upkeep_of_a_table_with_features_that_are_not_kept",
+        "upkeep leaves a Delta table alone that has a feature that is not kept",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_upkeep.py",
+                "(unkept := delta_features.unkept(table))",
+                "(unkept := delta_features.unkept(table)[:0])",
+            ),
+        ),
+        seen_by=f"{_FEATURES}::test_rows_that_spark_has_deleted_stay_deleted_and_no_other_is_doubled",
+    ),
+    Mutant(
+        "refusal_taken_for_a_lost_race",
+        "a commit that the library refuses is not tried again",
+        (
+            Edit(
+                f"{_OUTSIDE}/delta_log.py",
+                "is_taken = newest.version() > table.version()",
+                "is_taken = newest.version() >= table.version()",
+            ),
+        ),
+        seen_by=f"{_FEATURES}::test_a_refusal_of_the_library_is_told_from_a_lost_race",
     ),
     Mutant(
         "delta_rows_of_rejects_kept",

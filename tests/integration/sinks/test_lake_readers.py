@@ -1,9 +1,5 @@
 """Other programs read the tables that loads have written: Spark's Delta reader, and DuckDB's. Also from S3."""
 
-import json
-import subprocess
-import sys
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,7 @@ import pytest
 import lake_tables
 import records
 import s3_server
+import spark_tables
 from lake_loading import into_lake, lake_owners, lake_rows, output
 from tideline.domain.requests import OneBatch
 from tideline.outside import delta_upkeep
@@ -34,9 +31,8 @@ def test_spark_and_duckdb_read_what_loads_and_a_replay_have_written(loading, top
     loading.run(OneBatch(batch_id=first, replace=True), reason="again")
     expected = lake_rows(loading)
     assert len(expected) == 20
-    reader = Path(__file__).with_name("read_with_spark.py")
-    done = subprocess.run([sys.executable, str(reader), str(lake)], check=True, capture_output=True, text=True)
-    read = [json.loads(line, parse_float=Decimal) for line in done.stdout.splitlines() if line.startswith("{")]
+    with spark_tables.running(tmp_path) as spark:
+        read = spark.rows(lake)
     by_spark = {(row["kafka_partition"], row["kafka_offset"]): (row["id"], row["name"], row["price"]) for row in read}
     assert (len(read), by_spark) == (20, expected)
     assert by_duckdb(lake) == sorted((*place, *row) for place, row in expected.items())
