@@ -134,6 +134,7 @@ def _go_on(ledger: Ledger) -> None:
             "CREATE TABLE ads.output__deleted AS SELECT * FROM ads.output; ALTER TABLE ads.output__deleted ADD PRIMARY KEY (value);"
             "CREATE TABLE tideline_staging.newest_1 AS SELECT *, kafka_topic_id AS there_topic_id, kafka_partition AS there_partition,"
             " kafka_offset AS there_offset, tideline_batch AS there_batch, kafka_topic_id AS mark_topic_id, kafka_partition AS mark_partition,"
+            " kafka_offset AS mark_offset,"
             " false AS loses_to_row, false AS loses_to_mark FROM ads.output;"
             "CREATE TABLE tideline_staging.batch_1_attempt_1_state AS SELECT 1 AS tideline_task, 1 AS phase, key, stream_id, value, expires_at,"
             " kafka_offset FROM tideline.state LIMIT 300;"

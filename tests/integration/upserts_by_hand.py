@@ -214,7 +214,7 @@ def scene(
     pipeline = f"upsert_{number}"
     log: dict[int, Sequence[Rec]] = {}
     for partitions in incarnations:
-        log |= _started(ledger, pipeline, partitions)
+        log |= started(ledger, pipeline, partitions)
     columns = tuple(
         Column(name=name, type_name=kind, precision=None, scale=None, required=False)
         for name, kind in (("id", "bigint"), ("rank", "bigint"), ("name", "text"))
@@ -234,7 +234,8 @@ def scene(
     return Scene(ledger=ledger, log=log, target=target, pipeline=pipeline, partitions=len(incarnations[0]))
 
 
-def _started(ledger: Ledger, pipeline: str, partitions: Sequence[Sequence[Rec]]) -> dict[int, Sequence[Rec]]:
+def started(ledger: Ledger, pipeline: str, partitions: Sequence[Sequence[Rec]]) -> dict[int, Sequence[Rec]]:
+    """Start the streams of another incarnation of the topic. Return the records of each."""
     topic = TopicFacts(cluster_id="c", topic="ads", topic_id=uuid4(), compacted=False, partitions=())
     with ledger.transaction():
         reservations.lock_pipeline(ledger, pipeline)

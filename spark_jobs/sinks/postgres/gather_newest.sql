@@ -9,7 +9,7 @@ newest AS (
     ORDER BY {staged_key}, {newest_first} i.number DESC, s.kafka_offset DESC, s.kafka_partition DESC
 )
 SELECT n.*, t.kafka_topic_id AS there_topic_id, t.kafka_partition AS there_partition, t.kafka_offset AS there_offset, t.tideline_batch AS there_batch,
-       m.kafka_topic_id AS mark_topic_id, m.kafka_partition AS mark_partition,
+       m.kafka_topic_id AS mark_topic_id, m.kafka_partition AS mark_partition, m.kafka_offset AS mark_offset,
        coalesce(({there_order} coalesce(it.number, 0), t.kafka_offset, t.kafka_partition)
                 >= ({newest_order} n.tideline_incarnation, n.kafka_offset, n.kafka_partition), false) AS loses_to_row,
        coalesce((coalesce(im.number, 0), m.kafka_offset, m.kafka_partition)

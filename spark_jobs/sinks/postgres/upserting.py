@@ -200,6 +200,14 @@ def _upsert(ledger: Ledger, staged: Staged) -> None:
 
 def _refuse_incomparable(staged: Staged, rows: Sequence[DictRow]) -> None:
     for row in rows:
+        if row["returned_topic_id"] is not None:
+            raise FatalError(
+                f"{staged.attempt}: expected to know which of two records of one key of {staged.target.name} is newer, found one of "
+                f"{row['topic']}/{row['partition']} and one of {row['other_topic']}/{row['other_partition']}, of two topics of this name: topic id "
+                f"{row['returned_topic_id']} was given up for the other one, and has come back",
+                next_step="declare sink.order with columns that say it; or empty the table and load it anew; nothing was published",
+                entry="topic-has-come-back",
+            )
         raise FatalError(
             f"{staged.attempt}: expected each key of {staged.target.name} from one partition, found one key in "
             f"{row['topic']}/{row['partition']} and {row['other_topic']}/{row['other_partition']}: their offsets do not say which record is newer",

@@ -103,4 +103,23 @@ UPSERT_MUTANTS = (
         ),
         seen_by=f"{_MARKS}::test_an_open_batch_of_older_offsets_keeps_its_mark",
     ),
+    Mutant(
+        "returned_topic_compared",
+        "records of a topic that has come back are not compared with those of the topic in between",
+        (Edit(f"{_SINK}/list_incomparable.sql", "   OR is_later AND other_number", "   OR false AND other_number"),),
+        seen_by="tests/integration/sinks/test_upsert_returned.py::test_records_of_a_topic_that_has_come_back_are_not_compared_with_those_of_"
+        "the_topic_in_between",
+    ),
+    Mutant(
+        "return_forgotten",
+        "a stream remembers from where on its topic has come back",
+        (
+            Edit(
+                "include/tideline/ledger/sql/migrations/0023_returned_topics.sql",
+                "NEW.returned_offset := coalesce(OLD.returned_offset, NEW.next_offset);",
+                "NEW.returned_offset := NEW.next_offset + 100;",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_upsert_returned.py::test_neither_are_they_with_its_tombstones",
+    ),
 )

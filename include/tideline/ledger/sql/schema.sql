@@ -867,6 +867,24 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tideline.note_return() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        NEW.returned_offset := NULL;
+        NEW.returned_behind := NULL;
+    ELSIF OLD.state = 'retired' AND NEW.state = 'stopped' THEN
+        NEW.returned_offset := coalesce(OLD.returned_offset, NEW.next_offset);
+        NEW.returned_behind := (SELECT max(stream_id) FROM tideline.stream);
+    ELSE
+        NEW.returned_offset := OLD.returned_offset;
+        NEW.returned_behind := OLD.returned_behind;
+    END IF;
+    RETURN NEW;
+END $$;
+
 CREATE FUNCTION tideline.owe_letters() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1529,6 +1547,9 @@ CREATE TABLE tideline.stream (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     accepted_end bigint,
     leader_epoch integer,
+    returned_offset bigint,
+    returned_behind bigint,
+    CONSTRAINT return_has_both CHECK (((returned_offset IS NULL) = (returned_behind IS NULL))),
     CONSTRAINT stream_accepted_end_check CHECK ((accepted_end >= 0)),
     CONSTRAINT stream_check CHECK ((next_offset >= start_offset)),
     CONSTRAINT stream_check1 CHECK (((state = 'stopped'::tideline.stream_state) = (stopped_because IS NOT NULL))),
@@ -1538,6 +1559,10 @@ CREATE TABLE tideline.stream (
 );
 
 COMMENT ON COLUMN tideline.stream.leader_epoch IS 'of the leader at the last look, when the log held all that was planned of it';
+
+COMMENT ON COLUMN tideline.stream.returned_offset IS 'its head when it was first followed again after it had retired';
+
+COMMENT ON COLUMN tideline.stream.returned_behind IS 'the newest stream of the ledger when it was last followed again';
 
 ALTER TABLE tideline.stream ALTER COLUMN stream_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.stream_stream_id_seq
@@ -1906,6 +1931,8 @@ CREATE TRIGGER state_is_never_truncated BEFORE TRUNCATE ON tideline.state FOR EA
 CREATE TRIGGER state_keeps_its_key BEFORE UPDATE OF pipeline, key ON tideline.state FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER stream_is_never_deleted BEFORE DELETE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
+
+CREATE TRIGGER stream_remembers_its_return BEFORE INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.note_return();
 
 CREATE TRIGGER stream_writes_its_history AFTER INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.record_stream();
 
