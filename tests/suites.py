@@ -17,9 +17,12 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
+import suite_leaks
 import turns
 from faults.first_seed import of_commit
 from secret_scan import Scan
@@ -58,13 +61,20 @@ class Outcome:
         return f"{self.suite.name:<12} {counted:<24} {self.seconds / 60:5.1f} min, {processor}"
 
 
+class _Running(NamedTuple):
+    """A suite that was started."""
+
+    pid: int
+    has_ended: threading.Event
+
+
 class Runner:
     """Runs the lanes and knows which processes live."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._lock = threading.Lock()
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, _Running] = {}
         self._stopping = threading.Event()
 
     def run(self, lanes: Sequence[Sequence[Suite]]) -> list[Outcome]:
@@ -91,18 +101,37 @@ class Runner:
         return [outcome for future in futures for outcome in future.result()]
 
     def _lane(self, suites: Sequence[Suite]) -> list[Outcome]:
-        done = []
+        done: list[Outcome] = []
         for suite in suites:
-            if self._stopping.is_set():
+            outcome = self._suite(suite)
+            if outcome is None:
                 break
-            done.append(self._suite(suite))
-            self._say(str(done[-1]))
+            done.append(outcome)
+            self._say(str(outcome))
         return done
 
-    def _suite(self, suite: Suite) -> Outcome:
+    def _suite(self, suite: Suite) -> Outcome | None:
+        """Run a suite; return None if the run was asked to end before."""
         begun = time.monotonic()
         (LOGS / f"{suite.name}.xml").unlink(missing_ok=True)
         with (LOGS / f"{suite.name}.log").open("wb") as log:
+            process = self._start(suite, log)
+            if process is None:
+                return None
+            # Only this thread waits for the process: of two that do, one would find no child, and lose its result.
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            with self._lock:
+                self._running.pop(suite.name).has_ended.set()
+        outcome = with_leaks(read(suite, time.monotonic() - begun, process.returncode))
+        return replace(outcome, processor_s=used.ru_utime + used.ru_stime)
+
+    def _start(self, suite: Suite, log: BinaryIO) -> subprocess.Popen[bytes] | None:
+        """Start a suite, unless the run was asked to end."""
+        # A suite that has begun and is not known yet would miss the signal that ends all suites, and run to its end.
+        with self._lock:
+            if self._stopping.is_set():
+                return None
             process = subprocess.Popen(
                 suite.argv(LOGS / f"{suite.name}.xml"),
                 cwd=PROJECT,
@@ -112,16 +141,10 @@ class Runner:
                 env=_environment(),
                 start_new_session=True,  # Linux schedules by session: within one session all suites would have the same priority
             )
-            os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + suite.nice)
-            niceness.keep(process.pid)
-            with self._lock:
-                self._running[suite.name] = process
-            _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            with self._lock:
-                del self._running[suite.name]
-        outcome = with_leaks(read(suite, time.monotonic() - begun, process.returncode))
-        return replace(outcome, processor_s=used.ru_utime + used.ru_stime)
+            self._running[suite.name] = _Running(process.pid, threading.Event())
+        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + suite.nice)
+        niceness.keep(process.pid)
+        return process
 
     def _say(self, line: str) -> None:
         seconds = round(time.monotonic() - self._begun)
@@ -131,13 +154,14 @@ class Runner:
         """Interrupt the running suites as Ctrl-C does, so that stacks are stopped, and wait."""
         with self._lock:
             running = list(self._running.values())
-        for process in running:
-            process.send_signal(signal.SIGINT)
-        for process in running:
-            try:
-                process.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            for suite in running:
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.kill(suite.pid, signal.SIGINT)
+        for suite in running:
+            if not suite.has_ended.wait(_PATIENCE_S):
+                with self._lock, suppress(ProcessLookupError):
+                    if not suite.has_ended.is_set():
+                        os.kill(suite.pid, signal.SIGKILL)
 
 
 def _environment() -> dict[str, str]:
@@ -168,12 +192,18 @@ def read(suite: Suite, seconds: float, code: int) -> Outcome:
 
 
 def with_leaks(outcome: Outcome) -> Outcome:
-    """Return the outcome as failed if a secret is in what the suite has printed, or in its report. Each suite searches everything else itself."""
-    files = [LOGS / f"{outcome.suite.name}.{ending}" for ending in ("log", "xml")]
+    """Return the outcome as failed if a secret is in what the suite has printed, or in its report. Each suite searches everything else itself.
+
+    What they tell of failed tests is not searched: see `suite_leaks`.
+    """
+    log, report = (LOGS / f"{outcome.suite.name}.{ending}" for ending in ("log", "xml"))
+    has_failed = report.exists() and bool(outcome.failed)
+    found = {
+        log: log.exists() and suite_leaks.in_log(Scan(), log.read_bytes(), has_failed=has_failed),
+        report: report.exists() and suite_leaks.in_report(Scan(), report.read_bytes()),
+    }
     leaks = [
-        (outcome.suite.name, f"a secret is in {file.relative_to(PROJECT)}")
-        for file in files
-        if file.exists() and Scan().finds(file.read_bytes())
+        (outcome.suite.name, f"a secret is in {file.relative_to(PROJECT)}") for file, leaks in found.items() if leaks
     ]
     return replace(outcome, failed=[*outcome.failed, *leaks], code=outcome.code or (1 if leaks else 0))
 
