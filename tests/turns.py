@@ -11,6 +11,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
         "tests/e2e/test_side_by_side.py",
         "tests/e2e/test_unfinished.py",
         "tests/faults/bad_input/test_hostile_names.py",
+        "tests/integration/sinks/test_any_column_name.py",
         "tests/integration/sinks/test_kafka_topic.py",
         "tests/integration/test_frames.py",
         "tests/integration/test_half_open_link.py",

@@ -13,8 +13,8 @@ from spark_jobs.records.row_bisection import Refusal, isolate
 from spark_jobs.records.transforms import Transform
 from tideline.declaration.pipelines import Pipeline
 
-DELETES = "tideline_deletes"
-"""A column that only tables of tombstones have."""
+_DELETES = b"tideline_deletes"
+"""Metadata that only tables of tombstones have. A column could have the name of one of the records'."""
 BATCH_RECORDS = 20_000
 """The most records that one Arrow batch holds."""
 
@@ -85,9 +85,9 @@ def record_steps(pipeline: Pipeline, transform: Transform) -> RecordSteps:
 
 def deleting(keys: pa.Table) -> pa.Table:
     """Return a table of keys, with the column `kafka`, as one whose records delete their rows."""
-    return keys.append_column(DELETES, pa.nulls(len(keys)))
+    return keys.replace_schema_metadata({_DELETES: b""})
 
 
 def deletes(table: pa.Table) -> bool:
     """Return whether the records of a table are tombstones that delete: it has the columns of their keys and `kafka`."""
-    return DELETES in table.column_names
+    return _DELETES in (table.schema.metadata or {})

@@ -17,7 +17,8 @@ from spark_jobs.state.rules import Rules
 from tideline.errors import FatalError
 
 KEY, STREAM = "tideline_key", "tideline_stream"
-"""Columns that keyed tables have beside those of the records: the text of the key, and the stream of the record."""
+"""Columns that keyed tables have behind those of the records: the text of the key, and the stream of the record. They are found by their
+places (`keys_of`, `streams_of`): a column of the records may have the same name."""
 STEP = "transform"
 """The step under which a record that is not folded is a reject."""
 _KAFKA = ("topic", "partition", "offset", "timestamp", "headers")
@@ -30,6 +31,16 @@ _LATEST = pa.scalar(datetime.max.replace(tzinfo=UTC), _MOMENT)
 def keyed_schema(rows: pa.Schema) -> pa.Schema:
     """Return the columns of keyed tables."""
     return rows.append(pa.field(KEY, pa.string())).append(pa.field(STREAM, pa.int64()))
+
+
+def keys_of(table: pa.Table) -> pa.ChunkedArray:
+    """Return the texts of the keys of a keyed table."""
+    return table.column(table.num_columns - 2)
+
+
+def streams_of(table: pa.Table) -> pa.ChunkedArray:
+    """Return the streams of the records of a keyed table."""
+    return table.column(table.num_columns - 1)
 
 
 def keyed(
@@ -46,8 +57,8 @@ def keyed(
         if reasons:
             account.reject(STEP, kafka.take(pa.array(reasons, pa.int64())), reasons.values())
         found = table.append_column(KEY, texts).append_column(STREAM, stream_ids(kafka, streams))
-        _check_distinct(kafka, found.column(STREAM))
-        yield found.filter(found.column(KEY).is_valid()) if reasons else found
+        _check_distinct(kafka, streams_of(found))
+        yield found.filter(keys_of(found).is_valid()) if reasons else found
 
 
 def _check_distinct(kafka: pa.StructArray, of_stream: pa.ChunkedArray) -> None:
@@ -81,14 +92,15 @@ def _keys(table: pa.Table, rules: Rules) -> tuple[pa.Array, dict[int, str]]:
 
 def records(table: pa.Table) -> list[Record]:
     """Return the records of a keyed table."""
-    names = [name for name in table.column_names if name not in {KEY, STREAM, "kafka"}]
-    columns = [_values(table.column(name)) for name in names]
+    given = {name: table.column(at) for at, name in enumerate(table.column_names[:-2]) if name != "kafka"}
+    names = [*given]
+    columns = [_values(column) for column in given.values()]
     parts = [_values(_part(table.column("kafka"), name)) for name in _KAFKA]
     names.append("kafka")
     origins = [dict(zip(_KAFKA, of_one, strict=True)) for of_one in zip(*parts, strict=True)]
     values = [dict(zip(names, of_one, strict=True)) for of_one in zip(*columns, origins, strict=True)]
     offsets = parts[_KAFKA.index("offset")]
-    keys, streams = (table.column(name).to_pylist() for name in (KEY, STREAM))
+    keys, streams = (column.to_pylist() for column in (keys_of(table), streams_of(table)))
     return list(map(Record, keys, streams, offsets, values))
 
 

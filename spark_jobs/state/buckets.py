@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.state.arrow_records import KEY, STREAM
+from spark_jobs.state.arrow_records import STREAM, keys_of, streams_of
 
 BUCKET, FIRST, PIECE = "tideline_bucket", "tideline_first", "tideline_piece"
 SCHEMA = pa.schema([(BUCKET, pa.int32()), (STREAM, pa.int64()), (FIRST, pa.int64()), (PIECE, pa.binary())])
@@ -64,8 +64,8 @@ class Buckets:
 
     def _packed(self, table: pa.Table) -> pa.RecordBatch:
         offsets = pc.struct_field(table.column("kafka").combine_chunks(), "offset")
-        hashes = np.fromiter(map(crc32, table.column(KEY).cast(pa.binary()).to_pylist()), np.int64, len(table))
-        places = pa.table({BUCKET: hashes % self.count, STREAM: table.column(STREAM), FIRST: offsets})
+        hashes = np.fromiter(map(crc32, keys_of(table).cast(pa.binary()).to_pylist()), np.int64, len(table))
+        places = pa.table({BUCKET: hashes % self.count, STREAM: streams_of(table), FIRST: offsets})
         order = pc.sort_indices(places, [(name, "ascending") for name in places.column_names])
         places = places.take(order)
         [records] = table.cast(self.schema).take(order).combine_chunks().to_batches()

@@ -260,3 +260,16 @@ def test_validate_says_that_it_did_not_read_a_reference_table(known, tmp_path, m
         "not checked",
         "whether the processor can read it, which takes --database",
     )
+
+
+def test_columns_may_have_the_names_of_those_that_records_get_when_they_are_folded(tmp_path):
+    names = {"user_id": "tideline_key", "price": "tideline_stream"}
+    declaration, transform = VISITS, SESSIONS
+    for old, new in names.items():
+        declaration, transform = declaration.replace(old, new), transform.replace(f'"{old}"', f'"{new}"')
+    table = SESSIONS_TABLE.replace("user_id", "tideline_key")
+    folder = author(tmp_path / "sessions", declaration=declaration, target=table, transform=transform)
+    lines = [line("ada", 0), line("ada", 10), line("ada", 80)]
+    for old, new in names.items():
+        lines = [one.replace(old.encode(), new.encode()) for one in lines]
+    assert trial(folder, lines).rows == [{"tideline_key": "ada", "clicks": 2}]

@@ -113,3 +113,9 @@ def test_a_mistake_in_the_declaration_is_named_with_its_line(tmp_path):
     folder = author(tmp_path / "orders", declaration=DECLARATION.replace("json", "yson"))
     with pytest.raises(FatalError, match=r"pipeline\.yaml:7: source\.value\.format: expected one of json"):
         trial(folder, [])
+
+
+def test_a_column_makes_no_tombstone_of_its_record_whatever_its_name(tmp_path):
+    named = DECLARATION.replace("order_id: bigint", "tideline_deletes: bigint")
+    found = trial(author(tmp_path / "orders", declaration=named), [b'{"tideline_deletes": 1}'])
+    assert (found.rows, found.deletions) == ([{"tideline_deletes": 1, "amount": None}], [])

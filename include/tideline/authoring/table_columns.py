@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spark_jobs.sinks.postgres.fitting import FILLED
 from tideline.authoring.survey import Field
 from tideline.domain.columns import ArrayType, DecimalType, SimpleType
 
@@ -19,10 +20,7 @@ RESERVED = frozenset(
     returning right select session_user similar some symmetric system_user table tablesample then to trailing true union
     unique user using variadic verbose when where window with""".split()  # noqa: SIM905 - a list would have one word on each line
 )
-_TAKEN = frozenset(
-    """kafka kafka_topic_id kafka_partition kafka_offset tideline_batch
-    tableoid xmin cmin xmax cmax ctid""".split()  # noqa: SIM905 - as above
-)
+_TAKEN = frozenset(("kafka", *FILLED, "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
 """Names of the sink's columns and of the columns that every table of Postgres has."""
 _MAX_NAME = 63
 _TYPES = {

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.records import transforms
-from spark_jobs.records.record_steps import BATCH_RECORDS, DELETES, deletes, record_steps
+from spark_jobs.records.record_steps import BATCH_RECORDS, deletes, record_steps
 from spark_jobs.records.transforms import Transform
 from spark_jobs.state.rules import rules_of
 from tideline.authoring.folded_sample import Given, KeptState, fold_sample, given_tables
@@ -165,7 +165,7 @@ def _framed(pipeline: Pipeline, transform: Transform, decoded: pa.Table) -> pa.T
 
 
 def _deletions(table: pa.Table, numbers: Mapping[Place, int]) -> Iterator[Deletion]:
-    keys = table.drop_columns([DELETES, "kafka"]).to_pylist()
+    keys = table.drop_columns(["kafka"]).to_pylist()
     for place, key in zip(_places(table.column("kafka")), keys, strict=True):
         yield Deletion(numbers[place], key)
 

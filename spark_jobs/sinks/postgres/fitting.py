@@ -15,7 +15,8 @@ STAGED_STREAM, STAGED_TASK, STAGED_ROW = "tideline_stream", "tideline_task", "ti
 """Extra columns of staged rows: the stream of the row's record, the Spark task that stages the row, and the row's number in its Arrow batch."""
 STAGED_EXPIRED = "tideline_expired"
 """The same, of a stateful pipeline: whether a timer has made the row."""
-_OURS = (*COORDINATES, STAGED_STREAM, STAGED_TASK, STAGED_ROW, STAGED_EXPIRED, "tideline_law")
+FILLED = (*COORDINATES, STAGED_STREAM, STAGED_TASK, STAGED_ROW, STAGED_EXPIRED, "tideline_law")
+"""Columns that the sink fills: the only names, besides `kafka` and those of Postgres itself, that a transform cannot return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ def _misfits(found: Mapping[str, Column], produced: pa.Schema | None) -> list[st
     fields = written(produced)
     problems += [f"{name}: produced twice" for name, count in Counter(fields.names).items() if count > 1]
     for field in fields:
-        if field.name in _OURS:
+        if field.name in FILLED:
             problems.append(f"{field.name}: filled by the sink, the transform must not return it")
         elif field.name not in found:
             problems.append(f"{field.name}: missing in the table")

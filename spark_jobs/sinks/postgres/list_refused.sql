@@ -1,5 +1,5 @@
 -- List the records of a trial that the target has refused, in order, each with the reason and its SQLSTATE.
-SELECT stream_id, kafka_offset, reason, t.state
+SELECT stream_id, t.kafka_offset, t.reason, t.state
 FROM {records} t
 JOIN tideline.stream ON stream.topic_id = t.kafka_topic_id AND stream.partition = t.kafka_partition
 JOIN tideline.batch_range r USING (stream_id)

@@ -135,6 +135,7 @@ def names(staged: Staged, table: str | None = None) -> dict[str, Composable]:
     columns = upsert.key if deletes else tuple(column.name for column in staged.target.columns)
     order = () if deletes else upsert.order
     rest = [*(name for name in columns if name not in upsert.key), *_COORDINATES]
+    numbered = {name: f"column_{number}" for number, name in enumerate(columns)}
     known: dict[str, Composable] = {
         **staged.names,
         "staging": Identifier(STAGING_SCHEMA, table or staged.table),
@@ -144,10 +145,15 @@ def names(staged: Staged, table: str | None = None) -> dict[str, Composable]:
         "staged_columns": _listed(columns, "s"),
         "key": _listed(upsert.key),
         "staged_key": _listed(upsert.key, "s"),
-        "newest_key": _listed(upsert.key, "n"),
+        "tried_key": _listed(upsert.key, "tried"),
+        "numbered_columns": SQL(", ").join(
+            SQL("{} AS {}").format(quoted("s", name), Identifier(number)) for name, number in numbered.items()
+        ),
+        "newest_columns": _listed([*numbered.values()], "n"),
+        "newest_key": _listed([numbered[name] for name in upsert.key], "n"),
         "there_key": _listed(upsert.key, "t"),
         "mark_key": _listed(upsert.key, "m"),
-        "newest_order": _each("{}, ", order, "n"),
+        "newest_order": _each("{}, ", [numbered[name] for name in order], "n"),
         "there_order": _each("{}, ", order, "t"),
         "newest_first": _each("{} DESC, ", order, "s"),
         "assignments": SQL(", ").join(SQL("{} = excluded.{}").format(quoted(name), quoted(name)) for name in rest),

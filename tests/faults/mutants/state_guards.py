@@ -151,6 +151,12 @@ STATE_MUTANTS = (
 
 STATE_TESTED_MUTANTS = (
     Mutant(
+        "keyed_columns_by_name",
+        "a column of records that are folded may have the name of one that they get",
+        (Edit("spark_jobs/state/arrow_records.py", "name: table.column(at) for", "name: table.column(name) for"),),
+        seen_by="tests/unit/test_state_trials.py::test_columns_may_have_the_names_of_those_that_records_get_when_they_are_folded",
+    ),
+    Mutant(
         "no_position_check",
         "a batch whose ranges do not begin where the state stands is not published",
         (

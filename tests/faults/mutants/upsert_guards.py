@@ -5,20 +5,21 @@ from faults.mutants.mutant import Edit, Mutant
 _SINK = "spark_jobs/sinks/postgres"
 _MODEL = "tests/integration/sinks/test_upsert_model.py"
 _MARKS = "tests/integration/sinks/test_upsert_marks.py"
+_NAMES = "tests/integration/sinks/test_any_column_name.py"
 _REDUCE = f"{_MODEL}::test_any_order_of_loads_replays_and_redrives_equals_the_reduce"
 
 UPSERT_MUTANTS = (
     Mutant(
         "deleted_without_a_mark",
         "a tombstone leaves a mark",
-        (Edit(f"{_SINK}/mark_deleted.sql", "WHERE NOT loses_to_mark\n", "WHERE false\n"),),
+        (Edit(f"{_SINK}/mark_deleted.sql", "WHERE NOT n.loses_to_mark\n", "WHERE false\n"),),
         seen_by=_REDUCE,
     ),
     Mutant(
         "older_record_wins",
         "a record that is older than the row of its key does not replace it",
         (
-            Edit(f"{_SINK}/upsert_newest.sql", "WHERE NOT s.loses_to_row AND NOT", "WHERE NOT"),
+            Edit(f"{_SINK}/upsert_newest.sql", "WHERE NOT n.loses_to_row AND NOT", "WHERE NOT"),
             Edit(f"{_SINK}/count_winning.sql", "WHERE NOT loses_to_row AND NOT", "WHERE NOT"),
         ),
         seen_by=_REDUCE,
@@ -27,7 +28,7 @@ UPSERT_MUTANTS = (
         "marks_not_consulted",
         "a record that is older than the tombstone of its key inserts no row",
         (
-            Edit(f"{_SINK}/upsert_newest.sql", " AND NOT s.loses_to_mark", ""),
+            Edit(f"{_SINK}/upsert_newest.sql", " AND NOT n.loses_to_mark", ""),
             Edit(f"{_SINK}/count_winning.sql", " AND NOT loses_to_mark", ""),
         ),
         seen_by=_REDUCE,
@@ -121,5 +122,29 @@ UPSERT_MUTANTS = (
             ),
         ),
         seen_by="tests/integration/sinks/test_upsert_returned.py::test_neither_are_they_with_its_tombstones",
+    ),
+    Mutant(
+        "names_of_rows_among_those_of_the_statement",
+        "a column of an upsert table may have the name of one that the sink's statements give",
+        (Edit(f"{_SINK}/upserting.py", 'name: f"column_{number}"', "name: name"),),
+        seen_by=f"{_NAMES}::test_an_upsert_keeps_the_newest_accepted_record_of_each_key",
+    ),
+    Mutant(
+        "key_not_qualified",
+        "a key may have the name of a column of a trial's records",
+        (Edit(f"{_SINK}/keep_refused_keys.sql", "SELECT {tried_key} FROM", "SELECT {key} FROM"),),
+        seen_by=f"{_NAMES}::test_an_upsert_keeps_the_newest_accepted_record_of_each_key",
+    ),
+    Mutant(
+        "deletions_by_a_column",
+        "no column of the records makes them tombstones",
+        (
+            Edit(
+                "spark_jobs/records/record_steps.py",
+                "return _DELETES in (table.schema.metadata or {})",
+                "return _DELETES.decode() in table.column_names or _DELETES in (table.schema.metadata or {})",
+            ),
+        ),
+        seen_by="tests/unit/test_trial.py::test_a_column_makes_no_tombstone_of_its_record_whatever_its_name",
     ),
 )
