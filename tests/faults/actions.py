@@ -105,6 +105,13 @@ class AcceptLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptPartitions:
+    """`tideline accept-partitions`."""
+
+    pipeline: str = PIPELINE
+
+
+@dataclass(frozen=True, slots=True)
 class AdoptTopic:
     """`tideline adopt-topic`."""
 
@@ -142,7 +149,20 @@ class Upkeep:
     pipeline: str = PIPELINE
 
 
-Task = Plan | Write | Advance | Abandon | Skip | AcceptLoss | AdoptTopic | Retry | DryRun | Rewind | Upkeep
+Task = (
+    Plan
+    | Write
+    | Advance
+    | Abandon
+    | Skip
+    | AcceptLoss
+    | AcceptPartitions
+    | AdoptTopic
+    | Retry
+    | DryRun
+    | Rewind
+    | Upkeep
+)
 
 
 def pipeline_of(task: Task) -> str:
@@ -215,6 +235,8 @@ def _command(task: Task, at: Surroundings) -> None:
             flow.skip(at.ledger, at.broker, at.pipeline, task.piece, reason=WHY)
         case AcceptLoss():
             flow.accept_loss(at.ledger, at.broker, at.pipeline, TOPIC, task.partition, reason=WHY)
+        case AcceptPartitions():
+            flow.accept_partitions(at.ledger, at.broker, at.pipeline, TOPIC, reason=WHY)
         case AdoptTopic():
             flow.adopt_topic(at.ledger, at.broker, at.pipeline, TOPIC, reason=WHY)
         case Retry():

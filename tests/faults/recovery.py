@@ -4,7 +4,7 @@ the rest."""
 from collections.abc import Sequence
 from typing import Protocol
 
-from faults.actions import Abandon, AcceptLoss, AdoptTopic, Skip, Task
+from faults.actions import Abandon, AcceptLoss, AcceptPartitions, AdoptTopic, Skip, Task
 from faults.operations import Heal, PassTime, Thaw
 from faults.schedule_runner import MANY, DagRun, Play
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch
@@ -17,6 +17,8 @@ ALONE = 3
 plans without them."""
 ROUNDS = 40
 """A stateful pipeline writes no batch after one that fails, so that its batches may be given up one by one."""
+_RESUMING = (AdoptTopic, AcceptLoss, AcceptPartitions)
+"""What lets a stopped stream go on."""
 _PATIENCE = 20
 """Rounds in which processes may wait for each other until a heartbeat is too old."""
 
@@ -82,7 +84,7 @@ def decide(play: Play, ledger: Healable) -> int:
         commands: list[Task] = [Abandon(batch_id) for batch_id in ledger.failed_batches()]
         commands += [Skip(piece) for piece in ledger.unreadable()]
         if ledger.has_stopped():
-            commands += [verb(pipeline=name) for name in play.stage.pipelines() for verb in (AdoptTopic, AcceptLoss)]
+            commands += [verb(pipeline=name) for name in play.stage.pipelines() for verb in _RESUMING]
         for command in commands:
             play.command(command)
             finish(play)

@@ -142,6 +142,7 @@ def test_no_decision_goes_without_a_reason(ledger, ledger_url, pipeline, topic, 
         lambda: abandon(ledger_url, first, reason=reason),
         lambda: skip(ledger_url, pipeline, 0, 3, reason=reason),
         lambda: decide(ledger_url, pipeline, flow.accept_loss, topic, None, reason=reason),
+        lambda: decide(ledger_url, pipeline, flow.accept_partitions, topic, reason=reason),
         lambda: decide(ledger_url, pipeline, flow.adopt_topic, topic, reason=reason),
     ]
     for decision in decisions:

@@ -41,6 +41,10 @@ def declare_all(site: Website, *, hostile: bool = True) -> None:
     site.fill("moved", 10)
     site.load("moved", "manual__first")
     site.recreate("moved", "moved", "manual__second")
+    site.declare("grown", "grown", sink={"table": "page.grown", "mode": "upsert", "key": ["value"]})
+    site.fill("grown", 10)
+    site.load("grown", "manual__first")
+    site.grow("grown", "grown", "manual__second")
     site.declare(
         "visits",
         "visits",

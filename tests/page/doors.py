@@ -139,6 +139,7 @@ def _acts(site: Website) -> dict[str, tuple[str, dict[str, str]]]:
         "abandon": ("orders", {"batch": newest["orders"]}),
         "skip": ("clicks", {"range": f"{site.prefix}clicks/1 [131, 132)"}),
         "accept-loss": ("payments", {"topic": f"{site.prefix}payments"}),
+        "accept-partitions": ("grown", {"topic": f"{site.prefix}grown"}),
         "adopt-topic": ("moved", {"topic": f"{site.prefix}moved"}),
         "rewind": ("visits", {"to_batch": first["visits"]}),
     }

@@ -178,6 +178,15 @@ def test_a_loss_is_accepted(open_as, site):
     in_history(page, "#decisions", "resume", "acts_payments/0")
 
 
+def test_added_partitions_are_accepted(open_as, site):
+    page = of_pipeline(open_as, "grown")
+    page.locator("#partitions").get_by_role("link", name="Accept the partitions").click()
+    act(page, site, name="Accept added partitions", shows="acts_grown/1: goes on at 0")
+    states = site.rows("SELECT state::text FROM tideline.stream WHERE pipeline = 'grown'")
+    assert states == [("active",), ("active",)]
+    decided(page, "resume", "acts_grown/1")
+
+
 def test_a_topic_that_was_created_again_is_adopted(open_as, site):
     page = of_pipeline(open_as, "moved")
     page.locator("#partitions").get_by_role("link", name="adopt the topic").click()

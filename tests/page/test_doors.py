@@ -56,7 +56,7 @@ def test_the_refused_acts_are_acts_that_would_have_been_done(site):
     tried = [door for door in doors.doors(site) if door.route.endswith("/dry-run")]
     with site.client("user") as client:
         answers = {door.route: door.knock(client).text for door in tried}
-    assert len(answers) == 8
+    assert len(answers) == 9
     assert [route for route, text in answers.items() if "This is what it would do" not in text] == []
 
 
@@ -166,6 +166,7 @@ def test_ids_of_another_pipeline_are_found_nowhere(site):
             "rewind": {"to_batch": batch},
             "replay ": {"ranges": f"{site.prefix}orders/0 [0, 5)"},
             "skip": {"range": f"{site.prefix}orders/0 [50, 51)"},
+            "accept-partitions": {"topic": f"{site.prefix}orders"},
             "adopt-topic": {"topic": f"{site.prefix}orders"},
             "accept-loss": {"topic": f"{site.prefix}orders"},
         }.items():
@@ -178,7 +179,7 @@ def test_numbers_are_those_of_the_pipelines_that_the_reader_may_see(site, found)
     numbers = {heading: answer.text for heading, answer in found["`GET /metrics`"].items() if answer is not None}
     assert 'pipeline="clicks"' in numbers["one DAG: this one"]
     assert 'pipeline="orders"' in numbers["viewer"]
-    others = ("orders", "payments", "moved", "visits")
+    others = ("orders", "payments", "grown", "moved", "visits")
     assert not any(f'pipeline="{name}"' in numbers["one DAG: this one"] for name in others)
     assert f'topic="{site.prefix}orders"' not in numbers["one DAG: this one"]
     assert 'pipeline="orders"' in numbers["metrics token"]

@@ -37,10 +37,10 @@ def test_the_pipeline_that_needs_a_person_is_first(open_as):
     found = pipelines(page)
     broken = {name for name in found if name.startswith("Wrong")} | {"mistaken"}
     # Deleted records, a stopped partition, a missing topic, mistakes; then a failed batch, a broker that is away, and what is fine.
-    assert found[:3] == ["payments", "moved", "unborn"]
-    assert set(found[3:5]) == broken
-    assert found[5:] == ["orders", "far_away", "clicks", "visits"]
-    for level, names in (("act", found[:5]), ("look", found[5:7]), ("fine", found[7:])):
+    assert found[:4] == ["payments", "grown", "moved", "unborn"]
+    assert set(found[4:6]) == broken
+    assert found[6:] == ["orders", "far_away", "clicks", "visits"]
+    for level, names in (("act", found[:6]), ("look", found[6:8]), ("fine", found[8:])):
         for name in names:
             expect(of_pipeline(page, name)).to_have_class(f"level-{level}")
     expect(of_pipeline(page, "payments").locator(".needs li").first).to_contain_text("were not read are deleted")
@@ -137,7 +137,7 @@ def test_checks_of_doctor_run_on_request(open_as):
 
 
 def test_those_who_may_not_act_are_offered_no_act(open_as):
-    for pipeline in ("payments", "moved"):
+    for pipeline in ("payments", "grown", "moved"):
         offered = {}
         for role in ("viewer", "op"):
             page = open_as(role, f"/tideline/pipelines/{pipeline}")

@@ -202,6 +202,11 @@ class Website:
         self.add(topic, 10)
         self._stopped(name, run_id)
 
+    def grow(self, name: str, topic: str, run_id: str) -> None:
+        """Add a partition to a topic, so that the next plan begins it as a stopped stream."""
+        topics.grown(AdminClient({"bootstrap.servers": self.bootstrap}), self.prefix + topic, 2)
+        self._stopped(name, run_id)
+
     def _stopped(self, name: str, run_id: str) -> None:
         try:
             self.plan(name, run_id)

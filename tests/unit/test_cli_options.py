@@ -23,6 +23,7 @@ ACTS = {
     "redrive": [NAME],
     "skip": [NAME, "ads/0 [0, 1)"],
     "accept-loss": [NAME, "ads"],
+    "accept-partitions": [NAME, "ads"],
     "adopt-topic": [NAME, "ads"],
     "abandon": ["1"],
     "free-table": [NAME],

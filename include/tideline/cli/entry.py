@@ -13,6 +13,7 @@ from tideline.errors import TidelineError
 import tideline.cli.commands.inspect
 import tideline.cli.commands.doctor
 import tideline.cli.commands.operate
+import tideline.cli.commands.decide
 import tideline.cli.commands.author
 import tideline.cli.commands.migrate
 import tideline.cli.commands.jars  # noqa: F401

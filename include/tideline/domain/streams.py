@@ -51,6 +51,11 @@ class Comparison:
     """Partitions that the ledger does not know: new streams begin for them."""
 
 
+_GROWN = "partitions were added to the topic"
+ADDED = f"{_GROWN}, and this is one of them: keys may have moved to it"
+"""The problem of a partition that a known topic has gained, for a pipeline whose meaning depends on which partition a key is in."""
+DIVIDED_ANEW = f"{_GROWN}, and their number is no multiple of the former one: keys may have moved to this one"
+"""The problem of a partition that was there before. Where the number is a multiple, keys move to new partitions only."""
 RETURNED = "the topic that was retired is back"
 """The problem of a retired stream whose topic incarnation exists again under the declared name, as after a restore of the brokers."""
 
@@ -92,6 +97,11 @@ def compare(
             ready.append((stream, topic, topic.partition(stream.partition)))
     unseen = tuple((topic, facts) for topic in by_name.values() if topic is not None for facts in _unseen(topic, known))
     return Comparison(ready=tuple(ready), inconsistent=tuple(inconsistent), stopped=tuple(stopped), unseen=unseen)
+
+
+def is_of_growth(problem: str | None) -> bool:
+    """Return whether a stream has stopped because partitions were added to its topic."""
+    return problem is not None and problem.startswith(_GROWN)
 
 
 def identity_problem(topic: TopicFacts | None, *, cluster_id: str, topic_id: UUID, partition: int) -> str | None:

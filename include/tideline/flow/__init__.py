@@ -4,6 +4,7 @@ Each verb can be called again at any time, after any crash, and by any number of
 transaction per verb.
 """
 
+from tideline.flow.accepting_partitions import accept_partitions
 from tideline.flow.adopting import adopt_topic
 from tideline.flow.advancing import advance, check_given, is_behind, show_heads
 from tideline.flow.announcing import announce
@@ -25,6 +26,7 @@ __all__ = [
     "Rewound",
     "abandon",
     "accept_loss",
+    "accept_partitions",
     "adopt_topic",
     "advance",
     "announce",

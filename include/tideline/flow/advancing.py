@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 
+from tideline.domain.streams import is_of_growth
 from tideline.errors import NeedsOperatorError, TidelineError
 from tideline.kafka.broker import Broker
 from tideline.ledger import heads
@@ -101,6 +102,8 @@ def show_heads(ledger: Ledger, broker: Broker, pipeline: str) -> None:
 def resolving(pipeline: str, label: str, problem: str) -> str:
     """Return the command with which an operator resolves a stopped stream."""
     topic = label.rpartition("/")[0]
+    if is_of_growth(problem):
+        return f"tideline accept-partitions {pipeline} {topic} --reason ..."
     if "offsets" in problem.partition(" ")[0] or problem.startswith("the log ends"):
         return f"tideline accept-loss {pipeline} {label} --reason ..."
     return f"tideline adopt-topic {pipeline} {topic} --reason ..."

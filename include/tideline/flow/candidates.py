@@ -14,7 +14,7 @@ from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import Limits, cut, newest, records_for
 from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other
 from tideline.errors import NeedsOperatorError
-from tideline.flow import truncation
+from tideline.flow import growing, truncation
 from tideline.flow.timeline import Timeline
 from tideline.kafka.broker import Broker
 from tideline.ledger import abandoning, decisions, reservations
@@ -68,14 +68,11 @@ def survey(ledger: Ledger, broker: Broker, pipeline: Pipeline, now: datetime) ->
             raise error
     if pipeline.source.delivery == "latest_wins":
         known = _record_losses(ledger, pipeline.name, known, topics)
-    for stream in known:
-        if stream.stopped_because is not None and not stream.retired and not pipeline.source.names(stream.topic):
-            # Its topic is no longer declared: it must not fail the runs of the others. Declared again, it is compared again.
-            decisions.resume(ledger, stream, accepted_end=None)
+    known = growing.let_go(ledger, pipeline, known)
     replaced = truncation.replaced(broker, known, topics)
     if replaced:  # the records may be those of another cluster
         check_cluster(broker, pipeline.name, {stream.cluster_id for stream in known if not stream.retired}, topics)
-    comparison = compare(known, topics, missing, replaced)
+    comparison = growing.hold(ledger, pipeline, known, compare(known, topics, missing, replaced))
     _stop(ledger, comparison)
     for stream, _, facts in comparison.ready:
         if stream.accepted_end is not None and facts.end >= frontier(stream):

@@ -12,7 +12,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import LAST, OffsetRange, subtract
 from tideline.domain.requests import NamedRange
 from tideline.domain.states import BatchKind
-from tideline.domain.streams import Stream, frontier, identity_problem, lost
+from tideline.domain.streams import Stream, frontier, identity_problem, is_of_growth, lost
 from tideline.errors import FatalError
 from tideline.flow import candidates, settling, truncation
 from tideline.flow.settling import Seals
@@ -167,12 +167,13 @@ def accept_loss(
         with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
             found = candidates.survey(ledger, broker, pipeline, now)
             decisions.set_reason(ledger, reason)
-            stopped = [*(stream for stream, _ in found.comparison.inconsistent), *found.comparison.stopped]
+            stopped = [s for s, problem in found.comparison.inconsistent if not is_of_growth(problem)]
+            stopped += [s for s in found.comparison.stopped if not is_of_growth(s.stopped_because)]
             chosen = [s for s in stopped if s.topic == topic and partition in {None, s.partition}]
             if not chosen:
                 wanted = topic if partition is None else f"{topic}/{partition}"
                 raise FatalError(
-                    f"{pipeline.name}: no stream of {wanted} is stopped",
+                    f"{pipeline.name}: no stream of {wanted} is stopped because of a loss",
                     next_step=f"look at them: tideline streams {pipeline.name}",
                     entry="nothing-to-decide",
                 )

@@ -100,7 +100,7 @@ def _rejects(pipeline: str, given: Given) -> Request:
 def _topic(given: Given) -> str:
     topic, partition = options.topic_and_partition(given["topic"])
     if partition is not None:
-        raise MistakeError("expected a topic, found a partition: a topic is adopted as a whole")
+        raise MistakeError("expected a topic, found a partition: a topic is decided about as a whole")
     return topic
 
 
@@ -112,6 +112,10 @@ def _skip(pipeline: str, given: Given, reason: str, actor: str | None, *, dry_ru
 def _accept(pipeline: str, given: Given, reason: str, actor: str | None, *, dry_run: bool) -> Page:
     topic = options.topic_and_partition(given["topic"])
     return actions.accept_loss(pipeline, *topic, reason=reason, actor=actor, dry_run=dry_run)
+
+
+def _partitions(pipeline: str, given: Given, reason: str, actor: str | None, *, dry_run: bool) -> Page:
+    return actions.accept_partitions(pipeline, _topic(given), reason=reason, actor=actor, dry_run=dry_run)
 
 
 def _adopt(pipeline: str, given: Given, reason: str, actor: str | None, *, dry_run: bool) -> Page:
@@ -215,6 +219,13 @@ DEEDS = {
             "Resumes stopped partitions without the records that Kafka has deleted. They become a hole.",
             _accept,
             Field(name="topic", label="Topic", hint="or one partition, such as ads/3", required=True),
+        ),
+        _decision(
+            "accept-partitions",
+            "Accept added partitions",
+            "Loads the partitions that a topic has gained, because no key has moved to them.",
+            _partitions,
+            Field(name="topic", label="Topic", required=True),
         ),
         _decision(
             "adopt-topic",

@@ -4,7 +4,9 @@ from faults.mutants.mutant import Edit, Mutant
 
 _QUERIES = "include/tideline/ledger/sql/queries"
 _MIGRATIONS = "include/tideline/ledger/sql/migrations"
+_CANDIDATES = "include/tideline/flow/candidates.py"
 _TESTS = "tests/integration/test_planning_races.py"
+_ADDED = "tests/integration/test_added_partitions.py"
 
 PLANNING_MUTANTS = (
     Mutant(
@@ -21,5 +23,23 @@ PLANNING_MUTANTS = (
             Edit(f"{_MIGRATIONS}/0001_ledger.sql", "        WHERE (reserves)\n", "        WHERE (false)\n"),
         ),
         seen_by=_TESTS,
+    ),
+    Mutant(
+        "added_partitions_loaded",
+        "partitions that a topic gains wait for a person, where a pipeline compares the offsets of a key's records",
+        (
+            Edit(
+                _CANDIDATES,
+                "growing.hold(ledger, pipeline, known, compare(known, topics, missing, replaced))",
+                "compare(known, topics, missing, replaced)",
+            ),
+        ),
+        seen_by=f"{_ADDED}::test_nothing_of_an_added_partition_is_loaded_before_a_person_has_decided",
+    ),
+    Mutant(
+        "divided_anew_and_loaded",
+        "where keys are divided anew, the partitions that were there before wait as well",
+        (Edit("include/tideline/flow/growing.py", "if len(topic.partitions) % before[topic.topic_id]", "if False"),),
+        seen_by=f"{_ADDED}::test_where_keys_are_divided_anew_the_partitions_before_stop_too",
     ),
 )

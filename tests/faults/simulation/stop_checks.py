@@ -8,8 +8,8 @@ from faults.simulation.simulated_kafka import SimulatedKafka
 from faults.simulation.takeover_checks import SILENT_SECONDS
 
 
-def unfounded(database: MemoryDatabase, kafka: SimulatedKafka, stream: Stream) -> str | None:
-    """Explain why Kafka gives no reason for the stop; None if it does.
+def unfounded(database: MemoryDatabase, kafka: SimulatedKafka, stream: Stream, *, folds: bool) -> str | None:
+    """Explain why Kafka gives no reason for the stop; None if it does. A pipeline that `folds` records stops where partitions are added.
 
     To be called only while Kafka is unchanged since the process that stops the stream looked at it.
     """
@@ -18,6 +18,8 @@ def unfounded(database: MemoryDatabase, kafka: SimulatedKafka, stream: Stream) -
         return "another cluster answers: that stops nothing"
     if topic is None or topic.topic_id != stream.topic_id or stream.partition >= len(topic.logs):
         return None
+    if folds and _has_grown(database, stream, len(topic.logs)):
+        return None
     log = topic.logs[stream.partition]
     planned = [ranges[stream.stream_id].end for ranges in database.ranges.values() if stream.stream_id in ranges]
     covered = [piece.end for piece in database.coverage[stream.stream_id].values()]
@@ -25,6 +27,20 @@ def unfounded(database: MemoryDatabase, kafka: SimulatedKafka, stream: Stream) -
     if log.start > stream.next_offset or log.stable_end < reached or _replaced(log, stream, reached):
         return None
     return f"the log holds [{log.start}, {log.stable_end}), and nothing else was ever planned or read"
+
+
+def _has_grown(database: MemoryDatabase, stream: Stream, n_partitions: int) -> bool:
+    """Return whether the stream was begun after others of its topic, or before them, where their number is no multiple of the former one."""
+    begun = {
+        event.stream_id: event.at
+        for event in database.events.values()
+        if event.action == "start"
+        and event.stream_id is not None
+        and event.pipeline == stream.pipeline
+        and database.streams[event.stream_id].topic_id == stream.topic_id
+    }
+    before = [one for one, at in begun.items() if at < max(begun.values())]
+    return bool(before) and (stream.stream_id not in before or bool(n_partitions % len(before)))
 
 
 def _replaced(log: Log, stream: Stream, reached: int) -> bool:

@@ -49,6 +49,7 @@ from faults.simulation.stop_checks import held_back, presumed, unfounded
 from faults.simulation.takeover_checks import hurried, robbed
 from faults.simulation.tally import Tally
 from spark_jobs import supervision, write_batches
+from spark_jobs.readers import raw_records
 from tideline import flow, job_log, outside
 from tideline.declaration import Limits
 from tideline.domain.offsets import OffsetRange
@@ -245,7 +246,8 @@ class World:
         running = self.scheduler.running
         if running is not None and running.stopped_at_version == self.kafka.version:
             for stream in self.watcher.stopped:
-                if why := unfounded(self.database, self.kafka, stream):
+                folds = self.declared[stream.pipeline].state is not None
+                if why := unfounded(self.database, self.kafka, stream, folds=folds):
                     self.broken.append(f"{stream} has stopped, but {why}")
 
     def _check_taken(self, session: MemoryLedger) -> None:
@@ -304,7 +306,7 @@ class World:
             (supervision, "Heartbeat"): self._heartbeat,
             (supervision, "Deadline"): lambda *_: NeverPasses(),
             (write_batches, "session"): self.spark.session,
-            (write_batches, "_raw"): lambda *_: None,
+            (raw_records, "read"): lambda *_, **__: None,
             (write_batches, "prepared"): self.spark.prepared,
             (write_batches, "_write"): self.spark.write,
             (job_log, "say"): self._said,

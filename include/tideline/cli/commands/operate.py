@@ -139,53 +139,6 @@ def skip(
 
 @app.command(
     epilog=examples(
-        "tideline accept-loss impressions ads/3 --reason 'down for nine days, see #81'",
-        "tideline accept-loss impressions ads --reason '...'",
-    )
-)
-def accept_loss(
-    pipeline: PipelineName,
-    topic: Annotated[
-        str, typer.Argument(metavar="TOPIC[/PARTITION]", help="One partition, or all partitions of the topic.")
-    ],
-    *,
-    reason: Reason,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Resume stopped streams without the records that are lost.
-
-    Offsets that retention has deleted become a hole `lost`. The stream of a truncated log resumes when the log has grown past the head. If nothing
-    is missing any more, the stream resumes without a hole.
-    """
-    from tideline.cli.pages import actions
-
-    name, partition = options.topic_and_partition(topic)
-    page = actions.accept_loss(pipeline, name, partition, reason=reason, dry_run=dry_run)
-    raise typer.Exit(show(page, as_json=as_json))
-
-
-@app.command(epilog=examples("tideline adopt-topic impressions ads --reason 'recreated with 36 partitions, see #90'"))
-def adopt_topic(
-    pipeline: PipelineName,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
-    *,
-    reason: Reason,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Follow a topic that was created again.
-
-    Its old streams retire and keep their history. New streams begin at the first offset of the new topic incarnation.
-    """
-    from tideline.cli.pages import actions
-
-    page = actions.adopt_topic(pipeline, topic, reason=reason, dry_run=dry_run)
-    raise typer.Exit(show(page, as_json=as_json))
-
-
-@app.command(
-    epilog=examples(
         "tideline abandon 42 --reason 'its declaration was wrong'",
         "tideline abandon 42 --force --reason 'its driver hangs, see #93'",
     )

@@ -178,6 +178,15 @@ def accept_loss(
     return Page(document={"pipeline": name, "dry_run": dry_run, "decided": decided}, parts=["\n".join(decided)])
 
 
+def accept_partitions(name: str, topic: str, *, reason: str, actor: str | None = None, dry_run: bool = False) -> Page:
+    """Load the partitions that a topic has gained."""
+    pipeline = pipelines.load_named(name)
+    with ledger(actor=actor) as session:
+        broker = Broker(pipeline.source)
+        decided = flow.accept_partitions(session, broker, pipeline, topic, reason=reason, dry_run=dry_run)
+    return Page(document={"pipeline": name, "dry_run": dry_run, "decided": decided}, parts=["\n".join(decided)])
+
+
 def adopt_topic(name: str, topic: str, *, reason: str, actor: str | None = None, dry_run: bool = False) -> Page:
     """Follow a topic that was created again."""
     pipeline = pipelines.load_named(name)
