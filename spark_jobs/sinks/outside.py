@@ -4,8 +4,8 @@ The law: each batch is visible once, and the ledger has the counts of the attemp
 commit leaves nothing outside. A crash after it leaves a receipt, which the next claim finds and settles.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from spark_jobs.sinks.sink import Publication
 from tideline import flow, outside
@@ -21,6 +21,8 @@ class Staged(NamedTuple):
     written: Written
     n_rows: int
     """How many rows the commit must hold. A record can become several rows."""
+    position: Mapping[str, Any] | None = None
+    """Where the output ends before the commit, in the form of its sink, if the sink may forget its receipts and searches the output then."""
 
 
 class OutcomeUnknownError(RetryableError):
@@ -66,6 +68,7 @@ def publish(publication: Publication, output: Commits) -> Sequence[Counts]:
         staged.written,
         n_rows=staged.n_rows,
         filtered_by_difference=publication.filtered_by_difference,
+        position=staged.position,
     )
     try:
         receipt = output.commit(publication, staged)

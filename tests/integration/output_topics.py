@@ -16,7 +16,8 @@ from tideline.declaration.brokers import Brokers
 from tideline.declaration.security import Security
 from tideline.domain.receipts import Receipt
 from tideline.errors import TidelineError
-from tideline.outside import kafka_transaction
+from tideline.outside import evidence, kafka_transaction
+from tideline.outside.evidence import Intended
 from tideline.outside.kafka_topic import ORIGIN, KafkaTopic, Message
 from topics import until
 
@@ -88,11 +89,17 @@ def all_of(*batches: int, count: int = N_ROWS) -> list[str]:
 
 
 def output(
-    servers: str, topic: str, *, pipeline: str = "enriched", seconds: int = 60, security: Security | None = None
+    servers: str,
+    topic: str,
+    *,
+    pipeline: str = "enriched",
+    seconds: int = 60,
+    security: Security | None = None,
+    intended: Intended = evidence.none_intended,
 ) -> KafkaTopic:
     """Return the output topic of a pipeline."""
     brokers = Brokers(pipeline=pipeline, section="sink", bootstrap_servers=servers, security=security or Security())
-    return KafkaTopic(pipeline, brokers, topic, seconds=seconds)
+    return KafkaTopic(pipeline, brokers, topic, seconds=seconds, intended=intended)
 
 
 def receipt(fence: int) -> Receipt:

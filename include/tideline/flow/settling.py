@@ -7,7 +7,7 @@ source: what is committed must settle even when Kafka has lost the offsets since
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tideline import outside
 from tideline.declaration.pipelines import Pipeline, load_named
@@ -21,7 +21,7 @@ from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
 from tideline.ledger.publishing import Counts, Written
-from tideline.outside import ForgottenError, OutsideSink
+from tideline.outside import ForgottenError, OutsideSink, UncertainError
 
 T = TypeVar("T")
 Seals = Mapping[int, int]
@@ -78,8 +78,10 @@ def _check_output(pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -
 
 
 def _check_age(sink: OutsideSink, pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
-    days = sink.remembers_days
-    if days is not None and any(intent.age_seconds > days * _DAY for intent in stored):
+    """Make sure that the sink still remembers what it would have of intents that name no position: nothing could be searched for them."""
+    oldest = max((intent.age_seconds for intent in stored if intent.position is None), default=0.0)
+    days = sink.remembers_days if oldest else None
+    if days is not None and oldest > days * _DAY:
         raise NeedsOperatorError(
             f"{pipeline.name} batch {batch_id}: an attempt wanted to commit it more than {days:g} days ago, and {pipeline.sink.output} may have "
             "forgotten whether it did",
@@ -98,8 +100,9 @@ def intend(
     *,
     n_rows: int,
     filtered_by_difference: bool,
+    position: Mapping[str, Any] | None = None,
 ) -> None:
-    """Check everything that a publication checks, and store what the attempt is about to commit outside.
+    """Check everything that a publication checks, and store what the attempt is about to commit outside, and where the output ends before that.
 
     Raises:
         SupersededError: A newer attempt holds the batch. Nothing was changed.
@@ -116,6 +119,7 @@ def intend(
         written=written,
         facts=facts,
         filtered_by_difference=filtered_by_difference,
+        position=position,
     )
     intents.intend(ledger, attempt, intent)
 
@@ -194,6 +198,10 @@ def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: b
         if not force:
             raise
         return below
+    except UncertainError:
+        if not force or (sink := outside.of(pipeline, ledger, searching=False)) is None:
+            raise
+        receipt = sink.fence(found.batch_id, below)
     if receipt is None:
         if not force:
             _check_age(sink, pipeline, found.batch_id, stored)

@@ -6,7 +6,7 @@ whichever attempt holds the batch then. What was staged by an attempt with an in
 take the offsets in between.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -33,6 +33,8 @@ class Intent:
     written: Written
     facts: Mapping[int, PartitionFacts]
     filtered_by_difference: bool
+    position: Mapping[str, Any] | None = None
+    """Where the output ended before the commit, in the form of its sink; None if its receipts are never forgotten."""
     age_seconds: float = 0.0
     """Since it was stored, by the database's clock."""
 
@@ -75,6 +77,7 @@ def _store(ledger: Ledger, attempt: Attempt, intent: Intent) -> None:
         redriven_offsets=[offset for _, offset in intent.written.offsets],
         facts=json({str(stream): {"log_start": f.log_start, "end": f.end} for stream, f in intent.facts.items()}),
         filtered_by_difference=intent.filtered_by_difference,
+        position=None if intent.position is None else json(intent.position),
     )
 
 
@@ -134,6 +137,14 @@ def of_batch(ledger: Ledger, batch_id: int) -> list[Intent]:
     return [_intent(row) for row in rows]
 
 
+def unsealed_of(ledger: Ledger, batch_id: int) -> Sequence[Intent]:
+    """Return the intents of a batch that no seal has ruled out, newest attempt first."""
+    with ledger.transaction():
+        fences = {row["fence"] for row in ledger.rows("list_unsealed", batch_id=batch_id)}
+        rows = ledger.rows("list_intents", batch_id=batch_id) if fences else []
+    return [_intent(row) for row in rows if row["fence"] in fences]
+
+
 class Newest(NamedTuple):
     """The newest attempt that was to commit to an output."""
 
@@ -164,5 +175,6 @@ def _intent(row: Any) -> Intent:
             for stream, facts in row["facts"].items()
         },
         filtered_by_difference=row["filtered_by_difference"],
+        position=row["position"],
         age_seconds=row["age_seconds"],
     )

@@ -5,7 +5,7 @@ the command line can fence too. Each kind of outside sink is a module of this pa
 """
 
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import Receipt
@@ -13,8 +13,14 @@ from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger.connection import Ledger
 from tideline.outside import evidence
 
+if TYPE_CHECKING:
+    from tideline.outside.kafka_limits import Limits
+
 _MODULES = {"kafka": "tideline.outside.kafka_topic", "delta": "tideline.outside.delta_table"}
 """By `sink.kind`. Imported when they are needed: their clients are large."""
+
+LEAST_DAYS = 1.0
+"""Brokers of an output topic that remember receipts for less are refused."""
 
 
 class ForgottenError(NeedsOperatorError):
@@ -30,6 +36,10 @@ class ForgottenError(NeedsOperatorError):
     def __init__(self, problem: str, *, next_step: str, entry: str, fence: int) -> None:
         super().__init__(problem, next_step=next_step, entry=entry)
         self.fence = fence
+
+
+class UncertainError(NeedsOperatorError):
+    """An attempt may have committed a batch: the sink may have forgotten its receipt, and its output does not tell."""
 
 
 class OutsideSink(Protocol):
@@ -48,6 +58,7 @@ class OutsideSink(Protocol):
             RetryableError: The sink did not answer. Whether it has fenced is unknown.
             FatalError: The output may not be written as it is. It has not fenced.
             ForgottenError: An attempt has committed, and the sink has forgotten which one.
+            UncertainError: An attempt may have committed, and nothing tells any more. The batch is not fenced.
             NeedsOperatorError: There is no output, and the ledger knows that there was one.
         """
 
@@ -66,17 +77,25 @@ def is_outside(pipeline: Pipeline) -> bool:
     return pipeline.sink.kind in _MODULES
 
 
-def of(pipeline: Pipeline, ledger: Ledger) -> OutsideSink | None:
+def of(pipeline: Pipeline, ledger: Ledger, *, searching: bool = True) -> OutsideSink | None:
     """Return the outside sink that a pipeline writes to. None if its output is a table in the ledger's database. Connects to nothing.
 
     When the output does not exist, the ledger is asked whether it must.
+
+    Args:
+        pipeline: The declaration.
+        ledger: The ledger's session.
+        searching: Whether a fence that finds no receipt searches the output, where receipts may be forgotten. Not when a person has looked.
 
     Raises:
         FatalError: A variable of the environment is not set, or the library of the sink is not installed.
     """
     if not is_outside(pipeline):
         return None
-    sink: OutsideSink = _module(pipeline, _MODULES[pipeline.sink.kind]).sink(pipeline, evidence.of(ledger, pipeline))
+    given: dict[str, Any] = {"known": evidence.of(ledger, pipeline)}
+    if pipeline.sink.kind == "kafka" and searching:
+        given["intended"] = evidence.intended(ledger)
+    sink: OutsideSink = _module(pipeline, _MODULES[pipeline.sink.kind]).sink(pipeline, **given)
     return sink
 
 
@@ -89,6 +108,19 @@ def _module(pipeline: Pipeline, name: str) -> Any:
             next_step="install it where Airflow's tasks and Spark's Python run: pip install 'tideline[delta]'",
             entry="environment",
         ) from error
+
+
+def limits(pipeline: Pipeline) -> "Limits | None":
+    """Return what an output topic takes, and how long its brokers remember receipts. None for outputs of other kinds.
+
+    Raises:
+        RetryableError: The brokers did not answer.
+        FatalError: There is no such topic, or the declaration is wrong.
+    """
+    if pipeline.sink.kind != "kafka":
+        return None
+    found: Limits = _module(pipeline, _MODULES["kafka"]).sink(pipeline).limits()
+    return found
 
 
 def probe(pipeline: Pipeline, ledger: Ledger | None) -> str | None:

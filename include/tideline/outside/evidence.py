@@ -5,17 +5,21 @@ somewhere else. The crash that would break it: storage that is not mounted looks
 empty mount point fences nothing, and rows that are loaded there are there twice when the storage is mounted again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger import intents
 from tideline.ledger.connection import Ledger
+from tideline.ledger.intents import Intent
 
 Evidence = Callable[[], str | None]
 """Returns why an output must exist; None if the ledger knows of no commit to it. Asked only when the output is not there.
 
 Raises RetryableError if the ledger does not answer.
 """
+
+Intended = Callable[[int], Sequence[Intent]]
+"""Returns the intents of the attempts that may have committed a batch: those that no seal has ruled out. Raises RetryableError as `Evidence` does."""
 
 
 def of(ledger: Ledger, pipeline: Pipeline) -> Evidence:
@@ -26,6 +30,16 @@ def of(ledger: Ledger, pipeline: Pipeline) -> Evidence:
         return None if found is None else f"attempt {found.fence} of batch {found.batch_id} was to commit to it"
 
     return known
+
+
+def intended(ledger: Ledger) -> Intended:
+    """Return what the ledger knows of attempts that may have committed."""
+    return lambda batch_id: intents.unsealed_of(ledger, batch_id)
+
+
+def none_intended(_: int) -> Sequence[Intent]:
+    """Return no intent, as the ledger does for a batch that no attempt was to commit."""
+    return ()
 
 
 def nothing() -> None:

@@ -1,8 +1,11 @@
 """What goes wrong with an output topic, as messages for an operator."""
 
+from collections.abc import Iterable
+
 from confluent_kafka import KafkaError, KafkaException
 
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError, TidelineError
+from tideline.outside import UncertainError
 from tideline.redaction import without
 
 _FORBIDDEN = {
@@ -105,6 +108,36 @@ class Where:
         return SupersededError(
             f"{self._place}: the attempt with fence {fence} was refused: found {found}",
             next_step="nothing: another attempt has the batch, and this one has changed nothing",
+        )
+
+    def held_up(self, where: str) -> RetryableError:
+        """Return the error to raise if the topic has to be searched and a reader of committed records does not get to its end."""
+        return RetryableError(
+            f"{self._place}: an attempt may have committed the batch, and its records may lie behind a transaction of another producer that "
+            f"is open in {where}",
+            next_step="wait until it has ended: kafka-transactions.sh find-hanging --topic ... shows it; the task tries again by itself",
+            entry="receipt-may-be-forgotten",
+        )
+
+    def uncertain(self, days: float, memory_days: float | None, gone: Iterable[str]) -> UncertainError:
+        """Return the error to raise if neither the brokers nor the topic tell any more whether an attempt has committed."""
+        memory = "a time that the user may not read" if memory_days is None else f"{memory_days:g} days"
+        return UncertainError(
+            f"{self._place}: an attempt wanted to commit it {days:.1f} days ago; the brokers have no receipt, which they may have forgotten "
+            f"whether it did or not: they keep one for {memory}. Its records are not in the topic now, and may have been: {'; '.join(gone)}",
+            next_step="find out whether readers of the topic have seen its records (header tideline-attempt); see "
+            "docs/runbook.md#receipt-may-be-forgotten for both answers",
+            entry="receipt-may-be-forgotten",
+        )
+
+    def forgetful(self, memory_days: float, least_days: float) -> FatalError:
+        """Return the error to raise if the brokers forget receipts too soon."""
+        return FatalError(
+            f"{self._place}: expected brokers that remember groups and transactional ids for {least_days:g} day or more, "
+            f"found {memory_days * 24:.3g} hours: they would forget which batches are in the topic",
+            next_step="raise offsets.retention.minutes (by default 10080, a week) and transactional.id.expiration.ms of the brokers; "
+            "nothing was read",
+            entry="brokers-forget-too-soon",
         )
 
     def foreign(self, group: str, number: int, metadata: str) -> NeedsOperatorError:

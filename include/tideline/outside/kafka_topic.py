@@ -3,15 +3,15 @@
 Law: a reader of committed records sees the rows of each batch once, or not at all, whichever attempt froze, died or was thawed.
 The version of a batch is the offset that the group `tideline.<pipeline>.<batch>` has committed for partition 0 of the topic, in the same
 transaction as the rows. The group's name is the transactional id too. A producer that begins ends every earlier one of the
-batch, reads the version, and only then writes: so between its look and its commit no other producer can commit.
+batch, reads the version, and only then writes: so between its look and its commit no other producer can commit. Where the brokers may have
+forgotten the version, the topic itself is searched for the rows before the batch is fenced.
 """
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import ConfigEntry, ConfigResource
 
 from tideline.declaration.brokers import Brokers
 from tideline.declaration.kafka_sink import KafkaSink
@@ -20,21 +20,28 @@ from tideline.domain.receipts import Receipt, data, marker, needs_marker
 from tideline.errors import TidelineError
 from tideline.kafka.connection import TIMEOUT_S, Connection
 from tideline.kafka.settings import client_settings
-from tideline.outside import evidence
-from tideline.outside.evidence import Evidence
-from tideline.outside.kafka_batch import Batch, number
+from tideline.outside import LEAST_DAYS, evidence
+from tideline.outside.evidence import Evidence, Intended
+from tideline.outside.kafka_batch import FENCED, Batch, number
 from tideline.outside.kafka_errors import Where
+from tideline.outside.kafka_limits import MAX_BYTES, Limits, limits_of
+from tideline.outside.kafka_search import ATTEMPT, log_of
 from tideline.outside.kafka_transaction import Message, Place, Transaction, Version, committed, has_been_ended
 
-__all__ = ["ORIGIN", "KafkaTopic", "Limits", "Message", "sink"]
+__all__ = ["ATTEMPT", "ORIGIN", "KafkaTopic", "Limits", "Message", "sink"]
 ORIGIN = "tideline-origin"
 """The header that says which source record an output record came from: topic id, partition, offset and, if there is one, item."""
-_FENCED = "fence"
-_MAX_BYTES = 1_000_000
 
 
-def sink(pipeline: Pipeline, known: Evidence = evidence.nothing) -> "KafkaTopic":
-    """Return the output topic of a pipeline that declares one. `known` says whether it must exist. Connects to nothing.
+def sink(
+    pipeline: Pipeline, known: Evidence = evidence.nothing, intended: Intended = evidence.none_intended
+) -> "KafkaTopic":
+    """Return the output topic of a pipeline that declares one. Connects to nothing.
+
+    Args:
+        pipeline: The pipeline.
+        known: Says whether the topic must exist.
+        intended: Says which attempts may have committed a batch.
 
     Raises:
         TypeError: The pipeline has another kind of sink.
@@ -48,18 +55,8 @@ def sink(pipeline: Pipeline, known: Evidence = evidence.nothing) -> "KafkaTopic"
         declared.topic,
         seconds=declared.transaction_seconds,
         known=known,
+        intended=intended,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What limits the records of a topic."""
-
-    cluster_id: str
-    max_bytes: int
-    """The largest batch of records that it takes."""
-    compacted: bool
-    """Whether each record needs a key."""
 
 
 class KafkaTopic:
@@ -72,15 +69,13 @@ class KafkaTopic:
         seconds: The time after which the brokers abort a transaction.
         purpose: Ends the names, where a pipeline writes more than one transaction for a batch.
         known: Says whether the topic must exist.
+        intended: Says which attempts may have committed a batch. By default the topic is never searched.
 
     Raises:
         FatalError: The declaration, a password or a permission is wrong. Every method may raise it too.
         RetryableError: The brokers did not answer. Only methods raise it.
         NeedsOperatorError: The topic must exist and does not. Only methods raise it.
     """
-
-    remembers_days = 5.0
-    """Brokers forget groups and transactional ids after about seven days."""
 
     def __init__(
         self,
@@ -91,6 +86,7 @@ class KafkaTopic:
         seconds: int,
         purpose: str = "",
         known: Evidence = evidence.nothing,
+        intended: Intended = evidence.none_intended,
     ) -> None:
         self._pipeline = pipeline
         self._brokers = brokers
@@ -98,45 +94,63 @@ class KafkaTopic:
         self._seconds = seconds
         self._purpose = purpose
         self._known = known
+        self._intended = intended
 
     def name_of(self, batch_id: int) -> str:
         """Return the transactional id of a batch, which is the group of its receipt too."""
         return f"tideline.{self._pipeline}.{batch_id}{self._purpose}"
 
+    @property
+    def remembers_days(self) -> float:
+        """How long a receipt is sure to be found: a part of what the brokers' settings say."""
+        return self.limits().sure_days
+
     def limits(self) -> Limits:
-        """Return what limits the records of the topic.
+        """Return what limits the records of the topic, and how long the brokers remember receipts.
 
         Raises:
             FatalError: There is no such topic.
         """
-        connection = self._connection(
-            Where(self._pipeline, self._topic, self._brokers.connection()["bootstrap_servers"], [])
-        )
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, self._topic)]
-        futures = connection.admin.describe_configs(asked, request_timeout=TIMEOUT_S)
-        # Without DescribeConfigs, the brokers' defaults are assumed: a larger record fails the transaction, and nothing is lost.
-        found = connection.existing(futures, readable_only=True)
-        settings: dict[str, ConfigEntry] = next(iter(found.values()), {})
-        cluster = {"cluster": connection.admin.describe_cluster(request_timeout=TIMEOUT_S)}
-        return Limits(
-            cluster_id=str(connection.results(cluster)["cluster"].cluster_id),
-            max_bytes=int(settings["max.message.bytes"].value) if settings else _MAX_BYTES,
-            compacted="compact" in str(settings["cleanup.policy"].value) if settings else False,
-        )
+        return limits_of(self._connection(self._where("")), self._topic)
+
+    def check_memory(self, limits: Limits) -> None:
+        """Make sure that the brokers remember receipts for long enough, as far as the user may read how long they do.
+
+        Raises:
+            FatalError: They do not.
+        """
+        if limits.memory_days is not None and limits.memory_days < LEAST_DAYS:
+            raise self._where("").forgetful(limits.memory_days, LEAST_DAYS)
+
+    def position(self) -> dict[str, Any]:
+        """Return where the topic ends. An attempt that commits afterwards has all of its records behind it."""
+        return log_of(self._connection(self._where("")), self._topic).position()
 
     def fence(self, batch_id: int, fence: int) -> Receipt | None:
         """Make sure that no attempt below `fence` can commit any more. Return the receipt of the one that has committed, if any.
 
+        A receipt that the brokers have forgotten is found by the rows in the topic, and stored once more.
+
         Raises:
             NeedsOperatorError: Another program has used the group.
+            UncertainError: The receipt may be forgotten, and the topic does not tell whether there was one.
+            RetryableError: The topic cannot be searched now.
         """
         batch = self._batch(batch_id)
         with batch.explaining(), Transaction(batch.place) as transaction:
             version = committed(batch.place)
             receipt = batch.receipt(version)
-            if needs_marker(number(version), fence):
-                transaction.commit(Version(number=marker(fence), metadata=_FENCED))
+            if receipt is None and (receipt := self._forgotten(batch, batch_id, version)):
+                transaction.commit(Version(number=data(receipt.fence), metadata=str(receipt.attempt)))
+            elif needs_marker(number(version), fence):
+                transaction.commit(Version(number=marker(fence), metadata=FENCED))
             return receipt
+
+    def _forgotten(self, batch: Batch, batch_id: int, version: Version | None) -> Receipt | None:
+        """Return the receipt of an attempt whose rows are in the topic. Call it within a fence: no attempt may be able to commit any more."""
+        # A marker that an attempt has found or left when it began shows that its own commit, which replaces it, did not happen.
+        sought = [one for one in self._intended(batch_id) if one.n_rows and (number(version) or 0) < marker(one.fence)]
+        return batch.found_in_topic(self._connection(batch.where), sought) if sought else None
 
     def look(self, batch_id: int) -> Receipt | None:
         """Return the receipt of a batch. Fences nothing, so a commit in flight may still happen after None."""
@@ -151,7 +165,7 @@ class KafkaTopic:
         messages: Iterable[Message],
         expected: int | None,
         *,
-        max_bytes: int = _MAX_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> Receipt:
         """Commit all messages of a batch in one transaction, in order, and return its receipt.
 
@@ -188,9 +202,8 @@ class KafkaTopic:
             return batch.where.explained(error)
         return batch.where.timed_out(self._seconds) if seconds > self._seconds else batch.where.ended()
 
-    def _batch(self, batch_id: int, max_bytes: int = _MAX_BYTES) -> Batch:
-        servers = self._brokers.connection()["bootstrap_servers"]
-        where = Where(f"{self._pipeline} batch {batch_id}", self._topic, servers, self._brokers.secrets())
+    def _batch(self, batch_id: int, max_bytes: int = MAX_BYTES) -> Batch:
+        where = self._where(f" batch {batch_id}")
         self._connection(where)
         place = Place(
             settings=client_settings(self._brokers),
@@ -200,6 +213,10 @@ class KafkaTopic:
             max_bytes=max_bytes,
         )
         return Batch(place, where)
+
+    def _where(self, batch: str) -> Where:
+        servers = self._brokers.connection()["bootstrap_servers"]
+        return Where(f"{self._pipeline}{batch}", self._topic, servers, self._brokers.secrets())
 
     def _connection(self, where: Where) -> Connection:
         """Return a connection to the brokers, which have the topic. It reports a wrong address or login; a producer only waits."""

@@ -39,6 +39,9 @@ _ENDED = {
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
     KafkaError.INVALID_TXN_STATE,
 }
+_ABOVE_ANY_END = 10**15
+"""What the stored offset of a version is counted from. A partition never has so many records, so monitors of consumer lag do not take the group
+of a batch for a consumer that is behind. An offset below it is a version too, of a release before: an open batch may have one."""
 _TRIES = 3
 _MOVING = {
     KafkaError.NOT_COORDINATOR,
@@ -60,7 +63,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """What a group has committed as the offset of the topic's partition 0."""
+    """What a group has committed as the offset of the topic's partition 0, counted from `_ABOVE_ANY_END`."""
 
     number: int
     metadata: str
@@ -115,7 +118,10 @@ def _committed(consumer: Consumer, topic: str, seconds: float) -> Version | None
     [found] = consumer.committed([TopicPartition(topic, 0)], timeout=seconds)
     if found.error:
         raise KafkaException(found.error)
-    return Version(number=found.offset, metadata=found.metadata or "") if found.offset >= 0 else None
+    if found.offset < 0:
+        return None
+    number = found.offset - _ABOVE_ANY_END if found.offset >= _ABOVE_ANY_END else found.offset
+    return Version(number=number, metadata=found.metadata or "")
 
 
 class Transaction:
@@ -188,7 +194,8 @@ class Transaction:
         self._begin()
         group = Consumer({**self._place.settings, **LOOKING, "group.id": self._place.name})
         try:
-            offset = TopicPartition(self._place.topic, 0, version.number, version.metadata)
+            stored = _ABOVE_ANY_END + version.number
+            offset = TopicPartition(self._place.topic, 0, stored, version.metadata)
             metadata = group.consumer_group_metadata()
             self._again_if_it_may(lambda: self._producer.send_offsets_to_transaction([offset], metadata, TIMEOUT_S))
         finally:

@@ -11,7 +11,8 @@ from spark_jobs.sinks.kafka.as_json import UnencodableError, can_encode, encoded
 from tideline.declaration.kafka_sink import KafkaSink
 
 _OVERHEAD = 512
-"""Bytes of a batch of one record besides its key, value and headers, with room to spare. Among them is the header with its origin."""
+"""Bytes of a batch of one record besides its key, value and headers, with room to spare. Among them are the headers that name its origin
+and its attempt."""
 _OF_A_HEADER = 12
 
 

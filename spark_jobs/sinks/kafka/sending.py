@@ -13,7 +13,7 @@ from tideline import settings
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
-from tideline.outside.kafka_topic import ORIGIN, Message
+from tideline.outside.kafka_topic import ATTEMPT, ORIGIN, Message
 
 
 def messages(ledger: Ledger, attempt: Attempt, records: Records, tasks: Sequence[int]) -> Iterator[Message]:
@@ -28,12 +28,13 @@ def messages(ledger: Ledger, attempt: Attempt, records: Records, tasks: Sequence
         tasks=SQL("ARRAY[{}]::bigint[]").format(SQL(", ").join(map(Literal, tasks))),
     )
     text = query.as_string(ledger.connection)
+    sender = (ATTEMPT, str(attempt.attempt).encode())
     origins = {piece.stream_id: f"{piece.topic_id}/{piece.partition}/" for piece in attempt.ranges}
     try:
         with opened(settings.ledger_url()) as connection, connection.cursor() as cursor:
             cursor.execute(text)  # runs as a COPY: a batch is fetched when it is needed
             for batch in cursor.fetch_record_batch():
-                yield from _of(batch, origins, records.headers)
+                yield from _of(batch, origins, sender, records.headers)
     except adbc.Error as error:
         raise RetryableError(
             f"{attempt}: the staged rows could not be read: {str(error).splitlines()[0]}",
@@ -42,9 +43,11 @@ def messages(ledger: Ledger, attempt: Attempt, records: Records, tasks: Sequence
         ) from error
 
 
-def _of(batch: pa.RecordBatch, origins: dict[int, str], names: Sequence[str]) -> Iterator[Message]:
+def _of(
+    batch: pa.RecordBatch, origins: dict[int, str], sender: tuple[str, bytes], names: Sequence[str]
+) -> Iterator[Message]:
     streams, offsets, items, keys, values, *found = (column.to_pylist() for column in batch.columns)
     own = list(zip(*found, strict=True)) if found else [()] * batch.num_rows
     for stream, offset, item, key, value, contents in zip(streams, offsets, items, keys, values, own, strict=True):
         origin = f"{origins[stream]}{offset}" if item is None else f"{origins[stream]}{offset}/{item}"
-        yield Message(key, value, [(ORIGIN, origin.encode()), *zip(names, contents, strict=True)])
+        yield Message(key, value, [(ORIGIN, origin.encode()), sender, *zip(names, contents, strict=True)])

@@ -49,8 +49,8 @@ class TopicOutput:
         return outside.publish(publication, self)
 
     def count(self, publication: Publication) -> Staged:
-        """Return what the winning tasks have staged, without records that became rejects."""
-        return counted(publication, self.attempt)
+        """Return what the winning tasks have staged, without records that became rejects, and where the topic ends."""
+        return counted(publication, self.attempt)._replace(position=self.topic.position())
 
     def commit(self, publication: Publication, staged: Staged) -> Receipt:
         """Send the staged rows in one transaction, in order, and commit them together with the receipt."""
@@ -80,6 +80,7 @@ class KafkaTopics:
             raise TypeError(f"{pipeline.name}: expected a sink of kind kafka, found {sink.kind}")
         topic = kafka_topic.sink(pipeline)
         limits = topic.limits()
+        topic.check_memory(limits)
         problems = encoding.problems(sink, produced)
         if limits.compacted and not sink.key:
             problems.append("the topic is compacted, so each record needs a key: declare sink.key")

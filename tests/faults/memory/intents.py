@@ -52,6 +52,7 @@ def store_intent(
     redriven_offsets: list[int],
     facts: Json,
     filtered_by_difference: bool,
+    position: Json | None,
 ) -> int:
     batch = db.batches[batch_id]
     holder = db.attempts[batch.attempt] if batch.attempt else None
@@ -68,6 +69,7 @@ def store_intent(
         *redriven,
         facts=facts.adapted,
         filtered_by_difference=filtered_by_difference,
+        position=None if position is None else position.adapted,
         at=db.clock,
     )
     db.put(db.intents, attempt_id, new)
@@ -92,6 +94,7 @@ def list_intents(db: MemoryDatabase, *, batch_id: int) -> Rows:
             "redriven_offsets": list(intent.redriven_offsets),
             "facts": intent.facts,
             "filtered_by_difference": intent.filtered_by_difference,
+            "position": intent.position,
             "age_seconds": (db.clock - intent.at) / SECOND,
         }
         for attempt, intent in sorted(found, key=lambda one: -one[0].fence)

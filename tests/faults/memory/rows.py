@@ -65,6 +65,7 @@ class Intent(NamedTuple):
     redriven_offsets: tuple[int, ...]
     facts: Any
     filtered_by_difference: bool
+    position: Any
     at: int
 
 

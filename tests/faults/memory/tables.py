@@ -21,8 +21,8 @@ _QUERIES = {
     " sealed_fence, stateful FROM tideline.batch",
     "batch_range": "SELECT batch_id, stream_id, lower(offsets), upper(offsets), gaps_allowed, reserves, planned_log_start, planned_end, n_read,"
     " n_written, n_rejected, n_filtered, n_gap, first_read, last_read, published_log_start, published_end, n_bytes, alone FROM tideline.batch_range",
-    "intent": "SELECT attempt_id, batch_id, output, n_rows, written::text, redriven_streams, redriven_offsets, facts::text, filtered_by_difference"
-    " FROM tideline.intent",
+    "intent": "SELECT attempt_id, batch_id, output, n_rows, written::text, redriven_streams, redriven_offsets, facts::text, filtered_by_difference,"
+    " position::text FROM tideline.intent",
     "coverage": "SELECT stream_id, lower(offsets), upper(offsets), batch_id, hole::text, reason, decided_by FROM tideline.coverage",
     "attempt": "SELECT attempt_id, attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid, ended_at IS NOT NULL,"
     " outcome::text, problem, n_read, progressed_at IS NOT NULL FROM tideline.attempt",
@@ -135,7 +135,14 @@ def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
         "batch": [batch[:-1] for batch in db.batches.values()],  # each side has its own clock
         "batch_range": [piece for pieces in db.ranges.values() for piece in pieces.values()],
         "intent": [
-            (*i[:4], as_text(i.written), *i[5:7], as_text(i.facts), i.filtered_by_difference)
+            (
+                *i[:4],
+                as_text(i.written),
+                *i[5:7],
+                as_text(i.facts),
+                i.filtered_by_difference,
+                i.position and as_text(i.position),
+            )
             for i in db.intents.values()
         ],
         "coverage": [piece[1:8] for pieces in db.coverage.values() for piece in pieces.values()],

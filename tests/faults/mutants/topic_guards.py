@@ -7,6 +7,7 @@ _SINK = "spark_jobs/sinks/kafka"
 _TOPIC = "tests/integration/sinks/test_kafka_topic.py"
 _RACES = "tests/integration/sinks/test_kafka_topic_races.py"
 _STAGED = "tests/integration/sinks/test_staged_messages.py"
+_FORGOTTEN = "tests/integration/sinks/test_forgotten_receipts.py"
 _ENCODED = "tests/unit/test_topic_encoding.py"
 
 TOPIC_MUTANTS = (
@@ -154,6 +155,72 @@ TOPIC_MUTANTS = (
         seen_by=f"{_TOPIC}::test_a_group_that_another_program_uses_is_refused",
     ),
     Mutant(
+        "any_even_offset_taken_for_a_marker",
+        "an offset without Tideline's metadata is no marker",
+        (
+            Edit(
+                f"{_OUTSIDE}/kafka_batch.py",
+                "(fence is None and version.metadata == FENCED)",
+                "fence is None",
+            ),
+        ),
+        seen_by=f"{_FORGOTTEN}::test_an_offset_of_another_program_is_neither_a_receipt_nor_a_marker[14]",
+    ),
+    Mutant(
+        "forgotten_receipt_not_searched",
+        "where no receipt is found, the topic is searched for the records of the attempt that may have committed",
+        (
+            Edit(
+                f"{_OUTSIDE}/kafka_topic.py",
+                "if receipt is None and (receipt := self._forgotten(batch, batch_id, version)):",
+                "if False:",
+            ),
+        ),
+        seen_by=f"{_FORGOTTEN}::test_a_batch_whose_receipt_is_forgotten_is_found_by_its_records_and_never_sent_again",
+    ),
+    Mutant(
+        "absence_in_a_shortened_topic_taken_for_proof",
+        "where the topic does not tell any more whether an old attempt has committed, a person is asked",
+        (Edit(f"{_OUTSIDE}/kafka_batch.py", "if gone and days > limits.sure_days:", "if False:"),),
+        seen_by=f"{_FORGOTTEN}::test_a_topic_that_was_shortened_tells_nothing_so_a_person_is_asked",
+    ),
+    Mutant(
+        "attempt_left_out_of_records",
+        "each record names the attempt that has sent it",
+        (Edit(f"{_SINK}/sending.py", "(ORIGIN, origin.encode()), sender, *zip", "(ORIGIN, origin.encode()), *zip"),),
+        seen_by="tests/integration/sinks/test_kafka_driver_deaths.py::test_a_batch_whose_receipt_is_forgotten_is_settled_and_not_sent_again",
+    ),
+    Mutant(
+        "search_ends_before_an_open_transaction",
+        "a search that another producer's open transaction holds up is tried again",
+        (
+            Edit(
+                f"{_OUTSIDE}/kafka_search.py",
+                "if kind is not Got.NOTHING and offset >= ends[number] - (kind is Got.RECORD):",
+                "if kind is Got.END or offset >= ends[number] - 1:",
+            ),
+        ),
+        seen_by=f"{_FORGOTTEN}::test_an_open_transaction_of_another_producer_lets_the_search_be_tried_again",
+    ),
+    Mutant(
+        "group_of_a_batch_is_far_behind",
+        "the group of a batch does not look like a consumer that lags",
+        (Edit(f"{_OUTSIDE}/kafka_transaction.py", "_ABOVE_ANY_END = 10**15", "_ABOVE_ANY_END = 0"),),
+        seen_by=f"{_FORGOTTEN}::test_the_group_of_a_batch_is_not_behind_for_monitors_of_lag",
+    ),
+    Mutant(
+        "forgetful_brokers_accepted",
+        "brokers that remember receipts for less than a day are refused before anything is read",
+        (
+            Edit(
+                f"{_OUTSIDE}/kafka_topic.py",
+                "if limits.memory_days is not None and limits.memory_days < LEAST_DAYS:",
+                "if False:",
+            ),
+        ),
+        seen_by=f"{_FORGOTTEN}::test_brokers_that_forget_within_a_minute_let_no_batch_be_sent_twice_and_are_refused",
+    ),
+    Mutant(
         "another_partitioner",
         "a key goes to the partition where Java's clients put it",
         (
@@ -225,8 +292,8 @@ TOPIC_MUTANTS = (
         (
             Edit(
                 f"{_SINK}/sending.py",
-                "[(ORIGIN, origin.encode()), *zip(names, contents, strict=True)]",
-                "[*zip(names, contents, strict=True)]",
+                "[(ORIGIN, origin.encode()), sender, *zip(names, contents, strict=True)]",
+                "[sender, *zip(names, contents, strict=True)]",
             ),
         ),
         seen_by=f"{_STAGED}::test_rows_of_winning_tasks_are_sent_as_they_were_read_with_their_origin",

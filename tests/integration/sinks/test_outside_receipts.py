@@ -6,14 +6,16 @@ import pytest
 
 from brokerless_planning import Brokerless
 from ledger_queries import query, state
+from outside_log import OutsideLog
 from outside_scene import WHY, KilledError, Scene, failed, killed
-from tideline import flow
+from tideline import flow, outside
 from tideline.declaration.delta import DeltaSink
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.receipts import Receipt
 from tideline.domain.requests import NamedRange, Ranges, Rejects
 from tideline.errors import NeedsOperatorError
 from tideline.flow import settling
+from tideline.outside import UncertainError
 
 # Replays and re-drives --------------------------------------------------------------------------------------------------
 
@@ -83,6 +85,24 @@ def test_an_intent_older_than_the_memory_of_the_sink_needs_a_person(scene):
         flow.abandon(scene.ledger, batch, reason=WHY)
     flow.abandon(scene.ledger, batch, reason=WHY, force=True)
     assert state(scene.ledger, batch)[0] == "abandoned"
+
+
+def test_a_batch_of_which_the_output_does_not_tell_is_given_up_by_force_only_and_fenced(scene, monkeypatch):
+    batch, _ = failed(scene, before=killed)
+
+    class Silent(OutsideLog):
+        def fence(self, batch_id, fence):
+            raise UncertainError("neither receipt nor records", next_step="look", entry="receipt-may-be-forgotten")
+
+    def of(_, __, *, searching=True):
+        return Silent() if searching else scene.log
+
+    monkeypatch.setattr(outside, "of", of)
+    with pytest.raises(UncertainError):
+        flow.abandon(scene.ledger, batch, reason=WHY)
+    flow.abandon(scene.ledger, batch, reason=WHY, force=True)
+    assert state(scene.ledger, batch)[0] == "abandoned"
+    assert scene.log.fenced == [(batch, 2)]
 
 
 def test_another_sink_than_the_one_that_may_have_the_batch_is_refused(scene):

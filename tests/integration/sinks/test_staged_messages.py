@@ -11,7 +11,7 @@ from spark_jobs.sinks.kafka.encoding import Records
 from spark_jobs.sinks.kafka.sending import messages
 from spark_jobs.sinks.sink import Publication, Winner
 from tideline.errors import FatalError, RetryableError
-from tideline.outside.kafka_topic import ORIGIN
+from tideline.outside.kafka_topic import ATTEMPT, ORIGIN
 
 RECORDS = Records(key=("id",), headers=("name",), item="line", value=("price",), max_bytes=1_000, needs_key=False)
 WINNING, LOSING = 5, 6
@@ -71,8 +71,8 @@ def test_rows_of_winning_tasks_are_sent_as_they_were_read_with_their_origin(ledg
     found = list(messages(ledger, attempt, RECORDS, [WINNING]))
     origins = [dict(message.headers)[ORIGIN].decode() for message in found]
     assert origins == [f"{TOPIC_ID}/1/{place}" for place in ("2/9", "2/10", "7/1", "7/2", "9")]
-    assert {(message.key, message.value, message.headers[1:][0]) for message in found} == {
-        (b"k", b"{}", ("name", b"h"))
+    assert {(message.key, message.value, *message.headers[1:]) for message in found} == {
+        (b"k", b"{}", (ATTEMPT, str(attempt.attempt).encode()), ("name", b"h"))
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tideline import outside
-from tideline.cli.checks import Check, bad, listed, ok
+from tideline.cli.checks import Check, bad, listed, ok, warn
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import Receipt
 from tideline.ledger.connection import Ledger
@@ -29,7 +29,8 @@ def receipts(ledger: Ledger, pipeline: Pipeline, batches: Sequence[Row]) -> Iter
     sink = outside.of(pipeline, ledger)
     if sink is None:
         return
-    remembered = None if sink.remembers_days is None else sink.remembers_days * _DAY
+    days = sink.remembers_days if batches else None
+    remembered = None if days is None else days * _DAY
     strange, missing, n_looked = [], [], 0
     for batch in batches:
         n_looked += 1
@@ -61,6 +62,32 @@ def receipts(ledger: Ledger, pipeline: Pipeline, batches: Sequence[Row]) -> Iter
         yield ok(
             pipeline.name, _CHECK, f"{n_looked} batches looked up in {pipeline.sink.output}, each as the ledger has it"
         )
+
+
+def memory(pipeline: Pipeline) -> Iterable[Check]:
+    """Check that the brokers of an output topic remember for long enough which batches are in it."""
+    limits = outside.limits(pipeline)
+    if limits is None:
+        return
+    days = limits.memory_days
+    if days is None:
+        yield warn(
+            pipeline.name,
+            "memory",
+            f"the user may not read how long the brokers of {pipeline.sink.output} remember groups: receipts older than "
+            f"{limits.sure_days * 24:.0f} hours are not compared",
+            "grant DescribeConfigs on the cluster (docs/permissions.md), or look yourself that offsets.retention.minutes is 1440 or more",
+        )
+    elif days < outside.LEAST_DAYS:
+        yield bad(
+            pipeline.name,
+            "memory",
+            f"the brokers of {pipeline.sink.output} forget groups or transactional ids after {days * 24:.3g} hours, and with them which "
+            "batches are in the topic: nothing is loaded",
+            "raise offsets.retention.minutes and transactional.id.expiration.ms: docs/runbook.md#brokers-forget-too-soon",
+        )
+    else:
+        yield ok(pipeline.name, "memory", f"the brokers of {pipeline.sink.output} remember receipts for {days:g} days")
 
 
 def commits(ledger: Ledger | None, pipeline: Pipeline) -> Iterable[Check]:

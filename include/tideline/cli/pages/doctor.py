@@ -131,6 +131,7 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
         if session and isinstance(pipeline, Pipeline) and is_outside(pipeline):
             yield from guarded(key, "receipts", partial(_receipts, session, pipeline))
         if isinstance(pipeline, Pipeline):
+            yield from guarded(key, "memory", partial(outside.memory, pipeline))
             yield from guarded(key, "commits", partial(outside.commits, session, pipeline))
         if session and key in known:
             yield from _in_snapshot(session, "laws", _laws_of(key), about=key)

@@ -1281,6 +1281,7 @@ CREATE TABLE tideline.intent (
     facts jsonb NOT NULL,
     filtered_by_difference boolean NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    "position" jsonb,
     CONSTRAINT intent_n_rows_check CHECK ((n_rows >= 0)),
     CONSTRAINT intent_output_check CHECK ((output <> ''::text)),
     CONSTRAINT streams_and_offsets_pair CHECK ((cardinality(redriven_streams) = cardinality(redriven_offsets)))
@@ -1291,6 +1292,8 @@ COMMENT ON TABLE tideline.intent IS 'what an attempt has declared before its com
 COMMENT ON COLUMN tideline.intent.written IS 'how many offsets are written: [{"stream_id": .., "n_written": ..}]';
 
 COMMENT ON COLUMN tideline.intent.facts IS 'what the broker has reported after the read, by stream id: {"..": {"log_start": .., "end": ..}}';
+
+COMMENT ON COLUMN tideline.intent."position" IS 'where the output ended before the commit, in the form of its sink; null where receipts are never forgotten, and of releases before';
 
 CREATE TABLE tideline.letters (
     batch_id bigint NOT NULL,
