@@ -48,6 +48,12 @@ class Where:
                 next_step="lower sink.transaction_seconds, or raise transaction.max.timeout.ms of the brokers",
                 entry="output-topic-does-not-fit",
             )
+        if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return RetryableError(
+                f"{self._place}: a record is larger than the topic takes now (max.message.bytes): {said}; nothing was committed",
+                next_step="raise max.message.bytes of the topic; or do nothing: the next attempt makes it a reject",
+                entry="output-topic-does-not-fit",
+            )
         return RetryableError(
             f"{self._place}: the brokers could not answer: {said}",
             next_step=_NOT_ANSWERED,

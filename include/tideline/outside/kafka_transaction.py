@@ -24,13 +24,15 @@ _PRODUCING = {
     "compression.type": "lz4",
     # Each attempt asks whether the topic exists. One that is deleted after that must not come back by our asking for it.
     "allow.auto.create.topics": False,
-    # Bounds memory. The client's default is 1 GiB.
-    "queue.buffering.max.kbytes": 32_768,
     "queue.buffering.max.messages": 100_000,
     # The client's own log is off: errors are raised, with what they mean. It prints fatal ones whatever its level is.
     "log_level": 0,
     "logger": _SILENT,
 }
+_QUEUE_BYTES = 32 << 20
+"""Bounds memory. The client's default is 1 GiB."""
+_AT_ONCE_BYTES = 1_000_000
+"""The size of a request that is worth sending. A larger record is sent alone."""
 _ENDED = {
     KafkaError._FENCED,  # noqa: SLF001 - public: names of librdkafka's own errors begin with _
     KafkaError._FATAL,  # noqa: SLF001 - as above
@@ -144,7 +146,9 @@ class Transaction:
                 "transactional.id": place.name,
                 "transaction.timeout.ms": place.seconds * 1000,
                 "message.max.bytes": place.max_bytes,
-                "batch.size": place.max_bytes,
+                "batch.size": min(place.max_bytes, _AT_ONCE_BYTES),
+                # A record that is larger than the whole queue never gets into it.
+                "queue.buffering.max.kbytes": (max(_QUEUE_BYTES, 2 * place.max_bytes) + 1023) // 1024,
             }
         )
 
@@ -180,7 +184,9 @@ class Transaction:
                         self._place.topic, message.value, message.key, headers=message.headers
                     )  # fails at once if the transaction has failed
                     break
-                except BufferError:  # the queue is full: wait until the brokers have taken some
+                except BufferError as error:  # the queue is full: wait until the brokers have taken some
+                    if not len(self._producer):
+                        raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)) from error
                     self._producer.poll(0.1)
             sent += 1
         return sent

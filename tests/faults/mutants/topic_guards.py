@@ -335,6 +335,30 @@ TOPIC_MUTANTS = (
         seen_by=f"{_ENCODED}::test_a_compacted_topic_takes_no_record_without_a_key",
     ),
     Mutant(
+        "queue_smaller_than_a_record",
+        "the queue of the client has room for every record that the topic takes",
+        (
+            Edit(
+                f"{_OUTSIDE}/kafka_transaction.py",
+                "(max(_QUEUE_BYTES, 2 * place.max_bytes) + 1023) // 1024",
+                "_QUEUE_BYTES // 1024",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_large_records.py::test_a_record_that_the_topic_takes_is_sent_at_once_however_large_it_is",
+    ),
+    Mutant(
+        "request_of_brokers_not_asked",
+        "a topic takes no larger record than a request of its brokers may hold",
+        (
+            Edit(
+                f"{_OUTSIDE}/kafka_limits.py",
+                "            min(_values(brokers, _REQUEST), default=_REQUEST_BYTES) - _OF_A_REQUEST,\n",
+                "",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_large_records.py::test_a_topic_takes_no_more_than_a_request_of_its_brokers_may_hold",
+    ),
+    Mutant(
         "size_not_checked",
         "a record that is too large for the topic is a reject, and does not fail its whole batch",
         (Edit(f"{_SINK}/encoding.py", "        if largest > self.max_bytes:\n", "        if False:\n"),),
