@@ -22,7 +22,7 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.sections import FromEnvironment, may_be_secret
 from tideline.errors import FatalError, RetryableError, TidelineError
-from tideline.outside import delta_features
+from tideline.outside import delta_disk, delta_features
 from tideline.outside.delta_features import Unkept
 
 Change = AddAction | RemoveAction
@@ -132,7 +132,7 @@ def commit(
     metadata: Mapping[str, Any],
     schema: Any = None,
 ) -> None:
-    """Commit behind the version that `table` was loaded at. Either all of it happens, or nothing.
+    """Commit behind the version that `table` was loaded at. Either all of it happens, or nothing. It is on disk when this returns.
 
     Args:
         table: The table as it was when the decision to commit was made.
@@ -155,6 +155,7 @@ def commit(
         max_commit_retries=0,
     )
     try:
+        delta_disk.flush_files(table, [change.path for change in changes if isinstance(change, AddAction)])
         table.create_write_transaction(
             list(changes),
             mode="append" if schema is None else "overwrite",
@@ -162,6 +163,7 @@ def commit(
             partition_by=table.metadata().partition_columns,
             commit_properties=properties,
         )
+        delta_disk.flush_log(table)
     except CommitFailedError as error:
         raise _failure(table, first_line(error)) from error
     except (DeltaError, OSError) as error:

@@ -20,7 +20,7 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain import receipts
 from tideline.domain.receipts import Found, Receipt
-from tideline.outside import delta_errors, delta_log, evidence
+from tideline.outside import delta_disk, delta_errors, delta_log, evidence
 from tideline.outside.delta_log import Change, Location, TakenError, UnknownError
 from tideline.outside.delta_trials import Trial, trials
 from tideline.outside.evidence import Evidence
@@ -148,15 +148,18 @@ class DeltaOutput:
         raise AssertionError("the trials end with an error")
 
     def version(self, table: DeltaTable, batch_id: int) -> int | None:
-        """Return the version of a batch in the table; None if it has none.
+        """Return the version of a batch in the table; None if it has none. It is on disk: what follows from it is not undone.
 
         Raises:
             RetryableError: Storage did not answer.
         """
         try:
-            return table.transaction_version(self._application(batch_id))
+            version = table.transaction_version(self._application(batch_id))
+            if version is not None:
+                delta_disk.flush_log(table)
         except (DeltaError, OSError) as error:
             raise self.location.unavailable(error) from error
+        return version
 
     def _application(self, batch_id: int) -> str:
         return f"tideline/{self.location.pipeline}/{batch_id}"
@@ -177,7 +180,7 @@ class DeltaOutput:
             UnknownError: Storage did not answer.
         """
         try:
-            return DeltaTable.create(
+            table = DeltaTable.create(
                 self.location.uri,
                 columns,
                 partition_by=list(self.partition_by),
@@ -185,9 +188,11 @@ class DeltaOutput:
                 raise_if_key_not_exists=False,
                 storage_options=dict(self.location.options),
             )
+            delta_disk.flush_log(table)
         except (DeltaError, OSError) as error:
             kind = UnknownError if self.location.open() is None else TakenError
             raise kind(delta_log.first_line(error)) from error
+        return table
 
     def _receipt(self, table: DeltaTable, batch_id: int, version: int | None) -> Receipt | None:
         fence = receipts.committed_by(version)
