@@ -8,12 +8,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs import stateful
 from spark_jobs.records import transforms
+from spark_jobs.records.kafka_metadata import coordinates_only
 from spark_jobs.records.record_steps import record_steps
 from spark_jobs.records.transforms import Transform
 from spark_jobs.sink_kinds import sink_of
 from spark_jobs.sinks.sink import Output, Place
 from spark_jobs.stateful import Stateful
 from spark_jobs.tasks import Decoding
+from spark_jobs.tombstone_counts import TwoReads
 from tideline import settings
 from tideline.declaration.pipelines import Pipeline
 from tideline.kafka.broker import Broker
@@ -58,7 +60,9 @@ def prepared(
         attempt=attempt.attempt,
         streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
     )
-    decoding = Decoding(place=place, steps=steps)
+    twice = transform.frame is not None and steps.formats.tombstones == "delete"
+    tombstones = TwoReads.of(raw.sparkSession.sparkContext, place.streams) if twice else None
+    decoding = Decoding(place=place, steps=steps, tombstones=tombstones)
     decoded, frame = _frame(raw, decoding, transform)
     folded = stateful.prepared(ledger, pipeline, attempt, transform=transform, decoding=decoding, raw=raw)
     produced = steps.rows if frame is None else transforms.frame_schema(frame)
@@ -81,5 +85,5 @@ def _frame(raw: DataFrame, decoding: Decoding, transform: Transform) -> tuple[Da
     """Return the input and the output of the `frame` transform; two times None if the pipeline has none."""
     if transform.frame is None:
         return None, None
-    decoded = raw.mapInArrow(decoding, from_arrow_schema(decoding.steps.rows))
+    decoded = raw.mapInArrow(decoding, from_arrow_schema(coordinates_only(decoding.steps.rows)))
     return decoded, transforms.framed(transform.frame, decoded)

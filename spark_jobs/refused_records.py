@@ -1,10 +1,10 @@
-"""Turn the records that the target refused at publish into rejects.
+"""Turn the records that the target refused at publish, or that did not fit after a frame, into rejects.
 
-The records are read a second time, because staging does not hold their bytes. Only these records are rejected, and
+The records are read a second time, because neither staging nor a frame holds their bytes. Only these records are rejected, and
 nothing is staged again: the rows that the other records have staged are published.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -12,11 +12,14 @@ from operator import attrgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
 
+from spark_jobs.preparation import Loading
 from spark_jobs.records.kafka_metadata import kafka_column, stream_ids
-from spark_jobs.sinks.sink import Place, Refused, Winner
+from spark_jobs.sinks.sink import Place, Refused, Winner, reported
 from tideline.domain.offsets import OffsetRange
-from tideline.ledger.attempts import Range
+from tideline.errors import FatalError, RetryableError
+from tideline.ledger.attempts import Attempt, Range
 
 
 def narrowed(ranges: Sequence[Range], refused: Sequence[Refused]) -> tuple[Range, ...]:
@@ -29,6 +32,48 @@ def narrowed(ranges: Sequence[Range], refused: Sequence[Refused]) -> tuple[Range
         for piece in ranges
         if (found := offsets.get(piece.stream_id))
     )
+
+
+Run = Callable[[DataFrame, "Refusing"], Sequence[Winner]]
+"""Runs tasks, and returns what the winning ones report."""
+
+
+def reject(loading: Loading, refused: Sequence[Refused], *, run: Run) -> int:
+    """Store these records as rejects, with their bytes from the source. Return how many could be read once more."""
+    attempt = loading.attempt
+    raw = loading.read(replace(attempt, ranges=narrowed(attempt.ranges, refused)))
+    return sum(winner.n_rows for winner in run(raw, Refusing(place=loading.decoding.place, refused=by_stream(refused))))
+
+
+def reject_reported(loading: Loading, winners: Sequence[Winner], *, run: Run) -> None:
+    """Store the records that tasks have reported as refused as rejects.
+
+    Raises:
+        FatalError: The transform has returned rows of records that the batch does not have.
+        RetryableError: Not all of them could be read once more.
+    """
+    refused = reported(winners)
+    if not refused:
+        return
+    _check_of_batch(loading.attempt, refused)
+    n_rejected = reject(loading, refused, run=run)
+    if n_rejected != len(refused):
+        raise RetryableError(
+            f"{loading.attempt}: {len(refused)} records were refused, {n_rejected} of them could be read once more",
+            next_step="run the task again",
+        )
+
+
+def _check_of_batch(attempt: Attempt, refused: Sequence[Refused]) -> None:
+    """Make sure that the batch has these records: a frame may have changed the column `kafka`."""
+    of_streams = {piece.stream_id: piece.offsets for piece in attempt.ranges}
+    n_foreign = sum(one.offset not in of_streams[one.stream_id] for one in refused)
+    if n_foreign:
+        raise FatalError(
+            f"{attempt}: the transform returned rows of {n_foreign} records that the batch does not have",
+            next_step="let transform.py return the column `kafka` unchanged",
+            entry="transform",
+        )
 
 
 @dataclass(frozen=True, slots=True)

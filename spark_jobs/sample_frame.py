@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_jobs.records.kafka_metadata import coordinates_of
 from spark_jobs.records.transforms import frame_schema, framed
 from spark_jobs.session import local_session
 from spark_jobs.spark_errors import in_one_line
@@ -28,7 +29,8 @@ def framed_sample(name: str, frame: Callable[[DataFrame], DataFrame], decoded: p
     spark = started(name)
     try:
         # In one chunk: Spark makes no rows at all of a table whose first chunk is empty.
-        given = framed(frame, spark.createDataFrame(decoded.combine_chunks(), schema=from_arrow_schema(decoded.schema)))
+        rows = coordinates_of(decoded).combine_chunks()
+        given = framed(frame, spark.createDataFrame(rows, schema=from_arrow_schema(rows.schema)))
         frame_schema(given)
         return given.toArrow()
     except (PySparkException, Py4JError) as error:

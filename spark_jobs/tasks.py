@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from spark_jobs.records.kafka_metadata import coordinates_of, stream_ids
 from spark_jobs.records.record_steps import RecordSteps, deletes
-from spark_jobs.sinks.sink import Place, Stage
+from spark_jobs.sinks.sink import Place, Refused, Stage, as_text
+from spark_jobs.tombstone_counts import Seen, TwoReads
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -20,18 +22,52 @@ class Decoding:
 
     place: Place
     steps: RecordSteps
+    tombstones: TwoReads | None = None
+    """Only where the batch is read twice, and tombstones delete."""
 
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`, before a `frame` transform. Yield the rows."""
         with self.place.recorder() as recorder:
-            for table in self.steps.tables(batches, recorder):
+            tables = self.steps.tables(batches, recorder)
+            for table in self.tombstones.first.counted(tables) if self.tombstones else tables:
                 if not deletes(table):
-                    yield from table.to_batches()
+                    yield from coordinates_of(table).to_batches()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterFrame:
-    """Stages the rows of a `frame` transform, and stores the records of refused rows as rejects."""
+    """Stages the rows of a `frame` transform, and reports the records of refused rows. Their bytes are not here: the driver has them read again."""
+
+    place: Place
+    stage: Stage
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
+        refusals = _Refusals(self.place)
+        winner = self.stage.store((pa.Table.from_batches([batch]) for batch in batches), refusals)
+        yield winner._replace(refused=as_text(refusals.found.values())).as_batch()
+
+
+class _Refusals:
+    """Keeps which records were refused, and the first reason of each."""
+
+    def __init__(self, place: Place) -> None:
+        self._streams = place.streams
+        self.found: dict[tuple[int, int], Refused] = {}
+
+    def count(self, raw: pa.StructArray, *, rejected: Iterable[pa.StructArray], passed: Iterable[pa.Table]) -> None:
+        """Keep nothing: `Decoding` has counted the records."""
+
+    def reject(self, step: str, records: pa.StructArray, reasons: Iterable[str]) -> None:  # noqa: ARG002 - an account's signature
+        """Keep the coordinates of records, with one reason for each."""
+        places = zip(stream_ids(records, self._streams).to_pylist(), records.field("offset").to_pylist(), strict=True)
+        for place, reason in zip(places, reasons, strict=True):
+            self.found.setdefault(place, Refused(*place, reason))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folding:
+    """Folds the records of a stateful pipeline and stages what comes of them, and stores refused records as rejects."""
 
     place: Place
     stage: Stage
@@ -49,11 +85,12 @@ class Deletions:
 
     decoding: Decoding
     stage: Stage
+    seen: Seen
 
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
         with self.decoding.place.recorder() as recorder:
-            tables = self.decoding.steps.tables(batches, _Nothing())
+            tables = self.seen.counted(self.decoding.steps.tables(batches, _Nothing()))
             winner = self.stage.store(filter(deletes, tables), recorder)
         yield winner.as_batch()
 

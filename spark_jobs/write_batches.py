@@ -11,7 +11,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -26,10 +25,10 @@ from spark_jobs.preparation import Loading, prepared
 from spark_jobs.readers import raw_records
 from spark_jobs.refused_records import Refusing
 from spark_jobs.session import session
-from spark_jobs.sinks.sink import WINNER, Output, Publication, Refused, Stage, Winner
+from spark_jobs.sinks.sink import WINNER, Output, Publication, Stage, Winner
 from spark_jobs.spark_errors import MisdatedRecordError, explained
 from spark_jobs.supervision import supervised
-from spark_jobs.tasks import AfterFrame, Deletions, OnePass
+from spark_jobs.tasks import AfterFrame, Deletions, Folding, OnePass
 from tideline import flow, job_log, settings
 from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.errors import RetryableError, TidelineError
@@ -183,34 +182,30 @@ def _staged(ledger: Ledger, loading: Loading, stage: Stage) -> list[Winner]:
     """Run the tasks that read, transform and stage the records."""
     if loading.frame is None:
         winners = _run(loading.raw, OnePass(decoding=loading.decoding, stage=stage))
+    elif loading.stateful is not None:
+        winners = _run(loading.frame, Folding(place=loading.decoding.place, stage=stage))
+        winners += loading.stateful.expired(ledger, stage, winners, _run)
     else:
         winners = _run(loading.frame, AfterFrame(place=loading.decoding.place, stage=stage))
-        if loading.decoding.steps.formats.tombstones == "delete":
+        refused_records.reject_reported(loading, winners, run=_run)
+        if reads := loading.decoding.tombstones:
             tombstones = loading.raw.where("value IS NULL")
-            winners += _run(tombstones, Deletions(decoding=loading.decoding, stage=stage))
-    if loading.stateful is not None:
-        winners += loading.stateful.expired(ledger, stage, winners, _run)
+            winners += _run(tombstones, Deletions(decoding=loading.decoding, stage=stage, seen=reads.second))
     if loading.decoded is not None:
         _finish_reading(ledger, loading.pipeline, loading.attempt, loading.decoded)
+    if loading.decoding.tombstones is not None:
+        loading.decoding.tombstones.check(loading.attempt)
     return winners
 
 
 def _publication(ledger: Ledger, loading: Loading, winners: Sequence[Winner]) -> Publication:
-    attempt = loading.attempt
-
-    def reject(refused: Sequence[Refused]) -> int:
-        ranges = refused_records.narrowed(attempt.ranges, refused)
-        raw = loading.read(replace(attempt, ranges=ranges))
-        refuse = Refusing(place=loading.decoding.place, refused=refused_records.by_stream(refused))
-        return sum(winner.n_rows for winner in _run(raw, refuse))
-
     return Publication(
         ledger=ledger,
         broker=loading.broker,
         pipeline=loading.pipeline,
-        attempt=attempt,
+        attempt=loading.attempt,
         winners=winners,
-        reject=reject,
+        reject=partial(refused_records.reject, loading, run=_run),
         filtered_by_difference=loading.frame is not None,
     )
 
@@ -241,7 +236,7 @@ def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decode
         decoded.write.format("noop").mode("overwrite").save()
 
 
-def _run(frame: DataFrame, tasks: AfterFrame | Deletions | Expiring | OnePass | Refusing) -> list[Winner]:
+def _run(frame: DataFrame, tasks: AfterFrame | Deletions | Expiring | Folding | OnePass | Refusing) -> list[Winner]:
     """Run the tasks. Return what the winning ones report."""
     return [Winner(*row) for row in frame.mapInArrow(tasks, from_arrow_schema(WINNER)).collect()]
 

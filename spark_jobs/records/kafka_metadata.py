@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.records.transforms import KAFKA
+from spark_jobs.records.transforms import COORDINATES, KAFKA
 from tideline.errors import FatalError
 
 _EARLIEST_EXACT = pa.scalar(datetime(1900, 1, 1, tzinfo=UTC), KAFKA.field("timestamp").type)
@@ -26,6 +26,18 @@ def kafka_column(batch: pa.RecordBatch) -> pa.StructArray:
     if pc.any(inexact).as_py():
         parts["timestamp"] = pc.if_else(inexact, None, parts["timestamp"])
     return pa.StructArray.from_arrays(list(parts.values()), fields=list(KAFKA))
+
+
+def coordinates_only(rows: pa.Schema) -> pa.Schema:
+    """Return the columns that a frame gets of the output of `records`."""
+    return rows.set(rows.get_field_index("kafka"), pa.field("kafka", COORDINATES))
+
+
+def coordinates_of(rows: pa.Table) -> pa.Table:
+    """Leave of the column `kafka` what a frame gets: bytes of keys, values and headers would be shuffled, and a frame could change them."""
+    kafka = rows.column("kafka").combine_chunks()
+    parts = pa.StructArray.from_arrays([kafka.field(part.name) for part in COORDINATES], fields=list(COORDINATES))
+    return rows.set_column(rows.schema.get_field_index("kafka"), "kafka", parts)
 
 
 def as_they_came(rows: pa.Table, raw: pa.StructArray) -> pa.Table:

@@ -4,7 +4,8 @@
     def frame(df: pyspark.sql.DataFrame) -> DataFrame       sees the whole batch: joins, windows, aggregation
 
 A pipeline has either, both (`records` runs first) or none. Both receive the decoded columns and the struct column
-`kafka`. They must return `kafka` with each row, because it identifies the record that the row came from. In a stateful
+`kafka`: `records` the whole record, `frame` what identifies it, since whatever else a frame had would be shuffled. They
+must return `kafka` with each row, because it identifies the record that the row came from. In a stateful
 pipeline `processor`, an instance of `tideline.processors.Processor`, takes the place of `frame`.
 """
 
@@ -42,6 +43,9 @@ KAFKA = pa.struct(
     ]
 )
 """The struct column `kafka`: position and original content of a record. `headers` is JSON, `[{"key": ..., "value": <base64>}, ...]`, or null."""
+
+COORDINATES = pa.struct([KAFKA.field(name) for name in ("topic", "partition", "offset", "timestamp")])
+"""The struct column `kafka` of a frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +198,7 @@ def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataF
         of_spark = isinstance(error, CapturedException | Py4JError) and not isinstance(error, AnalysisException)
         if of_spark or isinstance(error, TidelineError):
             raise  # `frame` ran a query, and that has failed
-        raise FatalError(
-            f"transform.py: `frame` raised {of_error(error)}",
-            next_step="correct it; nothing was published",
-            entry="transform",
-        ) from error
+        raise _raised(error) from error
     if not isinstance(given, DataFrame):
         raise FatalError(
             f"transform.py: `frame` must return a DataFrame, found {type(given).__name__}",
@@ -206,6 +206,17 @@ def framed(frame: Callable[[DataFrame], DataFrame], decoded: DataFrame) -> DataF
             entry="transform",
         )
     return given
+
+
+def _raised(error: Exception) -> FatalError:
+    """Return the error to raise if `frame` has raised one."""
+    step = "correct it; nothing was published"
+    if isinstance(error, AnalysisException) and error.getCondition() == "FIELD_NOT_FOUND":
+        step = (
+            f"`kafka` of a frame has {', '.join(part.name for part in COORDINATES)}, and neither key, value nor headers: "
+            "let `records` copy what the frame needs into columns, or declare source.key; nothing was published"
+        )
+    return FatalError(f"transform.py: `frame` raised {of_error(error)}", next_step=step, entry="transform")
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
@@ -217,7 +228,7 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - only frame pipelines need pandas
 
     schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
-    if not _has_kafka(schema):
+    if not _has_kafka(schema, COORDINATES):
         raise FatalError(
             "transform.py: `frame` must return the column `kafka` unchanged, once; found columns "
             + ", ".join(schema.names),
@@ -227,12 +238,12 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
     return schema
 
 
-def _has_kafka(schema: pa.Schema) -> bool:
+def _has_kafka(schema: pa.Schema, kafka: pa.StructType = KAFKA) -> bool:
     """Return whether `kafka` occurs once with its original type. Nullability is ignored, since Spark may change it."""
     if schema.names.count("kafka") != 1:
         return False
     found = schema.field("kafka").type
-    return pa.types.is_struct(found) and [(part.name, part.type) for part in found] == [(p.name, p.type) for p in KAFKA]
+    return pa.types.is_struct(found) and [(part.name, part.type) for part in found] == [(p.name, p.type) for p in kafka]
 
 
 def _described(given: object) -> str:

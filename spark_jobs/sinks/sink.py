@@ -5,6 +5,7 @@ each Spark task needs to fill it. `publish` makes the rows of the winning tasks 
 batch in the ledger, exactly once. `clear` removes what was staged. Each sink is a folder beside this file.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -12,6 +13,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from spark_jobs.records.record_steps import Account
 from spark_jobs.records.staged_counts import Recorder
 from tideline.declaration.pipelines import Pipeline
 from tideline.kafka.broker import Broker
@@ -19,7 +21,7 @@ from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Counts
 
-WINNER = pa.schema([("task", pa.int64()), ("n_rows", pa.int64()), ("staged", pa.string())])
+WINNER = pa.schema([("task", pa.int64()), ("n_rows", pa.int64()), ("staged", pa.string()), ("refused", pa.string())])
 """The result of a Spark task. Spark keeps the result of one task for each partition, the winner."""
 
 
@@ -32,6 +34,8 @@ class Winner(NamedTuple):
     """How many rows it has staged."""
     staged: str | None = None
     """What the sink needs to find them, for example the names of files."""
+    refused: str | None = None
+    """Records with a row that does not fit, whose bytes the task does not have: the text of `as_text`."""
 
     def as_batch(self) -> pa.RecordBatch:
         """Return it as one row of the schema `WINNER`."""
@@ -44,6 +48,22 @@ class Refused(NamedTuple):
     stream_id: int
     offset: int
     reason: str
+
+
+def as_text(refused: Iterable[Refused]) -> str | None:
+    """Return refused records as the text that a task reports; None for none."""
+    found = list(refused)
+    return json.dumps(found) if found else None
+
+
+def reported(winners: Iterable[Winner]) -> list[Refused]:
+    """Return the records that winning tasks have reported as refused, each once: tasks after a shuffle may have rows of the same one."""
+    found: dict[tuple[int, int], Refused] = {}
+    for winner in winners:
+        for one in json.loads(winner.refused or "[]"):
+            refused = Refused(*one)
+            found.setdefault((refused.stream_id, refused.offset), refused)
+    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +87,7 @@ class Stage(Protocol):
     task twice, but reports only one of the two as the winner.
     """
 
-    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
+    def store(self, tables: Iterable[pa.Table], recorder: Account) -> Winner:
         """Store the rows of this task where readers do not see them. Records with a row that does not fit become rejects."""
 
 

@@ -99,11 +99,24 @@ ORIGIN = {
     "frame": """\
         from pyspark.sql import functions as F
 
+        def records(batch):
+            kafka = batch["kafka"].combine_chunks()
+            for part in ("key", "value", "headers"):
+                batch = batch.append_column(part, kafka.field(part))
+            return batch
+
         def frame(df):
-            parts = [F.col(f"kafka.{part}") for part in ("topic", "partition", "offset", "key", "value", "headers")]
+            parts = [F.col(f"kafka.{part}") for part in ("topic", "partition", "offset")]
             return df.select("*", *parts, F.unix_millis("kafka.timestamp").alias("milliseconds")).repartition(3)
         """,
 }
+
+COPIED = """\
+    kafka = batch["kafka"].combine_chunks()
+    for part in ("key", "value", "headers"):
+        batch = batch.append_column(part, kafka.field(part))
+    return batch
+"""
 
 
 @pytest.mark.parametrize("shape", ORIGIN)
@@ -123,12 +136,12 @@ def test_a_re_drive_gives_what_a_load_out_of_kafka_gives(loading, shape):
     producer.produce(topic, None, timestamp=1)
     assert producer.flush(20) == 0
     faults = {f"n{number}": "not yet" for number in range(len(kinds))}
-    loading.declare(topic, target=WITH_ORIGIN, transform=faulty(faults) + "    return batch\n")
+    loading.declare(topic, target=WITH_ORIGIN, transform=faulty(faults) + COPIED)
     with (loading.folder / "transform.py").open("a") as file:
         file.write(
-            "def frame(df): return df.selectExpr('*', 'kafka.topic', 'kafka.partition', 'kafka.offset', 'kafka.key',"
+            "def frame(df): return df.selectExpr('*', 'kafka.topic', 'kafka.partition', 'kafka.offset', "
+            "'unix_millis(kafka.timestamp) milliseconds')"
         )
-        file.write("'kafka.value', 'kafka.headers', 'unix_millis(kafka.timestamp) milliseconds')")
     loading.run()
     assert (loading.published(), len(loading.rejects())) == (0, 5)
     loading.transform(ORIGIN[shape])

@@ -12,7 +12,7 @@ import records
 from ledger_queries import query
 from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.records.transforms import KAFKA
-from tideline.errors import NeedsOperatorError
+from tideline.errors import FatalError, NeedsOperatorError
 
 ANY_BYTES = bytes(range(256))
 KEPT = {"retention.ms": "-1"}
@@ -134,6 +134,65 @@ def test_a_record_is_kept_as_it_came_whatever_a_transform_makes_of_it(loading):
     loading.declare(topic, transform=text)
     loading.run()
     assert stored(loading) == [(b"key", value.encode(), b'[{"key":"h","value":"MQ=="}]', 1_700_000_000_123)]
+
+
+FORGED = """\
+    from pyspark.sql import functions as F
+
+    def frame(df):
+        forged = df.kafka.withField("timestamp", F.lit(None).cast("timestamp"))
+        return df.withColumn("kafka", forged).repartition(3)
+    """
+
+
+def test_a_record_is_kept_as_it_came_whatever_a_frame_makes_of_it(loading):
+    """Its row does not fit, or the table refuses it. A frame has no bytes to change, and what it changes is read once more."""
+    topic = records.create(loading.bootstrap, **KEPT)
+    values = [json.dumps({"id": number, "price": price}) for number, price in ((1, 5000), (2, 1), (3, 2))]
+    for value in values:
+        send(loading, topic, key=b"key", value=value, headers=[("h", b"1")], timestamp=1_700_000_000_123)
+    loading.declare(topic, transform=FORGED, target=NARROW, fail_above=0.9)
+    loading.run()
+    kept = (b'[{"key":"h","value":"MQ=="}]', 1_700_000_000_123)
+    assert stored(loading) == [(b"key", values[0].encode(), *kept), (b"key", values[2].encode(), *kept)]
+    assert [step for step, *_ in loading.rejects().values()] == ["store", "store"]
+    assert loading.counts() == {"n_read": 3, "n_written": 1, "n_rejected": 2, "n_filtered": 0, "n_gap": 0}
+
+
+NARROW = """\
+CREATE SCHEMA IF NOT EXISTS ads;
+CREATE TABLE ads.output (
+    id bigint CHECK (id <> 3), name text, price numeric(5, 2),
+    kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint,
+    PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)
+);
+"""
+
+
+def test_a_record_of_which_several_tasks_refuse_rows_after_a_frame_is_one_reject(loading):
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, [json.dumps({"id": number, "price": 5000}) for number in range(20)])
+    text = """\
+        from pyspark.sql import functions as F
+
+        def frame(df):
+            both = df.withColumn("line", F.explode(F.array(F.lit(1), F.lit(2))))
+            return both.repartition(4, "line", "id").drop("line")
+        """
+    loading.declare(topic, transform=text, target=NARROW, fail_above=1.0)
+    loading.run()
+    assert len(loading.rejects()) == 20
+    assert loading.counts() == {"n_read": 20, "n_written": 0, "n_rejected": 20, "n_filtered": 0, "n_gap": 0}
+
+
+def test_a_frame_that_names_a_record_of_another_batch_makes_no_reject_of_it(loading):
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, [json.dumps({"id": number, "price": 5000}) for number in range(6)])
+    text = "def frame(df): return df.withColumn('kafka', df.kafka.withField('offset', df.kafka.offset + 3))"
+    loading.declare(topic, transform=text, target=NARROW, fail_above=1.0, batch_records=3)
+    with pytest.raises(FatalError, match=r"rows of 3 records that the batch does not have"):
+        loading.run()
+    assert loading.rejects() == {}
 
 
 def test_many_rejects_are_stored_in_pieces(loading):

@@ -39,6 +39,10 @@ FAILING = {
     "a column that does not exist": ("df.select('kafka', 'prize')", "`frame` raised AnalysisException: .*prize"),
     "no column kafka": ("df.drop('kafka')", "must return the column `kafka` unchanged"),
     "an error of a row": ("df.selectExpr('kafka', 'order_id / 0 AS n')", "`frame` failed: .*DIVIDE_BY_ZERO"),
+    "bytes of the record": (
+        "df.withColumn('bytes', df.kafka.value)",
+        "(?s)No such struct field `value`.*has topic, partition, offset, timestamp, and neither key, value nor headers",
+    ),
     "no frame": ("5", "`frame` must return a DataFrame, found int"),
 }
 

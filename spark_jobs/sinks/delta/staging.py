@@ -9,8 +9,8 @@ from psycopg2.sql import SQL
 from pyspark import TaskContext
 
 from spark_jobs.records.kafka_metadata import stream_ids
+from spark_jobs.records.record_steps import Account
 from spark_jobs.records.row_bisection import isolate
-from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.sinks.delta.column_types import converted
 from spark_jobs.sinks.delta.parquet_files import FileWriter, as_text
 from spark_jobs.sinks.sink import Place, Winner
@@ -41,7 +41,7 @@ class LakeStage:
     redrives: bool
     """Whether each row belongs to the batch that had rejected its record."""
 
-    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
+    def store(self, tables: Iterable[pa.Table], recorder: Account) -> Winner:
         """Write all tables. Return the id of this task, the number of rows, and its files as text.
 
         Files carry the id of their task, so that those of a task that loses can be told from others.

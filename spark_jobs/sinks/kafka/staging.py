@@ -8,8 +8,8 @@ from psycopg2.sql import SQL, Composable, Identifier
 from pyspark import TaskContext
 
 from spark_jobs.records.kafka_metadata import stream_ids
+from spark_jobs.records.record_steps import Account
 from spark_jobs.records.row_bisection import isolate
-from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.records.task_sessions import opened
 from spark_jobs.sinks.kafka.as_json import UnencodableError
 from spark_jobs.sinks.kafka.encoding import Records
@@ -51,7 +51,7 @@ class TopicStage:
     table: str
     records: Records
 
-    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
+    def store(self, tables: Iterable[pa.Table], recorder: Account) -> Winner:
         """COPY all tables. Return the id of this task and the number of rows that it has staged.
 
         Each COPY commits by itself. Rows of a task that fails carry the id of a task that never wins, so they are

@@ -11,9 +11,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spark_jobs.records.kafka_metadata import stream_ids
-from spark_jobs.records.record_steps import deletes
+from spark_jobs.records.record_steps import Account, deletes
 from spark_jobs.records.row_bisection import isolate
-from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.sinks.postgres.column_types import Column, converted
 from spark_jobs.sinks.postgres.copying import Copier, RefusedError
 from spark_jobs.sinks.postgres.fitting import STAGED_STREAM, STAGED_TASK
@@ -29,7 +28,7 @@ class TableStage:
     target: Target
     table: str
 
-    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
+    def store(self, tables: Iterable[pa.Table], recorder: Account) -> Winner:
         """COPY all tables. Return the id of this task and the number of rows that it has staged.
 
         Each COPY commits by itself. Rows of a task that fails carry the id of a task that never wins, so they are
@@ -50,7 +49,7 @@ class TableStage:
     def _copier(self, table: str) -> Copier:
         return Copier(self.place.ledger_url, table, self.target.table)
 
-    def _store(self, table: pa.Table, copier: Copier, columns: Sequence[Column], task: int, recorder: Recorder) -> int:
+    def _store(self, table: pa.Table, copier: Copier, columns: Sequence[Column], task: int, recorder: Account) -> int:
         """COPY one table, and return how many rows were staged."""
         fitting, misfits = isolate(
             table, lambda part: (part, self._fit(part, columns, task)), (RefusedError,), suspect=None

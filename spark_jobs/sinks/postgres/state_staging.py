@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 
-from spark_jobs.records.staged_counts import Recorder
+from spark_jobs.records.record_steps import Account
 from spark_jobs.sinks.postgres.copying import Copier
 from spark_jobs.sinks.postgres.state_session import StateSession
 from spark_jobs.sinks.postgres.target_table import Target
@@ -43,7 +43,7 @@ class StateStage:
     anew: frozenset[str]
     """The streams whose stored states do not count any more."""
 
-    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
+    def store(self, tables: Iterable[pa.Table], recorder: Account) -> Winner:
         """Fold records, and stage rows and states.
 
         Args:
@@ -64,7 +64,7 @@ class StateStage:
         report = Report(phase=FOLDING, n_states=session.n_states, n_expired=session.n_expired, latest=fold.latest)
         return report.winner(task, session.n_rows)
 
-    def _fold(self, fold: Fold, table: pa.Table, session: StateSession, recorder: Recorder) -> None:
+    def _fold(self, fold: Fold, table: pa.Table, session: StateSession, recorder: Account) -> None:
         records = arrow_records.records(table)
         stored = session.stored(fold.not_open(records))
         folded = fold.fold(records, {key: one for key, one in stored.items() if one.stream not in self.anew})

@@ -59,6 +59,42 @@ IDENTITY_MUTANTS = (
         seen_by="tests/unit/test_kafka_metadata.py",
     ),
     Mutant(
+        "refused_after_a_frame_forgotten",
+        "a record of which a row does not fit after a frame is a reject",
+        (
+            Edit(
+                "spark_jobs/write_batches.py",
+                "        refused_records.reject_reported(loading, winners, run=_run)\n",
+                "",
+            ),
+        ),
+        seen_by="tests/integration/test_rejects.py::test_a_record_is_kept_as_it_came_whatever_a_frame_makes_of_it",
+    ),
+    Mutant(
+        "tombstones_of_two_reads_not_compared",
+        "what tombstones delete is published only if both reads have seen the same tombstones",
+        (Edit("spark_jobs/tombstone_counts.py", "if first != second:", "if False:"),),
+        seen_by="tests/integration/sinks/test_upsert.py::test_a_tombstone_that_is_compacted_away_between_two_reads_publishes_nothing",
+    ),
+    Mutant(
+        "refused_after_a_frame_not_compared",
+        "a record that a frame names is a reject only if the batch has it",
+        (Edit("spark_jobs/refused_records.py", "    _check_of_batch(loading.attempt, refused)\n", ""),),
+        seen_by="tests/integration/test_rejects.py::test_a_frame_that_names_a_record_of_another_batch_makes_no_reject_of_it",
+    ),
+    Mutant(
+        "frame_gets_the_bytes",
+        "a frame gets the coordinates of a record, and nothing that it would shuffle or forge",
+        (
+            Edit(
+                "spark_jobs/records/transforms.py",
+                'KAFKA.field(name) for name in ("topic", "partition", "offset", "timestamp")',
+                "*KAFKA",
+            ),
+        ),
+        seen_by="tests/integration/test_sample_frames.py",
+    ),
+    Mutant(
         "slice_not_fixed",
         "a task that reads rejects a second time reads the same or fails",
         (Edit(f"{_MIGRATIONS}/0005_redrives.sql", "IF NEW IS DISTINCT FROM OLD THEN", "IF false THEN"),),

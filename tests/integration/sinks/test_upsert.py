@@ -3,12 +3,16 @@
 import json
 
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 import records
 from loading import Loading
+from spark_jobs import write_batches
+from spark_jobs.tasks import Deletions
 from test_replay import EVERYTHING
 from tideline.domain.requests import OneBatch, Rejects
-from tideline.errors import FatalError
+from tideline.errors import FatalError, RetryableError
+from topics import until
 from upserts import TARGET, declare, marks, reduced, send, table, whole
 
 EVENTS = [(1, "a"), (2, "b"), (3, "c"), (1, "d"), (2, None), (4, "e"), (3, None), (3, "f"), (5, None), (1, "g")]
@@ -109,6 +113,59 @@ def test_a_frame_writes_rows_and_tombstones_pass_it_by(loading, topic):
     assert table(loading) == {1: "G", 3: "F", 4: "E"}
     counts = loading.counts()
     assert (counts["n_read"], counts["n_written"], counts["n_filtered"]) == (10, 10, 0)
+
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": "0",
+    "min.cleanable.dirty.ratio": "0.0",
+    "segment.ms": "100",
+    "min.compaction.lag.ms": str(2**40),
+}
+"""Settings of a topic whose tombstones go soon, as soon as the last one is lowered."""
+
+
+def compact(admin, loading, topic):
+    """Let the brokers remove the tombstones of a topic."""
+    lowered = ConfigResource(
+        ConfigResource.Type.TOPIC,
+        topic,
+        incremental_configs=[ConfigEntry("min.compaction.lag.ms", "0", incremental_operation=AlterConfigOpType.SET)],
+    )
+    admin.incremental_alter_configs([lowered])[lowered].result(180)
+
+    end = 4
+
+    def gone():
+        """Produce to end the newest segment, which is never compacted; return whether the tombstone at offset 2 is gone."""
+        nonlocal end
+        send(loading, topic, [(9, "later")])
+        end += 1
+        return (0, 2) not in records.consume(loading.bootstrap, topic, end)
+
+    until(gone)
+
+
+def test_a_tombstone_that_is_compacted_away_between_two_reads_publishes_nothing(loading, admin, monkeypatch):
+    """It was counted, and would have deleted nothing: its row would stay for ever."""
+    topic = records.create(loading.bootstrap, **COMPACTED)
+    declare(loading, topic, transform="def frame(df): return df")
+    send(loading, topic, [(1, "a"), (2, "b")])
+    loading.run()
+    send(loading, topic, [(1, None), (2, "c")])
+    run = write_batches._run
+
+    def late(frame, tasks):
+        if isinstance(tasks, Deletions):
+            compact(admin, loading, topic)
+        return run(frame, tasks)
+
+    monkeypatch.setattr(write_batches, "_run", late)
+    [batch_id] = loading.plan("compacted")
+    with pytest.raises(RetryableError, match="the first read has seen 1 tombstones, the second one 0"):
+        loading.write("compacted", [batch_id])
+    assert table(loading) == {1: "a", 2: "b"}
+    assert loading.states()[-1] == "failed"
 
 
 def test_a_key_from_two_partitions_is_refused_by_name_within_a_batch_and_between_batches(loading):
