@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from faults.actions import Abandon, Rewind, Skip, Upkeep
+from faults.actions import Abandon, AcceptPartitions, Plan, Rewind, Skip, Upkeep
+from faults.operations import AddPartitions
 from faults.processes.process_pipelines import UNDO_BATCHES, Output
 from faults.processes.process_scene import Scene
 from faults.processes.scenarios import (
@@ -84,6 +85,14 @@ def _abandon_rewound(scene: Scene) -> Scenario:
     return commanding(Abandon(batch_id), lambda: state_of(scene, batch_id) == "abandoned")
 
 
+def _accept_partitions(scene: Scene) -> Scenario:
+    """Load a partition that the topic has gained, which a plan has found."""
+    scene.apply(AddPartitions(1, 4))
+    assert scene.run_tasks(Plan(run=scene.run(), request=NewRecords())).error == "NeedsOperatorError"
+    states = "SELECT state::text FROM tideline.stream WHERE pipeline = %s"
+    return commanding(AcceptPartitions(), lambda: set(scene.query(states, scene.pipeline.name)) == {("active",)})
+
+
 def _upkeep(scene: Scene) -> Scenario:
     """Prune undo: one more batch is folded than can be rewound."""
     while _n_kept(scene) <= UNDO_BATCHES:
@@ -142,5 +151,6 @@ STATE_VERBS = (
     _verb("rewind", _rewind),
     _verb("rewind with an open batch", _rewind_open),
     _verb("rewind to the beginning", _rewind_all, first=1),
+    _verb("accept-partitions", _accept_partitions),
     _verb("upkeep of a state", _upkeep),
 )
