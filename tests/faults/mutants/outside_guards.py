@@ -24,7 +24,13 @@ OUTSIDE_MUTANTS = (
     Mutant(
         "abandoned_after_a_look",
         "what may be committed outside is fenced before it is abandoned",
-        (Edit(_SETTLING, "sink.fence(found.batch_id, below)", "sink.look(found.batch_id)"),),
+        (
+            Edit(
+                _SETTLING,
+                "    try:\n        receipt = sink.fence(found.batch_id, below)\n",
+                "    try:\n        receipt = sink.look(found.batch_id)\n",
+            ),
+        ),
         first_seed=_OUTSIDE,
     ),
     Mutant(

@@ -53,8 +53,8 @@ TOPIC_MUTANTS = (
         (
             Edit(
                 f"{_OUTSIDE}/kafka_topic.py",
-                "            if needs_marker(number(version), fence):\n",
-                "            if False:\n",
+                "            elif needs_marker(number(version), fence):\n",
+                "            elif False:\n",
             ),
         ),
         seen_by=f"{_TOPIC}::test_an_abandoned_batch_is_never_read_when_the_frozen_attempt_thaws[begin]",
