@@ -58,8 +58,8 @@ STATE_MUTANTS = (
         (
             Edit(
                 "spark_jobs/stateful.py",
-                "        if not n_keys:\n            return []\n",
-                "        if n_keys:\n            return []\n",
+                "        if not due:\n            return []\n",
+                "        if due:\n            return []\n",
             ),
         ),
         first_seed=_STATEFUL,

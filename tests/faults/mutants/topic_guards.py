@@ -53,8 +53,8 @@ TOPIC_MUTANTS = (
         (
             Edit(
                 f"{_OUTSIDE}/kafka_topic.py",
-                "            if needs_marker(number(version), fence):\n",
-                "            if False:\n",
+                "            elif needs_marker(number(version), fence):\n",
+                "            elif False:\n",
             ),
         ),
         seen_by=f"{_TOPIC}::test_an_abandoned_batch_is_never_read_when_the_frozen_attempt_thaws[begin]",
@@ -172,7 +172,7 @@ TOPIC_MUTANTS = (
         (
             Edit(
                 f"{_OUTSIDE}/kafka_topic.py",
-                "if receipt is None and (receipt := self._forgotten(batch, batch_id, version)):",
+                "if receipt is None and (receipt := self._forgotten(batch, identity, version)):",
                 "if False:",
             ),
         ),
