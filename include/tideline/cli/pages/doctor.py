@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from tideline import settings
-from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, sessions, sources, warn
+from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, rows, sessions, sources, warn
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.cli.output import Grid, Page
 from tideline.declaration import PostgresSink
@@ -14,8 +14,9 @@ from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import NeedsOperatorError, TidelineError
 from tideline.inspection.comparison import against
 from tideline.inspection.session import Answer, ask_all, ledger, moment
-from tideline.ledger import invariants, queries
+from tideline.ledger import invariants, published_rows, queries
 from tideline.ledger.connection import Ledger
+from tideline.ledger.published_rows import Published
 from tideline.ledger.queries import Row
 from tideline.outside import is_outside
 
@@ -23,13 +24,13 @@ _FIRST = {"connection", "migrations", "pooler"}
 """Checks of the ledger without which no other one is possible."""
 
 
-def doctor(name: str | None) -> Page:
-    """Make all checks of all pipelines, or of one.
+def doctor(name: str | None, *, all_rows: bool = False) -> Page:
+    """Make all checks of all pipelines, or of one. With `all_rows` the rows of all batches are compared, not only of the newest.
 
     Raises:
         FatalError: Neither the declarations nor the ledger know the pipeline.
     """
-    checks = list(_checks(name))
+    checks = list(_checks(name, None if all_rows else rows.NEWEST))
     counts = {str(verdict): sum(check.verdict is verdict for check in checks) for verdict in Verdict}
     grid = Grid(
         columns=("verdict", "about", "check", "found", "what to do"),
@@ -41,7 +42,7 @@ def doctor(name: str | None) -> Page:
     return Page(document=document, parts=[grid, summary], exit_code=exit_code)
 
 
-def _checks(name: str | None) -> Iterator[Check]:
+def _checks(name: str | None, most: int | None) -> Iterator[Check]:
     yield environment.packages()
     with ExitStack() as stack:
         session: Ledger | None = None
@@ -59,7 +60,7 @@ def _checks(name: str | None) -> Iterator[Check]:
         if session:
             yield from _rights()
             yield from _in_snapshot(session, "staging", ledger_checks.staging)
-        yield from _pipelines(session, name)
+        yield from _pipelines(session, name, most)
 
 
 def _in_snapshot(
@@ -109,7 +110,7 @@ def _rights_of(variable: str, duties: list[str], session: Ledger) -> Iterable[Ch
     return [ledger_checks.rights(session, variable, duties), ledger_checks.user(session, variable, duties)]
 
 
-def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
+def _pipelines(session: Ledger | None, name: str | None, most: int | None) -> Iterator[Check]:
     """Check the pipelines and Airflow. Raise FatalError if neither the declarations nor the ledger know `name`."""
     declared = {one.name: one for one in declarations.declared()}
     known: dict[str, list[Row]] = {}
@@ -124,20 +125,27 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
     for key in wanted:
         yield from _declared(key, declared.get(key), answers, known.get(key, []))
         pipeline = declared.get(key)
-        if session and isinstance(pipeline, Pipeline) and isinstance(pipeline.sink, PostgresSink):
-            yield from _as_role(settings.WRITER_URL, "output", _output_of(pipeline), about=key)
-            if key in known:
-                yield from _as_role(settings.WRITER_URL, "output rows", _output_rows_of(pipeline), about=key)
-        if session and isinstance(pipeline, Pipeline) and is_outside(pipeline):
-            yield from guarded(key, "receipts", partial(_receipts, session, pipeline))
         if isinstance(pipeline, Pipeline):
-            yield from guarded(key, "memory", partial(outside.memory, pipeline))
-            yield from guarded(key, "commits", partial(outside.commits, session, pipeline))
+            yield from _output(session, pipeline, most, is_known=key in known)
         if session and key in known:
             yield from _in_snapshot(session, "laws", _laws_of(key), about=key)
     for pipeline in ready:
         yield from environment.notifier(pipeline)
     yield from environment.orchestrator(ready)
+
+
+def _output(session: Ledger | None, pipeline: Pipeline, most: int | None, *, is_known: bool) -> Iterator[Check]:
+    name = pipeline.name
+    if session and isinstance(pipeline.sink, PostgresSink):
+        yield from _as_role(settings.WRITER_URL, "output", _output_of(pipeline), about=name)
+        if is_known:
+            yield from _as_role(settings.WRITER_URL, "output rows", _output_rows_of(pipeline), about=name)
+            yield from _as_role(settings.WRITER_URL, "rows", partial(_rows_of_table, pipeline, most), about=name)
+    if session and is_outside(pipeline):
+        yield from guarded(name, "receipts", partial(_receipts, session, pipeline))
+        yield from guarded(name, "rows", partial(_rows_outside, session, pipeline, most))
+    yield from guarded(name, "memory", partial(outside.memory, pipeline))
+    yield from guarded(name, "commits", partial(outside.commits, session, pipeline))
 
 
 def _declared(
@@ -166,6 +174,18 @@ def _output_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
 
 def _output_rows_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
     return lambda session: ledger_checks.output_rows(session, pipeline)
+
+
+def _rows_of_table(pipeline: Pipeline, most: int | None, session: Ledger) -> Iterable[Check]:
+    return rows.of_table(session, pipeline, most=most)
+
+
+def _rows_outside(session: Ledger, pipeline: Pipeline, most: int | None) -> Iterable[Check]:
+    def read() -> list[Published]:
+        with moment(session):
+            return published_rows.published(session, pipeline.name, pipeline.sink.output, most=most)
+
+    return rows.of_outside(pipeline, read)
 
 
 def _receipts(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
