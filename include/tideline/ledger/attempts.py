@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import psycopg2
+
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError, TidelineError
 from tideline.ledger import turns
 from tideline.ledger.connection import Ledger, here, json
+from tideline.ledger.database_errors import said
 from tideline.ledger.turns import Behind
 
 SHOWN_RANGES = 20
@@ -240,7 +243,7 @@ def failing(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
     except Exception as error:
         try:
             ledger.reconnect()  # the connection may be lost, and the client does not always notice
-            fail(ledger, attempt, str(error))
+            fail(ledger, attempt, said(error) if isinstance(error, psycopg2.Error) else str(error))
         except TidelineError as unrecorded:
             error.add_note(f"The attempt still shows as writing: {unrecorded.problem}")
         raise

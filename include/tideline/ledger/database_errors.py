@@ -8,6 +8,8 @@ _NO_RIGHT = "42501"
 """SQLSTATE of a statement for which the role lacks a privilege."""
 _LEVEL = "at_read_committed_only"
 """The law against writes at an isolation level at which other laws would overlook what others have committed."""
+_FAILING_ROW = "Failing row contains"
+"""How the server's detail about a CHECK or a NOT NULL begins."""
 _UNSAFE = (
     "certificate verify failed",
     "signature failure",
@@ -89,6 +91,12 @@ def translated(error: psycopg2.Error) -> Exception:
             entry="ledger-refuses",
         )
     return error
+
+
+def said(error: psycopg2.Error) -> str:
+    """Return what the server says about a refused statement, without the row: its values help no person, and may be a customer's."""
+    primary, detail = error.diag.message_primary or first_line(error), error.diag.message_detail
+    return primary if detail is None or _FAILING_ROW in detail else f"{primary}; {detail}"
 
 
 def first_line(error: BaseException) -> str:
