@@ -20,7 +20,7 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain import receipts
 from tideline.domain.receipts import Found, Receipt
-from tideline.outside import delta_disk, delta_errors, delta_log, evidence
+from tideline.outside import delta_errors, delta_log, evidence
 from tideline.outside.delta_log import Change, Location, TakenError, UnknownError
 from tideline.outside.delta_trials import Trial, trials
 from tideline.outside.evidence import Evidence
@@ -37,7 +37,7 @@ COORDINATES = pa.schema(
 PLACEHOLDER = "tideline_placeholder"
 """The column of a table that was only fenced yet."""
 OWNER = "tideline.pipeline"
-"""The property of a table that names the pipeline that has created it. Another pipeline's replay would remove its rows."""
+"""The property of a table that names the pipeline that has created it, or that was the first to use it. Pipelines of another ledger see it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,18 +148,15 @@ class DeltaOutput:
         raise AssertionError("the trials end with an error")
 
     def version(self, table: DeltaTable, batch_id: int) -> int | None:
-        """Return the version of a batch in the table; None if it has none. It is on disk: what follows from it is not undone.
+        """Return the version of a batch in the table; None if it has none.
 
         Raises:
             RetryableError: Storage did not answer.
         """
         try:
-            version = table.transaction_version(self._application(batch_id))
-            if version is not None:
-                delta_disk.flush_log(table)
+            return table.transaction_version(self._application(batch_id))
         except (DeltaError, OSError) as error:
             raise self.location.unavailable(error) from error
-        return version
 
     def _application(self, batch_id: int) -> str:
         return f"tideline/{self.location.pipeline}/{batch_id}"
@@ -180,7 +177,7 @@ class DeltaOutput:
             UnknownError: Storage did not answer.
         """
         try:
-            table = DeltaTable.create(
+            return DeltaTable.create(
                 self.location.uri,
                 columns,
                 partition_by=list(self.partition_by),
@@ -188,11 +185,9 @@ class DeltaOutput:
                 raise_if_key_not_exists=False,
                 storage_options=dict(self.location.options),
             )
-            delta_disk.flush_log(table)
         except (DeltaError, OSError) as error:
             kind = UnknownError if self.location.open() is None else TakenError
             raise kind(delta_log.first_line(error)) from error
-        return table
 
     def _receipt(self, table: DeltaTable, batch_id: int, version: int | None) -> Receipt | None:
         fence = receipts.committed_by(version)

@@ -7,7 +7,6 @@ _SINK = "spark_jobs/sinks/delta"
 _TABLE = "tests/integration/sinks/test_delta_table.py"
 _UPKEEP = "tests/integration/sinks/test_lake_upkeep.py"
 _SHARED = "tests/integration/sinks/test_shared_lakes.py"
-_DISK = "tests/integration/sinks/test_lake_disk.py"
 _FEATURES = "tests/integration/sinks/test_lake_features.py"
 _MISSING = "tests/integration/sinks/test_missing_table.py"
 _LAKES = 3_000_000_000
@@ -53,6 +52,18 @@ DELTA_MUTANTS = (
             ),
         ),
         seen_by=f"{_SHARED}::test_a_replay_into_a_delta_table_removes_rows_of_its_own_pipeline_only",
+    ),
+    Mutant(
+        "delta_table_without_owner",
+        "a Delta table without an owner gets one when it is first used",
+        (
+            Edit(
+                f"{_SINK}/lake_table.py",
+                "    if properties := _to_own(table, pipeline):\n",
+                "    if properties := dict[str, str]():\n",
+            ),
+        ),
+        seen_by=f"{_SHARED}::test_a_table_that_was_created_beforehand_gets_an_owner_and_is_shared_by_consent_of_both",
     ),
     Mutant(
         "delta_replay_beside_strangers",
@@ -155,46 +166,6 @@ DELTA_MUTANTS = (
             ),
         ),
         seen_by=f"{_FEATURES}::test_a_refusal_of_the_library_is_told_from_a_lost_race",
-    ),
-    Mutant(
-        "data_files_not_flushed",
-        "data files in a folder are on disk before they are committed",
-        (
-            Edit(
-                f"{_OUTSIDE}/delta_log.py",
-                "        delta_disk.flush_files(table, [change.path for change in changes if isinstance(change, AddAction)])\n",
-                "",
-            ),
-        ),
-        seen_by=f"{_DISK}::test_files_are_flushed_before_their_commit_and_the_commit_before_its_receipt",
-    ),
-    Mutant(
-        "log_not_flushed",
-        "a commit to a table in a folder is on disk before its receipt is returned",
-        (
-            Edit(
-                f"{_OUTSIDE}/delta_log.py",
-                "        delta_disk.flush_log(table)\n    except CommitFailedError",
-                "    except CommitFailedError",
-            ),
-        ),
-        seen_by=f"{_DISK}::test_files_are_flushed_before_their_commit_and_the_commit_before_its_receipt",
-    ),
-    Mutant(
-        "found_receipt_not_flushed",
-        "a receipt that is found in a folder is on disk before it is believed",
-        (
-            Edit(
-                f"{_OUTSIDE}/delta_table.py", "            if version is not None:\n", "            if version == -1:\n"
-            ),
-        ),
-        seen_by=f"{_DISK}::test_who_finds_the_receipt_of_a_process_that_was_killed_flushes_all_that_it_rests_on",
-    ),
-    Mutant(
-        "new_folders_not_flushed",
-        "the folders that a new table lies in are on disk before its first receipt",
-        (Edit(f"{_OUTSIDE}/delta_disk.py", '*_up(root / _LOG, Path("/"))', "root"),),
-        seen_by=f"{_DISK}::test_a_new_table_is_flushed_with_all_folders_that_were_made_for_it",
     ),
     Mutant(
         "delta_rows_of_rejects_kept",
