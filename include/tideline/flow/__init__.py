@@ -6,7 +6,7 @@ transaction per verb.
 
 from tideline.flow.accepting_partitions import accept_partitions
 from tideline.flow.adopting import adopt_topic
-from tideline.flow.advancing import advance, check_given, is_behind, show_heads
+from tideline.flow.advancing import advance, check_given, is_behind, none_given, show_heads
 from tideline.flow.announcing import announce
 from tideline.flow.cleaning import send_letters, upkeep
 from tideline.flow.describing import describe
@@ -38,6 +38,7 @@ __all__ = [
     "free_table",
     "intend",
     "is_behind",
+    "none_given",
     "plan",
     "publish",
     "recover",
