@@ -48,8 +48,9 @@ def inside(*contents: bytes) -> list[Make]:
 
 
 def cut(rng: Random) -> bytes:
-    whole = good(rng)
-    return whole[: rng.randrange(1, len(whole))]
+    """Cut a record between two characters: a part of one is of another class, which is no text."""
+    whole = good(rng).decode()
+    return whole[: rng.randrange(1, len(whole))].encode()
 
 
 def noise(rng: Random) -> bytes:
