@@ -1,5 +1,6 @@
 """Facts from a real broker."""
 
+from concurrent.futures import wait
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -171,7 +172,7 @@ def test_a_topic_that_is_deleted_during_the_question_is_missing(broker, admin, t
 def test_the_offset_at_a_time_is_the_first_record_at_or_after_it(broker, topic, when, offset):
     for second in range(3):
         produce(broker, topic, timestamp=int((T0 + second * SECOND).timestamp() * 1000))
-    assert Broker(source(broker.bootstrap, topic)).offsets_at(topic, [0], when)[0].offset == offset
+    assert Broker(source(broker.bootstrap, topic)).offsets_at({(topic, 0): when})[topic, 0].offset == offset
 
 
 def test_the_offset_at_a_time_stays_between_log_start_and_last_stable_offset(broker, admin):
@@ -186,7 +187,7 @@ def test_the_offset_at_a_time_stays_between_log_start_and_last_stable_offset(bro
     def found(when):
         return {
             number: (answer.offset, answer.timestamp)
-            for number, answer in asked.offsets_at(topic, [0, 1, 2], when).items()
+            for (_, number), answer in asked.offsets_at({(topic, n): when for n in range(3)}).items()
         }
 
     assert found(T0) == {0: (4, milliseconds), 1: (0, milliseconds), 2: (0, None)}
@@ -194,21 +195,33 @@ def test_the_offset_at_a_time_stays_between_log_start_and_last_stable_offset(bro
     producer.abort_transaction(20)
 
 
+class Arriving:
+    """An admin client whose listing of offsets is another one."""
+
+    def __init__(self, admin, listing):
+        self._admin, self.list_offsets = admin, listing
+
+    def __getattr__(self, name):
+        return getattr(self._admin, name)
+
+
 def test_records_that_arrive_during_the_question_are_not_skipped(broker, topic, monkeypatch):
     produce(broker, topic, 10, timestamp=int(T0.timestamp() * 1000))
     asked = Broker(source(broker.bootstrap, topic))
-    listed = asked._listed
+    admin = asked._connection.admin
+    listed = admin.list_offsets
 
-    def with_arrivals(partitions, spec):
-        found = listed(partitions, spec)
-        if spec is OffsetSpec.latest():
+    def with_arrivals(specs, **named):
+        found = listed(specs, **named)
+        if OffsetSpec.latest() in specs.values():
+            wait(found.values())
             for second in (0, 1):
                 produce(broker, topic, timestamp=int((T0 + second * SECOND).timestamp() * 1000))
         return found
 
-    monkeypatch.setattr(asked, "_listed", with_arrivals)
-    assert asked.offsets_at(topic, [0], T0 + SECOND)[0].offset == 10
-    assert asked.offsets_at(topic, [0], T0 + SECOND)[0].offset == 11
+    monkeypatch.setattr(asked._connection, "admin", Arriving(admin, with_arrivals))
+    assert asked.offsets_at({(topic, 0): T0 + SECOND})[topic, 0].offset == 10
+    assert asked.offsets_at({(topic, 0): T0 + SECOND})[topic, 0].offset == 11
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_a_missing_topic_is_reported_with_similar_names_beside_the_others(broker
     assert (name, type(error)) == (f"{topic}s", FatalError)
     assert f"topic {topic}s does not exist; topics with a similar name: {topic}" in error.problem
     with pytest.raises(FatalError, match=f"topic {topic}s does not exist"):
-        asked.offsets_at(f"{topic}s", [0], datetime(2026, 1, 2, tzinfo=UTC))
+        asked.offsets_at({(f"{topic}s", 0): datetime(2026, 1, 2, tzinfo=UTC)})
 
 
 def test_without_a_single_topic_the_cluster_still_says_who_it_is(broker, admin):

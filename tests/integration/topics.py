@@ -60,14 +60,18 @@ def produce(broker: Broker, topic: str, count: int = 1, partition: int = 0, **re
     assert producer.flush(20) == 0
 
 
-def transaction(broker: Broker, topic: str, partitions: Iterable[int], count: int = 1) -> Producer:
+def transaction(
+    broker: Broker, topic: str, partitions: Iterable[int], count: int = 1, *, timestamp: int = 0
+) -> Producer:
     """Return a producer with `count` records in each of `partitions` in a transaction that is still open."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": uuid4().hex})
+    # Brokers abort it after this time, by default after a minute: a test on a busy machine may take longer.
+    settings = {"transactional.id": uuid4().hex, "transaction.timeout.ms": 900_000}
+    producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
     producer.init_transactions(20)
     producer.begin_transaction()
     for partition in partitions:
         for _ in range(count):
-            producer.produce(topic, b"x", partition=partition)
+            producer.produce(topic, b"x", partition=partition, timestamp=timestamp)
     assert producer.flush(20) == 0
     return producer
 

@@ -4,7 +4,14 @@ from tideline.errors import FatalError, RetryableError
 from tideline.web.answers import Compared
 from tideline.web.needs import Level, of_brokers, of_ledger, worst_first
 
-ACTIVE = {"state": "active", "headroom": "> 75% of 7 d", "headroom_at_least": 0.75, "will_stop": False, "why": None}
+ACTIVE = {
+    "state": "active",
+    "headroom": "> 75% of 7 d",
+    "headroom_at_least": 0.75,
+    "will_stop": False,
+    "held": 0,
+    "why": None,
+}
 DELETED = ACTIVE | {"headroom": "gone", "headroom_at_least": 0, "will_stop": True, "why": "offsets are lost"}
 SHORT = ACTIVE | {"headroom": "< 25% of 7 d", "headroom_at_least": 0}
 RECENT = {"n_waiting": 0, "n_failed_waiting": 0, "n_rejected": 0, "n_read": 100}
@@ -28,6 +35,7 @@ def test_deleted_records_stand_above_stopped_partitions_and_these_above_failed_b
         brokers(SHORT),
         ledger(n_stopped=1),
         brokers(ACTIVE | {"will_stop": True, "why": "the topic was created again"}),
+        brokers(ACTIVE | {"held": 3, "why": "a transaction hangs at its end"}),
         brokers(missing=[FatalError("the topic does not exist", next_step="create it")]),
         ledger(broken="it has no source"),
         ledger(n_failed=1),

@@ -16,6 +16,8 @@ class PartitionFacts:
     """The oldest offset that the broker still holds."""
     end: int
     """The end of what may be read: the last stable offset, so never past an open transaction."""
+    n_unstable: int = 0
+    """The offsets from the last stable offset to the high watermark: those of open transactions, and all that is committed behind them."""
     leader_epoch: int | None = None
     """The epoch of the newest leader. It rises with each election, and no log loses records without one. None if the broker does not say."""
 

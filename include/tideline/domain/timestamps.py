@@ -3,10 +3,10 @@
 Producers write the timestamps, so any value is possible: 1970, 2099, microseconds in place of milliseconds, and in any order.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from tideline.domain.facts import RecordFacts
+from tideline.domain.facts import Place, RecordFacts
 
 TOLERANCE = timedelta(minutes=1)
 """How far a timestamp may be ahead of this clock and still count as right: clocks differ a little, and that needs no warning."""
@@ -41,26 +41,44 @@ def is_late(records: Iterable[RecordFacts], when: datetime, now: datetime) -> bo
     return None
 
 
-def first_late(late: Callable[[int], bool], start: int, end: int) -> int:
-    """Return the first offset in `[start, end)` from which on records are late, or `end`.
+def first_late(
+    late: Callable[[Mapping[Place, int]], Mapping[Place, bool]], parts: Mapping[Place, tuple[int, int]]
+) -> dict[Place, int]:
+    """Return, for the part `[start, end)` of each partition, the first offset from which on records are late, or `end`.
 
-    Reads few records, in steps that double and then halve. If timestamps are not in order, the result is one of several such offsets. A later time
-    never gives a lower offset, so adjacent windows neither overlap nor leave offsets out.
+    Reads few records, in steps that double and then halve. All partitions take a step together, so the number of looks does not grow with theirs.
+    If timestamps are not in order, the result is one of several such offsets. A later time never gives a lower offset, so adjacent windows neither
+    overlap nor leave offsets out.
 
     Args:
-        late: Returns whether the record at an offset, or the next record after it, is late.
-        start: The first offset to search.
-        end: The log end.
+        late: Returns, by partition, whether the record at an offset, or the next record after it, is late.
+        parts: By partition, the first offset to search, and the log end.
     """
-    if start >= end or late(start):
+    searches = {place: _search(*part) for place, part in parts.items()}
+    found: dict[Place, int] = {}
+    answers: Mapping[Place, bool | None] = dict.fromkeys(searches)
+    while answers:
+        asked = {}
+        for place, answer in answers.items():
+            try:
+                asked[place] = searches[place].send(answer)
+            except StopIteration as ended:
+                found[place] = ended.value
+        answers = late(asked) if asked else {}
+    return found
+
+
+def _search(start: int, end: int) -> Generator[int, bool | None, int]:
+    """Search one part: yield the offset to look at, be sent whether it is late, and return the result."""
+    if start >= end or (yield start):
         return min(start, end)
     before, step = start, 1
-    while before + step < end and not late(before + step):
+    while before + step < end and not (yield before + step):
         before, step = before + step, 2 * step
     found = min(before + step, end)
     while found - before > 1:
         middle = (before + found) // 2
-        if late(middle):
+        if (yield middle):
             found = middle
         else:
             before = middle

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.facts import PartitionFacts, Place, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import Limits, cut, newest, records_for
 from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other
@@ -25,7 +25,7 @@ LATEST_WINS = "latest wins"
 """The reason in the history when the policy abandons batches or leaves holes."""
 _POLICY = "policy latest_wins"
 
-Ends = Mapping[tuple[str, int], int]
+Ends = Mapping[Place, int]
 """By topic and partition, the offset before which offsets may be planned."""
 Free = Mapping[int, list[OffsetRange]]
 """By stream id, ranges that neither a batch nor a hole has."""
@@ -151,45 +151,42 @@ def _start_streams(
     # A pattern may have matched no topic in earlier plans. Topics that it matches now are new all the same.
     grown_pattern = source.topic_pattern is not None and reservations.was_planned_before(ledger, pipeline.name)
     started = []
+    begins = {}
+    if isinstance(source.start, datetime):
+        unseen = {
+            (topic.topic, facts.partition): facts.end
+            for topic, facts in comparison.unseen
+            if not grown_pattern and topic.topic not in seen
+        }
+        begins = timeline.edges(unseen, source.start)
     for topic, facts in comparison.unseen:
         grown = grown_pattern or topic.topic in seen
         start = facts.log_start
         if not grown and source.start == "latest":
             start = facts.end
         elif not grown and isinstance(source.start, datetime):
-            start = timeline.edges(topic.topic, [facts], source.start)[facts.partition]
+            start = begins[topic.topic, facts.partition]
         stream = reservations.start_stream(ledger, pipeline.name, topic, facts, start)
         started.append((stream, topic, facts))
     return started
 
 
-def ends_at(broker: Broker, found: Survey, when: datetime) -> dict[tuple[str, int], int]:
+def ends_at(broker: Broker, found: Survey, when: datetime) -> dict[Place, int]:
     """Return where a run that takes the records before `when` ends, for each ready partition."""
-    ends: dict[tuple[str, int], int] = {}
-    for topic, streams in _by_topic(found).items():
-        heads = {facts.partition: stream.next_offset for stream, facts in streams}
-        offsets = Timeline(broker, found.now).run_ends(topic, [facts for _, facts in streams], when, heads=heads)
-        ends |= {(topic, number): offset for number, offset in offsets.items()}
-    return ends
+    return Timeline(broker, found.now).run_ends(_ends(found), when, heads=_heads(found))
 
 
-def edges_at(
-    broker: Broker, found: Survey, when: datetime, *, behind_heads: bool = False
-) -> dict[tuple[str, int], int]:
+def edges_at(broker: Broker, found: Survey, when: datetime, *, behind_heads: bool = False) -> dict[Place, int]:
     """Return where `when` begins, for each ready partition. With `behind_heads`, positions before the heads need not be exact."""
-    begins: dict[tuple[str, int], int] = {}
-    for topic, streams in _by_topic(found).items():
-        floors = {facts.partition: stream.next_offset if behind_heads else 0 for stream, facts in streams}
-        offsets = Timeline(broker, found.now).edges(topic, [facts for _, facts in streams], when, floors=floors)
-        begins |= {(topic, number): offset for number, offset in offsets.items()}
-    return begins
+    return Timeline(broker, found.now).edges(_ends(found), when, floors=_heads(found) if behind_heads else None)
 
 
-def _by_topic(found: Survey) -> dict[str, list[tuple[Stream, PartitionFacts]]]:
-    streams: dict[str, list[tuple[Stream, PartitionFacts]]] = {}
-    for stream, topic, facts in found.ready.values():
-        streams.setdefault(topic.topic, []).append((stream, facts))
-    return streams
+def _ends(found: Survey) -> dict[Place, int]:
+    return {(topic.topic, facts.partition): facts.end for _, topic, facts in found.ready.values()}
+
+
+def _heads(found: Survey) -> dict[Place, int]:
+    return {(topic.topic, facts.partition): stream.next_offset for stream, topic, facts in found.ready.values()}
 
 
 def free_behind_heads(found: Survey, ends: Ends | None) -> dict[int, list[OffsetRange]]:

@@ -36,7 +36,7 @@ def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request
     except _UndoError:
         pass
     if found is not None:
-        report(pipeline, request, planned, found)
+        report(call, request, planned, found)
     return drafts, planned.notes
 
 

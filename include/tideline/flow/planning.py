@@ -102,15 +102,18 @@ def plan(
         # A run without batches skips its task `advance`: the heads would not pass holes that `latest_wins` has just left until the next run.
         heads.advance_published(ledger, pipeline.name)
     if found is not None:
-        report(pipeline, request, planned, found)
-        retention.warn_of_retention(broker, found)
+        report(call, request, planned, found)
     return planned
 
 
-def report(pipeline: Pipeline, request: Request, planned: Plan, found: Survey) -> None:
-    """Log stopped streams. Only a request for new records or a window fails because of them, if it has no batches."""
+def report(call: PlanCall, request: Request, planned: Plan, found: Survey) -> None:
+    """Log and note what an operator should know of the streams.
+
+    Stopped ones fail only a request for new records or a window, if it has no batches.
+    """
+    planned.notes.extend(retention.warn_of_retention(call.broker, found))
     everything = isinstance(request, NewRecords | Window)
-    retention.report_stopped(pipeline.name, found, alone=everything and not planned.batch_ids)
+    retention.report_stopped(call.pipeline.name, found, alone=everything and not planned.batch_ids)
 
 
 def plan_in_transaction(call: PlanCall, request: Request) -> tuple[Plan, Survey | None]:

@@ -1,11 +1,11 @@
-"""Report streams that need an operator: those that are stopped, and those that will soon lose records to retention."""
+"""Report streams that need an operator: those that are stopped, wait for a hanging transaction, or will soon lose records to retention."""
 
 import logging
 from datetime import timedelta
 
 from tideline.flow.advancing import stopped
 from tideline.flow.candidates import Survey
-from tideline.flow.timeline import Timeline
+from tideline.flow.timeline import HELD, Timeline
 from tideline.kafka.broker import Broker
 
 log = logging.getLogger(__name__)
@@ -25,25 +25,36 @@ def report_stopped(pipeline: str, found: Survey, *, alone: bool) -> None:
         log.error("%s: stopped stream %s at offset %s: %s", pipeline, label, head, problem)
 
 
-def warn_of_retention(broker: Broker, found: Survey) -> None:
-    """Log a warning if the oldest unread record has used more than half of its topic's retention: records deleted unread are lost."""
+def warn_of_retention(broker: Broker, found: Survey) -> list[str]:
+    """Log a warning of each stream that may soon lose records that were not read. Return those of hanging transactions, as notes of the plan.
+
+    Records deleted unread are lost. A transaction that hangs keeps records from being read, and not from being deleted.
+    """
     timeline = Timeline(broker, found.now)
-    for topic in found.topics:
-        # Offsets that retention has deleted already are left out: other checks report them.
-        unread = {
-            facts.partition: max(stream.next_offset, facts.log_start)
-            for stream, its_topic, facts in found.ready.values()
-            if its_topic.topic == topic.topic and stream.next_offset < facts.end
-        }
-        if topic.retention_ms is None or not unread:
-            continue
-        half = timedelta(milliseconds=topic.retention_ms / 2)
-        for partition in sorted(timeline.older(topic.topic, unread, found.now - half)):
-            log.warning(
-                "%s/%s: the oldest unread record, offset %s, has used more than half of the topic's retention of %s: "
-                "load it soon, or raise retention.ms",
-                topic.topic,
-                partition,
-                unread[partition],
-                timedelta(milliseconds=topic.retention_ms),
-            )
+    held = timeline.held(found.topics)
+    half = {topic.topic: timedelta(milliseconds=topic.retention_ms / 2) for topic in found.topics if topic.retention_ms}
+    # Offsets that retention has deleted already are left out: other checks report them.
+    unread = {
+        (topic.topic, facts.partition): max(stream.next_offset, facts.log_start)
+        for stream, topic, facts in found.ready.values()
+        if topic.topic in half and (stream.next_offset < facts.end or (topic.topic, facts.partition) in held)
+    }
+    times = {place: found.now - half[place[0]] for place in unread}
+    for place in sorted(timeline.older_unread(unread, times, held)):
+        log.warning(
+            "%s/%s: the oldest unread record, offset %s, has used more than half of the topic's retention of %s: "
+            "load it soon, or raise retention.ms",
+            *place,
+            unread[place],
+            2 * half[place[0]],
+        )
+    notes = [
+        f"{topic.topic}/{facts.partition}: a transaction has been open for more than {HELD // timedelta(minutes=1)} minutes at offset {facts.end}: "
+        f"the {facts.n_unstable} offsets behind it cannot be read, and retention deletes them all the same. "
+        "Find its producer, and abort it: docs/runbook.md#transaction-hangs"
+        for _, topic, facts in found.ready.values()
+        if (topic.topic, facts.partition) in held
+    ]
+    for note in notes:
+        log.warning("%s", note)
+    return notes

@@ -42,10 +42,8 @@ def replaced(broker: Broker, streams: Iterable[Stream], topics: Iterable[TopicFa
             if known is not None:
                 elected[stream.topic, stream.partition] = (stream.stream_id, known)
     cut = _cut(broker, {place: known for place, (_, known) in elected.items()})
-    return {
-        elected[place][0]: OffsetRange(_first_replaced(broker, place, known, newer), known.end)
-        for place, (known, newer) in cut.items()
-    }
+    firsts = _first_replaced(broker, cut)
+    return {elected[place][0]: OffsetRange(firsts[place], known.end) for place, (known, _) in cut.items()}
 
 
 def _known(stream: Stream, facts: PartitionFacts) -> _Known | None:
@@ -81,14 +79,14 @@ def _cut(broker: Broker, parts: Mapping[Place, _Known]) -> dict[Place, tuple[_Kn
     return cut
 
 
-def _first_replaced(broker: Broker, place: Place, known: _Known, newer: int) -> int:
-    """Return the first offset of a record with a newer epoch.
+def _first_replaced(broker: Broker, cut: Mapping[Place, tuple[_Known, int]]) -> dict[Place, int]:
+    """Return the first offset of a record with a newer epoch in each part.
 
-    The result is at most `newer`, where such a record was seen, even if the log has changed again or is gone since.
+    It is at most the one where such a record was seen, even if the log has changed again or is gone since.
     """
 
-    def is_newer(offset: int) -> bool:
-        records = broker.records_from({place: offset}, 1)[place]
-        return not records or known.replaced(records[0])
+    def newer(asked: Mapping[Place, int]) -> dict[Place, bool]:
+        looked_at = broker.records_from(asked, 1)
+        return {place: not records or cut[place][0].replaced(records[0]) for place, records in looked_at.items()}
 
-    return first_late(is_newer, known.log_start, newer)
+    return first_late(newer, {place: (known.log_start, seen) for place, (known, seen) in cut.items()})

@@ -34,6 +34,7 @@ def against(known: Sequence[Row], answer: Answer) -> list[Row]:
             "log_start": facts.log_start,
             "end": facts.end,
             "lag": None,
+            "held": 0,
             "will_stop": False,
             "why": "begins with the next plan",
             **_headroom(None, topic.retention_ms),
@@ -43,14 +44,9 @@ def against(known: Sequence[Row], answer: Answer) -> list[Row]:
     return rows
 
 
-def lag(row: Row, answer: Answer) -> int | None:
-    """Return the offsets from the head of a stream to the last stable offset; None if the brokers do not say."""
-    facts = answer.facts(row["topic_id"], row["partition"])
-    return None if facts is None else max(0, facts.end - row["next_offset"])
-
-
 def _stream(row: Row, answer: Answer, inconsistent: Mapping[int, str]) -> Row:
     facts = answer.facts(row["topic_id"], row["partition"])
+    holds = answer.holds(row)
     return {
         "stream_id": row["stream_id"],
         "topic": row["topic"],
@@ -61,9 +57,12 @@ def _stream(row: Row, answer: Answer, inconsistent: Mapping[int, str]) -> Row:
         "head": row["next_offset"],
         "log_start": facts.log_start if facts else None,
         "end": facts.end if facts else None,
-        "lag": lag(row, answer),
+        "lag": answer.unread(row),
+        "held": facts.n_unstable if facts and holds else 0,
         "will_stop": row["stream_id"] in inconsistent,
-        "why": row["stopped_because"] or inconsistent.get(row["stream_id"]),
+        "why": row["stopped_because"]
+        or inconsistent.get(row["stream_id"])
+        or ("a transaction hangs at its end" if holds else None),
     }
 
 

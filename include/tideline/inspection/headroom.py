@@ -1,12 +1,13 @@
 """Computes the retention headroom: the time left until retention deletes the oldest unread record.
 
-It looks up offsets by timestamp and reads no records. So the result is a lower bound, and costs one to three lookups per topic.
+It looks up offsets by timestamp and reads no records. So the result is a lower bound, and costs one to three lookups.
 It does not consider deletion by `retention.bytes`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from tideline.domain.facts import Place
 from tideline.errors import TidelineError
 from tideline.flow.timeline import Timeline
 from tideline.inspection.session import Answer
@@ -24,46 +25,54 @@ def left(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
     3 is healthy. 0 means less than a quarter, possibly minutes. -1 means that unread records are already deleted.
     Streams without unread records, and streams of topics that keep records forever, have no entry.
     """
-    unread = [row for row in streams if row["state"] != "retired" and _is_unread(row, answer)]
-    found: dict[int, int] = {}
-    for topic in answer.topics:
-        heads = {row["partition"]: row for row in unread if row["topic_id"] == topic.topic_id}
-        if heads and topic.retention_ms:
-            passed = _elapsed_quarters(answer, topic.topic, heads, timedelta(milliseconds=topic.retention_ms))
-            found |= {heads[partition]["stream_id"]: 3 - quarters for partition, quarters in passed.items()}
+    unread = [row for row in streams if row["state"] != "retired" and answer.unread(row)]
+    kept = {topic.topic_id: timedelta(milliseconds=topic.retention_ms) for topic in answer.topics if topic.retention_ms}
+    ages = {
+        _place(row): [kept[row["topic_id"]] * quarter / 4 for quarter in _QUARTERS]
+        for row in unread
+        if row["topic_id"] in kept
+    }
+    passed = _reached(answer, unread, ages)
+    found = {row["stream_id"]: 3 - passed[_place(row)] for row in unread if _place(row) in passed}
     return found | {row["stream_id"]: -1 for row in unread if _is_deleted(row, answer)}
 
 
 def behind(answer: Answer, streams: Iterable[Row]) -> dict[int, int]:
     """Return, by stream id, for how many seconds at least its oldest unread record has existed: one of `_AGES`.
 
-    Streams without unread records, and those whose oldest are deleted, have no entry. It costs one lookup per topic for each age that is reached.
+    Streams without unread records, and those whose oldest are deleted, have no entry. It costs one lookup for each age that is reached.
     """
-    found: dict[int, int] = {}
     unread = [
-        row for row in streams if row["state"] != "retired" and _is_unread(row, answer) and not _is_deleted(row, answer)
+        row for row in streams if row["state"] != "retired" and answer.unread(row) and not _is_deleted(row, answer)
     ]
-    for topic in answer.topics:
-        ids = {row["partition"]: row["stream_id"] for row in unread if row["topic_id"] == topic.topic_id}
-        heads = {row["partition"]: row["next_offset"] for row in unread if row["stream_id"] in ids.values()}
-        found |= {ids[partition]: seconds for partition, seconds in _ages(answer, topic.topic, heads).items()}
-    return found
+    ages = [timedelta(seconds=seconds) for seconds in _AGES]
+    reached = _reached(answer, unread, {_place(row): ages for row in unread})
+    seconds = (0, *_AGES)
+    return {row["stream_id"]: seconds[reached[_place(row)]] for row in unread if _place(row) in reached}
 
 
-def _ages(answer: Answer, topic: str, heads: Mapping[int, int]) -> dict[int, int]:
-    now = datetime.now(UTC)
-    ages = dict.fromkeys(heads, 0)
-    remaining = dict(heads)
-    for seconds in _AGES:
-        if not remaining or answer.broker is None:
-            break
+def _reached(answer: Answer, unread: Iterable[Row], ages: Mapping[Place, Sequence[timedelta]]) -> dict[Place, int]:
+    """Return, by partition, how many of its `ages`, which rise, the oldest unread record has reached. Nothing without an answer of the broker."""
+    if answer.broker is None:
+        return {}
+    timeline = Timeline(answer.broker, datetime.now(UTC))
+    remaining = {_place(row): row["next_offset"] for row in unread if _place(row) in ages}
+    reached = dict.fromkeys(remaining, 0)
+    step = 0
+    while remaining := {place: offset for place, offset in remaining.items() if step < len(ages[place])}:
+        times = {place: timeline.now - ages[place][step] for place in remaining}
         try:
-            older = Timeline(answer.broker, now).older(topic, remaining, now - timedelta(seconds=seconds))
+            older = timeline.older_unread(remaining, times, answer.held)
         except TidelineError:  # the broker answered before, and does not any more: leave unknown ages out
             return {}
-        ages |= dict.fromkeys(older, seconds)
-        remaining = {partition: remaining[partition] for partition in older}
-    return ages
+        step += 1
+        reached |= dict.fromkeys(older, step)
+        remaining = {place: remaining[place] for place in older}  # no other can be older still
+    return reached
+
+
+def _place(row: Row) -> Place:
+    return row["topic"], row["partition"]
 
 
 def worded(quarters: int, retention_ms: int) -> str:
@@ -80,28 +89,6 @@ def duration(seconds: int) -> str:
     return f"{seconds // size} {unit}"
 
 
-def _is_unread(row: Row, answer: Answer) -> bool:
-    facts = answer.facts(row["topic_id"], row["partition"])
-    return facts is not None and facts.end > row["next_offset"]
-
-
 def _is_deleted(row: Row, answer: Answer) -> bool:
     facts = answer.facts(row["topic_id"], row["partition"])
     return facts is not None and facts.log_start > row["next_offset"]
-
-
-def _elapsed_quarters(answer: Answer, topic: str, heads: Mapping[int, Row], retention: timedelta) -> dict[int, int]:
-    """Return, by partition, for how many quarters of the retention time its oldest unread record has existed."""
-    now = datetime.now(UTC)
-    passed = dict.fromkeys(heads, 0)
-    unread = {partition: row["next_offset"] for partition, row in heads.items()}
-    for quarter in _QUARTERS:
-        if not unread or answer.broker is None:
-            break
-        try:
-            aged = Timeline(answer.broker, now).older(topic, unread, now - retention * quarter / 4)
-        except TidelineError:  # the broker answered before, and does not any more: leave unknown headroom out
-            return {}
-        passed |= dict.fromkeys(aged, quarter)
-        unread = {partition: unread[partition] for partition in aged}  # no other can be older still
-    return passed

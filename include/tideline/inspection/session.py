@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import psycopg2
@@ -15,7 +16,7 @@ import psycopg2
 from tideline import settings
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.facts import PartitionFacts, Place, TopicFacts
 from tideline.errors import FatalError, TidelineError
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger
@@ -35,6 +36,8 @@ class Answer:
     topics: tuple[TopicFacts, ...] = ()
     missing: Mapping[str, TidelineError] = field(default_factory=dict)
     """Declared topics that do not exist, each with the error to report."""
+    held: frozenset[Place] = frozenset()
+    """The partitions in which a transaction hangs: what it holds back is unread, and nothing can read it."""
     problem: TidelineError | None = None
     broker: "Broker | None" = None
     """The client for further queries; None if there is no answer."""
@@ -49,6 +52,21 @@ class Answer:
     def facts(self, topic_id: object, partition: int) -> PartitionFacts | None:
         """Return the facts of one partition of one topic incarnation; None if the brokers do not have it, or did not answer."""
         return self._found.get((topic_id, partition))
+
+    def unread(self, row: Row) -> int | None:
+        """Return the offsets of a stream that are not loaded, with those that a hanging transaction holds back; None if the brokers do not say."""
+        facts = self.facts(row["topic_id"], row["partition"])
+        if facts is None:
+            return None
+        held = facts.n_unstable if self.holds(row) else 0
+        head: int = row["next_offset"]
+        return max(0, facts.end + held - head)
+
+    def holds(self, row: Row) -> bool:
+        """Return whether a transaction hangs in the partition of a stream."""
+        return (row["topic"], row["partition"]) in self.held and self.facts(
+            row["topic_id"], row["partition"]
+        ) is not None
 
 
 @contextmanager
@@ -120,6 +138,7 @@ def ask(pipeline: Pipeline | FatalError, known: Iterable[str] = ()) -> Answer:
         pipeline: The declaration, or the error why there is none.
         known: Topics that the ledger knows.
     """
+    from tideline.flow.timeline import Timeline  # noqa: PLC0415 - as below
     from tideline.kafka.broker import Broker  # noqa: PLC0415 - commands that ask no broker need not wait until its client is loaded
 
     if isinstance(pipeline, FatalError):
@@ -127,7 +146,9 @@ def ask(pipeline: Pipeline | FatalError, known: Iterable[str] = ()) -> Answer:
     try:
         broker = Broker(pipeline.source)
         topics = broker.topic_facts()
-        return Answer(topics=tuple(topics), missing=broker.missing(topics, known), broker=broker)
+        missing = broker.missing(topics, known)
+        held = Timeline(broker, datetime.now(UTC)).held(topics)
+        return Answer(topics=tuple(topics), missing=missing, held=held, broker=broker)
     except TidelineError as error:
         return Answer(problem=error)
 

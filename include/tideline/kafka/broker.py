@@ -9,18 +9,17 @@ import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicCollection, TopicPartition
-from confluent_kafka.admin import ConfigEntry, ConfigResource, ListOffsetsResultInfo, OffsetSpec, TopicDescription
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
+from confluent_kafka.admin import ConfigEntry, ConfigResource, TopicDescription
 
 from tideline.declaration import Source
 from tideline.domain.facts import FoundOffset, PartitionFacts, Place, RecordFacts, TopicFacts
-from tideline.domain.timestamps import milliseconds
 from tideline.errors import FatalError, RetryableError
+from tideline.kafka import offsets
 from tideline.kafka.connection import TIMEOUT_S, Connection
-from tideline.kafka.records import records_from
+from tideline.kafka.records import UNCOMMITTED, records_from
 from tideline.kafka.settings import client_settings
 
 log = logging.getLogger(__name__)
@@ -99,28 +98,29 @@ class Broker:
         gone = [name for name in names if name not in described]
         return self._connection.missing(gone) if gone else {}
 
-    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, FoundOffset]:
-        """Return, by partition, the first offset whose record has a timestamp of `when` or later, at most the last stable offset.
+    def offsets_at(self, times: Mapping[Place, datetime], *, committed: bool = True) -> dict[Place, FoundOffset]:
+        """Return, by topic and partition, the first offset whose record has a timestamp of its time or later, at most the last stable offset.
 
         Where there is no such record, return the last stable offset. Producers set the timestamps: a record that is dated
-        in the future is found for every `when` before that date. `when` has a zone; Kafka counts whole milliseconds.
+        in the future is found for every time before that date. Times have a zone; Kafka counts whole milliseconds.
+        All partitions are asked about at once. With `committed=False`, the high watermark takes the place of the last stable offset.
         """
+        if not times:
+            return {}
         # An error of the listing does not distinguish a missing topic from a missing leader. This check does.
-        led_partitions(self._connection.results(self._describe([topic]))[topic])
-        asked = [TopicPartition(topic, partition) for partition in partitions]
-        # The end comes first: a later end could lie behind a matching record that arrived after the search.
-        ends = self._listed(asked, OffsetSpec.latest())
-        found = self._listed(asked, OffsetSpec.for_timestamp(milliseconds(when)))
-        return {
-            p.partition: FoundOffset(offset=found[p].offset, timestamp=found[p].timestamp)
-            if 0 <= found[p].offset < end.offset
-            else FoundOffset(offset=end.offset)
-            for p, end in ends.items()
-        }
+        for topic in self._connection.results(self._describe(sorted({topic for topic, _ in times}))).values():
+            led_partitions(topic)
+        return offsets.at(self._connection, times, committed=committed)
 
-    def records_from(self, starts: Mapping[Place, int], count: int) -> dict[Place, list[RecordFacts]]:
-        """Return the first `count` records at or after each offset; fewer where the log ends. Slower than the other methods."""
-        return records_from(client_settings(self._source.brokers), starts, count, seconds=TIMEOUT_S)
+    def records_from(
+        self, starts: Mapping[Place, int], count: int, *, committed: bool = True
+    ) -> dict[Place, list[RecordFacts]]:
+        """Return the first `count` records at or after each offset; fewer where the log ends. Slower than the other methods.
+
+        With `committed=False`, those of open and of aborted transactions are among them.
+        """
+        settings = client_settings(self._source.brokers) | ({} if committed else UNCOMMITTED)
+        return records_from(settings, starts, count, seconds=TIMEOUT_S)
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         """Commit `heads`, by topic and partition, to a consumer group for tools that show lag; they may be lower than before.
@@ -132,8 +132,8 @@ class Broker:
         """
         if not heads:
             return
-        offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(heads.items())]
-        asked = [ConsumerGroupTopicPartitions(group, offsets)]
+        committing = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(heads.items())]
+        asked = [ConsumerGroupTopicPartitions(group, committing)]
         futures = self._admin.alter_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)
         committed = self._connection.results(futures)[group].topic_partitions
         self._connection.check_commits(group, committed)
@@ -161,33 +161,7 @@ class Broker:
         return futures
 
     def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionFacts]:
-        """Return the log start and the last stable offset of each partition, without topics that have been deleted since."""
-        asked = list(partitions)
-        # Starts first: then no end is below its start, also when retention deletes records in between.
-        starts = self._connection.existing(self._list(asked, OffsetSpec.earliest()))
-        ends = self._connection.existing(self._list(asked, OffsetSpec.latest()))
-        return {
-            p: PartitionFacts(
-                partition=p.partition,
-                log_start=starts[p].offset,
-                end=ends[p].offset,
-                leader_epoch=ends[p].leader_epoch,
-            )
-            for p in starts.keys() & ends.keys()
-        }
-
-    def _listed(
-        self, partitions: list[TopicPartition], spec: OffsetSpec
-    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
-        return self._connection.results(self._list(partitions, spec))
-
-    def _list(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, Future[Any]]:
-        futures: dict[TopicPartition, Future[Any]] = self._admin.list_offsets(
-            dict.fromkeys(partitions, spec),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=TIMEOUT_S,
-        )
-        return futures
+        return offsets.bounds(self._connection, partitions)
 
     def _settings(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
         """Return settings by topic, without topics whose settings the user may not read: reading records needs no such permission."""

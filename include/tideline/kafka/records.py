@@ -24,6 +24,8 @@ LOOKING = {
     "log_level": 0,
 }
 """The settings of every consumer that only looks at records, in addition to those of the connection."""
+UNCOMMITTED = {"isolation.level": "read_uncommitted"}
+"""The setting of a consumer that also looks at records of open transactions."""
 _READING = {
     **LOOKING,
     # Fail if the requested offset does not exist, and never continue at another one.

@@ -123,7 +123,11 @@ def _ages(compared: _Compared) -> _Ages:
         return {}
     try:
         with _reading:
-            found = compared.answer.broker.records_from(starts, 1)
+            held = {place: offset for place, offset in starts.items() if place in compared.answer.held}
+            free = {place: offset for place, offset in starts.items() if place not in held}
+            found = compared.answer.broker.records_from(free, 1) if free else {}
+            if held:  # what a hanging transaction holds back is unread as well
+                found |= compared.answer.broker.records_from(held, 1, committed=False)
     except TidelineError as error:
         # For example, retention has deleted an offset meanwhile. The other numbers are still right.
         log.warning("%s", error.problem)
@@ -147,6 +151,7 @@ def _put(sheet: Sheet, pipeline: str, rows: Sequence[Row], ages: _Ages) -> None:
         sheet.put("end_offset", row["end"], pipeline, *place)
         sheet.put("log_start_offset", row["log_start"], pipeline, *place)
         sheet.put("lag_records", row["lag"], pipeline, *place)
+        sheet.put("held_records", row["held"] if row["end"] is not None else None, pipeline, *place)
         sheet.put("lag_seconds", 0 if row["lag"] == 0 else ages.get(place), pipeline, *place)
         sheet.put("headroom_ratio", row["headroom_at_least"], pipeline, *place)
         sheet.put("retention_seconds", row["retention_seconds"], pipeline, row["topic"])

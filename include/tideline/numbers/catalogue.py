@@ -25,7 +25,13 @@ GAUGES = {
     "head_offset": Number("The next offset to load: everything before it is accounted for.", _STREAM),
     "end_offset": Number("The last stable offset of the partition.", _STREAM),
     "log_start_offset": Number("The oldest offset that the partition still has.", _STREAM),
-    "lag_records": Number("Offsets from the head to the last stable offset.", _STREAM),
+    "lag_records": Number(
+        "Offsets from the head to the last stable offset. Where a transaction hangs, to the high watermark.", _STREAM
+    ),
+    "held_records": Number(
+        "Offsets from the first record of a transaction that is open for more than 15 minutes, by its timestamp, to the log end; 0 without one.",
+        _STREAM,
+    ),
     "lag_seconds": Number(
         "The age of the oldest record that is not loaded, by the record's timestamp; 0 if all is loaded. "
         "Of the 100 partitions of a pipeline with the largest lag.",

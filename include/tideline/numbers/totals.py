@@ -12,6 +12,7 @@ OF_PARTITIONS: Mapping[str, Callable[[Iterable[float]], float]] = {
     "head_offset": sum,
     "end_offset": sum,
     "lag_records": sum,
+    "held_records": sum,
     "lag_seconds": max,
     "headroom_ratio": min,
 }

@@ -29,6 +29,7 @@ class Severity(IntEnum):
     FAILED = auto()
     BROKEN_DECLARATION = auto()
     TOPIC_MISSING = auto()
+    HELD = auto()
     STOPPING = auto()
     STOPPED = auto()
     SOON_DELETED = auto()
@@ -98,6 +99,12 @@ def of_brokers(found: Compared) -> list[Need]:
             Severity.STOPPING,
             "the next run stops this partition",
             lambda row: bool(row["will_stop"]) and not _is_deleted(row),
+        ),
+        *_lines(
+            active,
+            Severity.HELD,
+            "a transaction hangs at the end, and nothing behind it can be read",
+            lambda row: bool(row["held"]),
         ),
         *_lines(
             active,

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tideline.declaration import Source
-from tideline.domain.facts import FoundOffset, PartitionFacts, RecordFacts, TopicFacts
+from tideline.domain.facts import FoundOffset, PartitionFacts, Place, RecordFacts, TopicFacts
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
 from windows import MINUTE, T0
@@ -26,6 +26,8 @@ class Log:
         """Milliseconds, by offset."""
         self.gaps: set[int] = set()
         """Offsets without a readable record: transaction markers, and aborted records."""
+        self.markers: set[int] = set()
+        """Those of them that are markers, which no reader gets."""
         self.open: list[int] = []
         """First offsets of open transactions."""
         self.epochs: list[int] = []
@@ -53,6 +55,7 @@ class Log:
     def append_gap(self, *, at: datetime | None = None) -> None:
         """Append the marker of a transaction, which takes an offset."""
         self.gaps.add(self.end)
+        self.markers.add(self.end)
         self.append(at=at)
 
     def delete_before(self, offset: int) -> None:
@@ -65,22 +68,24 @@ class Log:
         del self.epochs[max(end, self.start) :]
         self.elect()
         self.gaps = {offset for offset in self.gaps if offset < self.end}
+        self.markers = {offset for offset in self.markers if offset < self.end}
         self.open = [offset for offset in self.open if offset < self.end]
 
     def elect(self) -> None:
         """Elect another leader."""
         self.leader_epoch += 1
 
-    def offset_at(self, milliseconds: int) -> FoundOffset:
-        """Find the first offset with at least that timestamp, or the last stable offset."""
-        for offset in range(self.start, self.stable_end):
+    def offset_at(self, milliseconds: int, end: int) -> FoundOffset:
+        """Find the first offset before `end` with at least that timestamp, or `end`."""
+        for offset in range(self.start, end):
             if self.timestamps[offset] >= milliseconds:
                 return FoundOffset(offset=offset, timestamp=self.timestamps[offset])
-        return FoundOffset(offset=self.stable_end)
+        return FoundOffset(offset=end)
 
-    def records_from(self, offset: int, count: int) -> list[RecordFacts]:
-        """Return the first readable records from an offset on."""
-        found = islice(self.visible(offset, self.stable_end), count)
+    def records_from(self, offset: int, count: int, *, committed: bool = True) -> list[RecordFacts]:
+        """Return the first readable records from an offset on; without `committed`, those of open and of aborted transactions too."""
+        every = (n for n in range(max(offset, self.start), self.end) if n not in self.markers)
+        found = islice(self.visible(offset, self.stable_end) if committed else every, count)
         return [RecordFacts(offset=n, timestamp=self.timestamps[n], leader_epoch=self.epochs[n]) for n in found]
 
     def visible(self, start: int, end: int) -> Iterator[int]:
@@ -211,7 +216,11 @@ class MemoryBroker(Broker):
                 retention_ms=topic.retention_ms,
                 partitions=tuple(
                     PartitionFacts(
-                        partition=number, log_start=log.start, end=log.stable_end, leader_epoch=log.leader_epoch
+                        partition=number,
+                        log_start=log.start,
+                        end=log.stable_end,
+                        n_unstable=log.end - log.stable_end,
+                        leader_epoch=log.leader_epoch,
                     )
                     for number, log in enumerate(topic.logs)
                 ),
@@ -226,27 +235,33 @@ class MemoryBroker(Broker):
         names = [name for name in dict.fromkeys(declared) if name not in there]
         return {name: _missing(name) for name in names if name not in self._cluster.topics}
 
-    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, FoundOffset]:
+    def offsets_at(self, times: Mapping[Place, datetime], *, committed: bool = True) -> dict[Place, FoundOffset]:
         self._asked("offsets_at")
-        if topic not in self._cluster.topics:
-            raise _missing(topic)
-        milliseconds = -((_EPOCH - when) // _MILLISECOND)
-        logs = self._cluster.topics[topic].logs
-        asked = list(partitions)
-        if any(number >= len(logs) for number in asked):  # the topic was created again, with fewer partitions
-            raise _unknown(topic)
-        return {number: logs[number].offset_at(milliseconds) for number in asked}
+        found = {}
+        for (topic, number), when in times.items():
+            if topic not in self._cluster.topics:
+                raise _missing(topic)
+            logs = self._cluster.topics[topic].logs
+            if number >= len(logs):  # the topic was created again, with fewer partitions
+                raise _unknown(topic)
+            log = logs[number]
+            stamp = -((_EPOCH - when) // _MILLISECOND)
+            found[topic, number] = log.offset_at(stamp, log.stable_end if committed else log.end)
+        return found
 
     def records_from(
-        self, starts: Mapping[tuple[str, int], int], count: int
-    ) -> dict[tuple[str, int], list[RecordFacts]]:
+        self, starts: Mapping[Place, int], count: int, *, committed: bool = True
+    ) -> dict[Place, list[RecordFacts]]:
         self._asked("records_from")
         found = {}
         for (topic, number), offset in starts.items():
             logs = self._cluster.topics[topic].logs if topic in self._cluster.topics else []
-            if number >= len(logs) or not logs[number].start <= offset <= logs[number].stable_end:
+            if number >= len(logs):
                 raise _unknown(topic)
-            found[topic, number] = logs[number].records_from(offset, count)
+            log = logs[number]
+            if not log.start <= offset <= (log.stable_end if committed else log.end):
+                raise _unknown(topic)
+            found[topic, number] = log.records_from(offset, count, committed=committed)
         return found
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:

@@ -1,6 +1,7 @@
 """The brokers in memory give the same answers as a real one for the same topics."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from uuid import uuid4
 
 import pytest
@@ -92,12 +93,11 @@ class Both:
             known = [*self.names, GONE]
             assert real.missing(found, known).keys() == memory.missing(found, known).keys()
             for facts in found:
-                numbers = [partition.partition for partition in facts.partitions]
-                for when in times:
-                    asked = (facts.topic, numbers, when)
-                    said = [brokers.offsets_at(*asked) for brokers in (real, memory)]
+                for when, committed in product(times, (True, False)):
+                    asked = {(facts.topic, partition.partition): when for partition in facts.partitions}
+                    said = [brokers.offsets_at(asked, committed=committed) for brokers in (real, memory)]
                     if not stamped:
-                        said = [{number: found.offset for number, found in answer.items()} for answer in said]
+                        said = [{place: found.offset for place, found in answer.items()} for answer in said]
                     assert said[0] == said[1], when
 
     def agree_on_records(self, name, *, stamped=True):
@@ -105,10 +105,12 @@ class Both:
         [facts] = Broker(topics.source(self.broker.bootstrap, name)).topic_facts()
         source = next(self.sources())
         for partition in facts.partitions:
-            for offset in range(partition.log_start, partition.end + 1):
+            last = {True: partition.end, False: partition.end + partition.n_unstable}
+            for committed, offset in ((way, n) for way in last for n in range(partition.log_start, last[way] + 1)):
                 asked = {(name, partition.partition): offset}
                 said = [
-                    brokers.records_from(asked, 3) for brokers in (Broker(source), MemoryBroker(self.cluster, source))
+                    brokers.records_from(asked, 3, committed=committed)
+                    for brokers in (Broker(source), MemoryBroker(self.cluster, source))
                 ]
                 if not stamped:
                     said = [[record.offset for record in records[name, partition.partition]] for records in said]
@@ -165,6 +167,7 @@ def test_nothing_behind_an_open_transaction_may_be_read_and_its_end_takes_an_off
         datetime.now(UTC) + timedelta(hours=1),
     )
     both.agree(*times, stamped=False)
+    both.agree_on_records(name, stamped=False)
     first(commits=True)
     both.agree(*times, stamped=False)
     both.agree_on_records(name, stamped=False)
@@ -216,8 +219,8 @@ def test_heads_are_shown_as_far_as_there_is_something_to_show_them_of(both):
 
 def test_a_query_for_what_does_not_exist_is_answered_so(both):
     name = both.create()
-    for topic, partitions in ((name, [0, 3]), (GONE, [0])):
-        said = [refusal(brokers.offsets_at, topic, partitions, T0) for brokers in pair(both)]
+    for places in ([(name, 0), (name, 3)], [(GONE, 0)]):
+        said = [refusal(brokers.offsets_at, dict.fromkeys(places, T0)) for brokers in pair(both)]
         assert said[0] == said[1] is not None
 
 

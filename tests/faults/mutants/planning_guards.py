@@ -1,4 +1,4 @@
-"""Mutants for the turns that planners of a pipeline take."""
+"""Mutants for the turns that planners of a pipeline take, and for what plans see of the brokers' logs."""
 
 from faults.mutants.mutant import Edit, Mutant
 
@@ -7,6 +7,7 @@ _MIGRATIONS = "include/tideline/ledger/sql/migrations"
 _CANDIDATES = "include/tideline/flow/candidates.py"
 _TESTS = "tests/integration/test_planning_races.py"
 _ADDED = "tests/integration/test_added_partitions.py"
+_HANGING = "tests/integration/test_hanging_transactions.py"
 
 PLANNING_MUTANTS = (
     Mutant(
@@ -41,5 +42,23 @@ PLANNING_MUTANTS = (
         "where keys are divided anew, the partitions that were there before wait as well",
         (Edit("include/tideline/flow/growing.py", "if len(topic.partitions) % before[topic.topic_id]", "if False"),),
         seen_by=f"{_ADDED}::test_where_keys_are_divided_anew_the_partitions_before_stop_too",
+    ),
+    Mutant(
+        "high_watermark_not_asked",
+        "what lies behind the last stable offset is asked for",
+        (
+            Edit(
+                "include/tideline/kafka/offsets.py",
+                "marks = connection.existing(_listing(connection, latest, committed=False))",
+                "marks = connection.existing(_listing(connection, latest))",
+            ),
+        ),
+        seen_by=f"{_HANGING}::test_hourly_plans_behind_a_hanging_transaction_say_so_each_time_until_it_ends",
+    ),
+    Mutant(
+        "held_records_are_no_lag",
+        "what a hanging transaction holds back is lag",
+        (Edit("include/tideline/inspection/session.py", "facts.n_unstable if self.holds(row) else 0", "0"),),
+        seen_by=f"{_HANGING}::test_what_a_hanging_transaction_holds_back_is_lag_and_uses_up_its_retention",
     ),
 )

@@ -19,7 +19,7 @@ from spark_jobs import heartbeat, stateful, write_batches
 from spark_jobs.readers import kafka
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.facts import FoundOffset, RecordFacts, TopicFacts
+from tideline.domain.facts import FoundOffset, Place, RecordFacts, TopicFacts
 from tideline.errors import FatalError, TidelineError
 from tideline.flow import settling, writing
 from tideline.kafka.broker import Broker
@@ -80,21 +80,21 @@ class RemoteBroker(Broker):
         answer: dict[str, FatalError] = self._ask("missing", list(found), list(known))
         return answer
 
-    def offsets_at(self, topic: str, partitions: Iterable[int], when: datetime) -> dict[int, FoundOffset]:
-        answer: dict[int, FoundOffset] = self._ask("offsets_at", topic, list(partitions), when)
+    def offsets_at(self, times: Mapping[Place, datetime], *, committed: bool = True) -> dict[Place, FoundOffset]:
+        answer: dict[Place, FoundOffset] = self._ask("offsets_at", dict(times), committed=committed)
         return answer
 
     def records_from(
-        self, starts: Mapping[tuple[str, int], int], count: int
-    ) -> dict[tuple[str, int], list[RecordFacts]]:
-        answer: dict[tuple[str, int], list[RecordFacts]] = self._ask("records_from", dict(starts), count)
+        self, starts: Mapping[Place, int], count: int, *, committed: bool = True
+    ) -> dict[Place, list[RecordFacts]]:
+        answer: dict[Place, list[RecordFacts]] = self._ask("records_from", dict(starts), count, committed=committed)
         return answer
 
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         self._ask("commit_heads", group, dict(heads))
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        return self._gate.ask(f"broker: {method}", method, *arguments)
+    def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
+        return self._gate.ask(f"broker: {method}", method, *arguments, **named)
 
 
 @dataclass(frozen=True, slots=True)

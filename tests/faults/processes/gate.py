@@ -6,7 +6,7 @@ This module holds the process's end of the pipe, and the messages that pass thro
 import copyreg
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
@@ -57,6 +57,7 @@ class Question:
     step: Step
     method: str
     arguments: tuple[Any, ...]
+    named: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +156,9 @@ class Gate:
         if self.watches:
             self._ask(step)
 
-    def ask(self, name: str, method: str, *arguments: Any) -> Any:
+    def ask(self, name: str, method: str, *arguments: Any, **named: Any) -> Any:
         """Ask the broker a question, which is a step, and return the answer."""
-        return self._ask(Question(Step(name=name, kind=Kind.ASK), method, arguments))
+        return self._ask(Question(Step(name=name, kind=Kind.ASK), method, arguments, named))
 
     def put(self, put: Put) -> Outcome | None:
         """Wait before an entry is sent; raise the error that the conductor injects instead of it."""

@@ -97,7 +97,7 @@ class Scene:
             topic, partition = question.arguments
             return self._holds(topic, partition)
         broker = MemoryBroker(self.kafka.cluster, self.pipeline.source)
-        return getattr(broker, question.method)(*question.arguments)
+        return getattr(broker, question.method)(*question.arguments, **question.named)
 
     def _holds(self, name: str, partition: int) -> tuple[int, int, int]:
         """Return the incarnation that has the name now, and the start and end of the partition's log."""

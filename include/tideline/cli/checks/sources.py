@@ -80,7 +80,7 @@ def _longest_wait(schedule: str) -> timedelta:
 
 
 def streams(pipeline: Pipeline, answer: Answer, rows: Iterable[Row]) -> Iterable[Check]:
-    """Check for streams that are stopped or that the next plan will stop, and for unread records that retention will soon delete.
+    """Check for streams that are stopped or will stop with the next plan, for records that retention will soon delete, and for hanging transactions.
 
     Args:
         pipeline: The pipeline of the streams.
@@ -107,6 +107,14 @@ def streams(pipeline: Pipeline, answer: Answer, rows: Iterable[Row]) -> Iterable
             "headroom",
             f"retention is close to unread records: {listed(late)}",
             "let the pipeline run now, or raise retention.ms",
+        )
+    held = [f"{row['topic']}/{row['partition']} from offset {row['end']} on" for row in shown if row["held"]]
+    if held:
+        yield bad(
+            pipeline.name,
+            "transactions",
+            f"a transaction hangs, and what lies behind its first record cannot be read: {listed(held)}",
+            "find its producer, and abort it: docs/runbook.md#transaction-hangs",
         )
     if not stopped and not stopping and answer.problem is None:
         yield ok(pipeline.name, "streams", f"{sum(row['state'] == 'active' for row in shown)} active, none stopped")

@@ -66,7 +66,7 @@ def row_of(
 ) -> Row:
     """Return a pipeline's state and counts, with its lag if its brokers have answered."""
     counts = ("n_streams", "n_active", "n_stopped", "n_retired", "n_planned", "n_writing", "n_failed", "n_published")
-    lags = [comparison.lag(row, answer) for row in streams if row["state"] != "retired"] if answer else []
+    lags = [answer.unread(row) for row in streams if row["state"] != "retired"] if answer else []
     return {
         "pipeline": name,
         "state": _state(declared, known),
