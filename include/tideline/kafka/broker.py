@@ -19,6 +19,7 @@ from tideline.domain.facts import FoundOffset, PartitionFacts, Place, RecordFact
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka import offsets
 from tideline.kafka.connection import TIMEOUT_S, Connection
+from tideline.kafka.passing import PassingError, patient
 from tideline.kafka.records import UNCOMMITTED, records_from
 from tideline.kafka.settings import client_settings
 
@@ -33,7 +34,7 @@ class Broker:
 
     Raises:
         FatalError: The declaration, a password or a permission is wrong. Every method may raise it too.
-        RetryableError: The brokers did not answer within about 10 seconds. Only methods raise it.
+        RetryableError: The brokers did not answer within about 10 seconds, or for as long gave an answer that should pass. Only methods raise it.
     """
 
     def __init__(self, source: Source) -> None:
@@ -41,11 +42,13 @@ class Broker:
         self._connection = Connection(source.brokers)
         self._admin = self._connection.admin
 
+    @patient
     def cluster_id(self) -> str:
         """Return the id of the cluster that answers. In another cluster the same offsets are other records."""
         asked = {"cluster": self._admin.describe_cluster(request_timeout=TIMEOUT_S)}
         return str(self._connection.results(asked)["cluster"].cluster_id)
 
+    @patient
     def topic_facts(self) -> list[TopicFacts]:
         """Return the declared topics that exist, in the order of the declaration, each with offsets that belong to its topic id.
 
@@ -82,6 +85,7 @@ class Broker:
             entry="kafka-does-not-answer",
         )
 
+    @patient
     def missing(self, found: Iterable[TopicFacts], known: Iterable[str] = ()) -> dict[str, FatalError]:
         """Return, by topic name, an error for each declared topic that the brokers do not have.
 
@@ -98,6 +102,7 @@ class Broker:
         gone = [name for name in names if name not in described]
         return self._connection.missing(gone) if gone else {}
 
+    @patient
     def offsets_at(self, times: Mapping[Place, datetime], *, committed: bool = True) -> dict[Place, FoundOffset]:
         """Return, by topic and partition, the first offset whose record has a timestamp of its time or later, at most the last stable offset.
 
@@ -112,6 +117,7 @@ class Broker:
             led_partitions(topic)
         return offsets.at(self._connection, times, committed=committed)
 
+    @patient
     def records_from(
         self, starts: Mapping[Place, int], count: int, *, committed: bool = True
     ) -> dict[Place, list[RecordFacts]]:
@@ -122,6 +128,7 @@ class Broker:
         settings = client_settings(self._source.brokers) | ({} if committed else UNCOMMITTED)
         return records_from(settings, starts, count, seconds=TIMEOUT_S)
 
+    @patient
     def commit_heads(self, group: str, heads: Mapping[tuple[str, int], int]) -> None:
         """Commit `heads`, by topic and partition, to a consumer group for tools that show lag; they may be lower than before.
 
@@ -210,11 +217,11 @@ def led_partitions(topic: TopicDescription) -> list[TopicPartition]:
     """Return the partitions of the topic, each of which has a leader.
 
     Raises:
-        RetryableError: A partition has no leader. A query of it would only end in a timeout without that cause.
+        PassingError: A partition has no leader. A query of it would only end in a timeout without that cause.
     """
     leaderless = [p.id for p in topic.partitions if p.leader is None or p.leader.id < 0]
     if leaderless:
-        raise RetryableError(
+        raise PassingError(
             f"topic {topic.name}: expected a leader for every partition, found none for {leaderless}",
             next_step="bring the brokers that hold them back; the task tries again by itself",
             entry="kafka-does-not-answer",

@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from tideline.declaration.brokers import Brokers
 from tideline.errors import FatalError, RetryableError, TidelineError
+from tideline.kafka import passing
+from tideline.kafka.passing import PassingError
 from tideline.kafka.settings import client_settings
 from tideline.redaction import without
 
@@ -143,7 +145,8 @@ class Connection:
         if refusal := self._errors.get(_UNTRUSTED):
             return self._refused(refusal)
         causes = "; ".join(self._said(cause) for cause in (error, *self._errors.values()))
-        return RetryableError(
+        as_it_is = PassingError if error.code() in passing.CODES else RetryableError
+        return as_it_is(
             f"brokers {self.servers} could not answer: {causes}",
             next_step="check that they run and can be reached from here; the task tries again by itself",
             entry="kafka-does-not-answer",

@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from tideline.domain.facts import Place, RecordFacts
 from tideline.errors import FatalError, RetryableError, TidelineError
+from tideline.kafka import passing
+from tideline.kafka.passing import PassingError
 
 LOOKING = {
     # The consumer joins no group and commits nothing, but the client requires a group id.
@@ -122,7 +124,7 @@ def place_of(message: Message) -> Place:
 def explained(waiting: set[Place], error: KafkaError) -> TidelineError:
     """Return the error to raise for the failure of a consumer that waits for records of these partitions."""
     if error.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return unanswered(waiting, error.str())
+        return unanswered(waiting, error.str(), passes=error.code() in passing.CODES)
     topics = ", ".join(sorted({topic for topic, _ in waiting}))
     return FatalError(
         f"topics {topics}: one of them is not permitted: {error.str()}",
@@ -131,10 +133,11 @@ def explained(waiting: set[Place], error: KafkaError) -> TidelineError:
     )
 
 
-def unanswered(waiting: set[Place], why: str) -> RetryableError:
-    """Return the error to raise if no record of these partitions comes."""
+def unanswered(waiting: set[Place], why: str, *, passes: bool = False) -> RetryableError:
+    """Return the error to raise if no record of these partitions comes. `passes` if it passes by itself within seconds."""
     places = ", ".join(f"{topic}/{partition}" for topic, partition in sorted(waiting)[:5])
-    return RetryableError(
+    kind = PassingError if passes else RetryableError
+    return kind(
         f"records of {places} could not be read: {why}",
         next_step="check that the brokers run and that the user may read the topic; the task tries again by itself",
         entry="kafka-does-not-answer",

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from tideline.declaration import Source
 from tideline.domain.facts import FoundOffset, PartitionFacts, Place, RecordFacts, TopicFacts
-from tideline.errors import FatalError, RetryableError
+from tideline.errors import FatalError
 from tideline.kafka.broker import Broker
+from tideline.kafka.passing import PassingError
 from windows import MINUTE, T0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -275,8 +276,8 @@ class MemoryBroker(Broker):
             raise _unknown(topic) if topic in topics else _missing(topic)
 
 
-def _unknown(topic: str) -> RetryableError:
-    return RetryableError(f"topic {topic}: unknown partition", next_step="wait until the brokers know it")
+def _unknown(topic: str) -> PassingError:
+    return PassingError(f"topic {topic}: unknown partition", next_step="wait until the brokers know it")
 
 
 def _missing(topic: str) -> FatalError:

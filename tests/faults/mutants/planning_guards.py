@@ -56,6 +56,18 @@ PLANNING_MUTANTS = (
         seen_by=f"{_HANGING}::test_hourly_plans_behind_a_hanging_transaction_say_so_each_time_until_it_ends",
     ),
     Mutant(
+        "passing_answer_fails_the_call",
+        "what brokers answer for a moment is asked again",
+        (
+            Edit(
+                "include/tideline/kafka/connection.py",
+                "PassingError if error.code() in passing.CODES else RetryableError",
+                "RetryableError",
+            ),
+        ),
+        seen_by="tests/integration/test_passing_answers.py::test_an_answer_that_passes_is_waited_for",
+    ),
+    Mutant(
         "held_records_are_no_lag",
         "what a hanging transaction holds back is lag",
         (Edit("include/tideline/inspection/session.py", "facts.n_unstable if self.holds(row) else 0", "0"),),
