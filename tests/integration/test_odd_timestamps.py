@@ -27,10 +27,10 @@ def moment(when):
     return when if isinstance(when, datetime) else at(when)
 
 
-def stamp(broker, topic, *times):
+def stamp(broker, topic, *times, partition=0):
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for when in times:
-        producer.produce(topic, b"x", partition=0, timestamp=int(moment(when).timestamp() * 1000))
+        producer.produce(topic, b"x", partition=partition, timestamp=int(moment(when).timestamp() * 1000))
     assert producer.flush(20) == 0
 
 

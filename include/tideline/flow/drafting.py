@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from tideline.declaration import Pipeline
 from tideline.domain.requests import NamedRange, Request
 from tideline.domain.states import BatchKind
-from tideline.flow.planning import PlanCall, plan_in_transaction, report
+from tideline.flow.planning import PlanCall, plan_in_transaction
+from tideline.flow.retention import report
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, heads, reservations
 from tideline.ledger.connection import Ledger
@@ -36,7 +37,7 @@ def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request
     except _UndoError:
         pass
     if found is not None:
-        report(call, request, planned, found)
+        planned.notes.extend(report(broker, pipeline.name, found, request=request, idle=not planned.batch_ids))
     return drafts, planned.notes
 
 

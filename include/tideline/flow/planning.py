@@ -1,7 +1,8 @@
 """plan: give a run its batches. `candidates` and `targets` find what may be planned."""
 
+import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tideline import outside
 from tideline.declaration import Pipeline, PostgresSink
@@ -14,6 +15,9 @@ from tideline.kafka.broker import Broker
 from tideline.ledger import abandoning, decisions, heads, output_tables, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Open, Run
+
+DEADLINE_S = 180.0
+"""How long a plan asks brokers while it holds its pipeline's lock. Postgres ends its session a minute later at the earliest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def plan(
         reason: The operator's reason, if an operator started the run.
 
     Raises:
-        RetryableError: The broker or the ledger did not answer.
+        RetryableError: The broker or the ledger did not answer, or the broker not all questions within `DEADLINE_S`.
         FatalError: The declaration does not fit the cluster, another pipeline has the declared table, or requested offsets cannot be read.
         NeedsOperatorError: Streams are stopped and there is nothing else to do, or another cluster answers.
     """
@@ -102,24 +106,17 @@ def plan(
         # A run without batches skips its task `advance`: the heads would not pass holes that `latest_wins` has just left until the next run.
         heads.advance_published(ledger, pipeline.name)
     if found is not None:
-        report(call, request, planned, found)
+        planned.notes.extend(
+            retention.report(broker, pipeline.name, found, request=request, idle=not planned.batch_ids)
+        )
     return planned
-
-
-def report(call: PlanCall, request: Request, planned: Plan, found: Survey) -> None:
-    """Log and note what an operator should know of the streams.
-
-    Stopped ones fail only a request for new records or a window, if it has no batches.
-    """
-    planned.notes.extend(retention.warn_of_retention(call.broker, found))
-    everything = isinstance(request, NewRecords | Window)
-    retention.report_stopped(call.pipeline.name, found, alone=everything and not planned.batch_ids)
 
 
 def plan_in_transaction(call: PlanCall, request: Request) -> tuple[Plan, Survey | None]:
     """Reserve the batches of a run, within a transaction. Return them with what was found at the broker, None if it was not asked."""
     ledger, pipeline = call.ledger, call.pipeline
     now = reservations.lock_pipeline(ledger, pipeline.name)
+    call = replace(call, broker=call.broker.until(time.monotonic() + DEADLINE_S, asker=f"{pipeline.name}: the plan"))
     if isinstance(pipeline.sink, PostgresSink):
         output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
     abandoning.abandon_unreadable(ledger, pipeline.name)

@@ -3,12 +3,31 @@
 import logging
 from datetime import timedelta
 
+from tideline.domain.requests import NewRecords, Request, Window
 from tideline.flow.advancing import stopped
 from tideline.flow.candidates import Survey
 from tideline.flow.timeline import HELD, Timeline
 from tideline.kafka.broker import Broker
 
 log = logging.getLogger(__name__)
+
+
+def report(broker: Broker, pipeline: str, found: Survey, *, request: Request, idle: bool) -> list[str]:
+    """Log what an operator should know of the streams, and return what belongs to the notes of a plan.
+
+    Args:
+        broker: The source.
+        pipeline: The name of the pipeline.
+        found: The streams.
+        request: What was requested. Stopped streams fail a request for new records or a window, if there is nothing else to do.
+        idle: Whether there is nothing else to do.
+
+    Raises:
+        NeedsOperatorError: Streams are stopped, as above.
+    """
+    notes = warn_of_retention(broker, found)
+    report_stopped(pipeline, found, alone=idle and isinstance(request, NewRecords | Window))
+    return notes
 
 
 def report_stopped(pipeline: str, found: Survey, *, alone: bool) -> None:

@@ -19,14 +19,14 @@ from tideline.domain.facts import FoundOffset, PartitionFacts, Place, RecordFact
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka import offsets
 from tideline.kafka.connection import TIMEOUT_S, Connection
-from tideline.kafka.passing import PassingError, patient
+from tideline.kafka.passing import Bounded, PassingError, patient
 from tideline.kafka.records import UNCOMMITTED, records_from
 from tideline.kafka.settings import client_settings
 
 log = logging.getLogger(__name__)
 
 
-class Broker:
+class Broker(Bounded):
     """The brokers of one source, queried at the isolation level at which the source is read.
 
     Args:

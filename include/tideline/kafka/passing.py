@@ -1,14 +1,16 @@
 """Asks brokers once more where their answer passes by itself: a partition was just added, a leader moves, or a coordinator starts.
 
-Such an answer is no reason to fail a task, which would begin again after minutes.
+Such an answer is no reason to fail a task, which would begin again after minutes. Who holds a lock meanwhile sets a deadline.
 """
 
-# ruff: noqa: SLF001 - public: names of librdkafka's own errors begin with _
+# ruff: noqa: SLF001 - the names of librdkafka's own errors begin with _ and are public; and a copy of this class is set up here
 
 import time
 from collections.abc import Callable
+from copy import copy
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from math import inf
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -44,17 +46,40 @@ class PassingError(RetryableError):
     """The brokers gave an answer that passes by itself."""
 
 
-def patient(ask: Callable[_Asked, _Answer]) -> Callable[_Asked, _Answer]:
-    """Let a method that asks brokers ask again, for `SECONDS`, while it raises a `PassingError`. Then that error leaves it."""
+class Bounded:
+    """Brokers that may have a deadline, for those who hold a lock while they ask."""
+
+    _asker = ""
+    _deadline = inf
+
+    def until(self, deadline: float, *, asker: str) -> Self:
+        """Return these brokers with a deadline, by `time.monotonic`, after which each method raises a `RetryableError` in the name of `asker`."""
+        bounded = copy(self)
+        bounded._asker, bounded._deadline = asker, deadline
+        return bounded
+
+    def check_time(self) -> None:
+        """Raise a `RetryableError` if the deadline has passed."""
+        if time.monotonic() > self._deadline:
+            raise RetryableError(
+                f"{self._asker}: the brokers have not answered all questions in the time that it may hold its pipeline's lock for",
+                next_step="see why they answer slowly; the task tries again by itself",
+                entry="plan-takes-too-long",
+            )
+
+
+def patient(ask: Callable[Concatenate[Any, _Asked], _Answer]) -> Callable[Concatenate[Any, _Asked], _Answer]:
+    """Let a method of `Bounded` brokers ask again, for `SECONDS`, while it raises a `PassingError`. Then that error leaves it."""
 
     @wraps(ask)
-    def asking(*asked: _Asked.args, **named: _Asked.kwargs) -> _Answer:
-        deadline, pause = time.monotonic() + SECONDS, 0.05
+    def asking(brokers: Bounded, /, *asked: _Asked.args, **named: _Asked.kwargs) -> _Answer:
+        end, pause = time.monotonic() + SECONDS, 0.05
         while True:
+            brokers.check_time()
             try:
-                return ask(*asked, **named)
+                return ask(brokers, *asked, **named)
             except PassingError:
-                if time.monotonic() + pause > deadline:
+                if time.monotonic() + pause > end:
                     raise
             time.sleep(pause)
             pause = min(1.0, 2 * pause)

@@ -9,6 +9,7 @@ from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import Stream
+from tideline.ledger import session_settings
 from tideline.ledger.connection import Ledger
 
 
@@ -36,9 +37,10 @@ def lock_pipeline(ledger: Ledger, pipeline: str) -> datetime:
     the pipeline known, as only a plan or a decision may: of a known pipeline, a topic that fits its pattern later begins at
     its first offset.
 
-    Return the time at which the lock was granted, by the database's clock.
+    Until then the server lets the session idle for longer: brokers are asked. Return the time of the lock, by the database's clock.
     """
-    now: datetime = ledger.rows("lock_pipeline", pipeline=pipeline)[0]["now"]
+    idle_ms = session_settings.ASKING_IDLE_TIMEOUT_MS
+    now: datetime = ledger.rows("lock_pipeline", pipeline=pipeline, idle_ms=idle_ms)[0]["now"]
     return now
 
 

@@ -12,6 +12,8 @@ from tideline.errors import FatalError
 
 LOCK_TIMEOUT_MS = 30_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000
+ASKING_IDLE_TIMEOUT_MS = 240_000
+"""The same within a transaction that holds a pipeline's lock: it asks brokers, and gives up before, see `flow.planning.DEADLINE_S`."""
 CLIENT_CHECK_MS = 5_000
 
 SESSION: dict[str, int | str] = {

@@ -102,7 +102,7 @@ def allow_nested_loops(_: MemoryDatabase) -> int:
 
 
 @verb
-def lock_pipeline(db: MemoryDatabase, *, pipeline: str) -> Rows:
+def lock_pipeline(db: MemoryDatabase, *, pipeline: str, idle_ms: int) -> Rows:
     if pipeline not in db.pipelines:
         if not _PIPELINE.fullmatch(pipeline):
             raise check("pipeline", "pipeline_pipeline_check", pipeline)

@@ -196,6 +196,7 @@ class MemoryBroker(Broker):
         self._source = source
 
     def _asked(self, question: str) -> None:
+        self.check_time()
         if self._cluster.on_step is not None:
             self._cluster.on_step(self, question)
 

@@ -7,6 +7,7 @@ _MIGRATIONS = "include/tideline/ledger/sql/migrations"
 _CANDIDATES = "include/tideline/flow/candidates.py"
 _TESTS = "tests/integration/test_planning_races.py"
 _ADDED = "tests/integration/test_added_partitions.py"
+_MANY = "tests/integration/test_plans_of_many_partitions.py"
 _HANGING = "tests/integration/test_hanging_transactions.py"
 
 PLANNING_MUTANTS = (
@@ -66,6 +67,30 @@ PLANNING_MUTANTS = (
             ),
         ),
         seen_by="tests/integration/test_passing_answers.py::test_an_answer_that_passes_is_waited_for",
+    ),
+    Mutant(
+        "partitions_searched_one_by_one",
+        "all partitions take a step of a search for a time together",
+        (
+            Edit(
+                "include/tideline/flow/timeline.py",
+                "begins |= first_late(partial(self._are_late, when), odd)",
+                "for place, part in odd.items():\n            begins |= first_late(partial(self._are_late, when), {place: part})",
+            ),
+        ),
+        seen_by=f"{_MANY}::test_the_looks_of_a_window_do_not_grow_with_the_partitions",
+    ),
+    Mutant(
+        "plan_waits_no_longer_than_others",
+        "Postgres lets a plan idle for longer, while it asks brokers",
+        (
+            Edit(
+                f"{_QUERIES}/lock_pipeline.sql",
+                "SELECT set_config('idle_in_transaction_session_timeout', %(idle_ms)s::text, true);\n",
+                "",
+            ),
+        ),
+        seen_by=f"{_MANY}::test_a_plan_may_wait_for_brokers_longer_than_other_transactions",
     ),
     Mutant(
         "held_records_are_no_lag",

@@ -191,6 +191,7 @@ def _set(timing: Timing) -> None:
         "lock_timeout": timing.lock_ms,
         "idle_in_transaction_session_timeout": timing.idle_ms,
     }
+    session_settings.ASKING_IDLE_TIMEOUT_MS = timing.idle_ms
     defaults = {"stale_after_seconds": timing.stale_seconds, "poll_seconds": timing.poll_seconds}
     writing.claim.__kwdefaults__ = (writing.claim.__kwdefaults__ or {}) | defaults
     abandoning.STALE_AFTER_SECONDS = timing.stale_seconds

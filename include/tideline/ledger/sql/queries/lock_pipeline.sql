@@ -3,4 +3,6 @@
 -- which the lock was granted.
 INSERT INTO tideline.pipeline (pipeline) VALUES (%(pipeline)s) ON CONFLICT DO NOTHING;
 SELECT FROM tideline.pipeline WHERE pipeline = %(pipeline)s FOR NO KEY UPDATE;
+-- Brokers are asked while the lock is held: the session is idle meanwhile, and has a deadline of its own.
+SELECT set_config('idle_in_transaction_session_timeout', %(idle_ms)s::text, true);
 SELECT clock_timestamp() AS now;
