@@ -122,6 +122,29 @@ def test_the_retention_warning_looks_past_a_record_that_is_ahead(broker, admin, 
     assert "more than half" not in caplog.text
 
 
+def test_a_retention_of_the_largest_number_keeps_records_for_ever(broker, admin, ledger):
+    name = topics.created(admin, f"odd_{uuid4().hex[:8]}", **{"retention.ms": str(2**63 - 1)})
+    pipeline = declared(broker.bootstrap, name)
+    stamp(broker, name, YEAR_1970)
+    assert planned(ledger, asked(ledger, pipeline, "first", NewRecords())) == [(0, 1)]
+    assert Broker(pipeline.source).topic_facts()[0].retention_ms is None
+
+
+NANOSECONDS = 1_795_599_646_000_000_000
+
+
+def test_timestamps_in_nanoseconds_or_at_the_end_of_their_type_stop_no_plan(broker, admin, ledger):
+    settings = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
+    name = topics.created(admin, f"odd_{uuid4().hex[:8]}", **settings)
+    for timestamp in (NANOSECONDS, 2**63 - 1, 1):
+        topics.produce(broker, name, timestamp=timestamp)
+        stamp(broker, name, 1, 2)
+    pipeline = declared(broker.bootstrap, name, start=at(2).isoformat())
+    assert planned(ledger, load(ledger, asked(ledger, pipeline, "first", NewRecords(until=at(3))))) == [(2, 9)]
+    window = Window(start=at(2), end=at(3), replace=True)
+    assert planned(ledger, asked(ledger, pipeline, "window", window, reason="again")) == [(2, 9)]
+
+
 class Hourly(Brokerless):
     """A day of hourly runs."""
 

@@ -24,6 +24,8 @@ from tideline.kafka.records import UNCOMMITTED, records_from
 from tideline.kafka.settings import client_settings
 
 log = logging.getLogger(__name__)
+_FOREVER_MS = 1_000 * 365 * 86_400_000
+"""A longer retention is none: some set the largest number that Kafka takes, and no calendar goes back as far."""
 
 
 class Broker(Bounded):
@@ -189,7 +191,7 @@ def _policy(settings: Mapping[str, ConfigEntry]) -> str:
 
 def _retention_ms(settings: Mapping[str, ConfigEntry]) -> int | None:
     milliseconds = int(settings["retention.ms"].value) if "delete" in _policy(settings) else -1
-    return milliseconds if milliseconds >= 0 else None
+    return milliseconds if 0 <= milliseconds <= _FOREVER_MS else None
 
 
 def _partition_facts(topic: str, bounds: Mapping[TopicPartition, PartitionFacts]) -> tuple[PartitionFacts, ...]:
