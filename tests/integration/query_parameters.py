@@ -58,6 +58,7 @@ BOUND: dict[str, Any] = {
     "headers": [None],
     "hole": "skipped",
     "host": "host",
+    "idle_ms": 60_000,
     "keys": [None],
     "kind": None,
     "kinds": ["live", "backfill"],

@@ -73,7 +73,13 @@ def moving(broker, topic):
 def test_an_answer_that_passes_is_waited_for(moving, topic, code):
     assert [facts.end for facts in moving(code, count=3).topic_facts()[0].partitions] == [3]
     assert moving(code, count=2).offsets_at({(topic, 0): WHEN})[topic, 0].offset == 0
-    moving(code, count=2).commit_heads(f"tideline.{topic}", {(topic, 0): 2})
+
+
+@pytest.mark.parametrize("code", [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR])
+def test_a_coordinator_that_starts_is_waited_for(moving, topic, code):
+    asked = moving(code, count=2)
+    asked.commit_heads(f"tideline.{topic}", {(topic, 0): 2})
+    assert asked._admin.left == 0
 
 
 def test_an_answer_that_does_not_pass_is_an_error_in_the_end(moving, monkeypatch):
