@@ -198,6 +198,8 @@ def test_an_open_transaction_of_another_producer_lets_the_search_be_tried_again(
 def test_the_group_of_a_batch_is_not_behind_for_monitors_of_lag(admin, out, attempt):
     for act in (lambda: attempt.sink.fence(7, 1), attempt.commit):
         act()
+        # The group has an offset of a transaction only some moments after its commit has answered.
+        topics.until(lambda: lags(admin, attempt.sink.name_of(7)))
         [lag] = lags(admin, attempt.sink.name_of(7))
         assert lag <= 0
         assert float(lag) == lag, "a number that monitors can hold exactly"
