@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -17,7 +18,8 @@ from urllib.request import url2pathname
 from deltalake import DeltaTable
 
 _LOG = "_delta_log"
-_NUMBERED = re.compile(r"(\d{20})\.(checkpoint\b)?.*")
+_NUMBERED = re.compile(r"(\d{20})\.(checkpoint\b)?[\w.-]*")
+"""A version of the log. The draft of one has `#` in its name, and goes away when it is taken for the version."""
 _AT_ONCE = 8
 _NOT_FOR_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 """What file systems say that have no flush for folders: they write names at once."""
@@ -79,7 +81,8 @@ def _of_log(folder: Path) -> frozenset[tuple[str, int]]:
                 continue
             version = int(match[1]) if match else 2**63
             begin = max(begin, version) if match and match[2] else begin
-            found.append((version, entry.name, entry.stat().st_mtime_ns))
+            with suppress(FileNotFoundError):  # the cleaning of the log has just deleted it: a checkpoint stands for it
+                found.append((version, entry.name, entry.stat().st_mtime_ns))
     return frozenset((name, changed) for version, name, changed in found if version >= begin)
 
 

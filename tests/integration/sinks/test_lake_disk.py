@@ -136,3 +136,14 @@ def test_from_a_checkpoint_on_only_it_and_what_comes_after_it_is_flushed(table, 
     flushed = {path for path, _ in disk.flushed if path.startswith("_delta_log/")}
     kept = (f"{3:020}.checkpoint.parquet", f"{3:020}.json", f"{4:020}.json", "_last_checkpoint")
     assert flushed == {f"_delta_log/{name}" for name in kept}
+
+
+def test_drafts_and_versions_that_go_away_meanwhile_keep_no_receipt_from_being_read(table):
+    """Links to nothing stand for files that another process deletes between the listing of the log and the look at one."""
+    mine = own(1)
+    table.output.commit(7, mine, lambda _: [table.staged(7, 1, [1])], ranges="")
+    log = Path(table.output.location.uri, "_delta_log")
+    for name in ("00000000000000000002.json#1", "00000000000000000000.crc"):
+        (log / name).symlink_to("gone")
+    delta_disk._flushed.clear()
+    assert table.output.look(7) == mine
