@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from documented_queries import snippets, the_query
+from documented_queries import the_query
 from loading import Loading
 from tideline import flow
 from tideline.kafka.broker import Broker
@@ -84,9 +84,14 @@ def into_a_visit(events, at):
 
 
 def test_after_an_event_from_the_future_the_recipe_gives_all_visits_back(sessions, tmp_path):
-    """docs/recipes.md: find the batch, refuse the event, rewind, load again."""
-    mended = replace(sessions, folder=tmp_path / "sessions")
-    shutil.copytree(FOLDER, mended.folder)
+    """docs/recipes.md: it was let pass because the declared tolerance was too large. Find the batch, declare a smaller one, rewind, load again."""
+    declared = replace(sessions, folder=tmp_path / "sessions")
+    shutil.copytree(FOLDER, declared.folder)
+    declaration = declared.folder / "pipeline.yaml"
+    strict = declaration.read_text(encoding="utf-8")
+    lenient = strict.replace("  event_time: happened_at\n", "  event_time: happened_at\n  ahead_minutes: 1000000\n")
+    assert lenient != strict
+    declaration.write_text(lenient, encoding="utf-8")
     start = demo_ad_events.beginning(sessions.bootstrap)
     events = [event for event in demo_ad_events.generate(start, USERS, seed=3) if not event.is_late]
     third = len(events) // 3
@@ -95,20 +100,20 @@ def test_after_an_event_from_the_future_the_recipe_gives_all_visits_back(session
     sent, batch_ids = {}, []
     for part in (first, within, last):
         sent |= demo_ad_events.produce(sessions.bootstrap, part)
-        batch_ids += sessions.run()
-    assert len(sessions.rejects()) > 50
+        batch_ids += declared.run()
+    assert len(declared.rejects()) > 50
 
     [(_, partition, newest, batch_id)] = sessions.rows(the_query("recipes.md", "came_with_batch"))
     place = next(place for place, event in sent.items() if event == ahead)
     assert (partition, newest, batch_id) == (place[0], ahead.at, batch_ids[1])
-    text = (FOLDER / "transform.py").read_text(encoding="utf-8")
-    begin = next(line for line in text.splitlines() if line.lstrip().startswith("at, revenue = "))
-    mended.transform(text.replace(begin, snippets("recipes.md", "python")[0] + begin))
-    with mended.ledger() as ledger:
-        flow.rewind(ledger, Broker(mended.pipeline.source), mended.pipeline, batch_ids[0], reason="a clock was ahead")
-    mended.run()
+    declaration.write_text(strict, encoding="utf-8")
+    with declared.ledger() as ledger:
+        flow.rewind(
+            ledger, Broker(declared.pipeline.source), declared.pipeline, batch_ids[0], reason="a clock was ahead"
+        )
+    declared.run()
     expected = demo_visits.expected({at: event for at, event in sent.items() if at != place})
-    assert replace(expected, rejected={place}).compare(found(mended, sent)) == []
+    assert replace(expected, rejected={place}).compare(found(declared, sent)) == []
 
 
 def test_nothing_is_late_in_a_demo_that_is_begun_again_after_an_interruption(sessions):
