@@ -86,7 +86,7 @@ def trap(browser, site, port):
 def acts(site):
     """Return the addresses and forms of acts that the ledger would carry out, as in the table of the doors."""
     found = [door for door in doors.doors(site) if door.method == "POST" and not door.route.endswith(("run", "checks"))]
-    assert len(found) == 8
+    assert len(found) == 9
     return [(f"{site.url}/tideline{door.path}", {**door.form, "reason": WHY}) for door in found]
 
 
@@ -100,7 +100,7 @@ def test_a_form_of_another_origin_changes_nothing(site, trap, host, code, where)
         for kind in KINDS if "/skip" in address else KINDS[:1]:
             page.goto(page.url)
             page.evaluate(SEND_FORM, [address, kind, form])
-    assert [answer.status for answer in answers] == [code] * 10  # 401: the browser has kept the cookie back
+    assert [answer.status for answer in answers] == [code] * 11  # 401: the browser has kept the cookie back
     assert {answer.request.all_headers()["sec-fetch-site"] for answer in answers} == {where}
     assert site.everything() == before
 
