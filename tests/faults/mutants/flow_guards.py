@@ -173,8 +173,8 @@ FLOW_TESTED_MUTANTS = (
         (
             Edit(
                 "include/tideline/flow/timeline.py",
-                "ends[number] = end if self._is_ahead(found) else min(found.offset, end)",
-                "ends[number] = min(found.offset, end)",
+                "found_ends[place] = end if self._is_ahead(found) else min(found.offset, end)",
+                "found_ends[place] = min(found.offset, end)",
             ),
         ),
         seen_by="tests/integration/test_odd_timestamps.py::test_hourly_runs_of_a_day_end_without_lag_and_have_loaded_each_record_once",
@@ -185,8 +185,8 @@ FLOW_TESTED_MUTANTS = (
         (
             Edit(
                 "include/tideline/flow/timeline.py",
-                "            if self._is_ahead(found) and found.offset < end:",
-                "            if False:",
+                "            if self._is_ahead(found) and found.offset < ends[place]",
+                "            if False",
             ),
         ),
         seen_by="tests/integration/test_odd_timestamps.py::test_a_window_of_a_past_hour_ends_behind_a_record_that_is_ahead",
@@ -243,7 +243,7 @@ FLOW_TESTED_MUTANTS = (
     Mutant(
         "second_check_decides",
         "a truncation that was seen counts, although a second check no longer shows it",
-        (Edit("include/tideline/flow/truncation.py", "known.log_start, newer)", "known.log_start, known.end)"),),
+        (Edit("include/tideline/flow/truncation.py", "(known.log_start, seen)", "(known.log_start, known.end)"),),
         seen_by="tests/faults/simulation/test_once_failed.py",
     ),
 )
