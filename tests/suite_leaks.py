@@ -15,6 +15,8 @@ _HEADER = re.compile(
 )
 _OF_FAILURES = (b"ERRORS", b"FAILURES")
 _SUMMARY = b"short test summary info"
+_ENTRY = re.compile(rb"(?:(?P<failed>FAILED|ERROR)|PASSED|SKIPPED|XFAIL|XPASS) ")
+"""The first line of an entry of the summary. With CI set, pytest shows all lines of an entry's message, not only its first."""
 
 
 def in_log(scan: Scan, text: bytes, *, has_failed: bool) -> bool:
@@ -38,10 +40,12 @@ def in_report(scan: Scan, text: bytes) -> bool:
 def _without_failures(text: bytes) -> bytes:
     kept = []
     title: bytes | None = None
+    of_failed = False
     for line in text.split(b"\n"):
         if header := _HEADER.match(line):
-            title = header["title"]
-        of_failed = title == _SUMMARY and line.startswith((b"FAILED ", b"ERROR "))
+            title, of_failed = header["title"], False
+        if title == _SUMMARY and (entry := _ENTRY.match(line)):
+            of_failed = entry["failed"] is not None
         if title not in _OF_FAILURES and not of_failed:
             kept.append(line)
     return b"\n".join(kept)

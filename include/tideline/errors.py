@@ -3,6 +3,9 @@
 A message is written for an operator at 3 am: where it happened, what was expected, what was found, and the next step.
 """
 
+import copyreg
+from typing import Any
+
 
 class TidelineError(Exception):
     """Base class of all errors that Tideline raises on purpose.
@@ -21,6 +24,10 @@ class TidelineError(Exception):
         self.problem = problem
         self.next_step = next_step
         self.entry = entry
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let an error reach another process whole. By default pickle calls the class with `args`, which lacks `next_step`."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class RetryableError(TidelineError):

@@ -77,7 +77,11 @@ def test_a_secret_in_the_output_or_the_report_of_a_suite_fails_it(run_lanes, mon
     assert "good\n" not in end
 
 
-def test_a_secret_in_the_traceback_of_a_failed_test_is_no_second_failure(run_lanes, monkeypatch):
+@pytest.mark.parametrize("is_ci", [False, True])
+def test_a_secret_in_the_traceback_of_a_failed_test_is_no_second_failure(run_lanes, monkeypatch, is_ci):
+    monkeypatch.delenv("CI", raising=False)
+    if is_ci:
+        monkeypatch.setenv("CI", "true")  # pytest shows more of a failure then
     mark = "PLANTED".capitalize() + "Mark"
     monkeypatch.setattr(suites, "Scan", lambda: Scan((mark,)))
     code, said = run_lanes([("bad", SHOWS.format(mark=mark))])

@@ -1,15 +1,20 @@
 """Chooses ports on loopback: the usual port while it is free, else any free one. Reserves nothing, so the caller must bind soon."""
 
 import contextlib
+import random
 import socket
 
 LOOPBACK = "127.0.0.1"
+_BELOW_OUTGOING = range(20_000, 32_768)
+"""The kernel gives no outgoing connection a port of these. Of the others it may take one before the caller has bound it."""
+_TRIES = 100
 
 
 def choose(usual: int = 0) -> int:
     """Return `usual` if nothing listens there, else any free port; 0 always means any."""
-    with contextlib.suppress(OSError):
-        return _bind(usual)
+    for port in (*([usual] if usual else []), *random.sample(_BELOW_OUTGOING, _TRIES)):
+        with contextlib.suppress(OSError):
+            return _bind(port)
     return _bind(0)
 
 

@@ -3,15 +3,12 @@
 This module holds the process's end of the pipe, and the messages that pass through it.
 """
 
-import copyreg
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
-
-from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError, TidelineError
 
 
 class Kind(StrEnum):
@@ -120,18 +117,6 @@ class Answer:
 
     value: Any = None
     error: BaseException | None = None
-
-
-def _pickled(error: TidelineError) -> tuple[Any, ...]:
-    return _made, (type(error), error.problem, error.next_step, error.entry)
-
-
-def _made(kind: type[TidelineError], problem: str, next_step: str, entry: str | None) -> TidelineError:
-    return kind(problem, next_step=next_step, entry=entry)
-
-
-for _kind in (FatalError, NeedsOperatorError, RetryableError, SupersededError):
-    copyreg.pickle(_kind, _pickled)
 
 
 class Gate:
