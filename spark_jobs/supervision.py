@@ -8,9 +8,9 @@ from spark_jobs.heartbeat import Heartbeat, Work
 from tideline import settings
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import SupersededError, TidelineError
-from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.ledger.refused_publications import refuse
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def supervised(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> Iterator
             yield work
     except Exception as error:
         if work.taken_over.is_set() and not isinstance(error, SupersededError):
-            raise attempts.refuse(ledger, attempt, "a newer attempt, while staging") from error
+            raise refuse(ledger, attempt, "a newer attempt, while staging") from error
         if deadline.has_passed.is_set() and not isinstance(error, TidelineError):
             raise deadline.error(ledger) from error
         raise

@@ -13,6 +13,7 @@ from tideline.domain.receipts import Receipt
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger import attempts
 from tideline.ledger.publishing import Counts, Written
+from tideline.ledger.refused_publications import refuse
 
 
 class Staged(NamedTuple):
@@ -84,7 +85,7 @@ def publish(publication: Publication, output: Commits) -> Sequence[Counts]:
 
 def _look(publication: Publication) -> Receipt | None:
     sink = outside.of(publication.pipeline, publication.ledger)
-    return sink.look(publication.attempt.batch_id) if sink else None
+    return sink.look(publication.attempt.batch) if sink else None
 
 
 def _fenced(publication: Publication, error: SupersededError) -> SupersededError | RetryableError:
@@ -96,4 +97,4 @@ def _fenced(publication: Publication, error: SupersededError) -> SupersededError
             next_step="run the task again: its next attempt may commit, or settles what is committed",
             entry="commit-was-refused",
         )
-    return attempts.refuse(ledger, attempt, error.problem)
+    return refuse(ledger, attempt, error.problem)

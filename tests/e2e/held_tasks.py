@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from uuid import UUID
 
 import psutil
 import psycopg2
@@ -16,13 +17,14 @@ class Writing:
 
     batch_id: int
     fence: int
+    attempt: UUID
     driver: psutil.Process
     """The Python driver; the ledger has its pid."""
 
     @property
     def staging(self) -> str:
         """The attempt's staging table."""
-        return f"tideline_staging.batch_{self.batch_id}_attempt_{self.fence}"
+        return f"tideline_staging.attempt_{self.attempt.hex}"
 
     @property
     def jvm(self) -> psutil.Process:
@@ -59,13 +61,13 @@ def writing(system: System, name: str, *, fence: int = 1) -> Writing:
 def at_work(system: System, name: str) -> list[Writing]:
     """Return the attempts that write the pipeline's batches now, if their drivers live."""
     rows = system.rows(
-        "SELECT batch_id, attempt.fence, pid FROM tideline.batch JOIN tideline.attempt USING (batch_id, attempt) "
+        "SELECT batch_id, attempt.fence, attempt.attempt, pid FROM tideline.batch JOIN tideline.attempt USING (batch_id, attempt) "
         "WHERE pipeline = %s AND state = 'writing'",
         name,
     )
     return [
-        Writing(batch_id=batch_id, fence=fence, driver=driver)
-        for batch_id, fence, pid in rows
+        Writing(batch_id=batch_id, fence=fence, attempt=attempt, driver=driver)
+        for batch_id, fence, attempt, pid in rows
         for driver in _alive(pid)
     ]
 

@@ -92,10 +92,10 @@ def without_restores(drawn: Schedule) -> Schedule:
 def _with_outside_sink(random: Random, drawn: Schedule) -> Schedule:
     """Return the schedule with an outside sink, and with commits to it that land or are lost at any time.
 
-    It restores no ledger: an outside sink is not restored with it (docs/restoring.md). Its table has no further key,
-    and belongs to one pipeline.
+    In half of the schedules the ledger and the sink are restored to one moment (docs/restoring.md), once more than
+    drawn. The table has no further key, and belongs to one pipeline.
     """
-    operations = list(without_restores(drawn).operations)
+    operations = list(drawn.operations)
     for _ in range(random.randint(3, 9)):
         ends = random.choice((Land, Land, Lose))(random.randint(0, 3))
         steps = Go(drawn_requests.number(random), random.randint(1, 25))
@@ -107,6 +107,11 @@ def _with_outside_sink(random: Random, drawn: Schedule) -> Schedule:
             [Hold(1), Finish(-1), steps, ends],
         )
         operations[place:place] = random.choice(scenes)
+    apart = Random(f"restores {random.random()}")
+    if drawn_requests.flag(apart):
+        kept, restored = sorted(apart.randint(0, len(operations)) for _ in range(2))
+        operations[restored:restored] = [RestoreLedger()]
+        operations[kept:kept] = [KeepLedger()]
     beginning = replace(drawn.beginning, outside=True, shared=False, unique=False)
     return Schedule(beginning=beginning, operations=tuple(operations))
 

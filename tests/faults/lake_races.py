@@ -6,6 +6,7 @@ from multiprocessing.synchronize import Barrier
 from typing import NamedTuple
 from uuid import UUID
 
+from identities import batch
 from lake_tables import Lake, Table, own
 from tideline.errors import SupersededError
 from tideline.outside.delta_table import DeltaOutput
@@ -47,7 +48,7 @@ def _commit(lake: Lake, start: Barrier, batch_id: int, fence: int) -> Outcome:
     added = [table.staged(batch_id, fence, [batch_id])]
     start.wait(PATIENCE_S)
     try:
-        table.output.commit(batch_id, attempt, lambda _: added, ranges="")
+        table.output.commit(batch(batch_id), attempt, lambda _: added, ranges="")
     except SupersededError:
         return Outcome(None, None)
     return Outcome(attempt.attempt, None)
@@ -56,5 +57,5 @@ def _commit(lake: Lake, start: Barrier, batch_id: int, fence: int) -> Outcome:
 def _fence(lake: Lake, start: Barrier, batch_id: int) -> Outcome:
     output = DeltaOutput(location=lake.location())
     start.wait(PATIENCE_S)
-    receipt = output.fence(batch_id, 2)
+    receipt = output.fence(batch(batch_id), 2)
     return Outcome(None, receipt.attempt if receipt else None)

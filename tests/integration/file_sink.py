@@ -22,7 +22,7 @@ from spark_jobs.sinks.outside import Staged
 from spark_jobs.sinks.sink import Place, Publication, Winner
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.receipts import Found, Receipt, committed_by, data, found, marker, needs_marker
+from tideline.domain.receipts import BatchIdentity, Found, Receipt, committed_by, data, found, marker, needs_marker
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt
@@ -50,34 +50,39 @@ class FileLog:
             file.seek(0)
             yield [json.loads(line) for line in file], file
 
-    def fence(self, batch_id: int, fence: int) -> Receipt | None:
+    def fence(self, batch: BatchIdentity, fence: int) -> Receipt | None:
         """Append a marker if attempts below `fence` could still commit. Return the receipt, if there is one."""
         with self._locked() as (lines, file):
-            version, receipt = _newest(lines, batch_id)
+            version, receipt = _newest(lines, batch)
             if needs_marker(version, fence):
-                file.write(json.dumps({"batch": batch_id, "version": marker(fence)}) + "\n")
+                file.write(json.dumps({"batch": str(batch.identity), "version": marker(fence)}) + "\n")
             return receipt
 
-    def look(self, batch_id: int) -> Receipt | None:
+    def look(self, batch: BatchIdentity) -> Receipt | None:
         """Return the receipt of a batch."""
         with self._locked() as (lines, _):
-            return _newest(lines, batch_id)[1]
+            return _newest(lines, batch)[1]
 
-    def commit(self, batch_id: int, own: Receipt, rows: list[Any], replaced: list[Any]) -> Receipt:
+    def commit(self, batch: BatchIdentity, own: Receipt, rows: list[Any], replaced: list[Any]) -> Receipt:
         """Append the rows of a batch, with its receipt, if the attempt may commit: compare and set, under the lock.
 
         Raises:
             SupersededError: It may not. Nothing of it is visible.
         """
         with self._locked() as (lines, file):
-            version, receipt = _newest(lines, batch_id)
+            version, receipt = _newest(lines, batch)
             match found(version, receipt, own=own):
                 case Found.SUPERSEDED:
-                    raise SupersededError(f"batch {batch_id} has version {version}", next_step="nothing")
+                    raise SupersededError(f"{batch} has version {version}", next_step="nothing")
                 case Found.FREE:
-                    line = {"batch": batch_id, "version": data(own.fence), "attempt": str(own.attempt)}
+                    line = {"batch": str(batch.identity), "version": data(own.fence), "attempt": str(own.attempt)}
                     file.write(json.dumps({**line, "rows": rows, "replaced": replaced}) + "\n")
             return own
+
+    def identities(self) -> list[UUID]:
+        """Return the batches that have a line."""
+        with self._locked() as (lines, _):
+            return [UUID(name) for name in dict.fromkeys(line["batch"] for line in lines)]
 
     def rows(self) -> list[Any]:
         """Return what readers see: the rows of all commits, without those that a replay has replaced."""
@@ -90,9 +95,9 @@ class FileLog:
             return seen
 
 
-def _newest(lines: Iterable[Any], batch_id: int) -> tuple[int | None, Receipt | None]:
+def _newest(lines: Iterable[Any], batch: BatchIdentity) -> tuple[int | None, Receipt | None]:
     """Return the version of a batch, and its receipt if that is data."""
-    own = [line for line in lines if line["batch"] == batch_id]
+    own = [line for line in lines if line["batch"] == str(batch.identity)]
     version = own[-1]["version"] if own else None
     fence = committed_by(version)
     return version, None if fence is None else Receipt(fence=fence, attempt=UUID(own[-1]["attempt"]))
@@ -120,7 +125,8 @@ class FileStage:
             )
         file = Path(self.folder) / f"attempt_{self.place.attempt}_task_{task}"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(rows), encoding="utf-8")
+        with file.open("x", encoding="utf-8") as new:
+            json.dump(rows, new)
         return Winner(task, len(rows), str(file))
 
 
@@ -165,8 +171,7 @@ class FileOutput:
             for piece in self.attempt.ranges
             if self.attempt.kind is BatchKind.REPLAY
         ]
-        own = Receipt(fence=self.attempt.fence, attempt=self.attempt.attempt)
-        return self.log.commit(self.attempt.batch_id, own, rows, replaced)
+        return self.log.commit(self.attempt.batch, self.attempt.receipt, rows, replaced)
 
     def clear(self, ledger: Ledger) -> None:
         """Leave the files: they are small."""

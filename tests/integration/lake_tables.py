@@ -14,9 +14,10 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
+from identities import batch
 from s3_server import Store
 from tideline.domain.receipts import Receipt
-from tideline.outside import delta_log
+from tideline.outside import delta_files, delta_log
 from tideline.outside.delta_log import Change, Location
 from tideline.outside.delta_table import COORDINATES, DeltaOutput
 
@@ -77,7 +78,7 @@ class Table:
             },
             schema=COLUMNS,
         )
-        path = f"tideline/{batch_id}/{fence}/{uuid4().hex}.parquet"
+        path = f"{delta_files.folder(batch(batch_id).identity, own(fence))}/{uuid4().hex}.parquet"
         location = self.output.location
         files = fs.PyFileSystem(DeltaStorageHandler(location.uri, dict(location.options)))
         with files.open_output_stream(path) as out:
@@ -95,7 +96,7 @@ class Table:
     def commit(self, batch_id: int, attempt: Receipt, offsets: Sequence[int]) -> Receipt:
         """Stage and commit one row for each offset."""
         added: list[Change] = [self.staged(batch_id, attempt.fence, offsets)] if offsets else []
-        return self.output.commit(batch_id, attempt, lambda _: added, ranges=str(offsets))
+        return self.output.commit(batch(batch_id), attempt, lambda _: added, ranges=str(offsets))
 
     def rows(self) -> list[tuple[int, int, str]]:
         """Return batch, offset and value of each row."""

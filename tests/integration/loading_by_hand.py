@@ -39,6 +39,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
 from tideline.ledger.publications import Announcer
 from tideline.ledger.publishing import Written
+from tideline.ledger.refused_publications import refuse
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
 
@@ -107,7 +108,7 @@ def _load_everything(sessions: Sessions, pipeline: Pipeline, refused: Collection
     load(_plan(operator, name, stream, BatchKind.REDRIVE), offsets={3, 5, *refused}, rejected={5})
     load(_plan(operator, name, stream, BatchKind.REPLAY), offsets=_OFFSETS, rejected=())
     _announce(operator, name)
-    for batch_id, _ in letters.owed(writer, name):
+    for batch_id, *_ in letters.owed(writer, name):
         assert all(letter.origin for letter in letters.of_batch(writer, batch_id))
         for sender in (writer, operator):  # a driver sends, and so does upkeep
             letters.settle(sender, batch_id)
@@ -127,7 +128,7 @@ def _give_up(sessions: Sessions, name: str, stream: int, target: Target) -> None
     attempt = ledgers.claim(writer, batch_id)
     target_table.create_staging(writer, target, attempt)
     flow.abandon(operator, batch_id, force=True, reason="not needed")
-    attempts.refuse(writer, attempt, "it was abandoned")
+    refuse(writer, attempt, "it was abandoned")
     with operator.transaction():
         operator.run(
             "record_hole", stream_id=stream, start=0, end=5, hole="skipped", reason="not needed", decided_by=None
@@ -203,7 +204,7 @@ def _load(
     publishing.publish(
         ledger, attempt, partial(insert_output, staged=staged), facts=facts, filtered_by_difference=False
     )
-    target_table.drop_staging(ledger, batch_id, [attempt.fence])
+    staging_tables.drop(ledger, attempt)
     return attempt
 
 
@@ -265,7 +266,7 @@ def _folded(
     attempt = ledgers.claim(ledger, batch_id, writer=writer)
     ledgers.stage(stager, attempt)
     found = stateful.staged(ledger, attempt, rows)
-    count_due(ledger, attempt, staging_name(batch_id, attempt.fence), [Reached("ads", 0, datetime.now(UTC), True)], [1])
+    count_due(ledger, attempt, staging_name(attempt), [Reached("ads", 0, datetime.now(UTC), True)], [1])
     bound = {
         "stream_id": next(iter(ranges)),
         "at": datetime.now(UTC),
@@ -277,9 +278,9 @@ def _folded(
     page = {"at_once": 1, "after_at": "-infinity", "after_key": ""}
     with stager.transaction():
         stager.rows_of(sink_sql("select_states"), {"pipeline": pipeline, "keys": ["[1]"]})
-        stager.rows_of(select_due(staging_name(batch_id, attempt.fence)), {**bound, **page})
+        stager.rows_of(select_due(staging_name(attempt)), {**bound, **page})
     stateful.publish(ledger, attempt, found)
-    staging_tables.drop(ledger, [found.table])
+    staging_tables.drop(ledger, attempt)
     return batch_id
 
 

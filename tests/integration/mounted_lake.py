@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
 from brokerless_planning import Brokerless
+from identities import batch
 from lake_tables import Table
 from ledger_queries import query
 from outside_scene import KilledError, Scene, killed
@@ -66,8 +67,7 @@ class Attempted:
 
     def again(self) -> Receipt:
         """Commit, as it does when it was frozen and thaws."""
-        own = Receipt(fence=self.attempt.fence, attempt=self.attempt.attempt)
-        return self.output.commit(self.attempt.batch_id, own, lambda _: [self.rows], "")
+        return self.output.commit(self.attempt.batch, self.attempt.receipt, lambda _: [self.rows], "")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,9 +125,8 @@ class Mounted(Scene):
 
     def forget(self) -> None:
         """Let the log of the table be a year old, and remove what is older than its retention, as writers do."""
-        delta_table.sink(self.ads.pipeline).fence(
-            1_000_000, 1
-        )  # writers remove only what lies before the last checkpoint
+        # Writers remove only what lies before the last checkpoint.
+        delta_table.sink(self.ads.pipeline).fence(batch(1_000_000), 1)
         table = DeltaTable(str(self.table))
         table.create_checkpoint()
         for file in (self.table / "_delta_log").iterdir():

@@ -12,6 +12,7 @@ from uuid import uuid4
 import psutil
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from identities import batch
 from tideline.declaration.brokers import Brokers
 from tideline.declaration.security import Security
 from tideline.domain.receipts import Receipt
@@ -96,10 +97,11 @@ def output(
     seconds: int = 60,
     security: Security | None = None,
     intended: Intended = evidence.none_intended,
+    purpose: str = "",
 ) -> KafkaTopic:
     """Return the output topic of a pipeline."""
     brokers = Brokers(pipeline=pipeline, section="sink", bootstrap_servers=servers, security=security or Security())
-    return KafkaTopic(pipeline, brokers, topic, seconds=seconds, intended=intended)
+    return KafkaTopic(pipeline, brokers, topic, seconds=seconds, intended=intended, purpose=purpose)
 
 
 def receipt(fence: int) -> Receipt:
@@ -186,7 +188,7 @@ def _main() -> None:
     own = Receipt(fence=said["fence"], attempt=said["attempt"])
     doors = _Doors(said["door"])
     try:
-        output(**said["output"]).commit(said["batch_id"], own, doors.rows(said["batch_id"]), N_ROWS)
+        output(**said["output"]).commit(batch(said["batch_id"]), own, doors.rows(said["batch_id"]), N_ROWS)
         print("committed")
     except TidelineError as error:
         print(repr(error), file=sys.stderr)

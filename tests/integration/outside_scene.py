@@ -15,6 +15,7 @@ from spark_jobs.sinks.outside import publish
 from spark_jobs.sinks.sink import Publication
 from tideline import flow, outside
 from tideline.declaration.delta import DeltaSink
+from tideline.domain.receipts import BatchIdentity
 from tideline.flow import settling
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
@@ -105,6 +106,11 @@ class Scene:
         """Return how many records were read, written and rejected."""
         text = "SELECT n_read::int, n_written::int, n_rejected::int FROM tideline.batch_range WHERE batch_id = %s"
         return query(self.ledger, text, batch_id)[0]
+
+    def known(self, batch_id: int) -> BatchIdentity:
+        """Return what a batch is called outside of the ledger."""
+        [(identity,)] = query(self.ledger, "SELECT identity FROM tideline.batch WHERE batch_id = %s", batch_id)
+        return BatchIdentity(identity, batch_id)
 
     def written_by(self, batch_id: int) -> int:
         """Return the fence of the attempt whose commit the batch is."""

@@ -59,6 +59,7 @@ BOUND: dict[str, Any] = {
     "hole": "skipped",
     "host": "host",
     "idle_ms": 60_000,
+    "identities": [SOME_UUID],
     "keys": [None],
     "kind": None,
     "kinds": ["live", "backfill"],
@@ -118,7 +119,7 @@ BOUND: dict[str, Any] = {
 }
 """Parameters of the queries, by name."""
 OF_A_KEY: dict[str, Composable] = {"key": Identifier("value")}
-OF_STATES: dict[str, Composable] = {"staging": Identifier("tideline_staging", "batch_1_attempt_1_state")}
+OF_STATES: dict[str, Composable] = {"staging": Identifier("tideline_staging", "attempt_1_state")}
 OTHER_NAMES: dict[str, dict[str, Composable]] = {
     "count_due": OF_STATES,
     "count_kept_states": OF_STATES,
@@ -178,16 +179,16 @@ FILLED: dict[str, Composable] = {
     "newest_columns": Identifier("n", "value"),
     "newest_key": Identifier("n", "value"),
     "on_conflict": SQL(""),
-    "placed": SQL("SELECT value FROM tideline_staging.batch_1_attempt_1"),
+    "placed": SQL("SELECT value FROM tideline_staging.attempt_1"),
     "staged_key": Identifier("s", "value"),
-    "staged_keys": SQL("SELECT value, tideline_stream FROM tideline_staging.batch_1_attempt_1"),
+    "staged_keys": SQL("SELECT value, tideline_stream FROM tideline_staging.attempt_1"),
     "there_key": Identifier("t", "value"),
     "laws": SQL("WHEN value IS NULL THEN 1"),
     "records": Identifier("tideline_staging", "records_1"),
     "session": SQL("'ledger'"),
     "sieve": Identifier("tideline_staging", "sieve_1"),
     "staged_columns": Identifier("s", "value"),
-    "staging": Identifier("tideline_staging", "batch_1_attempt_1"),
+    "staging": Identifier("tideline_staging", "attempt_1"),
     "table": Identifier("ads", "output"),
     "tasks": SQL("ARRAY[1]::bigint[]"),
     "target": Identifier("ads", "output"),

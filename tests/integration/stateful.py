@@ -8,6 +8,7 @@ from psycopg2.extras import Json, execute_values
 
 from ledger_queries import query
 from ledgers import PIPELINE, RUN, claim, stage
+from spark_jobs.sinks.staging_tables import staging_name
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.state import Stateful
 from tideline.domain.facts import PartitionFacts
@@ -51,7 +52,7 @@ def planned(
 
 def staged(ledger: Ledger, attempt: Attempt, rows: Sequence[Staged] = (), **changes: Any) -> StagedStates:
     """Stage states as one task of each phase does."""
-    table = f"batch_{attempt.batch_id}_attempt_{attempt.fence}{folding.SUFFIX}"
+    table = f"{staging_name(attempt)}{folding.SUFFIX}"
     after, positions = state.newest_fold(ledger, attempt.pipeline), state.positions(ledger, attempt.batch_id)
     with ledger.transaction(), ledger.connection.cursor() as cursor:
         folding.create_staging(ledger, table)

@@ -17,6 +17,7 @@ import topics
 from cli_process import NAME, Cli, table
 from database_settings import alter
 from poolers import Pooler
+from spark_jobs.sinks.staging_tables import staging_name
 from tideline import flow
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import pipelines
@@ -89,14 +90,16 @@ def test_what_dead_attempts_left_behind_is_worth_a_look(cli, ledger, ledger_url,
     attempt = ledgers.claim(ledger, silent)
     ledgers.stage(ledger, attempt)
     with lawless(ledger_url) as cursor:
-        cursor.execute(f"CREATE TABLE tideline_staging.batch_{batch_id}_attempt_1 (id bigint)")
-        cursor.execute(f"CREATE TABLE tideline_staging.batch_{silent}_attempt_{attempt.fence} (id bigint)")
+        cursor.execute("SELECT attempt FROM tideline.attempt WHERE batch_id = %s", (batch_id,))
+        left = f"attempt_{cursor.fetchone()[0].hex}"
+        cursor.execute(f"CREATE TABLE tideline_staging.{left} (id bigint)")
+        cursor.execute(f"CREATE TABLE tideline_staging.{staging_name(attempt)} (id bigint)")
         cursor.execute("UPDATE tideline.attempt SET heartbeat_at = now() - interval '1 hour' WHERE outcome IS NULL")
     checks = verdicts(cli)
     assert not_ok(checks) == {("ledger", "staging"): "warn", (NAME, "attempts"): "warn"}
     found = checks["ledger", "staging"]["found"]
-    assert f"batch_{batch_id}_attempt_1" in found
-    assert f"batch_{silent}_attempt" not in found
+    assert f"{left} of batch {batch_id} attempt 1" in found
+    assert staging_name(attempt) not in found
     assert "0 counts" in found
     assert f"batch {silent} " in checks[NAME, "attempts"]["found"]
     attempts.fail(ledger, attempt, "gone")

@@ -10,9 +10,11 @@ import granted_rights
 import ledgers
 import loading_by_hand
 from ledger_queries import execute, query, refused
+from spark_jobs.sinks.staging_tables import staging_name
 from tideline.ledger import attempts, rights
 
-STAGED = "tideline_staging.batch_9_attempt_9"
+NAME = f"attempt_{9:032x}"
+STAGED = f"tideline_staging.{NAME}"
 VERBS = {
     "SELECT": "SELECT FROM {table}",
     "INSERT": "INSERT INTO {table} DEFAULT VALUES",
@@ -116,7 +118,7 @@ def forbidden(warehouse, duty: str) -> Iterator[str]:
     if duty != "operator":
         yield "SELECT tideline.prune_events('p', 1)"
     if duty not in {"operator", "writer"}:
-        yield "SELECT tideline.drop_staging('batch_9_attempt_9')"
+        yield f"SELECT tideline.drop_staging('{NAME}')"
     yield from (f"SET ROLE {warehouse.role(other)}" for other in rights.DUTIES if other != duty)
     yield from (f"GRANT {warehouse.role(other)} TO CURRENT_USER" for other in rights.DUTIES if other != duty)
     yield from (text.format(admin="postgres") for text in ANYWHERE)
@@ -183,7 +185,7 @@ def test_events_of_the_last_day_are_not_pruned_for_any_role(warehouse, days):
 
 
 @pytest.mark.parametrize(
-    "name", ["batch_1", "batch_1_attempt_1; DROP SCHEMA tideline", 'x"', "../tideline.event", "", "pg_class"]
+    "name", ["attempt_1", f"{NAME}; DROP SCHEMA tideline", f"x{NAME}", 'x"', "../tideline.event", "", "pg_class"]
 )
 def test_only_a_staging_table_is_dropped_by_its_name(warehouse, name):
     with pytest.raises(psycopg2.errors.InvalidName):
@@ -194,7 +196,7 @@ def test_the_staging_of_an_attempt_that_holds_its_batch_is_not_dropped(ledger):
     (stream,) = ledgers.start_streams(ledger, 1)
     batch_id = ledgers.plan(ledger, {stream: (0, 10)})
     attempt = ledgers.claim(ledger, batch_id)
-    tables = [f"batch_{batch_id}_attempt_{attempt.fence}{rest}" for rest in ("", "_state", "_deleted")]
+    tables = [f"{staging_name(attempt)}{rest}" for rest in ("", "_state", "_deleted")]
     for table in tables:
         execute(ledger, f"CREATE TABLE tideline_staging.{table} ()")
         assert "its attempt holds batch" in refused(ledger, f"SELECT tideline.drop_staging('{table}')")

@@ -255,6 +255,35 @@ SELECT max(batch_id), %s, '[0, 10)', false, false, 0, 10 FROM tideline.batch;
 """
 
 
+def test_a_ledger_with_an_open_batch_that_may_be_committed_outside_is_not_migrated_to_identities(empty):
+    """Its receipt has the name of its number, where nothing would look for it any more. The rows would be there twice."""
+    before = {number: file for number, file in migrations().items() if number < 25}
+    migrate(empty, before)
+    query(
+        empty,
+        "SET LOCAL session_replication_role = replica;"
+        " INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq, outside, state, fence, attempt, sealed_fence)"
+        " SELECT 'impressions', 'live', 'd', 'r', n, true, state::tideline.batch_state, 1, gen_random_uuid(), sealed"
+        " FROM (VALUES (1, 'failed', 0), (2, 'failed', 2), (3, 'abandoned', 0), (4, 'failed', 0)) AS b (n, state, sealed);"
+        " INSERT INTO tideline.attempt (attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid)"
+        " SELECT attempt, batch_id, 1, 'd', 'r', 'write', 1, 'h', 1 FROM tideline.batch;"
+        " INSERT INTO tideline.intent (attempt_id, batch_id, output, n_rows, written, redriven_streams, redriven_offsets, facts,"
+        " filtered_by_difference)"
+        " SELECT attempt_id, batch_id, 'lake', 1, '[]', '{}', '{}', '{}', false FROM tideline.attempt WHERE batch_id < 4",
+    )
+    with pytest.raises(
+        FatalError,
+        match="open and may be committed outside of the ledger: 1 of impressions",
+    ):
+        migrate(empty)
+    query(
+        empty,
+        "SET LOCAL session_replication_role = replica; UPDATE tideline.batch SET sealed_fence = 2 WHERE batch_id = 1",
+    )
+    assert migrate(empty) == NAMES[len(before) :]
+    assert query(empty, "SELECT count(DISTINCT identity)::int FROM tideline.batch") == [(4,)]
+
+
 def test_batches_from_before_outside_sinks_are_inside_and_go_on(empty):
     """A published batch and two open replays of the same offsets, which only outside sinks refuse."""
     before = {number: file for number, file in migrations().items() if number < 13}

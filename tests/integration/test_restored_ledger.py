@@ -8,9 +8,11 @@ from psycopg2.extensions import parse_dsn
 from ledger_dump import at_server
 from ledger_queries import query
 from ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, stage, start_streams
+from spark_jobs.sinks.staging_tables import staging_name
 from tideline import flow
 from tideline.errors import NeedsOperatorError, SupersededError
 from tideline.ledger.reservations import Run
+from tideline.outside import delta_files
 
 LATER = Run(dag_id="impressions", run_id="scheduled__later")
 OTHER = Run(dag_id="impressions", run_id="manual__other")
@@ -98,6 +100,31 @@ def test_an_attempt_of_before_publishes_nothing(ledger, dump, planned_again):
     with pytest.raises(SupersededError, match="was refused"):
         publish(ledger, orphan)
     assert query(ledger, "SELECT max(upper(offsets)) FROM tideline.coverage") == [(10,)]
+
+
+@pytest.mark.parametrize("planned_before", [False, True])
+def test_attempts_of_one_number_and_fence_have_files_and_tables_of_their_own(
+    ledger, ledger_url, tmp_path, planned_before
+):
+    """The batch is planned again after the restore; or it was planned before the dump, and only its attempt is another one."""
+    (stream,) = start_streams(ledger, 1)
+    file, name = str(tmp_path / "ledger.dump"), parse_dsn(ledger_url)["dbname"]
+    if planned_before:
+        plan(ledger, {stream: (0, 10)}, run=LATER)
+    at_server("pg_dump", ledger_url, "--format=custom", f"--file={file}")
+    if not planned_before:
+        plan(ledger, {stream: (0, 10)}, run=LATER)
+    orphan = claim(ledger, 1)
+    ledger.connection.rollback()
+    at_server("pg_restore", ledger_url, "--clean", "--if-exists", "--exit-on-error", f"--dbname={name}", file)
+    if not planned_before:
+        plan(ledger, {stream: (0, 15)}, run=OTHER)
+    newer = claim(ledger, 1)
+    assert (newer.batch_id, newer.fence, newer.attempt_id) == (orphan.batch_id, orphan.fence, orphan.attempt_id)
+    assert (newer.identity == orphan.identity) == planned_before
+    assert staging_name(newer) != staging_name(orphan)
+    folders = {delta_files.folder(one.identity, one.receipt) for one in (newer, orphan)}
+    assert len(folders) == 2
 
 
 def test_what_was_loaded_since_is_loaded_again_from_the_restored_heads(ledger, dump):

@@ -109,7 +109,7 @@ def test_rows_that_an_older_attempt_staged_are_not_published_by_a_newer_one(load
         go.touch()
         with pytest.raises(SupersededError):
             writing.result(180)
-    assert loading.rows("SELECT count(*)::int FROM tideline_staging.batch_1_attempt_1") == [(10,)]
+    assert loading.rows(f"SELECT count(*)::int FROM tideline_staging.{loading.staging_tables()[0]}") == [(10,)]
     loading.transform("def records(batch): return batch.slice(0, 4)")
     loading.write("slow", [batch_id], try_number=3)
     assert loading.published() == 4

@@ -25,8 +25,11 @@ def fall_silent(ledger):
 
 
 def staging_table(ledger, batch_id, fence):
-    query(ledger, f"CREATE TABLE tideline_staging.batch_{batch_id}_attempt_{fence} (id bigint)")
-    return f"batch_{batch_id}_attempt_{fence}"
+    [(attempt,)] = query(
+        ledger, "SELECT attempt FROM tideline.attempt WHERE (batch_id, fence) = (%s, %s)", batch_id, fence
+    )
+    query(ledger, f"CREATE TABLE tideline_staging.attempt_{attempt.hex} (id bigint)")
+    return f"attempt_{attempt.hex}"
 
 
 def tables(ledger):

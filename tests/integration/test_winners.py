@@ -85,7 +85,8 @@ def test_a_staging_table_that_a_crash_has_emptied_is_not_published(loading, monk
 
     def after_a_crash(ledger, *arguments, **options):
         with ledger.transaction(), ledger.connection.cursor() as cursor:
-            cursor.execute("TRUNCATE tideline_staging.batch_1_attempt_1")
+            [table] = loading.staging_tables()
+            cursor.execute(f"TRUNCATE tideline_staging.{table}")
         return published(ledger, *arguments, **options)
 
     with monkeypatch.context() as patch:

@@ -15,6 +15,7 @@ from psycopg2.sql import SQL, Identifier
 import ledgers
 from rejected_records import reject
 from spark_jobs.readers.kept_rejects import read_slice
+from spark_jobs.sinks import staging_tables
 from spark_jobs.sinks.postgres import marks, target_table, upserting
 from spark_jobs.sinks.postgres.column_types import Column
 from spark_jobs.sinks.postgres.fitting import Upsert
@@ -134,7 +135,7 @@ class Scene:
         }
         output = partial(upserting.insert_output, staged=staged)
         publishing.publish(ledger, attempt, output, facts=facts, filtered_by_difference=False)
-        target_table.drop_staging(ledger, attempt.batch_id, [attempt.fence], deletes=self.target.deletes)
+        staging_tables.drop(ledger, attempt)
 
     def _read(self, attempt: Attempt, piece: Range) -> list[int]:
         stream, offsets = piece.stream_id, piece.offsets

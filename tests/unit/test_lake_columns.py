@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.table import TableFeatures
 
+from identities import batch
 from spark_jobs.sinks.delta import lake_table
 from spark_jobs.sinks.delta.column_types import converted, delta_type, misfit
 from tideline.declaration import pipelines
@@ -46,14 +47,14 @@ def output(pipeline) -> DeltaOutput:
 
 
 def test_the_table_is_made_of_the_transforms_columns_also_where_it_was_fenced_before(pipeline, output):
-    output.fence(7, 2)
+    output.fence(batch(7), 2)
     assert PLACEHOLDER in pa.schema(output.location.open().schema()).names
     for _ in range(2):
         columns = lake_table.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
         assert columns.names == ["id", "name"]
     table = output.location.open()
     assert pa.schema(table.schema()).names == [*columns.names, *COORDINATES.names]
-    assert output.version(table, 7) == 4, "the marker outlives the placeholder"
+    assert output.version(table, batch(7).identity) == 4, "the marker outlives the placeholder"
 
 
 def made_by_hand(output: DeltaOutput, **properties: str) -> DeltaTable:

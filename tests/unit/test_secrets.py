@@ -202,7 +202,14 @@ def test_a_variable_of_other_bytes_is_refused_and_not_quoted():
 def test_what_goes_to_executors_shows_no_address():
     address = "postgresql://me:QXZJ@db/w"
     attempt = Attempt(
-        pipeline="ads", batch_id=1, kind=BatchKind.REDRIVE, fence=1, attempt=UUID(int=1), attempt_id=1, ranges=()
+        pipeline="ads",
+        batch_id=1,
+        identity=UUID(int=2),
+        kind=BatchKind.REDRIVE,
+        fence=1,
+        attempt=UUID(int=1),
+        attempt_id=1,
+        ranges=(),
     )
     held = [
         Place(ledger_url=address, attempt=UUID(int=1), streams={}),

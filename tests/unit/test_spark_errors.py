@@ -10,7 +10,9 @@ from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.ledger.attempts import Attempt
 
-ATTEMPT = Attempt(pipeline="ads", batch_id=7, kind=BatchKind.LIVE, fence=1, attempt=uuid4(), attempt_id=1, ranges=())
+ATTEMPT = Attempt(
+    pipeline="ads", batch_id=7, identity=uuid4(), kind=BatchKind.LIVE, fence=1, attempt=uuid4(), attempt_id=1, ranges=()
+)
 
 
 @pytest.mark.parametrize(

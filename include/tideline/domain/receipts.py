@@ -5,9 +5,28 @@ marker: no attempt below that fence can commit any more. `2 * fence + 1` is the 
 version only rises, and it stays where it is from the first data on: a batch is committed once, whichever attempts try.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from uuid import UUID
+
+IDENTITY = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+"""How an identity stands in the names of files, applications and groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIdentity:
+    """What a batch is called outside of the ledger.
+
+    Names there are built of the identity, never of the number: a ledger that was restored, or another one, gives the same numbers again.
+    """
+
+    identity: UUID
+    """Drawn at random when the batch is planned."""
+    batch_id: int | None = None
+    """Its number in the ledger, for people. None if the ledger does not know the batch."""
+
+    def __str__(self) -> str:
+        return f"batch {self.identity if self.batch_id is None else self.batch_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +36,11 @@ class Receipt:
     fence: int
     """The fence of the attempt."""
     attempt: UUID
-    """Its identity, as the sink has stored it beside the version. Two ledgers may number alike; their attempts never have the same."""
+    """Its identity, as the sink has stored it beside the version. A ledger that was restored gives a fence again, never this."""
+    said: str = field(default="", compare=False)
+    """What the sink says to people of the commit, such as its offsets."""
+    gone: bool = field(default=False, compare=False)
+    """Whether the output was restored to a moment before the commit, so that its rows are gone. The receipt stays."""
 
 
 class Found(Enum):

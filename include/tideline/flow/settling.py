@@ -32,7 +32,8 @@ _DAY = 86_400
 def recover(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> list[Counts] | None:
     """Fence the attempts before this one, and settle what one of them has committed. Return None if there is nothing to settle.
 
-    Called after the claim and before anything is read. Afterwards no earlier attempt can commit.
+    Called after the claim and before anything is read. Afterwards no earlier attempt can commit. The first attempt has none to fence, and only looks:
+    the batch may be committed by an attempt that the ledger does not know since it was restored.
 
     Raises:
         NeedsOperatorError: The declaration names another sink than an earlier attempt has written to, the receipt is of an attempt that this ledger
@@ -40,18 +41,33 @@ def recover(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> list[Counts
         RetryableError: The sink or the ledger did not answer.
     """
     sink = _sink(ledger, pipeline, attempt)
-    if sink is None or attempt.fence == 1:
+    if sink is None:
         return None
+    if attempt.fence == 1:
+        receipt = sink.look(attempt.batch)
+        return None if receipt is None else _settle(ledger, attempt, receipt)
     stored = intents.of_batch(ledger, attempt.batch_id)
     _check_output(pipeline, attempt.batch_id, stored)
-    receipt = sink.fence(attempt.batch_id, attempt.fence)
+    receipt = sink.fence(attempt.batch, attempt.fence)
     if receipt is not None:
-        return settle(ledger, attempt, receipt)
+        return _settle(ledger, attempt, receipt)
     _check_age(sink, pipeline, attempt.batch_id, stored)
     if stored:
         with ledger.transaction():
             intents.seal(ledger, attempt.batch_id, attempt.fence)
     return None
+
+
+def _settle(ledger: Ledger, attempt: Attempt, receipt: Receipt) -> list[Counts]:
+    """Settle what an earlier attempt has committed, unless a restore of the output has taken its rows back."""
+    if receipt.gone:
+        raise NeedsOperatorError(
+            f"{attempt.pipeline} batch {attempt.batch_id}: attempt {receipt.fence} has committed it, and the output was restored to a moment before "
+            "that: its rows are gone, and the receipt has stayed",
+            next_step=f"give the batch up, so that its offsets are loaded anew: tideline abandon {attempt.batch_id} --reason ...",
+            entry="output-was-restored",
+        )
+    return settle(ledger, attempt, receipt)
 
 
 def _sink(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> OutsideSink | None:
@@ -140,10 +156,10 @@ def settle(ledger: Ledger, attempt: Attempt, receipt: Receipt) -> list[Counts]:
 
 def _unknown(pipeline: str, batch_id: int, receipt: Receipt) -> NeedsOperatorError:
     return NeedsOperatorError(
-        f"{pipeline} batch {batch_id}: the output holds rows of attempt {receipt.fence} ({receipt.attempt}), which this ledger does not know: "
+        f"{pipeline} batch {batch_id}: the output holds its rows by attempt {receipt.fence} ({receipt.attempt}), which this ledger does not know: "
         "was the ledger restored to an earlier moment?",
-        next_step="read docs/restoring.md before anything is loaded; then give the batch up, so that its offsets are planned again: "
-        f"tideline abandon {batch_id} --force --reason ...",
+        next_step="read docs/restoring.md before anything is loaded: leave a hole over its offsets (tideline skip); only if its rows were removed "
+        f"from the output: tideline abandon {batch_id} --force --reason ...",
         entry="receipt-of-another-ledger",
     )
 
@@ -193,7 +209,7 @@ def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: b
         raise AssertionError(f"{pipeline.name}: {pipeline.sink.output} is not outside")
     below = found.fence + 1
     try:
-        receipt = sink.fence(found.batch_id, below)
+        receipt = sink.fence(found.batch, below)
     except ForgottenError:
         if not force:
             raise
@@ -201,18 +217,26 @@ def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: b
     except UncertainError:
         if not force or (sink := outside.of(pipeline, ledger, searching=False)) is None:
             raise
-        receipt = sink.fence(found.batch_id, below)
+        receipt = sink.fence(found.batch, below)
     if receipt is None:
         if not force:
             _check_age(sink, pipeline, found.batch_id, stored)
         return below
+    if not receipt.gone:  # else a restore of the output has taken its rows back
+        _check_receipt(pipeline, found.batch_id, receipt, stored, force=force)
+    return below
+
+
+def _check_receipt(
+    pipeline: Pipeline, batch_id: int, receipt: Receipt, stored: Sequence[Intent], *, force: bool
+) -> None:
+    """Refuse to give up a batch whose rows are in the output."""
     if any(intent.attempt == receipt.attempt for intent in stored):
         raise FatalError(
-            f"{pipeline.name} batch {found.batch_id} is committed by attempt {receipt.fence}: its rows are in {pipeline.sink.output}, "
+            f"{pipeline.name} batch {batch_id} is committed by attempt {receipt.fence}: its rows are in {pipeline.sink.output}, "
             "and what is in the output cannot be abandoned",
-            next_step=f"let its publication be completed; no record is read again: tideline retry {found.batch_id} --reason ...",
+            next_step=f"let its publication be completed; no record is read again: tideline retry {batch_id} --reason ...",
             entry="committed-outside",
         )
     if not force:
-        raise _unknown(pipeline.name, found.batch_id, receipt)
-    return below
+        raise _unknown(pipeline.name, batch_id, receipt)

@@ -88,6 +88,13 @@ class Connection:
         except KafkaException as error:
             raise self._explained(error.args[0], "all") from error
 
+    def group_names(self) -> list[str]:
+        """Return the names of all consumer groups that the user may see, in no order."""
+        found = self.results({"all": self.admin.list_consumer_groups(request_timeout=TIMEOUT_S)})["all"]
+        for error in found.errors:
+            raise self._explained(error.args[0], "all") from error
+        return [listed.group_id for listed in found.valid]
+
     def check_commits(self, group: str, committed: Iterable[TopicPartition]) -> None:
         """Raise an error for the first offset that the brokers refused to commit, if there is one.
 

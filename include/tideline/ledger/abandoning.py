@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg2.extras import DictRow
 
 from tideline.domain.offsets import OffsetRange
+from tideline.domain.receipts import BatchIdentity
 from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import Stream
 from tideline.errors import FatalError
@@ -33,13 +34,15 @@ class UnsealedError(Exception):
     Args:
         pipeline: Whose batch it is.
         batch_id: The batch.
+        identity: Its name outside.
         fence: The highest fence that the decision finds or makes. Nothing was changed.
     """
 
-    def __init__(self, pipeline: str, batch_id: int, fence: int) -> None:
+    def __init__(self, pipeline: str, batch_id: int, identity: UUID, fence: int) -> None:
         super().__init__(f"{pipeline} batch {batch_id} is not sealed above fence {fence}")
         self.pipeline = pipeline
         self.batch_id = batch_id
+        self.batch = BatchIdentity(identity, batch_id)
         self.fence = fence
 
 
@@ -65,7 +68,7 @@ def abandon(ledger: Ledger, batch_id: int, *, force: bool = False, seals: Mappin
         highest = batch["fence"] + (state is BatchState.WRITING and force)
         below = (seals or {}).get(batch_id, 0)
         if below <= highest:
-            raise UnsealedError(batch["pipeline"], batch_id, highest)
+            raise UnsealedError(batch["pipeline"], batch_id, batch["identity"], highest)
         intents.seal(ledger, batch_id, below)
     if state is BatchState.WRITING and force:
         _fence(ledger, batch)

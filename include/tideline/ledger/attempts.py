@@ -7,10 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from tideline.domain.offsets import OffsetRange
+from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError, TidelineError
 from tideline.ledger import turns
-from tideline.ledger.connection import Ledger, here, json
+from tideline.ledger.connection import Ledger, here
 from tideline.ledger.turns import Behind
 
 SHOWN_RANGES = 20
@@ -49,9 +50,12 @@ class Attempt:
 
     pipeline: str
     batch_id: int
+    identity: UUID
+    """Of the batch, also outside of the ledger."""
     kind: BatchKind
     fence: int
     attempt: UUID
+    """Its own identity."""
     attempt_id: int
     ranges: tuple[Range, ...]
     outside: bool = False
@@ -61,6 +65,16 @@ class Attempt:
 
     def __str__(self) -> str:
         return f"{self.pipeline} batch {self.batch_id} attempt {self.fence}"
+
+    @property
+    def batch(self) -> BatchIdentity:
+        """Return what its batch is called outside of the ledger."""
+        return BatchIdentity(self.identity, self.batch_id)
+
+    @property
+    def receipt(self) -> Receipt:
+        """Return the receipt that an outside sink has after this attempt has committed."""
+        return Receipt(fence=self.fence, attempt=self.attempt)
 
     def describe_ranges(self) -> str:
         """List the ranges; if they are too many for a log line, list the first ones and how many more there are."""
@@ -159,6 +173,7 @@ def take_over(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
     return Attempt(
         pipeline=batch["pipeline"],
         batch_id=batch_id,
+        identity=batch["identity"],
         kind=BatchKind(batch["kind"]),
         fence=new["fence"],
         attempt=new["attempt"],
@@ -206,24 +221,6 @@ def fail(ledger: Ledger, attempt: Attempt, problem: str) -> None:
     with ledger.transaction():
         ledger.rows("fail_batch", batch_id=attempt.batch_id, attempt=attempt.attempt)
         ledger.run("end_attempt", attempt=attempt.attempt, outcome="failed", problem=text)
-
-
-def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
-    """Record that a superseded attempt was refused, and return the error to raise."""
-    with ledger.transaction():
-        ledger.run(
-            "record_event",
-            action="refuse",
-            pipeline=attempt.pipeline,
-            batch_id=attempt.batch_id,
-            stream_id=None,
-            attempt=attempt.attempt,
-            detail=json({"fence": attempt.fence, "found": found}),
-        )
-    return SupersededError(
-        f"{attempt} was refused: expected to hold the batch, found {found}",
-        next_step="nothing: a newer attempt has the batch, and this one has changed nothing",
-    )
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from tideline.domain.facts import PartitionFacts
 from tideline.ledger import publishing
-from tideline.ledger.attempts import Attempt, refuse
+from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
 from tideline.ledger.publishing import Counts, Written
-from tideline.ledger.refused_publications import explained
+from tideline.ledger.refused_publications import explained, refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ after a privileged user has disabled a trigger.
 
 from collections.abc import Iterable
 from contextlib import closing
+from uuid import UUID
 
 import psycopg2
 import psycopg2.errors
@@ -117,8 +118,10 @@ def silent_attempts(ledger: Ledger, pipeline: str | None, *, seconds: int) -> li
 
 
 def outside_batches(ledger: Ledger, pipeline: str, *, most: int) -> list[Row]:
-    """Return the newest `most` batches that attempts have claimed for an outside sink, with what their receipts must say.
-
-    The last rows, without a state, are the ids of batches that come next: no receipt may name them.
-    """
+    """Return the newest `most` batches that attempts have claimed for an outside sink, with what their receipts must say."""
     return [dict(row) for row in ledger.rows("view_outside_batches", pipeline=pipeline, most=most)]
+
+
+def unknown_batches(ledger: Ledger, identities: Iterable[UUID]) -> list[UUID]:
+    """Return those of some identities that no batch of the ledger has."""
+    return [row["identity"] for row in ledger.rows("view_unknown_batches", identities=list(identities))]

@@ -4,6 +4,7 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tideline.domain.receipts import BatchIdentity
 from tideline.ledger.connection import Ledger, statement
 
 _AT_ONCE = 1_000
@@ -13,8 +14,14 @@ class Owed(NamedTuple):
     """A published batch whose letters are not known to be sent."""
 
     batch_id: int
+    identity: UUID
     attempt: UUID
-    """That has published it. A batch of the same number in another ledger has another one."""
+    """That has published it. A ledger that was restored may know another one."""
+
+    @property
+    def batch(self) -> BatchIdentity:
+        """Return what the batch is called outside of the ledger."""
+        return BatchIdentity(self.identity, self.batch_id)
 
 
 class Letter(NamedTuple):
@@ -33,7 +40,7 @@ class Letter(NamedTuple):
 def owed(ledger: Ledger, pipeline: str) -> list[Owed]:
     """Return the published batches of a pipeline whose letters are not known to be sent, oldest first."""
     with ledger.transaction():
-        return [Owed(row["batch_id"], row["attempt"]) for row in ledger.rows("list_owed_letters", pipeline=pipeline)]
+        return [Owed(*row) for row in ledger.rows("list_owed_letters", pipeline=pipeline)]
 
 
 def of_batch(ledger: Ledger, batch_id: int) -> Generator[Letter]:

@@ -11,9 +11,9 @@ from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
 from tideline.errors import SupersededError
 from tideline.ledger import redrives
-from tideline.ledger.attempts import Attempt, refuse
+from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
-from tideline.ledger.refused_publications import explained
+from tideline.ledger.refused_publications import explained, refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

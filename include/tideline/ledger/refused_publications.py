@@ -1,12 +1,31 @@
-"""Explain why a law of the ledger has refused a publication. Called by `publishing` and `intents`."""
+"""Say why a publication was refused: by a law of the ledger, or because the attempt does not hold its batch any more."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg2.errors
 
-from tideline.errors import NeedsOperatorError, RetryableError
+from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt
+from tideline.ledger.connection import Ledger, json
+
+
+def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
+    """Record that a superseded attempt was refused, and return the error to raise."""
+    with ledger.transaction():
+        ledger.run(
+            "record_event",
+            action="refuse",
+            pipeline=attempt.pipeline,
+            batch_id=attempt.batch_id,
+            stream_id=None,
+            attempt=attempt.attempt,
+            detail=json({"fence": attempt.fence, "found": found}),
+        )
+    return SupersededError(
+        f"{attempt} was refused: expected to hold the batch, found {found}",
+        next_step="nothing: a newer attempt has the batch, and this one has changed nothing",
+    )
 
 
 @contextmanager

@@ -4,11 +4,13 @@ The rows are committed by the Spark job, in one step of the sink; the ledger fol
 the command line can fence too. Each kind of outside sink is a module of this package, with a function `sink(pipeline, evidence)`.
 """
 
+from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
 
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.receipts import Receipt
+from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger.connection import Ledger
 from tideline.outside import evidence
@@ -49,7 +51,7 @@ class OutsideSink(Protocol):
     def remembers_days(self) -> float | None:
         """How long a receipt is sure to be found after its commit. None for ever."""
 
-    def fence(self, batch_id: int, fence: int) -> Receipt | None:
+    def fence(self, batch: BatchIdentity, fence: int) -> Receipt | None:
         """Make sure that no attempt below `fence` can commit any more. Return the receipt of the one that has committed, if any.
 
         A commit in flight is decided when this returns: it is the receipt, or it can never happen. Calling it again is harmless.
@@ -62,12 +64,20 @@ class OutsideSink(Protocol):
             NeedsOperatorError: There is no output, and the ledger knows that there was one.
         """
 
-    def look(self, batch_id: int) -> Receipt | None:
+    def look(self, batch: BatchIdentity) -> Receipt | None:
         """Return the receipt of a batch. Fences nothing, so a commit in flight may still happen after None.
 
         Raises:
             RetryableError: The sink did not answer.
             ForgottenError: As above.
+            NeedsOperatorError: As above.
+        """
+
+    def identities(self) -> Collection[UUID]:
+        """Return the identities of all batches of the pipeline that the sink has a version of: committed, or only fenced.
+
+        Raises:
+            RetryableError: The sink did not answer.
             NeedsOperatorError: As above.
         """
 

@@ -43,7 +43,7 @@ def send(ledger: Ledger, pipeline: Pipeline) -> list[str]:
             try:
                 said.append(_send(ledger, topic, batch, limit))
             except NeedsOperatorError as error:  # of this batch: the others do not wait for a person
-                said.append(f"{pipeline.name}: the rejects of batch {batch.batch_id} are not in topic {name}: {error}")
+                said.append(f"{pipeline.name}: the rejects of {batch.batch} are not in topic {name}: {error}")
             else:
                 letters.settle(ledger, batch.batch_id)
     except TidelineError as error:
@@ -52,18 +52,18 @@ def send(ledger: Ledger, pipeline: Pipeline) -> list[str]:
 
 
 def _send(ledger: Ledger, topic: KafkaTopic, batch: Owed, limit: int) -> str:
-    batch_id, own = batch.batch_id, Receipt(fence=1, attempt=batch.attempt)
+    own = Receipt(fence=1, attempt=batch.attempt)
     try:
-        with closing(letters.of_batch(ledger, batch_id)) as rejects:
-            topic.commit(batch_id, own, (_message(reject, limit) for reject in rejects), None, max_bytes=limit)
+        with closing(letters.of_batch(ledger, batch.batch_id)) as rejects:
+            topic.commit(batch.batch, own, (_message(reject, limit) for reject in rejects), None, max_bytes=limit)
     except SupersededError as error:
         raise NeedsOperatorError(
-            f"batch {batch_id}: the topic has rejects of a batch of this number that another ledger has published: {error.problem}",
-            next_step="was the ledger restored to an earlier moment? to send these too, delete the receipt: "
-            f"kafka-consumer-groups.sh --delete --group {topic.name_of(batch_id)} --bootstrap-server ...",
+            f"{batch.batch}: the topic has its rejects from another attempt, which this ledger does not know: {error.problem}",
+            next_step="was the ledger restored to a moment before it was published? to send these too, delete the receipt: "
+            f"kafka-consumer-groups.sh --delete --group {topic.name_of(batch.batch)} --bootstrap-server ...",
             entry="receipt-of-another-ledger",
         ) from error
-    return f"batch {batch_id}: its rejects are in the topic"
+    return f"{batch.batch}: its rejects are in the topic"
 
 
 def _message(letter: Letter, limit: int) -> Message:

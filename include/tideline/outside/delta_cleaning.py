@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Collection, Iterable
 from itertools import groupby
 from pathlib import Path
+from uuid import UUID
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -19,8 +20,8 @@ from tideline.outside.delta_files import Staged
 from tideline.outside.delta_table import DeltaOutput
 
 
-def clear(output: DeltaOutput, batch_id: int, kept: Collection[str]) -> None:
-    """Remove what the attempts at a committed batch have staged, apart from the files that were committed.
+def clear(output: DeltaOutput, identity: UUID, own: UUID, kept: Collection[str]) -> None:
+    """Remove what the attempts at a batch have staged that `own` has committed, apart from the files that were committed.
 
     Raises:
         RetryableError: Storage did not answer. Upkeep removes the files later.
@@ -28,10 +29,9 @@ def clear(output: DeltaOutput, batch_id: int, kept: Collection[str]) -> None:
     table = output.open()
     if table is None:
         return
-    version = output.version(table, batch_id)
-    committed = receipts.committed_by(version)
-    for file in delta_files.staged(output.location, batch_id):
-        if _ruled_out(version, file.fence) or (file.fence == committed and file.path not in kept):
+    version = output.version(table, identity)
+    for file in delta_files.staged(output.location, identity):
+        if _ruled_out(version, file.fence) or (file.attempt == own and file.path not in kept):
             delta_files.remove(output.location, [file.path])
 
 
@@ -47,8 +47,8 @@ def remove_dead(output: DeltaOutput) -> int:
     left_over = {*_unreferenced(output, table)}
     n_removed = 0
     found = sorted(delta_files.staged(output.location))
-    for batch_id, files in groupby(found, key=lambda file: file.batch_id):
-        version = output.version(table, batch_id)
+    for identity, files in groupby(found, key=lambda file: file.batch):
+        version = output.version(table, identity)
         n_removed += delta_files.remove(output.location, _dead(version, files, left_over))
     n_removed += delta_files.remove(
         output.location, [path for path in left_over if path.startswith(delta_files.MERGED)]
@@ -102,10 +102,11 @@ def _unreferenced(output: DeltaOutput, table: DeltaTable) -> list[str]:
 
 
 def _remove_fragments(output: DeltaOutput, table: DeltaTable) -> None:
-    """Remove the folders of attempts that never committed. In a local folder, a killed task leaves a fragment there that no listing shows."""
-    root = Path(output.location.uri, delta_files.ROOT)
-    if not output.location.uri.startswith("/") or not root.is_dir():
+    """Remove the folders of attempts that never committed, with what no listing shows. An object store has no folders."""
+    if not output.location.uri.startswith("/"):
         return
-    for folder in root.glob("[0-9]*/[0-9]*"):
-        if _ruled_out(output.version(table, int(folder.parent.name)), int(folder.name)):
+    root = Path(output.location.uri)
+    for folder in root.glob(f"{delta_files.ROOT}/*/*-*"):
+        owner = delta_files.of_path(f"{folder.relative_to(root)}/any")
+        if owner is not None and _ruled_out(output.version(table, owner.batch), owner.fence):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
 """What goes wrong with a batch in a Delta table, as messages for an operator."""
 
-from tideline.domain.receipts import Receipt
+from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
 from tideline.outside import ForgottenError, delta_features
 from tideline.outside.delta_log import Location, RefusedError
@@ -16,21 +16,21 @@ def missing(location: Location, why: str) -> NeedsOperatorError:
     )
 
 
-def created_anew(location: Location, batch_id: int, own: Receipt) -> RetryableError:
+def created_anew(location: Location, batch: BatchIdentity, own: Receipt) -> RetryableError:
     """Return the error to raise if the table that an attempt has prepared was replaced by an empty one."""
     return RetryableError(
-        f"{location.pipeline} batch {batch_id} attempt {own.fence}: {location.uri} was created anew since it began",
+        f"{location.pipeline} {batch} attempt {own.fence}: {location.uri} was created anew since it began",
         next_step="run the task again: its next attempt gives the table its columns",
         entry="delta-table-is-missing",
     )
 
 
-def forgotten(location: Location, batch_id: int, fence: int) -> ForgottenError:
+def forgotten(location: Location, batch: BatchIdentity, fence: int) -> ForgottenError:
     """Return the error to raise if an attempt has committed a batch and the log does not reach back to its commit."""
     return ForgottenError(
-        f"{location.pipeline} batch {batch_id}: attempt {fence} has committed to {location.uri}, and the log of the table "
+        f"{location.pipeline} {batch}: attempt {fence} has committed to {location.uri}, and the log of the table "
         "does not reach back to its commit any more",
-        next_step=f"compare the rows with tideline_batch = {batch_id} with the batch: tideline batch {batch_id}",
+        next_step=f"compare the rows with tideline_batch = {batch.batch_id} with the batch: tideline batch {batch.batch_id}",
         entry="delta-commit-is-gone",
         fence=fence,
     )
@@ -47,11 +47,11 @@ def refused(location: Location, what: str, error: RefusedError) -> FatalError:
 
 
 def superseded(
-    location: Location, batch_id: int, own: Receipt, version: int | None, receipt: Receipt | None
+    location: Location, batch: BatchIdentity, own: Receipt, version: int | None, receipt: Receipt | None
 ) -> SupersededError:
     """Return the error to raise in an attempt that may not commit."""
     who = f"attempt {receipt.fence} has committed it" if receipt else f"it is fenced up to {(version or 0) // 2}"
     return SupersededError(
-        f"{location.pipeline} batch {batch_id} attempt {own.fence} was refused by {location.uri}: {who}",
+        f"{location.pipeline} {batch} attempt {own.fence} was refused by {location.uri}: {who}",
         next_step="nothing: a newer attempt has the batch, or it was abandoned; this one has changed nothing",
     )

@@ -1,25 +1,52 @@
 """The files that attempts have staged in the folder of a Delta table. Readers see none of them before it is committed.
 
-They lie in `tideline/<batch>/<fence>/`, below the table's folder, and stay there when they are committed. So whose they are
-is known from their path alone, also after a crash.
+They lie in `tideline/<identity of the batch>/<fence>-<identity of the attempt>/`, below the table's folder, and stay there when they
+are committed. So whose they are is known from their path alone, also after a crash. Batches and fences of a ledger that
+was restored have the numbers of others that are committed already: with numbers alone, the files of these would be
+written over.
 """
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
+from uuid import UUID
 
+import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
+from tideline.domain.receipts import IDENTITY, Receipt
 from tideline.outside.delta_log import Location
 
 ROOT = "tideline"
 MERGED = f"{ROOT}/merged"
 """The folder of files that upkeep makes of small ones."""
-_PATH = re.compile(rf"{ROOT}/(\d+)/(\d+)/[^/]+")
+_PATH = re.compile(rf"{ROOT}/({IDENTITY})/(\d+)-({IDENTITY})/[^/]+")
+
+
+class NewFiles(DeltaStorageHandler):
+    """A folder in which a file that exists is never opened for writing.
+
+    Args:
+        root: Its absolute path.
+    """
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self._root = Path(root)
+
+    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None = None) -> pa.PythonFile:  # noqa: ARG002 - a handler's signature
+        """Create a file. The library's own stream would replace one that exists, also if the table consists of it.
+
+        Raises:
+            FileExistsError: There is one.
+        """
+        file = self._root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return pa.PythonFile(file.open("xb"), mode="w")
 
 
 class Staged(NamedTuple):
@@ -27,13 +54,15 @@ class Staged(NamedTuple):
 
     path: str
     """Relative to the table's folder, as the log names it."""
-    batch_id: int
+    batch: UUID
+    """The identity of its batch."""
     fence: int
+    attempt: UUID
 
 
-def folder(batch_id: int, fence: int) -> str:
-    """Return the folder of an attempt's files, relative to the table's."""
-    return f"{ROOT}/{batch_id}/{fence}"
+def folder(identity: UUID, own: Receipt) -> str:
+    """Return the folder of an attempt's files, relative to the table's. Upkeep knows from the fence whether it can still commit."""
+    return f"{ROOT}/{identity}/{own.fence}-{own.attempt}"
 
 
 def filesystem(location: Location) -> fs.FileSystem:
@@ -43,20 +72,27 @@ def filesystem(location: Location) -> fs.FileSystem:
         RetryableError: The folder is gone, for example because its storage was unmounted. The next attempt finds out.
     """
     try:
+        if location.uri.startswith("/"):
+            return fs.PyFileSystem(NewFiles(location.uri))
         return fs.PyFileSystem(DeltaStorageHandler(location.uri, dict(location.options)))
     except (DeltaError, OSError) as error:
         raise location.unavailable(error) from error
 
 
-def staged(location: Location, batch_id: int | None = None) -> list[Staged]:
+def staged(location: Location, batch: UUID | None = None) -> list[Staged]:
     """Return the files of all attempts, or of those at one batch, whether they are committed or not.
 
     Raises:
         RetryableError: Storage did not answer.
     """
-    below = ROOT if batch_id is None else f"{ROOT}/{batch_id}"
-    matches = [match for path in _listed(location, below) if (match := _PATH.fullmatch(path))]
-    return [Staged(match[0], int(match[1]), int(match[2])) for match in matches]
+    below = ROOT if batch is None else f"{ROOT}/{batch}"
+    return [found for path in _listed(location, below) if (found := of_path(path)) is not None]
+
+
+def of_path(path: str) -> Staged | None:
+    """Return whose file it is, by its path; None if it is no attempt's."""
+    match = _PATH.fullmatch(path)
+    return None if match is None else Staged(path, UUID(match[1]), int(match[2]), UUID(match[3]))
 
 
 def everything(location: Location) -> set[str]:

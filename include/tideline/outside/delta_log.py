@@ -7,6 +7,7 @@ that was looked at, or fails. And it is refused if that version has a feature th
 have got it since the commit was prepared.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ from tideline import environment
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.sections import FromEnvironment, may_be_secret
+from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.outside import delta_disk, delta_features
 from tideline.outside.delta_features import Unkept
@@ -182,17 +184,28 @@ def _failure(table: DeltaTable, problem: str) -> TakenError | UnknownError | Ref
     return UnknownError(problem) if problem.startswith(_OF_STORAGE) else RefusedError(problem)
 
 
-def attempt_of(table: DeltaTable, application: str, fence: int) -> UUID | None:
-    """Return the attempt whose commit has stored data of this application id; None if the log does not hold the commit any more.
+def receipt(table: DeltaTable, application: str, fence: int) -> Receipt | None:
+    """Return the receipt of the commit that has stored data of this application id; None if the log does not hold the commit any more.
 
     Raises:
         DeltaError, OSError: Storage did not answer.
     """
     for limit in (_LAST_COMMITS, None):
+        shown = math.inf  # the newest version of which the table still shows something
         for made in table.history(limit):
+            is_shown = made["version"] <= shown
             if (made.get("tideline_application"), made.get("tideline_fence")) == (application, str(fence)):
-                return UUID(made["tideline_attempt"])
+                said = f"batch {made.get('tideline_batch')}, {made.get('tideline_ranges')}"
+                return Receipt(fence=fence, attempt=UUID(made["tideline_attempt"]), said=said, gone=not is_shown)
+            if is_shown and made.get("operation") == "RESTORE":
+                shown = _restored_to(made, shown)
     return None
+
+
+def _restored_to(made: Mapping[str, Any], otherwise: float) -> float:
+    """Return the version that a RESTORE has brought back; `otherwise` if it names a time instead."""
+    version = (made.get("operationParameters") or {}).get("version")
+    return otherwise if version is None else int(version)
 
 
 def first_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """The Delta table as an outside sink: fence a batch, look its receipt up, commit the files of an attempt.
 
 The law: the rows of a batch are in the table once or not at all, whichever attempts try. The table keeps the version of each
-batch, see `domain.receipts`, as the version of an application id. It changes by compare-and-set: load the table, look at
+batch, see `domain.receipts`, as the version of its application id. It changes by compare-and-set: load the table, look at
 the version, commit exactly behind what was loaded. The crashes that could break the law: a commit whose answer is lost,
 and an attempt that wakes up after it was fenced. Both find the version of the batch when they look.
 
@@ -11,6 +11,7 @@ placeholder, which `prepare` turns into the table. One that the ledger knows of 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -19,8 +20,8 @@ from deltalake.exceptions import DeltaError
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain import receipts
-from tideline.domain.receipts import Found, Receipt
-from tideline.outside import delta_disk, delta_errors, delta_log, evidence
+from tideline.domain.receipts import BatchIdentity, Found, Receipt
+from tideline.outside import delta_applications, delta_disk, delta_errors, delta_log, evidence
 from tideline.outside.delta_log import Change, Location, TakenError, UnknownError
 from tideline.outside.delta_trials import Trial, trials
 from tideline.outside.evidence import Evidence
@@ -64,7 +65,7 @@ class DeltaOutput:
     def remembers_days(self) -> None:
         """Return None: a version stays for ever. If the log has forgotten whose it is, `look` says so."""
 
-    def fence(self, batch_id: int, fence: int) -> Receipt | None:
+    def fence(self, batch: BatchIdentity, fence: int) -> Receipt | None:
         """Make sure that no attempt below `fence` can commit any more. Return the receipt of the one that has committed, if any.
 
         Raises:
@@ -73,22 +74,20 @@ class DeltaOutput:
             ForgottenError: An attempt has committed, and the log of the table does not reach back to its commit.
             NeedsOperatorError: The table must exist and does not.
         """
-        for trial in trials(self.location, f"batch {batch_id}"):
+        signed = delta_applications.marker(self.location.pipeline, batch, fence)
+        for trial in trials(self.location, str(batch)):
             table = self.open() or self._placeholder(trial)
             if table is None:
                 continue
-            version = self.version(table, batch_id)
+            version = self.version(table, batch.identity)
             if not receipts.needs_marker(version, fence):
-                return self._receipt(table, batch_id, version)
-            metadata = {"tideline_application": self._application(batch_id), "tideline_fenced_below": str(fence)}
+                return self._receipt(table, batch, version)
             with trial:
-                delta_log.commit(
-                    table, [], transaction=(self._application(batch_id), receipts.marker(fence)), metadata=metadata
-                )
+                delta_log.commit(table, [], **signed._asdict())
                 return None
         raise AssertionError("the trials end with an error")
 
-    def look(self, batch_id: int) -> Receipt | None:
+    def look(self, batch: BatchIdentity) -> Receipt | None:
         """Return the receipt of a batch. Fences nothing, so a commit in flight may still happen after None.
 
         Raises:
@@ -96,15 +95,15 @@ class DeltaOutput:
             NeedsOperatorError: As above.
         """
         table = self.open()
-        return None if table is None else self._receipt(table, batch_id, self.version(table, batch_id))
+        return None if table is None else self._receipt(table, batch, self.version(table, batch.identity))
 
     def commit(
-        self, batch_id: int, own: Receipt, changes: Callable[[DeltaTable], Sequence[Change]], ranges: str
+        self, batch: BatchIdentity, own: Receipt, changes: Callable[[DeltaTable], Sequence[Change]], ranges: str
     ) -> Receipt:
         """Commit an attempt's files in one step, and return its receipt. A second call does nothing more.
 
         Args:
-            batch_id: The batch.
+            batch: The batch.
             own: Its attempt.
             changes: Returns the files to add and to remove, for the table as it is when the commit is tried.
             ranges: The offsets of the batch, for the history of the table.
@@ -115,54 +114,39 @@ class DeltaOutput:
             FatalError: The table has a feature that is not kept. Nothing was changed.
             NeedsOperatorError: There is no table any more.
         """
-        metadata = {
-            "tideline_application": self._application(batch_id),
-            "tideline_fence": str(own.fence),
-            "tideline_attempt": str(own.attempt),
-            "tideline_ranges": ranges,
-        }
-        for trial in trials(self.location, f"batch {batch_id}"):
+        signed = delta_applications.data(self.location.pipeline, batch, own, ranges)
+        for trial in trials(self.location, str(batch)):
             table = self.location.open()
             if table is None:
-                raise delta_errors.missing(
-                    self.location, f"attempt {own.fence} of batch {batch_id} was to commit to it"
-                )
-            version = self.version(table, batch_id)
-            receipt = self._receipt(table, batch_id, version)
+                raise delta_errors.missing(self.location, f"attempt {own.fence} of {batch} was to commit to it")
+            version = self.version(table, batch.identity)
+            receipt = self._receipt(table, batch, version)
             match receipts.found(version, receipt, own=own):
                 case Found.OWN:
                     return own
                 case Found.SUPERSEDED:
-                    raise delta_errors.superseded(self.location, batch_id, own, version, receipt)
+                    raise delta_errors.superseded(self.location, batch, own, version, receipt)
             if PLACEHOLDER in pa.schema(table.schema()).names:
-                raise delta_errors.created_anew(self.location, batch_id, own)
+                raise delta_errors.created_anew(self.location, batch, own)
             wanted = changes(table)
             with trial:
-                delta_log.commit(
-                    table,
-                    wanted,
-                    transaction=(self._application(batch_id), receipts.data(own.fence)),
-                    metadata=metadata,
-                )
+                delta_log.commit(table, wanted, **signed._asdict())
                 return own
         raise AssertionError("the trials end with an error")
 
-    def version(self, table: DeltaTable, batch_id: int) -> int | None:
+    def version(self, table: DeltaTable, identity: UUID) -> int | None:
         """Return the version of a batch in the table; None if it has none. It is on disk: what follows from it is not undone.
 
         Raises:
             RetryableError: Storage did not answer.
         """
         try:
-            version = table.transaction_version(self._application(batch_id))
+            version = table.transaction_version(delta_applications.name(self.location.pipeline, identity))
             if version is not None:
                 delta_disk.flush_log(table)
         except (DeltaError, OSError) as error:
             raise self.location.unavailable(error) from error
         return version
-
-    def _application(self, batch_id: int) -> str:
-        return f"tideline/{self.location.pipeline}/{batch_id}"
 
     def _placeholder(self, trial: Trial) -> DeltaTable | None:
         """Create a table that can keep markers, and nothing else. None if another process was faster."""
@@ -194,17 +178,27 @@ class DeltaOutput:
             raise kind(delta_log.first_line(error)) from error
         return table
 
-    def _receipt(self, table: DeltaTable, batch_id: int, version: int | None) -> Receipt | None:
+    def _receipt(self, table: DeltaTable, batch: BatchIdentity, version: int | None) -> Receipt | None:
         fence = receipts.committed_by(version)
         if fence is None:
             return None
         try:
-            attempt = delta_log.attempt_of(table, self._application(batch_id), fence)
+            receipt = delta_log.receipt(table, delta_applications.name(self.location.pipeline, batch.identity), fence)
         except (DeltaError, OSError) as error:
             raise self.location.unavailable(error) from error
-        if attempt is not None:
-            return Receipt(fence=fence, attempt=attempt)
-        raise delta_errors.forgotten(self.location, batch_id, fence)
+        if receipt is not None:
+            return receipt
+        raise delta_errors.forgotten(self.location, batch, fence)
+
+    def identities(self) -> list[UUID]:
+        """Return the identities of all batches of the pipeline that the table has a version of: committed, or only fenced.
+
+        Raises:
+            RetryableError: Storage did not answer.
+            NeedsOperatorError: The table must exist and does not.
+        """
+        table = self.open()
+        return [] if table is None else delta_applications.identities(self.location, table)
 
     def recreate(self) -> bool:
         """Create an empty table where there is none, although there must be one. Return whether there was none.

@@ -8,6 +8,7 @@ empty mount point fences nothing, and rows that are loaded there are there twice
 from collections.abc import Callable, Sequence
 
 from tideline.declaration.pipelines import Pipeline
+from tideline.domain.receipts import BatchIdentity
 from tideline.ledger import intents
 from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
@@ -18,7 +19,7 @@ Evidence = Callable[[], str | None]
 Raises RetryableError if the ledger does not answer.
 """
 
-Intended = Callable[[int], Sequence[Intent]]
+Intended = Callable[[BatchIdentity], Sequence[Intent]]
 """Returns the intents of the attempts that may have committed a batch: those that no seal has ruled out. Raises RetryableError as `Evidence` does."""
 
 
@@ -34,10 +35,10 @@ def of(ledger: Ledger, pipeline: Pipeline) -> Evidence:
 
 def intended(ledger: Ledger) -> Intended:
     """Return what the ledger knows of attempts that may have committed."""
-    return lambda batch_id: intents.unsealed_of(ledger, batch_id)
+    return lambda batch: () if batch.batch_id is None else intents.unsealed_of(ledger, batch.batch_id)
 
 
-def none_intended(_: int) -> Sequence[Intent]:
+def none_intended(_: BatchIdentity) -> Sequence[Intent]:
     """Return no intent, as the ledger does for a batch that no attempt was to commit."""
     return ()
 

@@ -1,22 +1,24 @@
 """An output topic: one transaction for each batch, fenced, and committed together with its receipt. Needs no JVM.
 
 Law: a reader of committed records sees the rows of each batch once, or not at all, whichever attempt froze, died or was thawed.
-The version of a batch is the offset that the group `tideline.<pipeline>.<batch>` has committed for partition 0 of the topic, in the same
-transaction as the rows. The group's name is the transactional id too. A producer that begins ends every earlier one of the
+The version of a batch is the offset that the group `tideline.<pipeline>.<identity of the batch>` has committed for partition 0 of
+the topic, in the same transaction as the rows. The group's name is the transactional id too. A producer that begins ends every earlier one of the
 batch, reads the version, and only then writes: so between its look and its commit no other producer can commit. Where the brokers may have
 forgotten the version, the topic itself is searched for the rows before the batch is fenced.
 """
 
+import re
 import time
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from confluent_kafka import KafkaException, TopicCollection
 
 from tideline.declaration.brokers import Brokers
 from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.receipts import Receipt, data, marker, needs_marker
+from tideline.domain.receipts import IDENTITY, BatchIdentity, Receipt, data, marker, needs_marker
 from tideline.errors import TidelineError
 from tideline.kafka.connection import TIMEOUT_S, Connection
 from tideline.kafka.settings import client_settings
@@ -96,9 +98,18 @@ class KafkaTopic:
         self._known = known
         self._intended = intended
 
-    def name_of(self, batch_id: int) -> str:
+    def name_of(self, batch: BatchIdentity) -> str:
         """Return the transactional id of a batch, which is the group of its receipt too."""
-        return f"tideline.{self._pipeline}.{batch_id}{self._purpose}"
+        return f"tideline.{self._pipeline}.{batch.identity}{self._purpose}"
+
+    def identities(self) -> list[UUID]:
+        """Return the identities of all batches of the pipeline that have a group: committed, or only fenced.
+
+        Only groups that the brokers have not forgotten, and that the user may see.
+        """
+        name = re.compile(rf"tideline\.{re.escape(self._pipeline)}\.({IDENTITY}){re.escape(self._purpose)}")
+        groups = self._connection(self._where()).group_names()
+        return [UUID(found[1]) for group in groups if (found := name.fullmatch(group))]
 
     @property
     def remembers_days(self) -> float:
@@ -111,7 +122,7 @@ class KafkaTopic:
         Raises:
             FatalError: There is no such topic.
         """
-        return limits_of(self._connection(self._where("")), self._topic)
+        return limits_of(self._connection(self._where()), self._topic)
 
     def check_memory(self, limits: Limits) -> None:
         """Make sure that the brokers remember receipts for long enough, as far as the user may read how long they do.
@@ -120,13 +131,13 @@ class KafkaTopic:
             FatalError: They do not.
         """
         if limits.memory_days is not None and limits.memory_days < LEAST_DAYS:
-            raise self._where("").forgetful(limits.memory_days, LEAST_DAYS)
+            raise self._where().forgetful(limits.memory_days, LEAST_DAYS)
 
     def position(self) -> dict[str, Any]:
         """Return where the topic ends. An attempt that commits afterwards has all of its records behind it."""
-        return log_of(self._connection(self._where("")), self._topic).position()
+        return log_of(self._connection(self._where()), self._topic).position()
 
-    def fence(self, batch_id: int, fence: int) -> Receipt | None:
+    def fence(self, identity: BatchIdentity, fence: int) -> Receipt | None:
         """Make sure that no attempt below `fence` can commit any more. Return the receipt of the one that has committed, if any.
 
         A receipt that the brokers have forgotten is found by the rows in the topic, and stored once more.
@@ -136,31 +147,31 @@ class KafkaTopic:
             UncertainError: The receipt may be forgotten, and the topic does not tell whether there was one.
             RetryableError: The topic cannot be searched now.
         """
-        batch = self._batch(batch_id)
+        batch = self._batch(identity)
         with batch.explaining(), Transaction(batch.place) as transaction:
             version = committed(batch.place)
             receipt = batch.receipt(version)
-            if receipt is None and (receipt := self._forgotten(batch, batch_id, version)):
+            if receipt is None and (receipt := self._forgotten(batch, identity, version)):
                 transaction.commit(Version(number=data(receipt.fence), metadata=str(receipt.attempt)))
             elif needs_marker(number(version), fence):
                 transaction.commit(Version(number=marker(fence), metadata=FENCED))
             return receipt
 
-    def _forgotten(self, batch: Batch, batch_id: int, version: Version | None) -> Receipt | None:
+    def _forgotten(self, batch: Batch, identity: BatchIdentity, version: Version | None) -> Receipt | None:
         """Return the receipt of an attempt whose rows are in the topic. Call it within a fence: no attempt may be able to commit any more."""
         # A marker that an attempt has found or left when it began shows that its own commit, which replaces it, did not happen.
-        sought = [one for one in self._intended(batch_id) if one.n_rows and (number(version) or 0) < marker(one.fence)]
+        sought = [one for one in self._intended(identity) if one.n_rows and (number(version) or 0) < marker(one.fence)]
         return batch.found_in_topic(self._connection(batch.where), sought) if sought else None
 
-    def look(self, batch_id: int) -> Receipt | None:
+    def look(self, identity: BatchIdentity) -> Receipt | None:
         """Return the receipt of a batch. Fences nothing, so a commit in flight may still happen after None."""
-        batch = self._batch(batch_id)
+        batch = self._batch(identity)
         with batch.explaining():
             return batch.receipt(committed(batch.place))
 
     def commit(
         self,
-        batch_id: int,
+        identity: BatchIdentity,
         own: Receipt,
         messages: Iterable[Message],
         expected: int | None,
@@ -170,7 +181,7 @@ class KafkaTopic:
         """Commit all messages of a batch in one transaction, in order, and return its receipt.
 
         Args:
-            batch_id: The batch.
+            identity: The batch.
             own: The fence and the identity of the attempt.
             messages: The rows. They are read once, while they are sent.
             expected: How many they must be. None if any number is right.
@@ -180,7 +191,7 @@ class KafkaTopic:
             SupersededError: Another attempt has committed the batch, or a newer one has fenced it.
             RetryableError: Nothing is known to be committed. The next attempt finds out, and never commits twice.
         """
-        batch = self._batch(batch_id, max_bytes)
+        batch = self._batch(identity, max_bytes)
         begun = time.monotonic()
         with batch.explaining():
             try:
@@ -202,19 +213,19 @@ class KafkaTopic:
             return batch.where.explained(error)
         return batch.where.timed_out(self._seconds) if seconds > self._seconds else batch.where.ended()
 
-    def _batch(self, batch_id: int, max_bytes: int = MAX_BYTES) -> Batch:
-        where = self._where(f" batch {batch_id}")
+    def _batch(self, identity: BatchIdentity, max_bytes: int = MAX_BYTES) -> Batch:
+        where = self._where(f" {identity}")
         self._connection(where)
         place = Place(
             settings=client_settings(self._brokers),
             topic=self._topic,
-            name=self.name_of(batch_id),
+            name=self.name_of(identity),
             seconds=self._seconds,
             max_bytes=max_bytes,
         )
         return Batch(place, where)
 
-    def _where(self, batch: str) -> Where:
+    def _where(self, batch: str = "") -> Where:
         servers = self._brokers.connection()["bootstrap_servers"]
         return Where(f"{self._pipeline}{batch}", self._topic, servers, self._brokers.secrets())
 

@@ -53,7 +53,7 @@ class LakeOutput:
             columns=self.columns,
             partition_by=self.output.partition_by,
             batch_id=self.attempt.batch_id,
-            fence=self.attempt.fence,
+            folder=delta_files.folder(self.attempt.identity, self.attempt.receipt),
             topic_ids={piece.stream_id: str(piece.topic_id) for piece in self.attempt.ranges},
             redrives=self.attempt.kind is BatchKind.REDRIVE,
         )
@@ -80,7 +80,7 @@ class LakeOutput:
         replacing: Replacing | None = None
         if attempt.kind is BatchKind.REPLAY:
             files = delta_files.filesystem(self.output.location)
-            folder = delta_files.folder(attempt.batch_id, attempt.fence)
+            folder = delta_files.folder(attempt.identity, attempt.receipt)
             replacing = of_replay(publication.ledger, attempt, files, folder)
 
         def changes(table: DeltaTable) -> list[Change]:
@@ -88,9 +88,8 @@ class LakeOutput:
             self._offered |= {change.path for change in made if isinstance(change, AddAction)}
             return made
 
-        own = Receipt(fence=attempt.fence, attempt=attempt.attempt)
         try:
-            return self.output.commit(attempt.batch_id, own, changes, attempt.describe_ranges())
+            return self.output.commit(attempt.batch, attempt.receipt, changes, attempt.describe_ranges())
         except RetryableError as error:
             raise OutcomeUnknownError(error.problem, next_step="run the task again", entry=error.entry) from error
         except OSError as error:  # of a file that a replay replaces, before anything was committed
@@ -98,7 +97,7 @@ class LakeOutput:
 
     def clear(self, ledger: Ledger) -> None:  # noqa: ARG002 - the table itself says who can still commit
         """Remove the files of attempts that can no longer commit, and those that this one has not committed."""
-        delta_cleaning.clear(self.output, self.attempt.batch_id, self._offered)
+        delta_cleaning.clear(self.output, self.attempt.identity, self.attempt.attempt, self._offered)
 
 
 class LakeSink:

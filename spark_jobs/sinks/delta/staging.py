@@ -35,7 +35,8 @@ class LakeStage:
     """The columns that the transform fills."""
     partition_by: tuple[str, ...]
     batch_id: int
-    fence: int
+    folder: str
+    """The attempt's, relative to that of the table."""
     topic_ids: Mapping[int, str]
     """By stream id."""
     redrives: bool
@@ -47,9 +48,10 @@ class LakeStage:
         Files carry the id of their task, so that those of a task that loses can be told from others.
         """
         task = TaskContext.get().taskAttemptId()
-        folder = delta_files.folder(self.batch_id, self.fence)
         files = FileWriter(
-            delta_files.filesystem(self.location), lambda number: f"{folder}/{task}-{number}.parquet", self.partition_by
+            delta_files.filesystem(self.location),
+            lambda number: f"{self.folder}/{task}-{number}.parquet",
+            self.partition_by,
         )
         for table in tables:
             fitting, misfits = isolate(table, self._fit, (RefusedError,), suspect=None)

@@ -46,7 +46,7 @@ def counted(publication: Publication, attempt: Attempt) -> Staged:
 
 def _discard_rejected(publication: Publication, attempt: Attempt) -> int:
     with publication.ledger.without_nested_loops():
-        query = staging_query("discard_rejected").format(**names(attempt.batch_id, attempt.fence))
+        query = staging_query("discard_rejected").format(**names(attempt))
         return publication.ledger.run_sql(query, _bound(publication, attempt))
 
 
@@ -84,13 +84,13 @@ def _redriven(publication: Publication, attempt: Attempt) -> list[tuple[int, int
     if attempt.kind is not BatchKind.REDRIVE:
         return []
     with publication.ledger.transaction():
-        query = staging_query("list_written").format(**names(attempt.batch_id, attempt.fence))
+        query = staging_query("list_written").format(**names(attempt))
         rows = publication.ledger.rows_of(query, _bound(publication, attempt))
     return [(row["stream_id"], offset) for row in rows for offset in row["offsets"]]
 
 
 def _rows(publication: Publication, attempt: Attempt, name: str) -> list[DictRow]:
-    query = topic_query(name).format(**names(attempt.batch_id, attempt.fence))
+    query = topic_query(name).format(**names(attempt))
     return publication.ledger.rows_of(query, _bound(publication, attempt))
 
 

@@ -23,7 +23,7 @@ def messages(ledger: Ledger, attempt: Attempt, records: Records, tasks: Sequence
         RetryableError: The ledger's database did not answer.
     """
     query = topic_query("send_staged").format(
-        **names(attempt.batch_id, attempt.fence),
+        **names(attempt),
         headers=headers(records, ", {}"),
         tasks=SQL("ARRAY[{}]::bigint[]").format(SQL(", ").join(map(Literal, tasks))),
     )

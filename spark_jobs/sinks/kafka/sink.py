@@ -41,7 +41,7 @@ class TopicOutput:
     def stage(self, ledger: Ledger, place: Place) -> TopicStage:
         """Create the attempt's staging table, and return what each task needs to COPY to it."""
         staging.create(ledger, self.attempt, self.records)
-        table = staging_name(self.attempt.batch_id, self.attempt.fence)
+        table = staging_name(self.attempt)
         return TopicStage(place=place, table=table, records=self.records)
 
     def publish(self, publication: Publication) -> Sequence[Counts]:
@@ -56,8 +56,8 @@ class TopicOutput:
         """Send the staged rows in one transaction, in order, and commit them together with the receipt."""
         tasks = [winner.task for winner in publication.winners]
         return self.topic.commit(
-            self.attempt.batch_id,
-            Receipt(fence=self.attempt.fence, attempt=self.attempt.attempt),
+            self.attempt.batch,
+            self.attempt.receipt,
             sending.messages(publication.ledger, self.attempt, self.records, tasks),
             staged.n_rows,
             max_bytes=self.records.max_bytes,
@@ -65,9 +65,7 @@ class TopicOutput:
 
     def clear(self, ledger: Ledger) -> None:
         """Drop the staging tables of this and earlier attempts."""
-        staging_tables.drop(
-            ledger, [staging_name(self.attempt.batch_id, fence) for fence in range(1, self.attempt.fence + 1)]
-        )
+        staging_tables.drop(ledger, self.attempt)
 
 
 class KafkaTopics:

@@ -25,9 +25,9 @@ def topic_query(name: str) -> SQL:
     return SQL(statement("spark_jobs.sinks.kafka", f"{name}.sql"))
 
 
-def names(batch_id: int, fence: int) -> dict[str, Composable]:
+def names(attempt: Attempt) -> dict[str, Composable]:
     """Return the name of an attempt's staging table for a statement."""
-    return {"staging": Identifier(STAGING_SCHEMA, staging_name(batch_id, fence))}
+    return {"staging": Identifier(STAGING_SCHEMA, staging_name(attempt))}
 
 
 def headers(records: Records, form: str) -> Composable:
@@ -37,10 +37,10 @@ def headers(records: Records, form: str) -> Composable:
 
 def create(ledger: Ledger, attempt: Attempt, records: Records) -> None:
     """Create the attempt's staging table."""
-    place = names(attempt.batch_id, attempt.fence)
+    place = names(attempt)
     with ledger.transaction():
         ledger.run_sql(topic_query("create_staging").format(**place, headers=headers(records, ", {} bytea")), {})
-        staging_rights.let_stager_in(ledger, staging_name(attempt.batch_id, attempt.fence))
+        staging_rights.let_stager_in(ledger, staging_name(attempt))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

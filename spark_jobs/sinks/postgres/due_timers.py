@@ -8,10 +8,11 @@ from psycopg2.sql import Composed, Identifier
 
 from spark_jobs.sinks.postgres.target_table import sink_sql
 from spark_jobs.sinks.staging_tables import STAGING_SCHEMA
-from tideline.ledger import attempts, publishing
+from tideline.ledger import publishing
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.folding import SUFFIX
+from tideline.ledger.refused_publications import refuse
 
 
 class Reached(NamedTuple):
@@ -70,7 +71,7 @@ def count_due(
             if rows:
                 ledger.run_sql(sink_sql("index_due").format(staging=staging), {})
     if found is not None:
-        raise attempts.refuse(ledger, attempt, found)
+        raise refuse(ledger, attempt, found)
     return [
         Due(row["stream_id"], f"{row['topic']}/{row['partition']}", row["at"], row["keeps"], row["n_keys"])
         for row in rows

@@ -6,7 +6,6 @@ from functools import partial
 
 from psycopg2.sql import Identifier
 
-from spark_jobs.sinks import staging_tables
 from spark_jobs.sinks.postgres import insertion, refusals, target_table
 from spark_jobs.sinks.postgres.insertion import RowsRefusedError, Staged
 from spark_jobs.sinks.postgres.refusals import FoundError
@@ -72,7 +71,7 @@ class FoldedTable:
         staged = Staged(
             target=self.table.target,
             attempt=attempt,
-            table=staging_name(attempt.batch_id, attempt.fence),
+            table=staging_name(attempt),
             tasks={winner.task: winner.n_rows for winner in publication.winners},
             is_folded=True,
         )
@@ -125,7 +124,4 @@ class FoldedTable:
 
     def clear(self, ledger: Ledger) -> None:
         """Drop the staging tables of this and earlier attempts."""
-        attempt = self.table.attempt
         self.table.clear(ledger)
-        names = [staging_name(attempt.batch_id, fence) + SUFFIX for fence in range(1, attempt.fence + 1)]
-        staging_tables.drop(ledger, names)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from spark_jobs.sinks import staging_tables
 from spark_jobs.sinks.postgres import marks, publishing, target_table
 from spark_jobs.sinks.postgres.insertion import Staged
 from spark_jobs.sinks.postgres.staging import TableStage
@@ -39,16 +40,14 @@ class TableOutput:
         staged = Staged(
             target=self.target,
             attempt=self.attempt,
-            table=staging_name(self.attempt.batch_id, self.attempt.fence),
+            table=staging_name(self.attempt),
             tasks={winner.task: winner.n_rows for winner in publication.winners},
         )
         return publishing.publish(publication, staged)
 
     def clear(self, ledger: Ledger) -> None:
         """Drop the staging tables of this and earlier attempts."""
-        target_table.drop_staging(
-            ledger, self.attempt.batch_id, range(1, self.attempt.fence + 1), deletes=self.target.deletes
-        )
+        staging_tables.drop(ledger, self.attempt)
 
 
 class PostgresSink:

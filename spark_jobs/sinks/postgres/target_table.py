@@ -5,7 +5,7 @@ break this guarantee: a table in another database than the ledger, or another pr
 coordinates.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg2.errors
@@ -13,7 +13,6 @@ import pyarrow as pa
 from psycopg2.extras import DictRow
 from psycopg2.sql import SQL, Composable, Identifier
 
-from spark_jobs.sinks import staging_tables
 from spark_jobs.sinks.postgres import fitting
 from spark_jobs.sinks.postgres.column_types import Column
 from spark_jobs.sinks.postgres.fitting import Described, Upsert
@@ -200,7 +199,7 @@ def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:
 
 def create_staging_in_transaction(ledger: Ledger, target: Target, attempt: Attempt) -> str:
     """Do the same as `create_staging`, within the transaction of the caller."""
-    name = staging_name(attempt.batch_id, attempt.fence)
+    name = staging_name(attempt)
     _create_staging(ledger, target, name, target.columns)
     if target.deletes:
         _create_staging(ledger, target, deletions_name(name), target.key_columns)
@@ -225,15 +224,6 @@ def _create_staging(ledger: Ledger, target: Target, name: str, columns: Sequence
 def deletions_name(staging: str) -> str:
     """Return the name of the table for the keys that an attempt deletes, beside its staging table."""
     return f"{staging}_deleted"
-
-
-def drop_staging(ledger: Ledger, batch_id: int, fences: Iterable[int], *, deletes: bool = False) -> None:
-    """Drop the staging tables of a batch's attempts. Waits for the lock if an orphan still writes to one of them, up to the lock timeout.
-
-    `deletes` says whether the attempts have staged keys to delete. If the declaration has changed since, upkeep drops these.
-    """
-    names = [staging_name(batch_id, fence) for fence in fences]
-    staging_tables.drop(ledger, [*names, *(deletions_name(name) for name in names if deletes)])
 
 
 def sink_sql(name: str) -> SQL:

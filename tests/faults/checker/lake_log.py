@@ -1,6 +1,7 @@
 """Reads a Delta table in a folder from the entries of its log and its Parquet files, without the library that writes it."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from uuid import UUID
 import pyarrow.parquet as pq
 
 from faults.checker.facts import Commit, Found, Row, Stream, Violation
+from tideline.domain.receipts import IDENTITY
 
 Place = tuple[UUID, int]
 """Topic id and partition."""
@@ -29,7 +31,7 @@ class LakeLog:
 
     def __init__(self, folder: Path, pipeline: str, columns: Sequence[str]) -> None:
         self._folder, self._columns = folder, list(columns)
-        self._application = f"tideline/{pipeline}/"
+        self._application = re.compile(rf"tideline/{re.escape(pipeline)}/({IDENTITY})")
         self._n_entries = 0
         self._files: set[str] = set()
         """Those that the newest version has."""
@@ -37,8 +39,8 @@ class LakeLog:
         """Those that any version has had."""
         self._rows: dict[str, list[tuple[Place, Row]]] = {}
         """By file."""
-        self._versions: dict[int, int] = {}
-        """By batch, the version that the table keeps of it."""
+        self._versions: dict[str, int] = {}
+        """By the name of a batch, the version that the table keeps of it."""
         self.commits: list[Commit] = []
         self.broken: list[Violation] = []
 
@@ -75,11 +77,13 @@ class LakeLog:
                     self._files.discard(path)
         [made] = [action["commitInfo"] for action in actions if "commitInfo" in action]
         for name, version in [(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one]:
-            batch_id = int(name.removeprefix(self._application))
-            if version <= self._versions.get(batch_id, 0):
-                text = f"batch {batch_id} goes from version {self._versions[batch_id]} to {version}"
+            if not self._application.fullmatch(name):
+                self.broken.append(Violation("committed", entry, f"{name} names no batch by its identity"))
+            batch_id = int(made["tideline_batch"])
+            if version <= self._versions.get(name, 0):
+                text = f"batch {batch_id} goes from version {self._versions[name]} to {version}"
                 self.broken.append(Violation("committed", entry, text))
-            self._versions[batch_id] = version
+            self._versions[name] = version
             if version % 2:  # rows; an even one is a marker that keeps attempts from committing
                 self.commits.append(Commit(batch_id, UUID(made["tideline_attempt"]), n_rows))
 

@@ -9,6 +9,7 @@ import pytest
 import lake_tables
 from faults.checker.facts import Commit, Found, Stream
 from faults.checker.lake_log import LakeLog
+from identities import batch
 from lake_tables import TOPIC_ID, Table, own
 from tideline.outside import delta_log
 
@@ -41,7 +42,7 @@ def test_a_table_that_does_not_exist_has_no_rows(tmp_path: Path):
 def test_it_has_the_rows_that_the_library_reads_after_each_commit(table: Table, log: LakeLog):
     first, second = own(2), own(1)
     for batch_id, attempt, offsets in ((7, first, [1, 2]), (8, second, [3])):
-        table.output.fence(batch_id, attempt.fence)
+        table.output.fence(batch(batch_id), attempt.fence)
         table.commit(batch_id, attempt, offsets)
         assert rows(log) == table.rows()
     assert log.commits == [Commit(7, first.attempt, 2), Commit(8, second.attempt, 1)]
@@ -57,17 +58,17 @@ def test_rows_of_a_topic_that_nobody_follows_are_strangers(table: Table, log: La
 
 def test_a_file_that_is_gone_is_reported(table: Table, log: LakeLog, tmp_path: Path):
     table.commit(7, own(1), [1])
-    for file in tmp_path.glob("events/tideline/7/1/*.parquet"):
+    for file in tmp_path.glob("events/tideline/*/1-*/*.parquet"):
         file.unlink()
     log.read()
     assert [violation.law for violation in log.broken] == ["lost"]
 
 
 def test_a_batch_whose_version_does_not_rise_is_reported(table: Table, log: LakeLog):
-    name = "tideline/events/7"
+    name = f"tideline/events/{batch(7).identity}"
     for fence, version in ((2, 5), (1, 3)):
         added = table.staged(7, fence, [1])
-        metadata = {"tideline_attempt": str(uuid4())}
+        metadata = {"tideline_attempt": str(uuid4()), "tideline_batch": "7"}
         delta_log.commit(table.reopened(), [added], transaction=(name, version), metadata=metadata)
     log.read()
     assert [(violation.law, violation.text) for violation in log.broken] == [

@@ -96,17 +96,17 @@ def commits(output: Output, url: str, bootstrap: str) -> list[Commit]:
     with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT tideline_batch, count(*) FROM {output.table} GROUP BY tideline_batch")
         counts = dict(cursor.fetchall())
-        cursor.execute("SELECT batch_id FROM tideline.batch WHERE pipeline = %s", (output.pipeline,))
-        batch_ids = [batch_id for (batch_id,) in cursor.fetchall()]
-    found = _by_group(output, bootstrap, batch_ids) if output.sink is Sink.TOPIC else _by_application(output)
+        cursor.execute("SELECT batch_id, identity FROM tideline.batch WHERE pipeline = %s", (output.pipeline,))
+        batches = cursor.fetchall()
+    found = _by_group(output, bootstrap, batches) if output.sink is Sink.TOPIC else _by_application(output)
     return [Commit(batch_id, attempt, counts.get(batch_id, 0)) for batch_id, attempt in found]
 
 
-def _by_group(output: Output, bootstrap: str, batch_ids: Iterable[int]) -> Iterator[tuple[int, UUID]]:
+def _by_group(output: Output, bootstrap: str, batches: Iterable[tuple[int, str]]) -> Iterator[tuple[int, UUID]]:
     """Yield the batches whose group has committed an odd offset, with the attempt in its metadata."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for batch_id in batch_ids:
-        group = f"tideline.{output.pipeline}.{batch_id}"
+    for batch_id, identity in batches:
+        group = f"tideline.{output.pipeline}.{identity}"
         asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(output.topic, 0)])]
         answer = admin.list_consumer_group_offsets(asked, require_stable=True, request_timeout=_ANSWER_S)
         [place] = answer[group].result(_ANSWER_S).topic_partitions
@@ -119,4 +119,4 @@ def _by_application(output: Output) -> Iterator[tuple[int, UUID]]:
     """Yield the batches that the history of the table names, with their attempts."""
     for made in DeltaTable(output.lake).history():
         if "tideline_attempt" in made:
-            yield int(made["tideline_application"].rsplit("/", 1)[1]), UUID(made["tideline_attempt"])
+            yield int(made["tideline_batch"]), UUID(made["tideline_attempt"])

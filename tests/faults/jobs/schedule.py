@@ -35,8 +35,8 @@ _ORPHANS_END_S = 60
 _LOOK_S = 0.5
 """Seconds between two checks of the laws that must hold at every moment."""
 _STAGED = """
-SELECT tablename FROM pg_tables JOIN tideline.batch ON tablename LIKE format('batch\\_%%s\\_attempt\\_%%%%', batch_id)
-WHERE schemaname = 'tideline_staging' AND pipeline = %s
+SELECT tablename FROM pg_tables JOIN tideline.attempt ON starts_with(tablename, 'attempt_' || replace(attempt.attempt::text, '-', ''))
+JOIN tideline.batch USING (batch_id) WHERE schemaname = 'tideline_staging' AND pipeline = %s
 UNION ALL SELECT 'a count of attempt ' || attempt_id FROM tideline.staged_count
 JOIN tideline.attempt USING (attempt_id) JOIN tideline.batch USING (batch_id) WHERE pipeline = %s"""
 

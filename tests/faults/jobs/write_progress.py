@@ -15,7 +15,7 @@ PUBLISHED = "SELECT extract(epoch FROM at)::float8 FROM tideline.event WHERE pip
 """The times at which batches were published, in seconds since the epoch."""
 _NEWEST = """
 SELECT batch.batch_id, attempt.attempt_id, attempt.pid,
-       to_regclass(format('tideline_staging.batch_%%s_attempt_%%s', batch.batch_id, batch.fence)) IS NOT NULL,
+       to_regclass('tideline_staging.attempt_' || replace(attempt.attempt::text, '-', '')) IS NOT NULL,
        EXISTS (SELECT FROM tideline.staged_count WHERE staged_count.attempt_id = attempt.attempt_id),
        EXISTS (SELECT FROM tideline.intent WHERE intent.attempt_id = attempt.attempt_id)
 FROM tideline.batch JOIN tideline.attempt USING (attempt)

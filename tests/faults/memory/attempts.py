@@ -74,7 +74,17 @@ def lock_batch(db: MemoryDatabase, *, batch_id: int) -> Rows:
         {
             **{
                 name: getattr(batch, name)
-                for name in ("batch_id", "pipeline", "kind", "state", "fence", "attempt", "outside", "stateful")
+                for name in (
+                    "batch_id",
+                    "identity",
+                    "pipeline",
+                    "kind",
+                    "state",
+                    "fence",
+                    "attempt",
+                    "outside",
+                    "stateful",
+                )
             },
             **{name: newest and getattr(newest, name) for name in ("attempt_id", *_WRITER)},
             "silent_seconds": None if newest is None else _silent_seconds(db, newest),

@@ -61,7 +61,7 @@ def plan_batches(
     for seq in range(given, given + n_batches):
         batch_id = db.next_id("batch")
         named = (dag_id, run_id, seq, supersedes, reason, outside, None, 0, stateful)
-        _insert(db, Batch(batch_id, pipeline, str(kind), "planned", 0, None, *named, planned_at=db.now))
+        _insert(db, Batch(batch_id, db.new_uuid(), pipeline, str(kind), "planned", 0, None, *named, planned_at=db.now))
         planned.append({"batch_id": batch_id})
     return planned
 

@@ -90,7 +90,7 @@ class MemoryDatabase:
     Args:
         on_step: Called with the session and the name of a step before each statement ("plan_batches", ...), before a COMMIT ("commit") and after
             it ("committed"), and when a session connects ("connect"). An exception that it raises is raised by that step.
-        seed: Seed of the attempts' uuids.
+        seed: Seed of the identities of batches and attempts.
     """
 
     def __init__(self, on_step: Callable[[Any, str], object] | None = None, *, seed: int = 0) -> None:

@@ -1,7 +1,7 @@
 """The database in memory with a real one behind it: each statement is sent to both, and both results must agree."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -41,12 +41,22 @@ class MirroredDatabase(MemoryDatabase):
         empty(real)
         self._alone("SET synchronous_commit = off")  # losing commits in a crash of the machine does not matter here
         self._passed = self._due = 0.0
-        self._given: Any = []
+        self._drawn: Iterator[UUID] = iter(())
         self.new_uuid = self._uuid
         self._set_clock()
 
     def _uuid(self) -> UUID:
-        return UUID(int=0) if isinstance(self._given, psycopg2.Error) else self._given[0]["attempt"]
+        """Return the next identity that the real database has drawn in this statement, of an attempt or of planned batches."""
+        return next(self._drawn, UUID(int=0))
+
+    def _identities(self, given: Any) -> Iterator[UUID]:
+        for row in given if isinstance(given, list) else ():
+            if "attempt" in row:
+                yield row["attempt"]
+            elif "batch_id" in row:
+                with self.real.connection.cursor() as cursor:
+                    cursor.execute("SELECT identity FROM tideline.batch WHERE batch_id = %s", [row["batch_id"]])
+                    yield from (identity for (identity,) in cursor.fetchall())
 
     def _set_clock(self) -> None:
         """Follow the real clock, which advances by itself."""
@@ -92,7 +102,8 @@ class MirroredDatabase(MemoryDatabase):
 
     def carry_out(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
         self._set_clock()
-        self._given = real = outcome(lambda: self._carry_out_for_real(statement, parameters))
+        real = outcome(lambda: self._carry_out_for_real(statement, parameters))
+        self._drawn = self._identities(real)
         memory = outcome(lambda: super(MirroredDatabase, self).carry_out(statement, parameters))
         agree(statement.name, real, memory)
         if isinstance(memory, psycopg2.Error):

@@ -38,6 +38,7 @@ class Stream(NamedTuple):
 
 class Batch(NamedTuple):
     batch_id: int
+    identity: UUID
     pipeline: str
     kind: str
     state: str

@@ -7,6 +7,7 @@ from typing import Any
 from faults.memory.database import MemoryDatabase, Table
 from faults.memory.ledger import MemoryLedger
 from faults.memory.rows import StagedRow
+from spark_jobs.sinks import staging_tables
 from spark_jobs.sinks.postgres import insertion, target_table
 from spark_jobs.sinks.postgres.column_types import Column
 from spark_jobs.sinks.postgres.insertion import Staged
@@ -69,7 +70,7 @@ class MemorySink:
 
     def drop_staging(self, ledger: MemoryLedger, attempt: Attempt) -> None:
         """Drop the staging tables of this and earlier attempts, after the attempt has published."""
-        target_table.drop_staging(ledger, attempt.batch_id, range(1, attempt.fence + 1))
+        staging_tables.drop(ledger, attempt)
 
 
 def record(

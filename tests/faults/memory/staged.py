@@ -9,7 +9,7 @@ from faults.memory.refusals import check, law, overlap, refusal
 from faults.memory.registry import Rows, verb
 from faults.memory.rows import Attempt, StagedCount, StagedReject
 
-_STAGING = re.compile(r"batch_(\d+)_attempt_(\d+)(?:_state)?")
+_STAGING = re.compile(r"attempt_([0-9a-f]{32})(?:_state)?")
 
 
 @verb
@@ -139,21 +139,28 @@ def _cut(db: MemoryDatabase, table: dict[int, dict[K, V]], attempt_ids: list[int
 
 @verb
 def list_dead_staging(db: MemoryDatabase, *, pipeline: str) -> Rows:
-    dead = []
-    for name in sorted([*db.staging, *db.staged_states]):
-        found = _STAGING.fullmatch(name)
-        assert found is not None, name
-        batch_id, fence = map(int, found.groups())
-        batch = db.batches.get(batch_id)
-        kept = any(is_kept(db, a) for a in db.attempts.values() if (a.batch_id, a.fence) == (batch_id, fence))
-        if (
-            batch
-            and batch.pipeline == pipeline
-            and not (batch.state == "writing" and batch.fence == fence)
-            and not kept
-        ):
-            dead.append({"name": name})
-    return dead
+    owned = [(_stager(db, name), name) for name in (*db.staging, *db.staged_states)]
+    dead = [
+        (attempt.attempt_id, name)
+        for attempt, name in owned
+        if attempt and db.batches[attempt.batch_id].pipeline == pipeline
+        if not _is_writing(db, attempt) and not is_kept(db, attempt)
+    ]
+    return [{"name": name} for _, name in sorted(dead)]
+
+
+def _stager(db: MemoryDatabase, table: str) -> Attempt | None:
+    """Return the attempt that a staging table belongs to; None if the database does not know it, as after a restore."""
+    found = _STAGING.fullmatch(table)
+    assert found is not None, table
+    return db.attempts.get(UUID(found[1]))
+
+
+def of_batch(db: MemoryDatabase, batch_id: int, fence: int) -> Rows:
+    """Return the staging tables of the attempts at a batch up to a fence."""
+    owned = [(_stager(db, name), name) for name in (*db.staging, *db.staged_states)]
+    wanted = [(one.fence, name) for one, name in owned if one and one.batch_id == batch_id and one.fence <= fence]
+    return [{"name": name} for _, name in sorted(wanted)]
 
 
 @verb
@@ -168,12 +175,14 @@ def drop_dead_staging(db: MemoryDatabase, *, table: str) -> Rows:
 
 def drop(db: MemoryDatabase, table: str) -> Rows:
     """Drop a staging table, which may not exist any more, unless its attempt holds its batch. The function returns nothing, as a row."""
-    found = _STAGING.fullmatch(table)
-    assert found is not None, table
-    batch_id, fence = map(int, found.groups())
-    batch = db.batches.get(batch_id)
-    if batch and (batch.state, batch.fence) == ("writing", fence):
-        raise law(f"tideline_staging.{table} is not dropped: its attempt holds batch {batch_id}")
+    attempt = _stager(db, table)
+    if attempt and _is_writing(db, attempt):
+        raise law(f"tideline_staging.{table} is not dropped: its attempt holds batch {attempt.batch_id}")
+    if attempt and is_kept(db, attempt):
+        batch_id = attempt.batch_id
+        raise law(
+            f"tideline_staging.{table} is not dropped: batch {batch_id} may be committed outside, and is not settled"
+        )
     if table in db.staging:
         db.remove(db.staging, table)
     if table in db.staged_states:

@@ -67,6 +67,11 @@ def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifie
     return -1
 
 
+@composed("spark_jobs.sinks", "list_staging.sql")
+def list_staging(db: MemoryDatabase, *, batch_id: int, fence: int) -> Rows:
+    return staged.of_batch(db, batch_id, fence)
+
+
 @composed("spark_jobs.sinks", "drop_staging.sql")
 def drop_staging(db: MemoryDatabase, *, table: str) -> Rows:
     return staged.drop(db, table)

@@ -17,8 +17,8 @@ _QUERIES = {
     "output_table": "SELECT pipeline, table_name, shared FROM tideline.output_table",
     "stream": "SELECT stream_id, pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text, stopped_because,"
     " accepted_end, leader_epoch FROM tideline.stream",
-    "batch": "SELECT batch_id, pipeline, kind::text, state::text, fence, attempt, dag_id, run_id, seq, supersedes, reason, outside, written_by,"
-    " sealed_fence, stateful FROM tideline.batch",
+    "batch": "SELECT batch_id, identity, pipeline, kind::text, state::text, fence, attempt, dag_id, run_id, seq, supersedes, reason, outside,"
+    " written_by, sealed_fence, stateful FROM tideline.batch",
     "batch_range": "SELECT batch_id, stream_id, lower(offsets), upper(offsets), gaps_allowed, reserves, planned_log_start, planned_end, n_read,"
     " n_written, n_rejected, n_filtered, n_gap, first_read, last_read, published_log_start, published_end, n_bytes, alone FROM tideline.batch_range",
     "intent": "SELECT attempt_id, batch_id, output, n_rows, written::text, redriven_streams, redriven_offsets, facts::text, filtered_by_difference,"

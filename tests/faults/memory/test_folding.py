@@ -10,6 +10,7 @@ from faults.memory import MemoryLedger
 from faults.memory.refusal_cases import refused
 from faults.memory.rows import StagedState
 from ledgers import PIPELINE, WRITER, claim, plan
+from spark_jobs.sinks.staging_tables import staging_name
 from stateful import COLUMNS, planned, publish
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
@@ -24,7 +25,7 @@ ANN, BOB = '["ann"]', '["bob"]'
 
 def staged(session: MemoryLedger, attempt: Attempt, *rows: StagedState, resets: bool = False) -> StagedStates:
     """Stage states in both ledgers."""
-    table = f"batch_{attempt.batch_id}_attempt_{attempt.fence}_state"
+    table = f"{staging_name(attempt)}_state"
     with session.transaction():
         folding.create_staging(session, table)
         session.copy_states(table, list(rows))

@@ -19,6 +19,100 @@ IDENTITY_MUTANTS = (
         seen_by="tests/integration/test_staged_counts.py",
     ),
     Mutant(
+        "identity_of_the_number",
+        "what a batch is called outside of the ledger is drawn at random, and not made of its number",
+        (
+            Edit(
+                "include/tideline/ledger/attempts.py",
+                'identity=batch["identity"],',
+                "identity=UUID(int=batch_id),",
+            ),
+        ),
+        seen_by="tests/integration/test_restored_ledger.py::test_attempts_of_one_number_and_fence_have_files_and_tables_of_their_own",
+    ),
+    Mutant(
+        "identity_changes",
+        "the identity of a batch never changes",
+        (
+            Edit(
+                f"{_MIGRATIONS}/0025_identity.sql",
+                "NEW.identity) IS DISTINCT FROM (OLD.supersedes, OLD.reason, OLD.outside, OLD.identity)",
+                "NEW.outside) IS DISTINCT FROM (OLD.supersedes, OLD.reason, OLD.outside, OLD.outside)",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_outside_laws.py::test_each_batch_has_an_identity_of_its_own_that_never_changes",
+    ),
+    Mutant(
+        "open_batches_migrated",
+        "no batch that may be committed under the name of its number is migrated",
+        (Edit(f"{_MIGRATIONS}/0025_identity.sql", "    IF found IS NOT NULL THEN", "    IF false THEN"),),
+        seen_by="tests/integration/test_migrations.py::"
+        "test_a_ledger_with_an_open_batch_that_may_be_committed_outside_is_not_migrated_to_identities",
+    ),
+    Mutant(
+        "path_without_the_attempt",
+        "files of two attempts with one fence are in folders of their own",
+        (Edit("include/tideline/outside/delta_files.py", "{own.fence}-{own.attempt}", "{own.fence}-{identity}"),),
+        seen_by="tests/integration/test_restored_ledger.py::test_attempts_of_one_number_and_fence_have_files_and_tables_of_their_own",
+    ),
+    Mutant(
+        "staging_table_by_id",
+        "rows of two attempts with one id are staged in tables of their own",
+        (Edit("spark_jobs/sinks/staging_tables.py", "{attempt.attempt.hex}", "{attempt.attempt_id:032x}"),),
+        seen_by="tests/integration/test_restored_ledger.py::test_attempts_of_one_number_and_fence_have_files_and_tables_of_their_own",
+    ),
+    Mutant(
+        "file_written_over",
+        "a file that exists is never opened for writing",
+        (Edit("include/tideline/outside/delta_files.py", 'file.open("xb")', 'file.open("wb")'),),
+        seen_by="tests/integration/sinks/test_delta_table.py::test_a_file_that_exists_is_never_opened_for_writing",
+    ),
+    Mutant(
+        "first_claim_does_not_look",
+        "the first attempt at a batch looks for a receipt, before anything is staged",
+        (
+            Edit(
+                "include/tideline/flow/settling.py",
+                "        receipt = sink.look(attempt.batch)\n",
+                "        receipt = None\n",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_outside_receipts.py::test_a_first_attempt_that_finds_a_receipt_stages_nothing",
+    ),
+    Mutant(
+        "taken_back_and_published",
+        "a batch whose rows a restore of the output has taken back is not published",
+        (
+            Edit(
+                "include/tideline/flow/settling.py",
+                "    if receipt.gone:\n        raise",
+                "    if False:\n        raise",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_outside_receipts.py::"
+        "test_what_a_restore_of_the_output_has_taken_back_is_not_published_but_given_up",
+    ),
+    Mutant(
+        "unknown_batches_not_asked_for",
+        "doctor finds batches that a sink has and the ledger does not know",
+        (
+            Edit(
+                "include/tideline/cli/checks/outside.py",
+                "for identity in unknown[-MOST:]:",
+                "for identity in unknown[:0]:",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_outside_doctor.py::"
+        "test_doctor_finds_a_committed_batch_that_the_ledger_does_not_know_whatever_its_number",
+    ),
+    Mutant(
+        "checkpoint_not_read",
+        "the batches of a table are found in its checkpoint too",
+        (Edit("include/tideline/outside/delta_applications.py", "    for part in checkpoint:", "    for part in ():"),),
+        seen_by="tests/integration/sinks/test_delta_table.py::"
+        "test_the_table_lists_all_batches_of_its_pipeline_also_those_before_a_checkpoint",
+    ),
+    Mutant(
         "redriven_counted",
         "a re-drive compares and settles exactly the rejects that it has read, not their number (both lines)",
         (

@@ -12,13 +12,13 @@ OUTSIDE_MUTANTS = (
     Mutant(
         "no_fence",
         "a claim fences the attempts before it, and settles what one of them has committed",
-        (Edit(_SETTLING, "    receipt = sink.fence(attempt.batch_id, attempt.fence)\n", "    receipt = None\n"),),
+        (Edit(_SETTLING, "    receipt = sink.fence(attempt.batch, attempt.fence)\n", "    receipt = None\n"),),
         first_seed=_OUTSIDE,
     ),
     Mutant(
         "look_without_a_marker",
         "a claim leaves a marker that keeps commits in flight from landing",
-        (Edit(_SETTLING, "sink.fence(attempt.batch_id, attempt.fence)", "sink.look(attempt.batch_id)"),),
+        (Edit(_SETTLING, "sink.fence(attempt.batch, attempt.fence)", "sink.look(attempt.batch)"),),
         first_seed=_OUTSIDE,
     ),
     Mutant(
@@ -27,8 +27,8 @@ OUTSIDE_MUTANTS = (
         (
             Edit(
                 _SETTLING,
-                "    try:\n        receipt = sink.fence(found.batch_id, below)\n",
-                "    try:\n        receipt = sink.look(found.batch_id)\n",
+                "        receipt = sink.fence(found.batch, below)\n    except ForgottenError:",
+                "        receipt = sink.look(found.batch)\n    except ForgottenError:",
             ),
         ),
         first_seed=_OUTSIDE,

@@ -43,7 +43,7 @@ POSTGRES_MUTANTS = (
         "a batch is advanced when all heads have passed it (the statement, and its trigger)",
         (
             Edit(f"{_QUERIES}/advance_batches.sql", "NOT (kind = 'live' AND EXISTS", "NOT (false AND EXISTS"),
-            Edit(f"{_MIGRATIONS}/0013_outside_sinks.sql", "IF NEW.state = 'advanced' AND", "IF false AND"),
+            Edit(f"{_MIGRATIONS}/0025_identity.sql", "IF NEW.state = 'advanced' AND", "IF false AND"),
         ),
         first_seed=12,
     ),

@@ -3,7 +3,7 @@
 from faults.mutants.mutant import Edit, Mutant
 
 _MIGRATION = "include/tideline/ledger/sql/migrations/0017_roles.sql"
-_WALLS = "include/tideline/ledger/sql/migrations/0018_walls.sql"
+_IDENTITY = "include/tideline/ledger/sql/migrations/0025_identity.sql"
 _PUBLIC = "include/tideline/ledger/sql/roles/revoke_public.sql"
 _TESTS = "tests/integration/test_forbidden_statements.py"
 
@@ -19,9 +19,9 @@ ROLE_MUTANTS = (
         "the staging table of an attempt that holds its batch is not dropped",
         (
             Edit(
-                _WALLS,
-                "IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = p",
-                "IF false AND EXISTS (SELECT FROM tideline.batch WHERE batch_id = p",
+                _IDENTITY,
+                "IF owner.state = 'writing' AND owner.attempt = number THEN",
+                "IF false THEN",
             ),
         ),
         seen_by=f"{_TESTS}::test_the_staging_of_an_attempt_that_holds_its_batch_is_not_dropped",
@@ -29,7 +29,13 @@ ROLE_MUTANTS = (
     Mutant(
         "search_path_of_the_session",
         "laws do not use operators that a role has created",
-        (Edit(_MIGRATION, "ALTER FUNCTION tideline.check_batch() SET search_path = pg_catalog, pg_temp;\n", ""),),
+        (
+            Edit(
+                _IDENTITY,
+                "check_batch() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS",
+                "check_batch() RETURNS trigger LANGUAGE plpgsql AS",
+            ),
+        ),
         seen_by=f"{_TESTS}::test_a_role_cannot_put_an_operator_of_its_own_before_that_of_a_law",
     ),
     Mutant(

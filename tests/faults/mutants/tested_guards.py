@@ -145,7 +145,7 @@ TESTED_MUTANTS = (
         (
             Edit(
                 f"{_QUERIES}/list_dead_staging.sql",
-                " AND NOT (batch.state = 'writing' AND batch.fence = m.part[2]::int)",
+                " AND NOT (batch.state = 'writing' AND batch.attempt = attempt.attempt)",
                 "",
             ),
             Edit(

@@ -172,7 +172,7 @@ TOPIC_MUTANTS = (
         (
             Edit(
                 f"{_OUTSIDE}/kafka_topic.py",
-                "if receipt is None and (receipt := self._forgotten(batch, batch_id, version)):",
+                "if receipt is None and (receipt := self._forgotten(batch, identity, version)):",
                 "if False:",
             ),
         ),

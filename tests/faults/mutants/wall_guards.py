@@ -86,9 +86,9 @@ WALL_MUTANTS = (
         "a staging table that an attempt may still commit outside is not dropped",
         (
             Edit(
-                _MIGRATION,
-                "IF EXISTS (\n        SELECT FROM tideline.batch JOIN tideline.intent",
-                "IF false AND EXISTS (\n        SELECT FROM tideline.batch JOIN tideline.intent",
+                "include/tideline/ledger/sql/migrations/0025_identity.sql",
+                "IF owner.state IN ('planned', 'writing', 'failed') AND EXISTS (",
+                "IF false AND EXISTS (",
             ),
         ),
         seen_by="tests/integration/sinks/test_outside_laws.py::test_the_staging_table_of_what_may_be_committed_is_not_dropped",

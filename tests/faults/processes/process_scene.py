@@ -143,7 +143,9 @@ class Scene:
         return [
             name
             for (name,) in self.query(
-                r"SELECT tablename::text FROM pg_tables JOIN tideline.batch ON tablename LIKE 'batch\_' || batch_id || '\_attempt\_%%'"
+                "SELECT tablename::text FROM pg_tables"
+                " JOIN tideline.attempt ON starts_with(tablename, 'attempt_' || replace(attempt.attempt::text, '-', ''))"
+                " JOIN tideline.batch USING (batch_id)"
                 " WHERE schemaname = 'tideline_staging' AND pipeline = %s",
                 self.pipeline.name,
             )

@@ -14,6 +14,7 @@ import lake_tables
 import s3_server
 from faults import lake_races
 from faults.share import Share
+from identities import batch
 from lake_tables import Lake, own
 
 _LONGEST_S = 0.4
@@ -53,7 +54,7 @@ def _die(lake: Lake, n_deaths: int, first_seed: int) -> None:
         committed += _rest(heard)
         assert committed == list(range(next_batch, next_batch + len(committed)))
         in_doubt = committed[-1] + 1
-        receipt = table.output.fence(in_doubt, 2)
+        receipt = table.output.fence(batch(in_doubt), 2)
         there = {batch_id for batch_id, _, _ in table.rows()}
         assert (in_doubt in there) == (receipt is not None), f"seed {seed}"
         if receipt is None:

@@ -18,7 +18,7 @@ from spark_jobs.sinks.outside import OutcomeUnknownError, Staged
 from spark_jobs.sinks.postgres.sink import TableOutput
 from spark_jobs.sinks.sink import Publication
 from spark_jobs.sinks.staging_tables import staging_name
-from tideline.domain.receipts import Found, Receipt, committed_by, data, found, marker, needs_marker
+from tideline.domain.receipts import BatchIdentity, Found, Receipt, committed_by, data, found, marker, needs_marker
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt, Range
@@ -30,7 +30,7 @@ from tideline.ledger.publishing import Counts, Written
 class InFlight:
     """A commit that was sent and has not arrived."""
 
-    batch_id: int
+    batch: BatchIdentity
     own: Receipt
     version: int | None
     """The version that its sender has seen."""
@@ -47,10 +47,14 @@ class SimulatedOutside:
     broken: list[str]
     rows: dict[Key, OutputRow] = field(default_factory=dict)
     """What readers see."""
-    commits: dict[int, Commit] = field(default_factory=dict)
-    """By batch."""
+    commits: dict[UUID, Commit] = field(default_factory=dict)
+    """By the identity of the batch: those whose rows readers see."""
+    attempts: dict[UUID, UUID] = field(default_factory=dict)
+    """By the identity of the batch, who has committed it. A restore takes rows back, and no receipts."""
+    kept: tuple[dict[Key, OutputRow], dict[UUID, Commit]] | None = None
+    """What readers saw at the moment of a backup."""
     flight: list[InFlight] = field(default_factory=list)
-    versions: dict[int, int] = field(default_factory=dict)
+    versions: dict[UUID, int] = field(default_factory=dict)
     held: int = 0
     """How many of the next commits get no answer."""
 
@@ -62,19 +66,24 @@ class SimulatedOutside:
     def database(self) -> MemoryDatabase:
         return self.scheduler.database
 
-    def fence(self, batch_id: int, fence: int) -> Receipt | None:
+    def fence(self, batch: BatchIdentity, fence: int) -> Receipt | None:
         self.scheduler.current.point(OUTSIDE)
-        if needs_marker(self.versions.get(batch_id), fence):
-            self.versions[batch_id] = marker(fence)
-        return self._receipt(batch_id)
+        if needs_marker(self.versions.get(batch.identity), fence):
+            self.versions[batch.identity] = marker(fence)
+        return self._receipt(batch.identity)
 
-    def look(self, batch_id: int) -> Receipt | None:
+    def look(self, batch: BatchIdentity) -> Receipt | None:
         self.scheduler.current.point(OUTSIDE)
-        return self._receipt(batch_id)
+        return self._receipt(batch.identity)
 
-    def _receipt(self, batch_id: int) -> Receipt | None:
-        by = committed_by(self.versions.get(batch_id))
-        return None if by is None else Receipt(fence=by, attempt=self.commits[batch_id].attempt)
+    def identities(self) -> list[UUID]:
+        return list(self.versions)
+
+    def _receipt(self, identity: UUID) -> Receipt | None:
+        by = committed_by(self.versions.get(identity))
+        if by is None:
+            return None
+        return Receipt(fence=by, attempt=self.attempts[identity], gone=identity not in self.commits)
 
     def commit(self, one: InFlight) -> None:
         """Send a commit, and wait for its answer.
@@ -96,11 +105,14 @@ class SimulatedOutside:
         if one in self.flight:
             self.land(self.flight.index(one))
         self._check(one)
-        if committed_by(self.versions.get(one.batch_id)) is None:
+        if committed_by(self.versions.get(one.batch.identity)) is None:
             raise OutcomeUnknownError("a commit was lost", next_step="run the task again")
 
     def _check(self, one: InFlight) -> None:
-        if found(self.versions.get(one.batch_id), self._receipt(one.batch_id), own=one.own) is Found.SUPERSEDED:
+        if (
+            found(self.versions.get(one.batch.identity), self._receipt(one.batch.identity), own=one.own)
+            is Found.SUPERSEDED
+        ):
             raise SupersededError("the batch has another version", next_step="nothing")
 
     def land(self, number: int) -> None:
@@ -108,17 +120,18 @@ class SimulatedOutside:
         if not self.flight:
             return
         one = self.flight.pop(number % len(self.flight))
-        if self.versions.get(one.batch_id) != one.version:
+        if self.versions.get(one.batch.identity) != one.version:
             self.scheduler.tally.outside["refused"] += 1
             return
         self.scheduler.tally.outside["landed"] += 1
-        self.versions[one.batch_id] = data(one.own.fence)
+        self.versions[one.batch.identity] = data(one.own.fence)
         for key in [key for key in self.rows if any(_is_in(piece, key) for piece in one.replaced)]:
             del self.rows[key]
         if twice := sorted(key[:3] for key in self.rows.keys() & one.rows.keys()):
-            self.broken.append(f"batch {one.batch_id} makes rows visible a second time: {twice[:3]}")
+            self.broken.append(f"{one.batch} makes rows visible a second time: {twice[:3]}")
         self.rows |= one.rows
-        self.commits[one.batch_id] = Commit(one.batch_id, one.own.attempt, len(one.rows))
+        self.attempts[one.batch.identity] = one.own.attempt
+        self.commits[one.batch.identity] = Commit(one.batch.batch_id or 0, one.own.attempt, len(one.rows))
 
     def apply(self, operation: Hold | Land | Lose) -> None:
         """Hold the next commits back, or decide one that is in flight."""
@@ -129,6 +142,20 @@ class SimulatedOutside:
                 self.land(operation.commit)
             case Lose():
                 self.lose(operation.commit)
+
+    def keep(self) -> None:
+        """Note what readers see at the moment of a backup of the ledger."""
+        self.kept = dict(self.rows), dict(self.commits)
+
+    def restore(self) -> None:
+        """Restore the output to the moment of the last backup, as the ledger is. Its versions stay."""
+        if self.kept is not None:
+            rows, commits = self.kept
+            self.rows, self.commits = dict(rows), dict(commits)
+
+    def taken_back(self) -> list[UUID]:
+        """Return the batches that are committed, and whose rows a restore has taken back."""
+        return [identity for identity in self.attempts if identity not in self.commits]
 
     def land_all(self) -> None:
         """Let every commit in flight arrive, long after all that has happened since."""
@@ -162,7 +189,7 @@ class SimulatedOutput:
 
     def _staged(self, publication: Publication) -> list[StagedRow]:
         attempt = publication.attempt
-        name = staging_name(attempt.batch_id, attempt.fence)
+        name = staging_name(attempt)
         winners = {winner.task for winner in publication.winners}
         return [row for row in self.sink.database.staging.get(name, ()) if row.task in winners]
 
@@ -182,12 +209,11 @@ class SimulatedOutput:
         rows = self._staged(publication)
         if len(rows) != staged.n_rows:  # the server has crashed since they were counted
             raise RetryableError(f"{attempt}: staged rows are missing", next_step="run the task again")
-        own = Receipt(fence=attempt.fence, attempt=attempt.attempt)
         replaced = attempt.ranges if attempt.kind is BatchKind.REPLAY else ()
         made = {self._key(row): OutputRow(row.kafka_offset, self._owner(attempt, row), row.values) for row in rows}
-        version = self.sink.versions.get(attempt.batch_id)
-        self.sink.commit(InFlight(attempt.batch_id, own, version, made, replaced))
-        return own
+        version = self.sink.versions.get(attempt.identity)
+        self.sink.commit(InFlight(attempt.batch, attempt.receipt, version, made, replaced))
+        return attempt.receipt
 
     def _key(self, row: StagedRow) -> Key:
         stream = self.sink.database.streams[row.stream_id]

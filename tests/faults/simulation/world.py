@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from faults import records
-from faults.actions import Advance, Plan, Rewind, Task, actor, perform, pipeline_of
+from faults.actions import Abandon, Advance, Plan, Rewind, Task, actor, perform, pipeline_of
 from faults.checker.index import PUBLISHED
 from faults.memory import MemoryBroker, MemoryDatabase, MemoryLedger, MemorySink, batches
 from faults.operations import (
@@ -32,11 +32,12 @@ from faults.operations import (
     RestoreLedger,
     SwapCluster,
 )
+from faults.schedule_runner import MANY
 from faults.schedules import Beginning
 from faults.simulation import simulated_promises
 from faults.simulation.actors import ASK, COMMITS, Scheduler, SimulatedHeartbeat, SimulatedProcess
 from faults.simulation.commit_checks import Watcher
-from faults.simulation.losses import Losses
+from faults.simulation.losses import Loss, Losses
 from faults.simulation.replacing import replaced
 from faults.simulation.simulated_airflow import SimulatedAirflow
 from faults.simulation.simulated_environment import NeverPasses, SimulatedSurroundings
@@ -186,11 +187,36 @@ class World:
             case SwapCluster() if len(self.declared) > 1 and len(self._followed()) < len(self.declared):
                 pass  # each pipeline would follow another cluster, and one address cannot be both
             case CutLog() | Overwrite() | KeepLedger() | RestoreLedger():
-                self.scheduler.finish_transaction()
-                self.losses.apply(operation)
-                self.scheduler.is_restored = self.losses.restores > 0
+                self._lose(operation)
             case _:
                 self.kafka.apply(operation)
+
+    def _lose(self, operation: Loss) -> None:
+        self.scheduler.finish_transaction()
+        if self.outside is not None:
+            self._lose_with(self.outside, operation)
+        else:
+            self.losses.apply(operation)
+        self.scheduler.is_restored = self.losses.restores > 0
+
+    def _lose_with(self, output: SimulatedOutside, operation: Loss) -> None:
+        """Back up and restore the output at the same moments as the ledger. As docs/restoring.md says: end all processes before, and afterwards give
+        up what was open at the moment of the backup and is committed since. What was sent arrives before the restore."""
+        if isinstance(operation, KeepLedger):
+            output.keep()
+        if not isinstance(operation, RestoreLedger):
+            self.losses.apply(operation)
+            return
+        for process in self.processes:
+            process.kill()
+        output.land_all()
+        self.losses.apply(operation)
+        output.restore()
+        self.database.pass_time(61)
+        taken_back = {*output.taken_back()}
+        for batch in list(self.database.batches.values()):
+            if batch.state in batches.OPEN and batch.identity in taken_back:
+                self.start(Abandon(batch.batch_id)).go(MANY)
 
     def _swap_back(self) -> None:
         """Let the cluster answer again that the ledger follows.

@@ -11,6 +11,7 @@ import pytest
 import cutting_proxy
 import lake_tables
 from cutting_proxy import Act, cut_after, cut_before
+from identities import batch
 from lake_tables import Lake, own
 from s3_server import Store
 from tideline.domain import receipts
@@ -51,6 +52,6 @@ def test_a_commit_and_a_fence_whose_put_is_cut_happen_once(store, act):
     with cut_lake(store, act) as (lake, at_commit, has_acted):
         table = lake.created()
         at_commit()
-        assert table.output.fence(7, 2) is None
+        assert table.output.fence(batch(7), 2) is None
         assert has_acted()
-        assert table.output.version(table.reopened(), 7) == receipts.marker(2)
+        assert table.output.version(table.reopened(), batch(7).identity) == receipts.marker(2)

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 import topics
+from identities import batch
 from kafka_loading import output_of
 from output_topics import N_ROWS, all_of, origins, output, receipt, rows
 from tideline import settings
@@ -47,7 +48,7 @@ class Attempt:
         return [row._replace(headers=[*row.headers, sender]) for row in rows(7)]
 
     def commit(self):
-        return self.sink.commit(7, self.own, iter(self.rows()), N_ROWS)
+        return self.sink.commit(batch(7), self.own, iter(self.rows()), N_ROWS)
 
     def old(self):
         """Let the intent be older than what the brokers are sure to remember."""
@@ -66,7 +67,7 @@ def attempt(broker, out):
 
 def forgotten(admin, attempt):
     """Let the brokers forget the receipt, as a script that deletes groups without members does."""
-    group = attempt.sink.name_of(7)
+    group = attempt.sink.name_of(batch(7))
     admin.delete_consumer_groups([group])[group].result()
 
 
@@ -82,9 +83,9 @@ def lags(admin, group):
 def test_a_batch_whose_receipt_is_forgotten_is_found_by_its_records_and_never_sent_again(admin, broker, out, attempt):
     attempt.commit()
     forgotten(admin, attempt)
-    assert attempt.sink.look(7) is None
-    assert attempt.sink.fence(7, 2) == attempt.own
-    assert attempt.sink.look(7) == attempt.own, "the receipt is there once more"
+    assert attempt.sink.look(batch(7)) is None
+    assert attempt.sink.fence(batch(7), 2) == attempt.own
+    assert attempt.sink.look(batch(7)) == attempt.own, "the receipt is there once more"
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
@@ -110,9 +111,9 @@ def test_brokers_that_forget_within_a_minute_let_no_batch_be_sent_twice_and_are_
     ):
         attempt.sink.check_memory(limits)
     attempt.commit()
-    topics.until(lambda: attempt.sink.look(7) is None, seconds=300)
+    topics.until(lambda: attempt.sink.look(batch(7)) is None, seconds=300)
     attempt.old()
-    assert attempt.sink.fence(7, 2) == attempt.own
+    assert attempt.sink.fence(batch(7), 2) == attempt.own
     assert origins(forgetful.bootstrap, out) == all_of(7)
 
 
@@ -120,19 +121,19 @@ def test_an_attempt_whose_records_are_not_there_leaves_room_for_the_next_one(bro
     """What an earlier attempt has aborted is not visible, and other records are not its own."""
     frozen(out, "commit", 7, attempt.own).killed()
     other = output(broker.bootstrap, out, pipeline=f"{out}x")
-    other.commit(8, receipt(1), iter(rows(8)), N_ROWS)
+    other.commit(batch(8), receipt(1), iter(rows(8)), N_ROWS)
     attempt.old()
-    assert attempt.sink.fence(7, 2) is None
+    assert attempt.sink.fence(batch(7), 2) is None
     own = receipt(2)
-    assert attempt.sink.commit(7, own, iter(rows(7)), N_ROWS) == own
+    assert attempt.sink.commit(batch(7), own, iter(rows(7)), N_ROWS) == own
     assert origins(broker.bootstrap, out) == all_of(7, 8)
 
 
 def test_a_marker_that_the_attempt_left_shows_that_it_has_committed_nothing(broker, out):
     attempt = Attempt(broker.bootstrap, out, fence=2)
-    assert attempt.sink.fence(7, 2) is None
+    assert attempt.sink.fence(batch(7), 2) is None
     attempt.intents = [replace(one, position={"topic_id": "no", "ends": None}) for one in attempt.intents]
-    assert attempt.sink.fence(7, 3) is None, "the topic was not searched"
+    assert attempt.sink.fence(batch(7), 3) is None, "the topic was not searched"
 
 
 def test_a_topic_that_was_shortened_tells_nothing_so_a_person_is_asked(admin, broker, out, attempt):
@@ -146,11 +147,11 @@ def test_a_topic_that_was_shortened_tells_nothing_so_a_person_is_asked(admin, br
     with pytest.raises(
         UncertainError, match=r"30\.0 days ago.*forgotten whether it did.*partition 0 was to be read"
     ) as caught:
-        attempt.sink.fence(7, 2)
+        attempt.sink.fence(batch(7), 2)
     assert caught.value.entry == "receipt-may-be-forgotten"
-    assert attempt.sink.look(7) is None
+    assert attempt.sink.look(batch(7)) is None
     forced = output(broker.bootstrap, out, pipeline=out)
-    assert forced.fence(7, 2) is None
+    assert forced.fence(batch(7), 2) is None
 
 
 def test_records_that_a_compacted_topic_still_has_prove_the_commit_and_their_absence_nothing(admin, broker, topic):
@@ -158,22 +159,22 @@ def test_records_that_a_compacted_topic_still_has_prove_the_commit_and_their_abs
     attempt = Attempt(broker.bootstrap, out)
     attempt.old()
     with pytest.raises(UncertainError, match="the topic is compacted"):
-        attempt.sink.fence(7, 2)
+        attempt.sink.fence(batch(7), 2)
     attempt.intents = [replace(one, age_seconds=60.0) for one in attempt.intents]
-    assert attempt.sink.fence(7, 2) is None, "the brokers would remember what is so new"
+    assert attempt.sink.fence(batch(7), 2) is None, "the brokers would remember what is so new"
     forgotten(admin, attempt)
     attempt.commit()
     forgotten(admin, attempt)
     attempt.old()
-    assert attempt.sink.fence(7, 3) == attempt.own
+    assert attempt.sink.fence(batch(7), 3) == attempt.own
 
 
 def test_a_topic_that_was_created_again_has_nothing_of_the_attempt(admin, broker, out, attempt):
     attempt.commit()
     topics.recreate(admin, out)
     attempt.old()
-    topics.until(lambda: attempt.sink.look(7) is None)
-    assert attempt.sink.fence(7, 2) is None
+    topics.until(lambda: attempt.sink.look(batch(7)) is None)
+    assert attempt.sink.fence(batch(7), 2) is None
 
 
 def test_an_open_transaction_of_another_producer_lets_the_search_be_tried_again(
@@ -190,24 +191,24 @@ def test_an_open_transaction_of_another_producer_lets_the_search_be_tried_again(
     forgotten(admin, attempt)
     attempt.old()
     with pytest.raises(RetryableError, match="transaction of another producer"):
-        attempt.sink.fence(7, 2)
+        attempt.sink.fence(batch(7), 2)
     hanging.abort_transaction(30)
-    assert attempt.sink.fence(7, 2) == attempt.own
+    assert attempt.sink.fence(batch(7), 2) == attempt.own
 
 
 def test_the_group_of_a_batch_is_not_behind_for_monitors_of_lag(admin, out, attempt):
-    for act in (lambda: attempt.sink.fence(7, 1), attempt.commit):
+    for act in (lambda: attempt.sink.fence(batch(7), 1), attempt.commit):
         act()
         # The group has an offset of a transaction only some moments after its commit has answered.
-        topics.until(lambda: lags(admin, attempt.sink.name_of(7)))
-        [lag] = lags(admin, attempt.sink.name_of(7))
+        topics.until(lambda: lags(admin, attempt.sink.name_of(batch(7))))
+        [lag] = lags(admin, attempt.sink.name_of(batch(7)))
         assert lag <= 0
         assert float(lag) == lag, "a number that monitors can hold exactly"
 
 
 def stored(broker, out, attempt, offset, metadata):
     """Commit an offset for the group of batch 7, as another program does, or a release before."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": attempt.sink.name_of(7)})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": attempt.sink.name_of(batch(7))})
     consumer.commit(offsets=[TopicPartition(out, 0, offset, metadata)], asynchronous=False)
     consumer.close()
 
@@ -215,14 +216,14 @@ def stored(broker, out, attempt, offset, metadata):
 def test_a_receipt_of_a_release_before_is_still_one(broker, out, attempt):
     own = Receipt(fence=1, attempt=attempt.own.attempt)
     stored(broker, out, attempt, 3, str(own.attempt))
-    assert attempt.sink.look(7) == own == attempt.sink.fence(7, 2)
+    assert attempt.sink.look(batch(7)) == own == attempt.sink.fence(batch(7), 2)
 
 
 @pytest.mark.parametrize("offset", [13, 14, 10**15 + 14])
 def test_an_offset_of_another_program_is_neither_a_receipt_nor_a_marker(broker, out, attempt, offset):
     stored(broker, out, attempt, offset, "")
     with pytest.raises(NeedsOperatorError, match="expected an offset of Tideline"):
-        attempt.sink.look(7)
+        attempt.sink.look(batch(7))
 
 
 def test_brokers_remember_for_as_long_as_the_shorter_of_their_settings_says(admin, broker, attempt):

@@ -7,6 +7,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 import acls
 import topics
+from identities import batch
 from output_topics import N_ROWS, all_of, origins, output, receipt, rows
 from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import Security
@@ -57,9 +58,9 @@ def permit(admin, out, prefix, user):
 
 def everything(sink):
     assert sink.limits().cluster_id
-    assert sink.fence(1, 2) is None
+    assert sink.fence(batch(1), 2) is None
     own = receipt(2)
-    assert sink.commit(1, own, iter(rows(1)), N_ROWS) == own == sink.look(1)
+    assert sink.commit(batch(1), own, iter(rows(1)), N_ROWS) == own == sink.look(batch(1))
 
 
 def works(act):

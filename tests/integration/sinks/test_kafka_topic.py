@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import topics
+from identities import batch
 from output_topics import N_ROWS, all_of, committed_records, origins, output, receipt, rows
 from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import Security
@@ -26,16 +27,26 @@ def sink(broker, out):
 
 
 def commit(sink, batch_id, own):
-    return sink.commit(batch_id, own, iter(rows(batch_id)), N_ROWS)
+    return sink.commit(batch(batch_id), own, iter(rows(batch_id)), N_ROWS)
 
 
 def test_a_batch_is_committed_with_its_receipt(broker, out, sink):
     own = receipt(1)
-    assert sink.look(7) is None
+    assert sink.look(batch(7)) is None
     assert commit(sink, 7, own) == own
-    assert sink.look(7) == own
-    assert sink.look(8) is None
+    assert sink.look(batch(7)) == own
+    assert sink.look(batch(8)) is None
     assert origins(broker.bootstrap, out) == all_of(7)
+
+
+def test_the_topic_lists_all_batches_of_its_pipeline(broker, out, sink):
+    commit(sink, 7, receipt(1))
+    sink.fence(batch(8), 2)
+    rejects = output(broker.bootstrap, out, purpose=".rejects")
+    commit(rejects, 9, receipt(1))
+    commit(output(broker.bootstrap, out, pipeline=f"{out}.more"), 6, receipt(1))
+    assert {*sink.identities()} == {batch(7).identity, batch(8).identity}
+    assert rejects.identities() == [batch(9).identity]
 
 
 def test_an_attempt_that_commits_again_is_told_that_it_has(broker, out, sink):
@@ -48,19 +59,19 @@ def test_an_attempt_that_commits_again_is_told_that_it_has(broker, out, sink):
 def test_a_fence_finds_what_was_committed_and_changes_nothing(broker, out, sink):
     own = receipt(1)
     commit(sink, 7, own)
-    assert (sink.fence(7, 2), sink.fence(7, 2), sink.fence(7, 9)) == (own, own, own)
+    assert (sink.fence(batch(7), 2), sink.fence(batch(7), 2), sink.fence(batch(7), 9)) == (own, own, own)
     with pytest.raises(SupersededError):
         commit(sink, 7, receipt(9))
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
 def test_a_fence_leaves_room_for_its_own_attempt_only(broker, out, sink):
-    assert sink.fence(7, 3) is None
+    assert sink.fence(batch(7), 3) is None
     for fence in (1, 2):
         with pytest.raises(SupersededError, match="found version 6"):
-            sink.commit(7, receipt(fence), iter(rows(7)), N_ROWS)
+            sink.commit(batch(7), receipt(fence), iter(rows(7)), N_ROWS)
     assert origins(broker.bootstrap, out) == []
-    assert sink.fence(7, 2) is None  # an older attempt that fences late lowers nothing
+    assert sink.fence(batch(7), 2) is None  # an older attempt that fences late lowers nothing
     with pytest.raises(SupersededError, match="found version 6"):
         commit(sink, 7, receipt(2))
     own = receipt(3)
@@ -71,15 +82,15 @@ def test_a_fence_leaves_room_for_its_own_attempt_only(broker, out, sink):
 @pytest.mark.parametrize("count", [0, N_ROWS - 1, N_ROWS + 1])
 def test_another_number_of_rows_than_staged_commits_nothing(broker, out, sink, count):
     with pytest.raises(RetryableError, match=f"expected {N_ROWS} staged rows, found {count}"):
-        sink.commit(7, receipt(1), iter(rows(7, count)), N_ROWS)
-    assert (sink.look(7), origins(broker.bootstrap, out)) == (None, [])
+        sink.commit(batch(7), receipt(1), iter(rows(7, count)), N_ROWS)
+    assert (sink.look(batch(7)), origins(broker.bootstrap, out)) == (None, [])
 
 
 def test_a_batch_without_rows_has_a_receipt_too(broker, out, sink):
     own = receipt(2)
-    assert sink.fence(7, 2) is None
-    assert sink.commit(7, own, iter(()), 0) == own
-    assert sink.fence(7, 3) == own
+    assert sink.fence(batch(7), 2) is None
+    assert sink.commit(batch(7), own, iter(()), 0) == own
+    assert sink.fence(batch(7), 3) == own
     assert origins(broker.bootstrap, out) == []
 
 
@@ -89,18 +100,18 @@ def test_rows_that_cannot_be_read_commit_nothing(broker, out, sink):
         raise OSError("the ledger is gone")
 
     with pytest.raises(OSError, match="the ledger is gone"):
-        sink.commit(7, receipt(1), failing(), N_ROWS)
-    assert (sink.look(7), origins(broker.bootstrap, out)) == (None, [])
+        sink.commit(batch(7), receipt(1), failing(), N_ROWS)
+    assert (sink.look(batch(7)), origins(broker.bootstrap, out)) == (None, [])
 
 
 @pytest.mark.parametrize("door", BEFORE_THE_COMMIT)
 def test_a_retry_is_read_once_when_the_frozen_attempt_thaws_afterwards(broker, out, sink, door, frozen):
     orphan = frozen(out, door, 7, receipt(1))
     own = receipt(2)
-    assert sink.fence(7, 2) is None
+    assert sink.fence(batch(7), 2) is None
     assert commit(sink, 7, own) == own
     assert orphan.thawed() == "SupersededError"
-    assert sink.look(7) == own
+    assert sink.look(batch(7)) == own
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
@@ -108,15 +119,15 @@ def test_a_retry_is_read_once_when_the_frozen_attempt_thaws_afterwards(broker, o
 def test_an_abandoned_batch_is_never_read_when_the_frozen_attempt_thaws(broker, out, sink, door, frozen):
     """Without a marker, an attempt that was frozen before its producer began would commit: it would end all others."""
     orphan = frozen(out, door, 7, receipt(1))
-    assert sink.fence(7, 2) is None
+    assert sink.fence(batch(7), 2) is None
     assert orphan.thawed() == "SupersededError"
-    assert (sink.look(7), origins(broker.bootstrap, out)) == (None, [])
+    assert (sink.look(batch(7)), origins(broker.bootstrap, out)) == (None, [])
 
 
 @pytest.mark.parametrize("door", BEFORE_THE_COMMIT)
 def test_an_attempt_that_dies_before_its_commit_holds_no_reader_up(broker, out, sink, door, frozen):
     frozen(out, door, 7, receipt(1)).killed()
-    assert sink.fence(7, 2) is None
+    assert sink.fence(batch(7), 2) is None
     assert origins(broker.bootstrap, out) == []
     commit(sink, 7, receipt(2))
     assert origins(broker.bootstrap, out) == all_of(7)
@@ -125,7 +136,7 @@ def test_an_attempt_that_dies_before_its_commit_holds_no_reader_up(broker, out, 
 def test_an_attempt_that_dies_after_its_commit_is_found_by_the_fence(broker, out, sink, frozen):
     own = receipt(1)
     frozen(out, "end", 7, own).killed()
-    assert sink.fence(7, 2) == own
+    assert sink.fence(batch(7), 2) == own
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
@@ -139,19 +150,19 @@ def thawing(orphan, said):
 def test_an_orphan_that_begins_while_the_retry_writes_only_delays_it(broker, out, sink, frozen):
     """It ends the retry's transaction. Nothing of it is read, and the next try succeeds."""
     orphan, said = frozen(out, "begin", 7, receipt(1)), []
-    assert sink.fence(7, 2) is None
+    assert sink.fence(batch(7), 2) is None
     with pytest.raises(RetryableError, match="another process has ended the transaction; nothing was committed"):
-        sink.commit(7, receipt(2), thawing(orphan, said), N_ROWS)
+        sink.commit(batch(7), receipt(2), thawing(orphan, said), N_ROWS)
     assert (said, origins(broker.bootstrap, out)) == (["SupersededError"], [])
-    assert sink.fence(7, 3) is None
+    assert sink.fence(batch(7), 3) is None
     commit(sink, 7, receipt(3))
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
 def test_an_orphan_that_looks_while_the_retry_writes_changes_nothing(broker, out, sink, frozen):
     orphan, said = frozen(out, "look", 7, receipt(1)), []
-    assert sink.fence(7, 2) is None
-    sink.commit(7, receipt(2), thawing(orphan, said), N_ROWS)
+    assert sink.fence(batch(7), 2) is None
+    sink.commit(batch(7), receipt(2), thawing(orphan, said), N_ROWS)
     assert said == ["SupersededError"]
     assert origins(broker.bootstrap, out) == all_of(7)
 
@@ -165,9 +176,9 @@ def test_a_transaction_that_takes_too_long_commits_nothing(broker, admin, out):
         topics.until(lambda: topics.nothing_open(admin, out))
 
     with pytest.raises(RetryableError, match=r"lower limits\.batch_records") as caught:
-        sink.commit(7, receipt(1), slow(), N_ROWS)
+        sink.commit(batch(7), receipt(1), slow(), N_ROWS)
     assert "expected the transaction to end within 1 seconds" in str(caught.value)
-    assert (sink.fence(7, 2), origins(broker.bootstrap, out)) == (None, [])
+    assert (sink.fence(batch(7), 2), origins(broker.bootstrap, out)) == (None, [])
     commit(sink, 7, receipt(2))
     assert origins(broker.bootstrap, out) == all_of(7)
 
@@ -180,8 +191,8 @@ def test_a_longer_transaction_than_the_brokers_allow_is_refused(broker, out):
 
 def test_a_topic_that_does_not_exist_is_refused_with_the_command_that_creates_it(broker, out):
     for act in (
-        lambda sink: sink.look(7),
-        lambda sink: sink.fence(7, 2),
+        lambda sink: sink.look(batch(7)),
+        lambda sink: sink.fence(batch(7), 2),
         lambda sink: commit(sink, 7, receipt(1)),
     ):
         with pytest.raises(FatalError, match=rf"kafka-topics\.sh --create --topic {out}x"):
@@ -190,16 +201,17 @@ def test_a_topic_that_does_not_exist_is_refused_with_the_command_that_creates_it
 
 def test_brokers_that_do_not_answer_are_to_be_tried_again(out):
     with pytest.raises(RetryableError, match="could not answer"):
-        output("127.0.0.1:1", out).fence(7, 2)
+        output("127.0.0.1:1", out).fence(batch(7), 2)
 
 
 def test_a_group_that_another_program_uses_is_refused(broker, out, sink):
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"tideline.{out}.7"})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"tideline.{out}.{batch(7).identity}"})
     consumer.commit(offsets=[TopicPartition(out, 0, 13)], asynchronous=False)
     consumer.close()
-    for act in (lambda: sink.look(7), lambda: sink.fence(7, 2), lambda: commit(sink, 7, receipt(2))):
+    for act in (lambda: sink.look(batch(7)), lambda: sink.fence(batch(7), 2), lambda: commit(sink, 7, receipt(2))):
         with pytest.raises(
-            NeedsOperatorError, match=f"expected an offset of Tideline in group tideline.{out}.7, found 13"
+            NeedsOperatorError,
+            match=f"expected an offset of Tideline in group tideline.{out}.{batch(7).identity}, found 13",
         ):
             act()
 
@@ -219,7 +231,7 @@ def test_java_puts_each_key_where_java_would_and_reads_every_row_once(broker, ad
     out = topics.created(admin, f"{topic}_java", partitions=7)
     sink = output(broker.bootstrap, out, pipeline=out)
     frozen(out, "commit", 7, receipt(1)).killed()
-    sink.fence(7, 2)
+    sink.fence(batch(7), 2)
     commit(sink, 7, receipt(2))
     commit(sink, 8, receipt(1))
     java = spark._jvm
@@ -250,7 +262,7 @@ def test_java_puts_each_key_where_java_would_and_reads_every_row_once(broker, ad
 
 def test_the_rows_of_a_key_keep_their_order(broker, out, sink):
     same = [row._replace(key=b"one key") for row in rows(7, 1000)]
-    sink.commit(7, receipt(1), iter(same), 1000)
+    sink.commit(batch(7), receipt(1), iter(same), 1000)
     found = [dict(one.headers())[ORIGIN].decode() for one in committed_records(broker.bootstrap, out)]
     assert found == all_of(7, count=1000)
 
@@ -265,7 +277,7 @@ def test_a_login_with_a_password_works_and_a_wrong_one_is_reported(broker, out, 
     )
     sink = output(broker.sasl_bootstrap, out, pipeline=out, security=security)
     own = receipt(1)
-    assert commit(sink, 7, own) == own == sink.look(7)
+    assert commit(sink, 7, own) == own == sink.look(batch(7))
     monkeypatch.setenv("TEST_PASSWORD", secret.marked("wrong"))
     with pytest.raises(FatalError, match=r"(?s)refused the connection.*correct sink\.security"):
-        sink.fence(7, 2)
+        sink.fence(batch(7), 2)

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 import topics
+from identities import batch
 from kafka_loading import output_of
 from output_topics import N_ROWS, all_of, committed_records, origins, output, receipt, rows
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError
@@ -38,24 +39,24 @@ def just_before_it_begins(monkeypatch, act):
 
 def test_what_is_committed_just_before_a_fence_ends_all_others_is_its_receipt(broker, out, sink, monkeypatch):
     own = receipt(1)
-    just_before_it_begins(monkeypatch, lambda: sink.commit(7, own, iter(rows(7)), N_ROWS))
-    assert sink.fence(7, 2) == own
-    assert sink.look(7) == own
+    just_before_it_begins(monkeypatch, lambda: sink.commit(batch(7), own, iter(rows(7)), N_ROWS))
+    assert sink.fence(batch(7), 2) == own
+    assert sink.look(batch(7)) == own
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
 def test_what_is_committed_just_before_another_attempt_begins_is_not_committed_again(broker, out, sink, monkeypatch):
     own = receipt(1)
-    just_before_it_begins(monkeypatch, lambda: sink.commit(7, own, iter(rows(7)), N_ROWS))
+    just_before_it_begins(monkeypatch, lambda: sink.commit(batch(7), own, iter(rows(7)), N_ROWS))
     with pytest.raises(SupersededError):
-        sink.commit(7, receipt(2), iter(rows(7)), N_ROWS)
+        sink.commit(batch(7), receipt(2), iter(rows(7)), N_ROWS)
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
 def test_a_look_waits_for_a_commit_in_flight(out, sink, frozen):
     own, found = receipt(1), []
     orphan = frozen(out, "commit", 7, own)
-    looking = threading.Thread(target=lambda: found.append(sink.look(7)))
+    looking = threading.Thread(target=lambda: found.append(sink.look(batch(7))))
     looking.start()
     time.sleep(0.5)
     assert found == [], "it has answered although a transaction was open"
@@ -72,7 +73,7 @@ def test_a_commit_that_ends_with_an_error_and_has_happened_is_found(broker, out,
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     monkeypatch.setattr(Transaction, "commit", answer_lost)
-    assert sink.commit(7, own, iter(rows(7)), N_ROWS) == own
+    assert sink.commit(batch(7), own, iter(rows(7)), N_ROWS) == own
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
@@ -88,7 +89,7 @@ def test_a_transaction_that_fails_ends_at_once_and_holds_no_reader_up(broker, ad
         raise OSError("the ledger is gone")
 
     with pytest.raises(OSError, match="the ledger is gone"):
-        sink.commit(7, receipt(1), failing(), N_ROWS)
+        sink.commit(batch(7), receipt(1), failing(), N_ROWS)
     reader.close()
     topics.until(lambda: topics.nothing_open(admin, out), seconds=15)  # the brokers would end it after a minute
     assert origins(broker.bootstrap, out) == []
@@ -106,7 +107,7 @@ def test_a_key_goes_where_javas_partitioner_puts_it(broker, admin, topic):
     }
     out = topics.created(admin, f"{topic}_wide", partitions=7)
     sent = [row._replace(key=key) for row, key in zip(rows(7), hashes, strict=False)]
-    output(broker.bootstrap, out, pipeline=out).commit(7, receipt(1), iter(sent), len(hashes))
+    output(broker.bootstrap, out, pipeline=out).commit(batch(7), receipt(1), iter(sent), len(hashes))
     found = {one.key(): one.partition() for one in committed_records(broker.bootstrap, out)}
     assert found == {key: (value & 0x7FFFFFFF) % 7 for key, value in hashes.items()}
 
@@ -117,7 +118,7 @@ def test_records_without_a_key_spread_over_the_partitions(broker, out, sink):
             yield Message(None, row.value, row.headers)
             time.sleep(0.012)  # longer than the client stays at one partition
 
-    sink.commit(7, receipt(1), slow(), 20)
+    sink.commit(batch(7), receipt(1), slow(), 20)
     assert len({one.partition() for one in committed_records(broker.bootstrap, out)}) > 1
 
 
@@ -127,9 +128,9 @@ def test_a_topic_that_was_written_and_is_gone_needs_a_person(broker, out):
     missing = KafkaTopic(
         out, known._brokers, f"{out}x", seconds=60, known=lambda: "attempt 2 of batch 7 was to commit to it"
     )
-    for act in (lambda: missing.look(7), lambda: missing.fence(7, 2), missing.limits):
+    for act in (lambda: missing.look(batch(7)), lambda: missing.fence(batch(7), 2), missing.limits):
         with pytest.raises(NeedsOperatorError, match="expected the topic, because attempt 2 of batch 7") as caught:
             act()
         assert caught.value.entry == "output-topic-missing"
     with pytest.raises(FatalError, match="the topic does not exist"):
-        known.look(7)
+        known.look(batch(7))

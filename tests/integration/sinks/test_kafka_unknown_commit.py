@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 import topics
 from cutting_proxy import CuttingProxy, cut_after, cut_before
+from identities import batch
 from output_topics import N_ROWS, all_of, origins, output, receipt, rows
 from tideline import settings
 from tideline.errors import RetryableError
@@ -65,9 +66,9 @@ def then(armed, batch_id):
 def test_a_commit_whose_connection_is_cut_is_committed_once(proxied, out, cut):
     sink, own = output(proxied.bootstrap, out, pipeline=out), receipt(1)
     arm = partial(proxied.proxy.at, END_OF_TRANSACTION, cut)
-    assert sink.commit(7, own, then(arm, 7), N_ROWS) == own
+    assert sink.commit(batch(7), own, then(arm, 7), N_ROWS) == own
     assert proxied.proxy.acted.is_set()
-    assert sink.fence(7, 2) == own
+    assert sink.fence(batch(7), 2) == own
     assert origins(proxied.bootstrap, out) == all_of(7)
 
 
@@ -81,12 +82,12 @@ def test_when_the_brokers_do_not_answer_any_more_the_next_attempt_finds_out(prox
 
     arm = partial(proxied.proxy.at, END_OF_TRANSACTION, for_good)
     with pytest.raises(RetryableError, match="whether the rows are committed is not known"):
-        sink.commit(7, own, then(arm, 7), N_ROWS)
+        sink.commit(batch(7), own, then(arm, 7), N_ROWS)
     proxied.answer_again()
-    found = sink.fence(7, 2)
+    found = sink.fence(batch(7), 2)
     assert found == (own if cut is cut_after else None)
     if found is None:
-        sink.commit(7, receipt(2), iter(rows(7)), N_ROWS)
+        sink.commit(batch(7), receipt(2), iter(rows(7)), N_ROWS)
     assert origins(proxied.bootstrap, out) == all_of(7)
 
 
@@ -100,5 +101,5 @@ def test_a_topic_that_is_deleted_while_rows_are_sent_stays_deleted(proxied, out)
         yield from rows(7)
 
     with pytest.raises(RetryableError):
-        output(proxied.bootstrap, out, pipeline=out, seconds=3).commit(7, receipt(1), deleted(), N_ROWS)
+        output(proxied.bootstrap, out, pipeline=out, seconds=3).commit(batch(7), receipt(1), deleted(), N_ROWS)
     assert out not in admin.list_topics(timeout=20).topics

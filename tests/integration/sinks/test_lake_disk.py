@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import lake_tables
+from identities import batch
 from lake_tables import Table, own
 from tideline.errors import RetryableError
 from tideline.outside import delta_disk, delta_upkeep
@@ -55,7 +56,7 @@ def new_process(disk: Disk) -> None:
 def test_files_are_flushed_before_their_commit_and_the_commit_before_its_receipt(table, disk):
     disk.flushed.clear()
     staged = table.staged(7, 1, [1])
-    table.output.commit(7, own(1), lambda _: [staged], ranges="")
+    table.output.commit(batch(7), own(1), lambda _: [staged], ranges="")
     folder = str(Path(staged.path).parent)
     before, after = ({path for path, n in disk.flushed if n == commits} for commits in (1, 2))
     assert before >= {staged.path, folder, str(Path(folder).parent), "tideline", "."}
@@ -66,7 +67,7 @@ def test_files_are_flushed_before_their_commit_and_the_commit_before_its_receipt
 
 def test_a_new_table_is_flushed_with_all_folders_that_were_made_for_it(tmp_path, disk):
     disk.root = tmp_path / "a" / "b" / "events"
-    DeltaOutput(location=lake_tables.in_folder(tmp_path / "a" / "b").location()).fence(7, 2)
+    DeltaOutput(location=lake_tables.in_folder(tmp_path / "a" / "b").location()).fence(batch(7), 2)
     flushed = {path for path, _ in disk.flushed}
     assert flushed >= {
         f"_delta_log/{0:020}.json",
@@ -90,22 +91,22 @@ def test_a_commit_that_cannot_be_flushed_has_no_receipt_before_it_can(table, dis
     disk.broken = lambda path: path.startswith("_delta_log")
     attempt, staged = own(1), table.staged(7, 1, [1])
     for call in (
-        lambda: table.output.commit(7, attempt, lambda _: [staged], ranges=""),
-        lambda: table.output.look(7),
-        lambda: table.output.fence(7, 2),
+        lambda: table.output.commit(batch(7), attempt, lambda _: [staged], ranges=""),
+        lambda: table.output.look(batch(7)),
+        lambda: table.output.fence(batch(7), 2),
     ):
         with pytest.raises(RetryableError, match="the disk has an error"):
             call()
     disk.broken = lambda _: False
-    assert table.output.fence(7, 2) == attempt
+    assert table.output.fence(batch(7), 2) == attempt
     assert table.rows() == [(7, 1, "attempt 1")]
 
 
 def test_who_finds_the_receipt_of_a_process_that_was_killed_flushes_all_that_it_rests_on(table, disk):
-    for batch in range(3):
-        table.commit(batch, own(1), [batch])
+    for number in range(3):
+        table.commit(number, own(1), [number])
     new_process(disk)
-    assert table.output.look(1) is not None
+    assert table.output.look(batch(1)) is not None
     assert {path for path, _ in disk.flushed} >= {
         *(f"_delta_log/{n:020}.json" for n in range(4)),
         "_delta_log",
@@ -113,13 +114,13 @@ def test_who_finds_the_receipt_of_a_process_that_was_killed_flushes_all_that_it_
         "..",
     }
     disk.flushed.clear()
-    assert table.output.look(2) is not None
+    assert table.output.look(batch(2)) is not None
     assert disk.flushed == [], "it is on disk"
 
 
 def test_a_merged_file_is_flushed_before_the_small_ones_are_removed(table, disk):
-    for batch in range(3):
-        table.commit(batch, own(1), [batch])
+    for number in range(3):
+        table.commit(number, own(1), [number])
     disk.flushed.clear()
     delta_upkeep.of_table(table.output)
     merged = {path for path, n in disk.flushed if n == 4 and path.endswith(".parquet")}
@@ -127,12 +128,12 @@ def test_a_merged_file_is_flushed_before_the_small_ones_are_removed(table, disk)
 
 
 def test_from_a_checkpoint_on_only_it_and_what_comes_after_it_is_flushed(table, disk):
-    for batch in range(3):
-        table.commit(batch, own(1), [batch])
+    for number in range(3):
+        table.commit(number, own(1), [number])
     table.reopened().create_checkpoint()
     table.commit(3, own(1), [3])
     new_process(disk)
-    table.output.look(3)
+    table.output.look(batch(3))
     flushed = {path for path, _ in disk.flushed if path.startswith("_delta_log/")}
     kept = (f"{3:020}.checkpoint.parquet", f"{3:020}.json", f"{4:020}.json", "_last_checkpoint")
     assert flushed == {f"_delta_log/{name}" for name in kept}

@@ -5,6 +5,7 @@ from deltalake import DeltaTable
 
 import lake_tables
 import spark_tables
+from identities import batch
 from lake_tables import Table, own
 from tideline.errors import FatalError
 from tideline.outside import delta_features, delta_files, delta_log, delta_upkeep
@@ -27,8 +28,8 @@ def spark(tmp_path_factory):
 def table(tmp_path) -> Table:
     """Return a table of two files with four rows each."""
     made = lake_tables.in_folder(tmp_path).created()
-    for batch in range(2):
-        made.commit(batch, own(1), range(4 * batch, 4 * batch + 4))
+    for number in range(2):
+        made.commit(number, own(1), range(4 * number, 4 * number + 4))
     return made
 
 
@@ -49,7 +50,7 @@ def read(spark, table: Table, columns: str) -> list[tuple[object, ...]]:
 
 def test_rows_that_spark_has_deleted_stay_deleted_and_no_other_is_doubled(spark, table):
     dead = table.staged(7, 1, [7])
-    table.output.fence(7, 2)
+    table.output.fence(batch(7), 2)
     deleted(spark, table)
     (line,) = delta_upkeep.of_table(table.output)
     assert "was left alone: " in line
@@ -83,20 +84,20 @@ def test_a_commit_that_was_prepared_before_the_table_changed_is_refused(spark, t
         return [added]
 
     with pytest.raises(FatalError, match=r"events batch 7: .* deletion vectors is not supported") as raised:
-        table.output.commit(7, own(1), overtaken, ranges="")
+        table.output.commit(batch(7), own(1), overtaken, ranges="")
     assert raised.value.entry == "delta-table-is-left-alone"
     assert read(spark, table, "kafka_offset") == [(offset,) for offset in range(8) if offset != 1]
-    assert table.output.look(7) is None
+    assert table.output.look(batch(7)) is None
 
 
 def test_a_fence_in_a_table_with_in_commit_timestamps_says_what_takes_them_away_and_works_after_that(spark, table):
     altered(spark, table, "SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')")
     with pytest.raises(FatalError, match="in-commit timestamps is not supported") as raised:
-        table.output.fence(7, 2)
+        table.output.fence(batch(7), 2)
     drop = f"ALTER TABLE delta.`{table.output.location.uri}` DROP FEATURE inCommitTimestamp"
     assert drop in raised.value.next_step
     spark.sql(drop)
-    assert table.output.fence(7, 2) is None
+    assert table.output.fence(batch(7), 2) is None
     assert table.commit(7, attempt := own(2), [8]) == attempt
 
 
@@ -104,7 +105,7 @@ def test_a_refusal_of_the_library_is_told_from_a_lost_race(spark, table, monkeyp
     altered(spark, table, "SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')")
     monkeypatch.setattr(delta_features, "unkept", lambda *_, **__: [])  # a feature that the list does not know yet
     with pytest.raises(FatalError, match=r"Unsupported table features required: \[InCommitTimestamp\]"):
-        table.output.fence(7, 2)
+        table.output.fence(batch(7), 2)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_each_feature_that_spark_can_give_a_table_is_refused(spark, tmp_path, co
     spark.sql(f"CREATE TABLE delta.`{uri}` ({columns}) USING delta {having}")
     output = lake_tables.DeltaOutput(location=lake.location())
     with pytest.raises(FatalError) as raised:
-        output.fence(7, 2)
+        output.fence(batch(7), 2)
     assert f"{expected} is not supported" in raised.value.problem
     found = lake.location().open()
     assert found is not None
@@ -139,7 +140,7 @@ def test_each_feature_that_spark_can_give_a_table_is_refused(spark, tmp_path, co
 def test_clustered_and_checked_tables_are_refused(spark, table, tmp_path):
     altered(spark, table, "ADD CONSTRAINT positive CHECK (kafka_offset >= 0)")
     with pytest.raises(FatalError, match="CHECK constraint positive is not supported") as raised:
-        table.output.fence(7, 2)
+        table.output.fence(batch(7), 2)
     assert "DROP CONSTRAINT `positive`" in raised.value.next_step
     uri = tmp_path / "clustered"
     spark.sql(f"CREATE TABLE delta.`{uri}` (a BIGINT) USING delta CLUSTER BY (a)")

@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable
 from pyarrow import fs
 
 import lake_tables
+from identities import batch as known
 from lake_tables import TOPIC_ID, Table, own
 from spark_jobs.sinks.delta.replacing import Replacing
 from tideline.domain.offsets import OffsetRange
@@ -57,7 +58,7 @@ def replay(
 ) -> None:
     """Replace the rows of a range in one commit. Calls `before_commit` when the files to remove are chosen."""
     location = table.output.location
-    folder = delta_files.folder(batch_id, attempt.fence)
+    folder = delta_files.folder(known(batch_id).identity, attempt)
     ours = range(batch_id)
     replacing = Replacing(
         delta_files.filesystem(location), folder, [of_range(start, end)], frozenset(ours), lambda asked: frozenset()
@@ -69,7 +70,7 @@ def replay(
         before_commit()
         return made
 
-    table.output.commit(batch_id, attempt, changes, ranges="")
+    table.output.commit(known(batch_id), attempt, changes, ranges="")
 
 
 def names(table: Table) -> set[str]:
@@ -90,7 +91,7 @@ def test_small_files_are_merged_and_no_row_changes(table):
     assert delta_upkeep.of_table(table.output) == [f"{table.output.location.uri}: 5 small files merged into 1"]
     assert table.rows() == rows
     assert len(table.reopened().file_uris()) == 1
-    assert [table.output.look(batch) is not None for batch in range(5)] == [True] * 5
+    assert [table.output.look(known(batch)) is not None for batch in range(5)] == [True] * 5
     assert all('dataChange":false' in line for line in last_commit(table) if "Info" not in line)
     assert delta_upkeep.of_table(table.output) == []
 
@@ -162,20 +163,20 @@ def test_what_an_open_attempt_may_still_commit_stays_however_old_it_is(aged):
     path = Path(aged.output.location.uri, staged.path)
     os.utime(path, (LONG_AGO, LONG_AGO))
     delta_upkeep.of_table(aged.output)
-    aged.output.fence(7, 2)  # rules out the first attempt, not this one
+    aged.output.fence(known(7), 2)  # rules out the first attempt, not this one
     delta_upkeep.of_table(aged.output)
     attempt = own(2)
-    aged.output.commit(7, attempt, lambda _: [staged], ranges="")
+    aged.output.commit(known(7), attempt, lambda _: [staged], ranges="")
     assert aged.rows() == [(7, 1, "attempt 2")]
 
 
 def test_files_of_an_attempt_are_removed_only_after_it_is_fenced(aged):
     staged = aged.staged(7, 1, [1])
-    fragment = Path(aged.output.location.uri, "tideline/7/1/3-1.parquet#1")
+    fragment = Path(aged.output.location.uri, staged.path).with_name("3-1.parquet#1")
     fragment.write_bytes(b"PAR1")
     assert delta_upkeep.of_table(aged.output) == []
     assert names(aged) == {staged.path}
-    aged.output.fence(7, 2)
+    aged.output.fence(known(7), 2)
     assert delta_upkeep.of_table(aged.output) == [
         f"{aged.output.location.uri}: 1 files of attempts that can no longer commit deleted"
     ]
@@ -185,9 +186,9 @@ def test_files_of_an_attempt_are_removed_only_after_it_is_fenced(aged):
 def test_files_of_attempts_beside_the_one_that_has_committed_are_removed(table):
     lost = table.staged(7, 1, [1])
     newer = table.staged(7, 3, [1])
-    table.output.fence(7, 2)
+    table.output.fence(known(7), 2)
     table.commit(7, own(2), [1])
-    kept = {path for path in names(table) if path.startswith("tideline/7/2/")}
+    kept = {path for path in names(table) if "/2-" in path}
     assert {lost.path, newer.path} < names(table)
     delta_upkeep.of_table(table.output)
     assert names(table) == kept
@@ -219,7 +220,7 @@ def test_files_that_were_replaced_are_deleted_after_the_retention_and_no_staged_
     assert names(table) == {staged.path}
     assert delta_upkeep.of_table(table.output) == []
     assert table.rows() == rows
-    table.output.commit(7, own(1), lambda _: [staged], ranges="")
+    table.output.commit(known(7), own(1), lambda _: [staged], ranges="")
     assert table.rows() == [*rows, (7, 7, "attempt 1")]
     done = [line.partition(": ")[2] for _ in range(3) for line in delta_upkeep.of_table(table.output)]
     assert done == ["2 small files merged into 1", "2 files deleted that were replaced long ago"]

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 import topics
+from identities import batch
 from kafka_loading import output_of
 from output_topics import committed_count, committed_records, origin, output, receipt
 from tideline.errors import RetryableError
@@ -47,14 +48,14 @@ def test_a_record_that_the_topic_takes_is_sent_at_once_however_large_it_is(broke
     assert limits.max_bytes == LIMIT
     own = receipt(1)
     sent = rows(b"small", os.urandom(LARGE), b"small", os.urandom(LARGE))
-    assert sink.commit(7, own, iter(sent), len(sent), max_bytes=limits.max_bytes) == own
+    assert sink.commit(batch(7), own, iter(sent), len(sent), max_bytes=limits.max_bytes) == own
     assert [len(one.value()) for one in committed_records(broker.bootstrap, wide)] == [5, LARGE, 5, LARGE]
 
 
 def test_a_record_that_the_topic_does_not_take_is_an_error_at_once(broker, wide):
     sink = output(broker.bootstrap, wide, pipeline=wide)
     with pytest.raises(RetryableError, match="larger than the topic takes"):
-        sink.commit(7, receipt(1), iter(rows(b"small", os.urandom(LARGE))), 2)
+        sink.commit(batch(7), receipt(1), iter(rows(b"small", os.urandom(LARGE))), 2)
     assert committed_count(broker.bootstrap, wide) == 0
 
 

@@ -11,6 +11,7 @@ from output_topics import N_ROWS, committed_records, origins, output, receipt, r
 from planners import declared
 from rejected_records import load
 from tideline.declaration.pipelines import Pipeline
+from tideline.domain.receipts import BatchIdentity
 from tideline.errors import RetryableError
 from tideline.ledger import letters
 from tideline.ledger.connection import Ledger
@@ -63,6 +64,12 @@ def scene(ledger, admin, broker, topic):
     return Letters(ledger, broker.bootstrap, dead, pipeline, start_streams(ledger, 1)[0])
 
 
+def known(scene, batch):
+    return BatchIdentity(
+        query(scene.ledger, "SELECT identity FROM tideline.batch WHERE batch_id = %s", batch)[0][0], batch
+    )
+
+
 def test_letters_are_owed_until_the_topic_has_them(scene, monkeypatch):
     batch = scene.load(0, 7, 3)
     scene.dies(monkeypatch, KafkaTopic, "commit")
@@ -83,19 +90,23 @@ def test_letters_that_the_topic_has_are_not_sent_again(scene, monkeypatch):
 def test_rows_and_rejects_of_a_batch_may_go_to_one_topic(scene):
     """Each has a receipt of its own."""
     batch = scene.load(0, 3)
-    output(scene.servers, scene.dead, pipeline=PIPELINE).commit(batch, receipt(1), iter(rows(batch)), N_ROWS)
+    output(scene.servers, scene.dead, pipeline=PIPELINE).commit(
+        known(scene, batch), receipt(1), iter(rows(batch)), N_ROWS
+    )
     assert scene.send() == [f"batch {batch}: its rejects are in the topic"]
     assert len(origins(scene.servers, scene.dead)) == N_ROWS + 1
 
 
-def test_the_receipt_of_a_batch_of_another_ledger_is_not_taken_for_its_own(scene):
-    """After a restore of the ledger a batch of the same number has other rejects. They would never be sent."""
+def test_a_receipt_of_an_attempt_that_the_ledger_does_not_know_is_not_taken_for_its_own(scene):
+    """After a restore of the ledger, a batch that was open then may have other rejects. They would never be sent."""
     first, second = scene.load(0, 3), scene.load(10, 13)
     topic = KafkaTopic(PIPELINE, scene.pipeline.source.brokers, scene.dead, seconds=60, purpose=".rejects")
-    topic.commit(first, receipt(1), iter(()), 0)
+    topic.commit(known(scene, first), receipt(1), iter(()), 0)
     [line, sent] = scene.send()
-    assert "another ledger has published" in line
-    assert f"kafka-consumer-groups.sh --delete --group tideline.{PIPELINE}.{first}.rejects" in line
+    assert "from another attempt, which this ledger does not know" in line
+    assert (
+        f"kafka-consumer-groups.sh --delete --group tideline.{PIPELINE}.{known(scene, first).identity}.rejects" in line
+    )
     assert sent == f"batch {second}: its rejects are in the topic"
     assert (scene.owed(), scene.offsets()) == ([first], [13])
 

@@ -29,7 +29,7 @@ def test_what_is_abandoned_is_fenced_first_and_never_becomes_visible(scene):
     flow.abandon(scene.ledger, batch, reason=WHY)
     assert state(scene.ledger, batch) == ("abandoned", 1)
     with pytest.raises(SupersededError):
-        scene.log.commit(batch, Receipt(fence=1, attempt=first.attempt), [])
+        scene.log.commit(first.batch, first.receipt, [])
     again = scene.plan("second")
     scene.load(again)
     assert scene.log.rows == {again: all_rows(scene)}

@@ -10,7 +10,6 @@ from ledgers import stage
 from outside_log import unknown
 from outside_scene import KilledError, all_rows, killed
 from spark_jobs.sinks.outside import OutcomeUnknownError
-from tideline.domain.receipts import Receipt
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
@@ -22,7 +21,7 @@ def test_a_batch_is_visible_once_and_published_with_its_counts(scene):
     assert scene.log.rows == {batch: all_rows(scene, 3)}
     assert state(scene.ledger, batch) == ("advanced", 1)
     assert (scene.counts(batch), scene.written_by(batch)) == ((10, 9, 1), 1)
-    assert scene.log.fenced == [], "a first attempt has nothing to fence"
+    assert (scene.log.fenced, scene.log.looked) == ([], [batch]), "a first attempt has nothing to fence, and looks once"
     actions = "SELECT action FROM tideline.event WHERE batch_id = %s ORDER BY event_id"
     assert [row[0] for row in query(scene.ledger, actions, batch)] == [
         "plan", "claim", "intend", "settle", "publish", "advance",
@@ -47,7 +46,7 @@ def test_an_attempt_that_dies_between_intent_and_commit_leaves_nothing_and_can_n
     retry = scene.claim(batch)
     assert scene.recover(retry) is None
     with pytest.raises(SupersededError):
-        scene.log.commit(batch, Receipt(fence=1, attempt=first.attempt), [(1, 1)])
+        scene.log.commit(first.batch, first.receipt, [(1, 1)])
     scene.publish(retry, scene.output(retry, 5))
     assert (scene.log.rows[batch], scene.counts(batch)) == (all_rows(scene, 5), (10, 9, 1))
 
@@ -67,7 +66,7 @@ def test_a_commit_that_may_still_be_in_flight_is_retryable_and_the_next_attempt_
     retry = scene.claim(batch)
     assert scene.recover(retry) is None
     with pytest.raises(SupersededError):  # it lands too late
-        scene.log.commit(batch, Receipt(fence=1, attempt=first.attempt), [])
+        scene.log.commit(first.batch, first.receipt, [])
     scene.publish(retry, scene.output(retry))
     assert scene.log.rows == {batch: all_rows(scene)}
 
@@ -133,7 +132,7 @@ def test_a_batch_that_is_given_up_after_its_fence_can_be_loaded_when_the_decisio
     first = scene.claim(batch)
     with pytest.raises(KilledError):
         scene.publish(first, scene.output(first, before=killed))
-    assert scene.log.fence(batch, 2) is None  # and the command dies
+    assert scene.log.fence(scene.known(batch), 2) is None  # and the command dies
     retry = scene.claim(batch)
     assert scene.recover(retry) is None
     scene.publish(retry, scene.output(retry))
@@ -143,7 +142,7 @@ def test_a_batch_that_is_given_up_after_its_fence_can_be_loaded_when_the_decisio
 def test_an_attempt_fenced_by_a_decision_that_was_not_taken_is_run_again(scene):
     batch = scene.plan()
     first = scene.claim(batch)
-    output = scene.output(first, before=lambda: scene.log.fence(batch, 2))
+    output = scene.output(first, before=lambda: scene.log.fence(scene.known(batch), 2))
     with pytest.raises(RetryableError, match="no newer attempt has the batch"):
         scene.publish(first, output)
     scene.load(batch)

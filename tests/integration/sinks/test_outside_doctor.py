@@ -1,11 +1,11 @@
 """`tideline doctor` compares the receipts of outside sinks with the ledger."""
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from outside_scene import Scene
 from planners import NAME
 from tideline.cli.checks.outside import MOST, receipts
-from tideline.domain.receipts import Receipt
+from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.ledger import invariants
 
 
@@ -35,8 +35,17 @@ def test_doctor_finds_a_published_batch_without_a_receipt_unless_the_sink_may_ha
 def test_doctor_finds_the_receipt_of_an_attempt_that_the_ledger_does_not_know(scene):
     batch = scene.plan()
     scene.load(batch)
-    scene.log.commit(batch + 2, Receipt(fence=1, attempt=UUID(int=9)), [])
+    scene.log.attempts[scene.known(batch).identity] = UUID(int=9)
     [(verdict, text)] = doctors(scene)
-    assert (verdict, f"batch {batch + 2} by attempt 1" in text) == ("bad", True)
-    scene.log.attempts[batch] = UUID(int=9)
-    assert f"batch {batch} by attempt 1" in doctors(scene)[0][1]
+    assert (verdict, f"batch {batch} ({scene.known(batch).identity}) by attempt 1" in text) == ("bad", True)
+
+
+def test_doctor_finds_a_committed_batch_that_the_ledger_does_not_know_whatever_its_number(scene):
+    batch = scene.plan()
+    scene.load(batch)
+    fenced, committed = BatchIdentity(uuid4(), batch), BatchIdentity(uuid4(), batch)
+    scene.log.fence(fenced, 2)
+    scene.log.commit(committed, Receipt(fence=3, attempt=uuid4()), [])
+    [(verdict, text)] = doctors(scene)
+    assert (verdict, f"{committed.identity} by attempt 3" in text) == ("bad", True)
+    assert str(fenced.identity) not in text

@@ -5,6 +5,7 @@ import pytest
 from ledger_queries import execute, query, refused
 from ledgers import PIPELINE, RUN, claim, plan, stage, start_streams
 from rejected_records import reject
+from spark_jobs.sinks.staging_tables import staging_name
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
@@ -48,6 +49,18 @@ def intended(ledger, stream):
 def test_whether_a_batch_is_outside_never_changes(ledger, stream):
     planned(ledger, stream)
     assert "what was planned never changes" in refused(ledger, "UPDATE tideline.batch SET outside = false")
+
+
+def test_each_batch_has_an_identity_of_its_own_that_never_changes(ledger, stream):
+    first = planned(ledger, stream)
+    second = plan(ledger, {stream: (10, 20)})
+    [(one,), (other,)] = query(ledger, "SELECT identity FROM tideline.batch ORDER BY batch_id")
+    assert (claim(ledger, first).identity, claim(ledger, second).identity) == (one, other)
+    assert one != other
+    for change in ("gen_random_uuid()", "NULL"):
+        assert "what was planned never changes" in refused(ledger, f"UPDATE tideline.batch SET identity = {change}")
+    twice = "INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq, identity) SELECT pipeline, kind, dag_id, run_id, 9, identity"
+    assert "batch_identity_key" in refused(ledger, f"{twice} FROM tideline.batch WHERE batch_id = {first}")
 
 
 def test_an_outside_batch_is_published_only_with_the_intent_of_one_of_its_attempts(ledger, intended):
@@ -154,7 +167,7 @@ def test_upkeep_spares_what_a_later_attempt_may_settle(ledger, stream, intended)
 
 
 def test_the_staging_table_of_what_may_be_committed_is_not_dropped(ledger, stream, intended):
-    table = f"batch_{intended.batch_id}_attempt_{intended.fence}"
+    table = staging_name(intended)
     drop = f"SELECT tideline.drop_staging('{table}')"
     execute(ledger, f"CREATE TABLE tideline_staging.{table} ()")
     execute(ledger, "UPDATE tideline.batch SET state = 'failed'")

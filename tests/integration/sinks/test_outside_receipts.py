@@ -1,6 +1,7 @@
 """Replays and batches of rejects that were committed outside are settled, and receipts that do not fit the ledger need a person."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -68,11 +69,37 @@ def test_a_receipt_of_an_attempt_that_the_ledger_does_not_know_needs_a_person(sc
     scene.claim(batch)
     retry = scene.claim(batch)
     strange = Receipt(fence=1, attempt=retry.attempt)
-    scene.log.commit(batch, strange, [])
+    scene.log.commit(retry.batch, strange, [])
     with pytest.raises(NeedsOperatorError, match="does not know") as caught:
         scene.recover(retry)
     assert caught.value.entry == "receipt-of-another-ledger"
     assert state(scene.ledger, batch)[0] == "writing"
+
+
+def test_a_first_attempt_that_finds_a_receipt_stages_nothing(scene):
+    """The batch was open at the moment to which the ledger was restored, and an attempt has committed it since."""
+    batch = scene.plan()
+    before = scene.known(batch)
+    scene.log.commit(before, Receipt(fence=1, attempt=UUID(int=9)), [(1, 1)])
+    with pytest.raises(NeedsOperatorError, match="does not know") as caught:
+        scene.load(batch)
+    assert caught.value.entry == "receipt-of-another-ledger"
+    assert query(scene.ledger, "SELECT count(*) FROM tideline.staged_count") == [(0,)]
+    assert (scene.log.rows, scene.log.attempts) == ({batch: [(1, 1)]}, {before.identity: UUID(int=9)})
+
+
+def test_what_a_restore_of_the_output_has_taken_back_is_not_published_but_given_up(scene):
+    """The ledger has its intent, and the table has its receipt. Its rows would be lost."""
+    batch, first = failed(scene, after=killed)
+    scene.log.gone.add(first.identity)
+    with pytest.raises(NeedsOperatorError, match="restored to a moment before") as caught:
+        scene.recover(scene.claim(batch))
+    assert (caught.value.entry, state(scene.ledger, batch)[0]) == ("output-was-restored", "writing")
+    query(scene.ledger, "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '1 hour'")
+    flow.abandon(scene.ledger, batch, reason=WHY)
+    again = scene.plan("again")
+    scene.load(again)
+    assert (state(scene.ledger, batch)[0], scene.counts(again)) == ("abandoned", (10, 10, 0))
 
 
 def test_an_intent_older_than_the_memory_of_the_sink_needs_a_person(scene):

@@ -10,6 +10,7 @@ from spark_jobs.sinks.kafka.counting import counted
 from spark_jobs.sinks.kafka.encoding import Records
 from spark_jobs.sinks.kafka.sending import messages
 from spark_jobs.sinks.sink import Publication, Winner
+from spark_jobs.sinks.staging_tables import staging_name
 from tideline.errors import FatalError, RetryableError
 from tideline.outside.kafka_topic import ATTEMPT, ORIGIN
 
@@ -42,7 +43,7 @@ def store(ledger, attempt, stream):
             values = (stream, offset, order, None if item is None else str(item), task, b"k", b"{}", b"h")
             execute(
                 ledger,
-                "INSERT INTO tideline_staging.batch_1_attempt_1 VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+                f"INSERT INTO tideline_staging.{staging_name(attempt)} VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
                 *values,
             )
 

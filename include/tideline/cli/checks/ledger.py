@@ -137,9 +137,17 @@ def staging(session: Ledger) -> Iterable[Check]:
     yield warn(
         _ABOUT,
         "staging",
-        f"no attempt writes to {len(tables)} tables of {megabytes:,.1f} MB: {listed(row['table_name'] for row in tables) or 'none'}; "
+        f"no attempt writes to {len(tables)} tables of {megabytes:,.1f} MB: {listed(map(_staged, tables)) or 'none'}; "
         f"{rows['n_counts']} counts and {rows['n_rejects']} rejects are left over",
         "the DAG `upkeep` clears what belongs to an attempt; drop other tables by hand",
+    )
+
+
+def _staged(row: Row) -> str:
+    return (
+        f"{row['table_name']} of batch {row['batch_id']} attempt {row['fence']}"
+        if row["batch_id"]
+        else str(row["table_name"])
     )
 
 

@@ -87,6 +87,7 @@ def _summary(found: Row) -> str:
         f"batch {found['batch_id']} of {found['pipeline']}: {found['kind']}, {found['state']}",
         safe(f"planned: {instant(found['planned_at'])} for run {found['run_id']} of {found['dag_id']}"),
     ]
+    lines.append(f"identity, in the names of its output: {found['identity']}")
     if found["supersedes"] is not None:
         lines.append(f"supersedes: batch {found['supersedes']}")
     if found["undo"] is not None:

@@ -107,7 +107,7 @@ CREATE FUNCTION tideline.check_batch() RETURNS trigger
 BEGIN
     IF (NEW.batch_id, NEW.pipeline, NEW.kind, NEW.dag_id, NEW.run_id, NEW.seq, NEW.planned_at) IS DISTINCT FROM
        (OLD.batch_id, OLD.pipeline, OLD.kind, OLD.dag_id, OLD.run_id, OLD.seq, OLD.planned_at)
-       OR (NEW.supersedes, NEW.reason, NEW.outside) IS DISTINCT FROM (OLD.supersedes, OLD.reason, OLD.outside) THEN
+       OR (NEW.supersedes, NEW.reason, NEW.outside, NEW.identity) IS DISTINCT FROM (OLD.supersedes, OLD.reason, OLD.outside, OLD.identity) THEN
         RAISE EXCEPTION 'batch %: what was planned never changes', OLD.batch_id USING ERRCODE = 'restrict_violation';
     END IF;
     IF NEW.sealed_fence < OLD.sealed_fence THEN
@@ -746,18 +746,19 @@ CREATE FUNCTION tideline.drop_staging(name text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
-    part text[] := regexp_match(name, '^batch_(\d{1,18})_attempt_(\d{1,9})(?:_deleted|_state)?$');
+    number uuid := (regexp_match(name, '^attempt_([0-9a-f]{32})(?:_deleted|_state)?$'))[1]::uuid;
+    owner tideline.batch;
 BEGIN
-    IF part IS NULL THEN
+    IF number IS NULL THEN
         RAISE EXCEPTION '% is no name of a staging table', name USING ERRCODE = 'invalid_name';
     END IF;
-    IF EXISTS (SELECT FROM tideline.batch WHERE batch_id = part[1]::bigint AND state = 'writing' AND fence = part[2]::integer) THEN
-        RAISE EXCEPTION 'tideline_staging.% is not dropped: its attempt holds batch %', name, part[1] USING ERRCODE = 'restrict_violation';
+    SELECT batch.* INTO owner FROM tideline.attempt JOIN tideline.batch USING (batch_id) WHERE attempt.attempt = number;
+    IF owner.state = 'writing' AND owner.attempt = number THEN
+        RAISE EXCEPTION 'tideline_staging.% is not dropped: its attempt holds batch %', name, owner.batch_id USING ERRCODE = 'restrict_violation';
     END IF;
-    IF EXISTS (
-        SELECT FROM tideline.batch JOIN tideline.intent USING (batch_id) JOIN tideline.attempt USING (attempt_id)
-        WHERE batch.batch_id = part[1]::bigint AND batch.state IN ('planned', 'writing', 'failed') AND attempt.fence = part[2]::integer) THEN
-        RAISE EXCEPTION 'tideline_staging.% is not dropped: batch % may be committed outside, and is not settled', name, part[1]
+    IF owner.state IN ('planned', 'writing', 'failed') AND EXISTS (
+        SELECT FROM tideline.intent JOIN tideline.attempt USING (attempt_id) WHERE attempt.attempt = number) THEN
+        RAISE EXCEPTION 'tideline_staging.% is not dropped: batch % may be committed outside, and is not settled', name, owner.batch_id
             USING ERRCODE = 'restrict_violation';
     END IF;
     EXECUTE format('DROP TABLE IF EXISTS tideline_staging.%I', name);
@@ -1172,6 +1173,7 @@ CREATE TABLE tideline.batch (
     written_by bigint,
     sealed_fence integer DEFAULT 0 NOT NULL,
     stateful boolean DEFAULT false NOT NULL,
+    identity uuid DEFAULT gen_random_uuid() NOT NULL,
     CONSTRAINT batch_check CHECK (((attempt IS NULL) = (fence = 0))),
     CONSTRAINT batch_check1 CHECK (((attempt IS NOT NULL) OR (state = ANY (ARRAY['planned'::tideline.batch_state, 'abandoned'::tideline.batch_state])))),
     CONSTRAINT batch_fence_check CHECK ((fence >= 0)),
@@ -1195,6 +1197,8 @@ COMMENT ON COLUMN tideline.batch.written_by IS 'attempt_id of the attempt that h
 COMMENT ON COLUMN tideline.batch.sealed_fence IS 'no attempt below it has committed or can ever commit outside: the sink was asked';
 
 COMMENT ON COLUMN tideline.batch.stateful IS 'whether its records are folded into the state of its pipeline';
+
+COMMENT ON COLUMN tideline.batch.identity IS 'drawn at random when the batch is planned; every name of the batch outside of the ledger is built of it';
 
 ALTER TABLE tideline.batch ALTER COLUMN batch_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.batch_batch_id_seq
@@ -1584,6 +1588,9 @@ ALTER TABLE ONLY tideline.attempt
 
 ALTER TABLE ONLY tideline.attempt
     ADD CONSTRAINT attempt_pkey PRIMARY KEY (attempt_id);
+
+ALTER TABLE ONLY tideline.batch
+    ADD CONSTRAINT batch_identity_key UNIQUE (identity);
 
 ALTER TABLE ONLY tideline.batch
     ADD CONSTRAINT batch_pipeline_dag_id_run_id_seq_key UNIQUE (pipeline, dag_id, run_id, seq);

@@ -1,11 +1,8 @@
 -- The newest batches of an outside sink with what their receipts must say: the attempt whose commit a published batch
--- is, how long ago it was intended, and all attempts. And the first ids that come next, which no receipt may name.
-(SELECT b.batch_id, b.state::text, w.attempt AS written_by, w.fence AS written_fence, extract(epoch FROM clock_timestamp() - i.at)::float8 AS age_seconds,
-        ARRAY(SELECT a.attempt::text FROM tideline.attempt a WHERE a.batch_id = b.batch_id) AS attempts
- FROM tideline.batch b LEFT JOIN tideline.attempt w ON w.attempt_id = b.written_by LEFT JOIN tideline.intent i ON i.attempt_id = b.written_by
- WHERE b.pipeline = %(pipeline)s AND b.outside AND b.fence > 0
- ORDER BY b.batch_id DESC LIMIT %(most)s)
-UNION ALL
-SELECT next.batch_id, NULL, NULL, NULL, NULL, '{}' FROM (SELECT coalesce(max(batch_id), 0) AS last FROM tideline.batch) AS b,
-       generate_series(b.last + 1, b.last + 3) AS next (batch_id)
-ORDER BY batch_id;
+-- is, how long ago it was intended, and all attempts.
+SELECT b.batch_id, b.identity, b.state::text, w.attempt AS written_by, w.fence AS written_fence,
+       extract(epoch FROM clock_timestamp() - i.at)::float8 AS age_seconds,
+       ARRAY(SELECT a.attempt::text FROM tideline.attempt a WHERE a.batch_id = b.batch_id) AS attempts
+FROM tideline.batch b LEFT JOIN tideline.attempt w ON w.attempt_id = b.written_by LEFT JOIN tideline.intent i ON i.attempt_id = b.written_by
+WHERE b.pipeline = %(pipeline)s AND b.outside AND b.fence > 0
+ORDER BY b.batch_id DESC LIMIT %(most)s;
