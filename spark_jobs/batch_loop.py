@@ -1,5 +1,6 @@
 """Run the batches of a job one after the other, so that a batch that fails does not stop the others."""
 
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -31,8 +32,8 @@ def each_by_itself(
         batch_ids: In the order in which they are written.
         begin: Does all steps before anything is read. Returns None if nothing is left to write. An error here ends the
             loop, because the other batches would fail in the same way: the ledger or the broker is unavailable, or the
-            declaration is wrong. The exception is `NeedsOperatorError`: this batch alone cannot be read as it was
-            planned.
+            declaration is wrong. The exceptions are `NeedsOperatorError`, since this batch alone cannot be read as it was
+            planned, and an error that is not Tideline's, since it may be of this batch.
         load: Does the rest. An error here concerns only this batch. The exception is `SupersededError`, which ends the
             loop: a newer try has taken over, and it writes the other batches as well.
         in_order: Whether a batch needs those before it, as in a stateful pipeline. Then the first failure ends the loop.
@@ -45,7 +46,9 @@ def each_by_itself(
     for batch_id in batch_ids:
         try:
             loading = begin(batch_id)
-        except NeedsOperatorError as error:
+        except Exception as error:
+            if isinstance(error, TidelineError) and not isinstance(error, NeedsOperatorError):
+                raise
             failed.append(_reported(name, batch_id, error))
             if in_order:
                 break
@@ -56,7 +59,7 @@ def each_by_itself(
             load(loading)
         except SupersededError:
             raise
-        except TidelineError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other batches are not at fault
             failed.append(_reported(name, batch_id, error))
             if in_order:
                 break
@@ -64,9 +67,22 @@ def each_by_itself(
         raise _combined(name, failed, len(batch_ids))
 
 
-def _reported(name: str, batch_id: int, error: TidelineError) -> TidelineError:
-    job_log.say(f"{name} batch {batch_id} is not written: {error.problem}", level="error")
-    return error
+def _reported(name: str, batch_id: int, error: Exception) -> TidelineError:
+    known = error if isinstance(error, TidelineError) else _unknown(name, batch_id, error)
+    job_log.say(f"{name} batch {batch_id} is not written: {known.problem}", level="error")
+    return known
+
+
+def _unknown(name: str, batch_id: int, error: Exception) -> RetryableError:
+    """Return an error of no class of Tideline as one that says what to do. Its traceback is in the log."""
+    job_log.say("".join(traceback.format_exception(error)), level="error")
+    found = RetryableError(
+        f"{name} batch {batch_id}: an error that Tideline does not know: {type(error).__name__}: {error}",
+        next_step="run the task again; if it says the same, the traceback above in this log shows where it comes from",
+        entry="unexpected-error",
+    )
+    found.__cause__ = error
+    return found
 
 
 def _combined(name: str, failed: Sequence[TidelineError], n_batches: int) -> TidelineError:

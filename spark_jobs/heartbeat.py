@@ -3,11 +3,13 @@
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Self
 from uuid import UUID
 
 from pyspark.sql import SparkSession
 
+from tideline import job_log
 from tideline.errors import TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
@@ -62,6 +64,8 @@ class Heartbeat:
         self._parent = os.getppid()
         self._stop = threading.Event()
         self._ledger: Ledger | None = None
+        self._is_well = True
+        """Whether the last heartbeat arrived. Only the first of several failures is reported."""
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
@@ -87,20 +91,33 @@ class Heartbeat:
             waited += _WATCH_SECONDS
             if waited >= BEAT_SECONDS:
                 waited = 0.0
-                if not self._beat():
-                    self._superseded()
+                self._beat_once()
+
+    def _beat_once(self) -> None:
+        """Send a heartbeat, and stop the work if the attempt no longer holds its batch. No error ends the thread.
+
+        Without it a living attempt falls silent, so that another run takes its batch, and the death of the JVM is not noticed.
+        """
+        try:
+            if not self._beat():
+                self._superseded()
+        except Exception as error:  # noqa: BLE001 - the next heartbeat may succeed
+            if self._is_well:
+                what = error.problem if isinstance(error, TidelineError) else f"{type(error).__name__}: {error}"
+                job_log.say(f"no heartbeat, which is tried again every {BEAT_SECONDS:.0f} s: {what}", level="warning")
+            self._is_well = False
+            self._disconnect()
+        else:
+            self._is_well = True
 
     def _beat(self) -> bool:
-        """Send a heartbeat. Return whether the attempt still holds its batch; a ledger that does not answer counts as yes."""
-        try:
-            if self._ledger is None:
-                self._ledger = Ledger(self._ledger_url, actor="heartbeat")
-            return attempts.beat(self._ledger, self._attempt)
-        except TidelineError:
-            self._disconnect()
-            return True
+        """Send a heartbeat. Return whether the attempt still holds its batch."""
+        if self._ledger is None:
+            self._ledger = Ledger(self._ledger_url, actor="heartbeat")
+        return attempts.beat(self._ledger, self._attempt)
 
     def _disconnect(self) -> None:
-        if self._ledger is not None:
-            self._ledger.close()
-            self._ledger = None
+        ledger, self._ledger = self._ledger, None
+        if ledger is not None:
+            with suppress(Exception):  # it may be lost already
+                ledger.close()

@@ -7,8 +7,8 @@ rejects of the re-drive are stored in the ledger.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import psycopg2.errors
 import pyarrow as pa
+from psycopg2.errorcodes import RESTRICT_VIOLATION
 from psycopg2.extras import DictRow
 from psycopg2.sql import SQL
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,7 @@ from spark_jobs.records.transforms import KAFKA
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.database_errors import RefusedError
 
 SLICE_RECORDS = 10_000
 SLICE_BYTES = 8 << 20
@@ -114,7 +115,9 @@ def read_slice(ledger: Ledger, attempt: Attempt, stream_id: int, start: int, end
     try:
         with ledger.transaction():
             return ledger.rows_of(SQL(statement("spark_jobs.readers", "read_rejects.sql")), bound)
-    except psycopg2.errors.RestrictViolation as error:
+    except RefusedError as error:
+        if error.sqlstate != RESTRICT_VIOLATION:
+            raise
         raise RetryableError(
             f"{attempt}: rejects of stream {stream_id} from offset {start} on were read twice, and were others the second time",
             next_step="run the task again",

@@ -5,8 +5,8 @@ from contextlib import closing
 from typing import Any
 
 import adbc_driver_postgresql.dbapi as adbc
-import psycopg2.errors
 import pyarrow as pa
+from psycopg2.errorcodes import INVALID_SCHEMA_NAME, UNDEFINED_TABLE
 from psycopg2.extensions import Column
 from psycopg2.sql import SQL, Composable, Identifier
 
@@ -14,6 +14,7 @@ from spark_jobs.records.task_sessions import opened
 from tideline import settings
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.database_errors import RefusedError
 
 _NUMERIC = 1700  # the oid of the type numeric, the same in every PostgreSQL
 _WIDEST = (38, 18)  # precision and scale that Spark uses for a numeric without them
@@ -72,7 +73,9 @@ def _described(ledger: Ledger, query: Composable, reader: str, table: str) -> tu
     try:
         with ledger.transaction():
             return describe(ledger, query)
-    except (psycopg2.errors.UndefinedTable, psycopg2.errors.InvalidSchemaName) as error:
+    except RefusedError as error:
+        if error.sqlstate not in {UNDEFINED_TABLE, INVALID_SCHEMA_NAME}:
+            raise
         raise FatalError(
             f"{reader}: cannot read the table {table}: {error.diag.message_primary}",
             next_step="create the table, or correct transform.py; nothing was read",

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import psycopg2
 import pytest
 
 from ledgers import WRITER, stage
@@ -13,6 +12,7 @@ from tideline.errors import NeedsOperatorError
 from tideline.ledger import attempts, state
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.ledger.database_errors import RefusedError
 from tideline.ledger.folding import StagedStates
 
 LATER, SOONER = datetime(2026, 11, 23, 12, tzinfo=UTC), datetime(2026, 11, 23, 11, tzinfo=UTC)
@@ -32,7 +32,7 @@ def refuses(
 ) -> str:
     """Publish what Postgres must refuse; return the text of the error. Nothing has changed."""
     before = states(ledger), positions(ledger)
-    with pytest.raises((psycopg2.errors.RestrictViolation, NeedsOperatorError)) as caught:
+    with pytest.raises((RefusedError, NeedsOperatorError)) as caught:
         publish(ledger, attempt, found, also=also)
     assert (states(ledger), positions(ledger)) == before
     return str(caught.value)

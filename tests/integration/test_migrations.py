@@ -48,6 +48,33 @@ def test_migrating_twice_does_nothing(empty):
     assert query(empty, "SELECT * FROM tideline.migration") == before
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_keep_every_text_is_refused_and_named(postgres, encoding, tmp_path):
+    name = f"odd_{encoding.lower()}"
+    with ledgers.copy_of(postgres, "template1") as url, Ledger(url, actor="admin") as admin:
+        admin.connection.autocommit = True
+        made = f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE_PROVIDER libc LOCALE 'C'"
+        admin.run_sql(SQL(made), {})
+        try:
+            with Ledger(postgres.url(name), actor="test") as session:
+                with pytest.raises(
+                    FatalError, match=f"database {name}: expected the encoding UTF8, found {encoding}"
+                ) as caught:
+                    migrate(session)
+                assert "TEMPLATE template0 ENCODING 'UTF8'" in caught.value.next_step
+                assert query(session, "SELECT to_regnamespace('tideline'), current_setting('client_encoding')") == [
+                    (None, "UTF8")
+                ]
+            shell = Cli(folder=tmp_path, variables={"TIDELINE_LEDGER_URL": postgres.url(name)})
+            found = {one["check"]: one for one in shell.json("doctor", code=30)["checks"]}
+            assert (found["encoding"]["verdict"], found["encoding"]["found"].split(":")[0]) == (
+                "bad",
+                f"expected UTF8, found {encoding}",
+            )
+        finally:
+            admin.run_sql(SQL(f"DROP DATABASE {name} WITH (FORCE)"), {})
+
+
 def test_migrations_at_once_apply_each_file_once(empty_url):
     def work():
         with Ledger(empty_url, actor="test") as own:

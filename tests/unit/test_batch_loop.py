@@ -45,6 +45,17 @@ def test_a_batch_that_fails_does_not_keep_the_others_from_being_written(error, n
     assert written(loads={number: error}) == ([n for n in (1, 2, 3) if n != number], error)
 
 
+@pytest.mark.parametrize("error", [KeyError("x"), RuntimeError("of a library"), MemoryError()])
+@pytest.mark.parametrize("where", ["begins", "loads"])
+def test_an_error_of_no_class_of_ours_affects_no_other_batch_either(error, where, capsys):
+    loaded, found = written(**{where: {2: error}})
+    assert (loaded, type(found), found.entry) == ([1, 3], RetryableError, "unexpected-error")
+    assert found.__cause__ is error
+    assert f"ads batch 2: an error that Tideline does not know: {type(error).__name__}" in found.problem
+    assert "Traceback" in capsys.readouterr().out
+    assert written(**{where: {2: error}}, in_order=True)[0] == [1]
+
+
 @pytest.mark.parametrize("where", ["begins", "loads"])
 def test_a_batch_that_others_need_keeps_them_from_being_tried(where):
     error = asks("two")

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-import psycopg2
-
 from spark_jobs.records import database_tables
 from tideline.authoring.findings import Finding, Verdict
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger
+from tideline.ledger.database_errors import RefusedError
 
 
 def checked(session: Ledger | None, pipeline: Pipeline, tables: Iterable[str]) -> Iterator[Finding]:
@@ -29,8 +28,8 @@ def _read(session: Ledger | None, table: str) -> tuple[Verdict, str]:
     try:
         with queries.reading(session):
             columns = database_tables.describe(session, database_tables.query_of(table))
+    except RefusedError as error:
+        return Verdict.BAD, f"the processor cannot read it: {error.diag.message_primary}"
     except FatalError as error:
         return Verdict.BAD, f"the processor cannot read it: {error.problem}"
-    except psycopg2.Error as error:
-        return Verdict.BAD, f"the processor cannot read it: {str(error).strip().splitlines()[0]}"
     return Verdict.OK, f"the processor reads its columns {', '.join(column.name for column in columns)}"

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import psycopg2
-
 from tideline import settings
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
@@ -85,7 +83,7 @@ def ledger(
         RetryableError: The ledger did not answer.
     """
     url, variable = settings.url_of(variable)
-    with Ledger(url, actor=actor or settings.actor(), variable=variable) as session, _database_errors():
+    with Ledger(url, actor=actor or settings.actor(), variable=variable) as session:
         if not of_any_release:
             require_current(session)
         yield session
@@ -94,7 +92,7 @@ def ledger(
 @contextmanager
 def moment(session: Ledger) -> Iterator[None]:
     """Hold a read-only transaction on one consistent snapshot of the ledger. Raises the errors of `ledger`."""
-    with _database_errors(), queries.reading(session):
+    with queries.reading(session):
         yield
 
 
@@ -103,18 +101,6 @@ def looking() -> Iterator[Ledger]:
     """Open a read-only session on one consistent snapshot, for commands that only inspect. Raises the errors of `ledger`."""
     with ledger(variable=settings.READER_URL) as session, moment(session):
         yield session
-
-
-@contextmanager
-def _database_errors() -> Iterator[None]:
-    try:
-        yield
-    except psycopg2.Error as error:
-        raise FatalError(
-            f"the ledger's database refused: {str(error).strip().splitlines()[0]}",
-            next_step="`tideline doctor` checks its migrations and what its user may do",
-            entry="ledger-refuses",
-        ) from error
 
 
 def declaration(session: Ledger, name: str) -> Pipeline | FatalError:

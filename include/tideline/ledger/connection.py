@@ -1,30 +1,33 @@
 """Run named SQL files in a session with the ledger, and return rows.
 
-Called by the other modules of this package and by the Postgres sink. A lost connection, a lock timeout, or a server
-that is down becomes a `RetryableError`. If a law of the ledger refuses a statement, the error of psycopg2 is raised
-unchanged, because its text names the law.
+Called by the other modules of this package and by the Postgres sink. No error of psycopg2 leaves a session: it becomes a
+`RetryableError`, or a `FatalError` with the text of the law that refuses a statement. Only within a transaction a statement
+raises it unchanged, for sinks, which look for the row at fault.
 """
 
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any, Self, cast
-from uuid import uuid4
 
 import psycopg2
-import psycopg2.errors
 import psycopg2.extensions
+from psycopg2.extensions import TRANSACTION_STATUS_INERROR, TRANSACTION_STATUS_INTRANS
 from psycopg2.extras import DictCursor, DictRow, Json, register_uuid
 from psycopg2.sql import SQL, Composable
 
 from tideline.errors import FatalError, RetryableError
-from tideline.ledger import session_settings
+from tideline.ledger import opening
 from tideline.ledger.address import fault
 from tideline.ledger.database_errors import first_line, translated, unreachable
 from tideline.ledger.session_settings import conninfo
+
+AWAKE_SECONDS = 20.0
+"""After so long without a statement, a session is tried before it is used. Proxies end sessions that are idle for minutes."""
 
 register_uuid()  # type: ignore[no-untyped-call]  # its stub has no types
 
@@ -46,6 +49,9 @@ class Ledger:
         self._variable = variable
         self._actor = actor
         self._mark = ""
+        self._is_inside = False
+        """Whether a `transaction` is open, at whose end errors of the database are translated. The sinks look at those of statements before."""
+        self._used_at = time.monotonic()
         self.connection = self._connect()
 
     def _connect(self) -> psycopg2.extensions.connection:
@@ -60,32 +66,13 @@ class Ledger:
             # With each BEGIN, also where a pooler has dropped what was sent at the start.
             connection.set_session(isolation_level="READ COMMITTED")
             with connection, connection.cursor() as cursor:
-                self._open(cursor)
+                self._mark = opening.new_mark()
+                self.behind_pooler = opening.set_up(cursor, self._mark, self._variable)
                 # Set by a parameter: the name of a DAG run may hold any character, and `options` has its own quoting.
                 _execute(cursor, statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
-        # InterfaceError: the connection was lost after it was opened, and its rollback found it closed.
-        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        except psycopg2.Error as error:
             raise unreachable(error, self._variable) from error
         return connection
-
-    def _open(self, cursor: psycopg2.extensions.cursor) -> None:
-        self._mark = uuid4().hex
-        cursor.execute(opening(self._mark))
-        found = cast(DictRow, cursor.fetchone())  # by the cursor factory
-        if found["replication_role"] == "replica":
-            raise session_settings.lawless(self._variable)
-        self.behind_pooler = found["backend"] != cursor.connection.info.backend_pid
-
-    def _check_settings(self) -> None:
-        """Refuse a session of the server that has not the settings of this session: a pooler gives a transaction to any of its own."""
-        try:
-            with self.connection.cursor() as cursor:
-                cursor.execute(statement("tideline.ledger", "sql/queries/show_session.sql"))
-                mark = cast(DictRow, cursor.fetchone())[0]
-        except psycopg2.errors.UndefinedObject:  # no session of Tideline has set it yet
-            mark = None
-        if mark != self._mark:
-            raise session_settings.lost(self._variable)
 
     @property
     def actor(self) -> str:
@@ -118,18 +105,16 @@ class Ledger:
             FatalError: A pooler has lost the settings of the session.
         """
         try:
-            if self.behind_pooler:
-                self._check_settings()
+            self._begin()
             yield self
         except psycopg2.Error as error:
             self._rollback()
-            found = translated(error)
-            if found is error:
-                raise
-            raise found from error
+            raise translated(error) from error
         except BaseException:
             self._rollback()
             raise
+        finally:
+            self._is_inside = False
         try:
             self.connection.commit()
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
@@ -138,6 +123,23 @@ class Ledger:
                 next_step="run the task again: it looks up what became of the commit",
                 entry="ledger-does-not-answer",
             ) from error
+        except psycopg2.Error as error:  # a law that is checked at the end
+            self._rollback()
+            raise translated(error) from error
+        finally:
+            self._used_at = time.monotonic()
+
+    def _begin(self) -> None:
+        """Open the session again if it was ended while it was idle, by a proxy or by the server: nothing is lost then."""
+        if time.monotonic() - self._used_at > AWAKE_SECONDS and not self._answers():
+            self.reconnect()
+        if self.behind_pooler and not opening.is_whole(self.connection, self._mark):
+            raise opening.lost(self._variable)
+        self._is_inside = True
+
+    def _answers(self) -> bool:
+        is_open = self.connection.info.transaction_status in {TRANSACTION_STATUS_INTRANS, TRANSACTION_STATUS_INERROR}
+        return is_open or opening.answers(self.connection)
 
     def _rollback(self) -> None:
         if not self.connection.closed:
@@ -184,15 +186,25 @@ class Ledger:
 
     def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list[DictRow]:
         """Run a composed statement and return its rows. A sink composes statements because the name of its table is declared."""
-        with self.connection.cursor() as cursor:
+        with self._translating(), self.connection.cursor() as cursor:
             _execute(cursor, query, parameters)
             return cast(list[DictRow], cursor.fetchall())  # by the cursor factory
 
     def run_sql(self, query: Composable, parameters: Mapping[str, Any]) -> int:
         """Run a composed statement for its effect and return how many rows it touched."""
-        with self.connection.cursor() as cursor:
+        with self._translating(), self.connection.cursor() as cursor:
             _execute(cursor, query, parameters)
             return cursor.rowcount
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg2.Error as error:
+            if self._is_inside:
+                raise
+            self._rollback()
+            raise translated(error) from error
 
 
 class CommitUnknownError(RetryableError):
@@ -203,16 +215,6 @@ class CommitUnknownError(RetryableError):
 def statement(package: str, path: str) -> str:
     """Return the text of an SQL file that ships with `package`."""
     return files(package).joinpath(path).read_text(encoding="utf-8")
-
-
-def opening(mark: str) -> str:
-    """Return the statement that sets all settings of a session, for any driver.
-
-    Args:
-        mark: Marks the session, by letters and digits: a statement in another session of the server does not find it.
-    """
-    text = statement("tideline.ledger", "sql/queries/set_session.sql")
-    return text.format(session=f"'{mark}'", wanted=f"'{session_settings.wanted()}'")
 
 
 def json(value: Mapping[str, Any] | list[Mapping[str, Any]]) -> Json:

@@ -2,10 +2,22 @@
 
 import psycopg2
 
-from tideline.errors import FatalError, RetryableError
+from tideline.errors import FatalError, RetryableError, TidelineError
 
 _NO_RIGHT = "42501"
 """SQLSTATE of a statement for which the role lacks a privilege."""
+_READ_ONLY = "25006"
+"""SQLSTATE of a write where none is possible."""
+_TIME_OUTS = {
+    "57014": "statement_timeout",
+    "25P04": "transaction_timeout",
+    "57P05": "idle_session_timeout",
+}
+"""By SQLSTATE, the setting by which the server has ended a statement, a transaction or a session."""
+_OF_A_STATEMENT = frozenset(
+    {"0A", "20", "21", "22", "23", "26", "27", "2B", "2F", "34", "38", "39", "3B", "3D", "3F", "42", "44", "P0"}
+)
+"""Classes of SQLSTATEs that the same statement would meet again: it breaks a law, or is wrong."""
 _LEVEL = "at_read_committed_only"
 """The law against writes at an isolation level at which other laws would overlook what others have committed."""
 _UNSAFE = (
@@ -55,21 +67,31 @@ def unreachable(error: psycopg2.Error, variable: str) -> RetryableError | FatalE
     )
 
 
-def translated(error: psycopg2.Error) -> Exception:
-    """Translate an error that can be retried, or that means missing tables or rights; return any other error unchanged."""
-    # A dropped connection has no SQLSTATE; class 08, 57P0x (shutdown, crash recovery), 25P03 (idle too long), 40xxx (deadlock,
-    # serialization), 55P03 (lock timeout) and 53xxx (out of connections, disk full) are temporary.
-    code = error.pgcode or ""
-    if (
-        isinstance(error, psycopg2.InterfaceError)
-        or code == ""
-        or code.startswith(("08", "57P", "25P03", "40", "55P03", "53"))
-    ):
-        return RetryableError(
-            f"the ledger did not carry out a step: {first_line(error)}",
-            next_step="run the task again",
-            entry="ledger-does-not-answer",
+class RefusedError(FatalError):
+    """The database has refused a statement, and would refuse it again: a law of the ledger, a constraint, or a mistake in it.
+
+    Args:
+        error: What psycopg2 has raised.
+    """
+
+    def __init__(self, error: psycopg2.Error) -> None:
+        super().__init__(
+            f"the ledger's database refused: {first_line(error)}",
+            next_step="`tideline doctor` checks its migrations and what its user may do",
+            entry="ledger-refuses",
         )
+        self.sqlstate = error.pgcode
+        self.diag = error.diag
+        """The fields of the server's message: the text, its detail, and the constraint or law that it names."""
+
+
+def translated(error: psycopg2.Error) -> TidelineError:
+    """Translate an error of the database into one that says whether to try again or what to correct."""
+    return _final(error, error.pgcode or "") or _passing(error, error.pgcode or "")
+
+
+def _final(error: psycopg2.Error, code: str) -> FatalError | None:
+    """Translate an error that the same statement would meet again; return None for another one."""
     if code in {"3F000", "42P01"} and "tideline." in str(error):
         return FatalError(
             f"the ledger's tables are missing: {first_line(error)}",
@@ -88,7 +110,31 @@ def translated(error: psycopg2.Error) -> Exception:
             next_step="run `tideline migrate --roles`, which grants each role what it needs; `tideline doctor` names what a role lacks",
             entry="ledger-refuses",
         )
-    return error
+    return RefusedError(error) if code[:2] in _OF_A_STATEMENT else None
+
+
+def _passing(error: psycopg2.Error, code: str) -> RetryableError:
+    if code == _READ_ONLY:
+        return RetryableError(
+            f"the ledger's database takes no writes: {first_line(error)}",
+            next_step="let the URL lead to the primary: this server is a standby, or was the primary before a fail-over; "
+            "`tideline doctor` says what it is",
+            entry="ledger-takes-no-writes",
+        )
+    if code in _TIME_OUTS and "timeout" in str(error):
+        return RetryableError(
+            f"the ledger's database has ended a step by {_TIME_OUTS[code]}, which is 0 in sessions of Tideline: {first_line(error)}",
+            next_step=f"find out what sets {_TIME_OUTS[code]} after Tideline has opened its session: a pooler, a proxy or an extension of a "
+            "managed server; take it away there for the roles of Tideline",
+            entry="ledger-ends-sessions",
+        )
+    # A dropped connection has no SQLSTATE. Shutdown, recovery, a deadlock, a lock that was not granted, a full disk are
+    # temporary. So may be what no list here knows: nothing was changed, and another try costs little.
+    return RetryableError(
+        f"the ledger did not carry out a step: {first_line(error)}",
+        next_step="run the task again",
+        entry="ledger-does-not-answer",
+    )
 
 
 def first_line(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from tideline.ledger.session_settings import LOCK_TIMEOUT_MS
 from tideline.ledger.versions import Migrations, checksum, index_made, is_outside, migrations, missing
 
 _POLL_SECONDS = 0.2
+ENCODING = "UTF8"
 
 
 def migrate(ledger: Ledger, known: Migrations | None = None) -> list[str]:
@@ -30,7 +31,8 @@ def migrate(ledger: Ledger, known: Migrations | None = None) -> list[str]:
         known: The files; by default those of this release.
 
     Raises:
-        FatalError: A file fails, an applied file has changed since, or the database is newer than this code.
+        FatalError: The encoding of the database is not UTF8, a file fails, an applied file has changed since, or the
+            database is newer than this code.
         RetryableError: Another process creates an index at this moment, and that takes long.
     """
     known = known or migrations()
@@ -43,12 +45,25 @@ def migrate(ledger: Ledger, known: Migrations | None = None) -> list[str]:
             _apply_outside(ledger, known, number, done)
 
 
+def _require_encoding(ledger: Ledger) -> None:
+    """Refuse a database that cannot keep every text. The first record with another character would fail its batch for ever."""
+    found = ledger.connection.info.parameter_status("server_encoding")  # as the server reports it to each client
+    if found != ENCODING:
+        raise FatalError(
+            f"database {ledger.connection.info.dbname}: expected the encoding {ENCODING}, found {found}, which cannot keep every text",
+            next_step=f"create a database with TEMPLATE template0 ENCODING '{ENCODING}' for the ledger and its output tables; what is in this one "
+            "moves there by pg_dump and pg_restore",
+            entry="migration-refused",
+        )
+
+
 def _apply_inside(ledger: Ledger, known: Migrations, done: list[str]) -> int | None:
     """Apply the missing files in one transaction, up to the first that runs outside of one.
 
     Return the number of that file, or None.
     """
     with ledger.transaction():
+        _require_encoding(ledger)
         ledger.run("prepare_migrations")
         pending = missing(ledger, known)
         inside = list(takewhile(lambda number: not is_outside(known[number][1]), pending))

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psycopg2.errors
+from psycopg2.errorcodes import CHECK_VIOLATION, EXCLUSION_VIOLATION
 
 from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, json
+from tideline.ledger.database_errors import RefusedError
 
 
 def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
@@ -38,13 +39,15 @@ def explained(attempt: Attempt) -> Iterator[None]:
     """
     try:
         yield
-    except psycopg2.errors.CheckViolation as error:
-        raise _does_not_add_up(attempt, error) from error
-    except psycopg2.errors.ExclusionViolation as error:
-        raise _taken_meanwhile(attempt, error) from error
+    except RefusedError as error:
+        if error.sqlstate == CHECK_VIOLATION:
+            raise _does_not_add_up(attempt, error) from error
+        if error.sqlstate == EXCLUSION_VIOLATION:
+            raise _taken_meanwhile(attempt, error) from error
+        raise
 
 
-def _taken_meanwhile(attempt: Attempt, error: psycopg2.errors.ExclusionViolation) -> RetryableError:
+def _taken_meanwhile(attempt: Attempt, error: RefusedError) -> RetryableError:
     return RetryableError(
         f"{attempt}: another batch has taken some of the same offsets while this one was being published: {error.diag.message_detail}",
         next_step="run the task again: it sees what the other one has left",
@@ -52,7 +55,7 @@ def _taken_meanwhile(attempt: Attempt, error: psycopg2.errors.ExclusionViolation
     )
 
 
-def _does_not_add_up(attempt: Attempt, error: psycopg2.errors.CheckViolation) -> NeedsOperatorError | RetryableError:
+def _does_not_add_up(attempt: Attempt, error: RefusedError) -> NeedsOperatorError | RetryableError:
     law, found = error.diag.constraint_name, error.diag.message_detail or error.diag.message_primary
     if law == "counts_add_up":
         # Staging is UNLOGGED: a crash of the server empties it, and then staged rows are fewer than records read.

@@ -8,8 +8,6 @@ import json
 
 from psycopg2.extensions import make_dsn
 
-from tideline.errors import FatalError
-
 LOCK_TIMEOUT_MS = 30_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000
 ASKING_IDLE_TIMEOUT_MS = 240_000
@@ -33,6 +31,16 @@ SESSION: dict[str, int | str] = {
     # already seen them.
     "synchronous_commit": "on",
     "timezone": "UTC",
+    # What statements mean, and in what form their results are read and shown.
+    "client_encoding": "UTF8",
+    "standard_conforming_strings": "on",
+    "array_nulls": "on",
+    "transform_null_equals": "off",
+    "quote_all_identifiers": "off",  # the names of types are compared
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": 1,
 }
 
 _NEWER: dict[str, int | str] = {"transaction_timeout": 0}
@@ -55,7 +63,8 @@ def conninfo(url: str) -> str:
     """Return `url` with the settings that every session with the ledger's database has, for any driver."""
     given = {name: str(value).replace(" ", "\\ ") for name, value in SESSION.items()}
     options = " ".join(f"-c {name}={value}" for name, value in given.items())
-    return make_dsn(url, options=options, application_name="tideline", **_LINK)
+    # The encoding by a word of its own, which poolers keep: drivers look at it when they have connected.
+    return make_dsn(url, options=options, client_encoding="UTF8", application_name="tideline", **_LINK)
 
 
 def plain_conninfo(url: str) -> str:
@@ -66,23 +75,3 @@ def plain_conninfo(url: str) -> str:
 def wanted() -> str:
     """Return the settings as a JSON object, for the statement that sets them; those that a server does not know included."""
     return json.dumps({name: str(value) for name, value in (SESSION | _NEWER).items()})
-
-
-def lost(variable: str) -> FatalError:
-    """Return the error of a session whose settings a pooler has lost."""
-    return FatalError(
-        f"a pooler in front of the ledger's database gives the transactions of a session to several sessions of the server, so that "
-        f"default_transaction_isolation, lock_timeout and the other settings of the session in {variable} are lost",
-        next_step=f"let it pool sessions (PgBouncer: pool_mode = session), or let {variable} lead past it; nothing was changed",
-        entry="pooler",
-    )
-
-
-def lawless(variable: str) -> FatalError:
-    """Return the error of a session in which no trigger fires."""
-    return FatalError(
-        f"session_replication_role is replica for sessions of {variable}: no law of the ledger would hold",
-        next_step="take it away from the role or the database: ALTER ROLE ... RESET session_replication_role, or ALTER DATABASE ... RESET "
-        "session_replication_role",
-        entry="ledger-refuses",
-    )

@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from spark_jobs.records.kafka_metadata import stream_ids
 from spark_jobs.records.record_steps import Account
 from spark_jobs.records.row_bisection import isolate
-from spark_jobs.records.task_sessions import opened
+from spark_jobs.records.task_sessions import TaskSession
 from spark_jobs.sinks.kafka.as_json import UnencodableError
 from spark_jobs.sinks.kafka.encoding import Records
 from spark_jobs.sinks.sink import Place, Winner
@@ -59,7 +59,7 @@ class TopicStage:
         """
         task = TaskContext.get().taskAttemptId()
         n_rows = 0
-        with opened(self.place.ledger_url) as connection:
+        with TaskSession(self.place.ledger_url) as session:
             for table in tables:
                 fitting, misfits = isolate(
                     table, lambda part: self._encoded(part, task), (UnencodableError, pa.ArrowInvalid), suspect=None
@@ -67,7 +67,8 @@ class TopicStage:
                 for misfit in misfits:
                     recorder.reject("store", misfit.row.column("kafka").combine_chunks(), [misfit.reason])
                 for rows in fitting:
-                    with connection.cursor() as cursor:
+                    session.wake()
+                    with session.connection.cursor() as cursor:
                         cursor.adbc_ingest(self.table, rows, mode="append", db_schema_name=STAGING_SCHEMA)
                     n_rows += len(rows)
         return Winner(task, n_rows)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_jobs.records.reject_reasons import of_error
 from spark_jobs.records.row_bisection import isolate
-from spark_jobs.records.task_sessions import opened
+from spark_jobs.records.task_sessions import TaskSession
 from spark_jobs.sinks.postgres.fitting import STAGED_ROW
 from spark_jobs.sinks.postgres.target_table import OF_A_ROW
 from spark_jobs.sinks.staging_tables import STAGING_SCHEMA
@@ -57,7 +57,7 @@ class Copier:
     """
 
     def __init__(self, ledger_url: str, staging: str, target: str) -> None:
-        self.connection = opened(ledger_url)
+        self._session = TaskSession(ledger_url)
         self._staging = staging
         self._target = target
         self._sifts = False
@@ -71,12 +71,23 @@ class Copier:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
+    @property
+    def connection(self) -> adbc.Connection:
+        """The session as it is open now."""
+        return self._session.connection
+
+    def wake(self) -> None:
+        """Open the session again if it was ended while it was idle, before rows are copied."""
+        if self._session.wake():
+            self.__dict__.pop("_laws", None)  # the sieve is gone
+
     def copy(self, rows: pa.Table) -> tuple[int, dict[int, str]]:
         """COPY the rows that the table accepts. Return how many these are, and the reason of each refused row by its position, ascending.
 
         Raises:
             adbc.Error: The server failed for a cause that is not the fault of a row.
         """
+        self.wake()
         numbered = rows.append_column(STAGED_ROW, pa.array(range(len(rows)), pa.int32()))
         taken, refusals = isolate(numbered, self._take, (RefusedError,), suspect=None)
         refused = {refusal.row.column(STAGED_ROW)[0].as_py(): refusal.reason for refusal in refusals}

@@ -106,6 +106,7 @@ class StateSession:
             for number, reason in refused.items():
                 raise refused_row(self.target, self._described(self._rows[number]), reason)
         if self._kept:
+            self.copier.wake()
             with self.copier.connection.cursor() as cursor:
                 cursor.adbc_ingest(
                     self.table + SUFFIX, self._staged_states(), mode="append", db_schema_name=STAGING_SCHEMA

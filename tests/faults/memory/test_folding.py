@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-import psycopg2
 import pytest
 from psycopg2.extras import Json
 
@@ -17,6 +16,7 @@ from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError, RetryableError
 from tideline.ledger import abandoning, attempts, decisions, folding, reservations, state, turns
 from tideline.ledger.attempts import Attempt
+from tideline.ledger.database_errors import RefusedError
 from tideline.ledger.folding import StagedStates
 
 NOON, ONE = datetime(2026, 11, 23, 12, tzinfo=UTC), datetime(2026, 11, 23, 13, tzinfo=UTC)
@@ -132,7 +132,7 @@ def test_both_ledgers_publish_a_stateful_batch_with_its_state_only(session, mirr
 
 def refused_plan(session: MemoryLedger, stream: int, kind: BatchKind) -> str:
     """Return the law that refuses a batch of a kind."""
-    with pytest.raises(psycopg2.Error) as caught:
+    with pytest.raises(RefusedError) as caught:
         plan(session, {stream: (0, 10)}, kind=kind)
     return str(caught.value)
 

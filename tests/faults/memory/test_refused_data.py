@@ -13,8 +13,10 @@ from faults.memory import MemorySink, record
 from faults.memory.refusal_cases import WHY, hole, refused, run, written
 from ledgers import claim, plan
 from tideline.domain.states import BatchKind
+from tideline.errors import RetryableError
 from tideline.ledger import attempts, decisions
 from tideline.ledger.connection import json
+from tideline.ledger.database_errors import RefusedError
 
 COUNT = {"first_read": 0, "last_read": 9, "n_read": 10, "n_filtered": 0, "n_bytes": 0}
 
@@ -137,11 +139,11 @@ def test_the_output_has_a_row_once_and_a_staging_table_may_be_gone(session, mirr
     with pytest.raises(Exception, match="refuses rows: duplicate key") as caught, session.transaction():
         sink.insert_output(attempt, staging, {1: 2})(session)
     assert caught.value.__cause__.diag.constraint_name == "output_pkey"
-    with pytest.raises(psycopg2.errors.RestrictViolation, match="its attempt holds batch"):
+    with pytest.raises(RefusedError, match="its attempt holds batch"):
         sink.drop_staging(session, attempt)
     attempts.fail(session, attempt, "a problem")
     sink.drop_staging(session, attempt)
-    with pytest.raises(psycopg2.errors.UndefinedTable):
+    with pytest.raises(RefusedError):
         sink.copy(staging, 1, [row])
 
 
@@ -152,6 +154,6 @@ def test_after_a_refusal_a_transaction_does_nothing_more(session, stream):
                 session.run("record_hole", **hole(stream, reason=""))
             decisions.set_reason(session, WHY)
 
-    with pytest.raises(psycopg2.errors.InFailedSqlTransaction):
+    with pytest.raises(RetryableError, match="transaction is aborted"):
         goes_on()
     assert run(session, "record_hole", **hole(stream)) == 1

@@ -104,8 +104,9 @@ TESTED_MUTANTS = (
         (
             Edit(
                 "spark_jobs/sinks/postgres/copying.py",
-                "self.connection = opened(ledger_url)\n",
-                "self.connection = adbc.connect(ledger_url, autocommit=True)\n",
+                "self._session = TaskSession(ledger_url)\n",
+                "self._session = TaskSession(ledger_url)\n"
+                "        self._session.connection = adbc.connect(ledger_url, autocommit=True)\n",
             ),
         ),
         seen_by="tests/integration/test_copying.py",
@@ -180,8 +181,8 @@ TESTED_MUTANTS = (
         (
             Edit(
                 "spark_jobs/batch_loop.py",
-                "        except TidelineError as error:\n",
-                "        except TidelineError as error:\n            raise\n",
+                "        except Exception as error:  # noqa: BLE001 - whatever it is, the other batches are not at fault\n",
+                "        except Exception as error:\n            raise\n",
             ),
         ),
         seen_by="tests/unit/test_batch_loop.py",

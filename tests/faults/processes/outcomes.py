@@ -12,9 +12,14 @@ from faults.processes import gate
 from faults.schedule_runner import Ended
 from tideline.errors import FatalError, RetryableError, TidelineError
 
-_NEVER = ("deadlock detected", "refuses the output")
+_NEVER = (
+    "deadlock detected",
+    "refuses the output",
+    "the ledger's database refused",
+    "an error that Tideline does not know",
+)
 """Texts of errors that verbs may raise and another try may heal, but that must not occur here: they mean that two
-verbs take their locks in different orders, or that a row was published twice."""
+verbs take their locks in different orders, that a row was published twice, that a law is broken, or a defect."""
 
 
 class UnexpectedError(TidelineError):

@@ -19,6 +19,7 @@ from faults.simulation.tally import Tally
 from tideline.errors import RetryableError, TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.connection import CommitUnknownError
+from tideline.ledger.database_errors import RefusedError
 
 ASK, SPARK, OUTSIDE, SENT = "ask", "spark", "outside", "sent"
 """Names of points in addition to the ledger's statements: a question to the broker, a step of Spark, a call of the
@@ -27,10 +28,10 @@ _COMMITS = {Strike.COMMIT_KEPT: "committed", Strike.COMMIT_LOST: "commit"}
 COMMITS = frozenset(_COMMITS.values())
 _LOST = "server closed the connection unexpectedly"
 _POLL_SECONDS = 2.0
-_NEVER = {"table-refuses-rows", "offsets-taken-meanwhile"}
-"""Runbook entries of errors that have no cause here: no other program writes to the table, and batches of the same
-offsets take turns. If these errors were allowed, a replay that can never publish would look like one that an operator
-abandons."""
+_NEVER = {"table-refuses-rows", "offsets-taken-meanwhile", "ledger-refuses", "unexpected-error"}
+"""Runbook entries of errors that have no cause here: no other program writes to the table, batches of the same offsets
+take turns, and no verb does what a law refuses. If these errors were allowed, a replay that can never publish would look
+like one that an operator abandons."""
 
 
 class KilledError(BaseException):
@@ -129,10 +130,9 @@ class SimulatedProcess:
         except Exception as error:  # noqa: BLE001 - the runner of the schedule examines it
             self.ended = Ended(error=error)
             published = self._has_published and isinstance(error, CommitUnknownError)
-            if isinstance(error, TidelineError):
-                is_expected = not published and error.entry not in _NEVER
-            else:
-                is_unknown = isinstance(error, psycopg2.Error) and error.diag.constraint_name == "attempt_is_known"
+            is_expected = isinstance(error, TidelineError) and not published and error.entry not in _NEVER
+            if not is_expected:
+                is_unknown = isinstance(error, RefusedError) and error.diag.constraint_name == "attempt_is_known"
                 is_expected = self._scheduler.is_restored and is_unknown
             if not is_expected:
                 self._scheduler.unexpected.append(error)

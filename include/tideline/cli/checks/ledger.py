@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from tideline.cli.checks import Check, bad, listed, ok, warn
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
-from tideline.ledger import invariants, queries
+from tideline.ledger import invariants, migrate, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
 
@@ -22,6 +22,20 @@ def database(session: Ledger) -> Iterable[Check]:
     yield ok(_ABOUT, "connection", where)
     if server["version_number"] < _OLDEST_POSTGRES:
         yield bad(_ABOUT, "version", f"expected Postgres 15 or newer, found {server['version']}", "upgrade the server")
+    if server["encoding"] != migrate.ENCODING:
+        yield bad(
+            _ABOUT,
+            "encoding",
+            f"expected {migrate.ENCODING}, found {server['encoding']}: a record with another character fails its batch for ever",
+            f"create a database with TEMPLATE template0 ENCODING '{migrate.ENCODING}', and move the ledger there by pg_dump and pg_restore",
+        )
+    if server["is_standby"]:
+        yield bad(
+            _ABOUT,
+            "primary",
+            "the server is a standby: it takes no writes",
+            "let the URL lead to the primary; with several hosts in it, target_session_attrs=read-write finds it",
+        )
     if server["is_airflows"]:
         yield bad(
             _ABOUT,

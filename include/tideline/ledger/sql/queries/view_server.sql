@@ -1,6 +1,8 @@
 -- Facts about the database that doctor needs before it queries the ledger's tables. `is_airflows`: the database holds
--- Airflow's own tables, which do not belong beside the ledger. `owner`: whose the ledger is; null if there is none.
-SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS version_number,
+-- Airflow's own tables, which do not belong beside the ledger. `is_standby`: the server takes no writes. `owner`: whose the
+-- ledger is; null if there is none.
+SELECT current_setting('server_version') AS version, pg_is_in_recovery() AS is_standby,
+       current_setting('server_encoding') AS encoding, current_setting('server_version_num')::int AS version_number,
        current_user::text AS user_name, current_database()::text AS database_name,
        to_regclass('tideline.migration') IS NOT NULL AS has_ledger,
        (SELECT count(DISTINCT relname) FROM pg_class
