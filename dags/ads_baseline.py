@@ -12,8 +12,8 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg2.errors
 from airflow.sdk import DAG, CronDataIntervalTimetable, get_current_context, task
+from psycopg2.errorcodes import UNDEFINED_TABLE
 from psycopg2.sql import SQL
 
 from tideline import settings
@@ -21,6 +21,7 @@ from tideline.airflow import secrets_backends
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
+from tideline.ledger.database_errors import RefusedError
 
 PIPELINE = "offer_anomalies"
 DAYS_COUNTED = 7
@@ -38,7 +39,9 @@ def compute(ledger: Ledger, hour: datetime) -> str:
     try:
         with ledger.transaction():
             return _compute(ledger, hour)
-    except psycopg2.errors.UndefinedTable as error:
+    except RefusedError as error:
+        if error.sqlstate != UNDEFINED_TABLE:
+            raise
         raise FatalError(
             f"the baseline of {hour:%Y-%m-%dT%H:%MZ}: cannot read the table that it counts: {error.diag.message_primary}",
             next_step="let the pipelines impressions and conversions load once, then clear this task",

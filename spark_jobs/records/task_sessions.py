@@ -56,7 +56,7 @@ def opened(url: str, *, autocommit: bool = True) -> adbc.Connection:
     """Open a session with the settings of the ledger's sessions, which are read back once.
 
     Raises:
-        FatalError: A pooler has lost the settings, or no law of the ledger would hold in this session.
+        FatalError: A pooler has lost the settings, or one that the driver goes by; or no law of the ledger would hold in this session.
         adbc.Error: The server cannot be reached.
     """
     connection = adbc.connect(conninfo(url), autocommit=autocommit)
@@ -80,6 +80,8 @@ def _set(connection: adbc.Connection) -> None:
         cursor.execute(statement("spark_jobs.records", "read_session.sql"))
         is_mine = cursor.fetchall() == [(mark,)]
         connection.commit()
+    if isinstance(role, bytes):  # the driver has recognized no type of this server by its name
+        raise opening.dropped("quote_all_identifiers", settings.LEDGER_URL)
     if role == "replica":
         raise opening.lawless(settings.LEDGER_URL)
     if not is_mine:

@@ -3,6 +3,7 @@
 import json
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -34,6 +35,8 @@ ODD = {
     "transform_null_equals": "on",
     "client_encoding": "LATIN1",
 }
+DROPPED = ("standard_conforming_strings", "quote_all_identifiers")
+"""Settings that a session has to begin with."""
 HARSH = {
     "default_transaction_isolation": "serializable",
     "default_transaction_read_only": "on",
@@ -153,9 +156,7 @@ def test_a_pipeline_loads_from_a_database_with_short_time_outs_and_read_only(loa
 
 @pytest.mark.parametrize("way", ["direct", "pooler"])
 def test_sessions_have_the_settings_that_statements_depend_on(ledger_url, way, monkeypatch):
-    of_session = {
-        name: value for name, value in ODD.items() if way == "direct" or name != "standard_conforming_strings"
-    }
+    of_session = {name: value for name, value in ODD.items() if way == "direct" or name not in DROPPED}
     alter(ledger_url, **of_session)
     monkeypatch.setenv("PGDATESTYLE", "German")
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
@@ -175,10 +176,17 @@ def test_sessions_have_the_settings_that_statements_depend_on(ledger_url, way, m
             assert cursor.fetchall() == [("😀", "UTF8", "0.30000000000000004", "text")]
 
 
-def test_a_pooler_that_drops_the_rules_for_quoted_strings_is_refused_by_name(ledger_url):
-    alter(ledger_url, standard_conforming_strings="off")
-    with (
-        Pooler(ledger_url) as pooler,
-        pytest.raises(FatalError, match="dropped the setting standard_conforming_strings"),
-    ):
-        Ledger(pooler.url, actor="test")
+@pytest.mark.parametrize(
+    ("setting", "value", "session"),
+    [
+        ("standard_conforming_strings", "off", partial(Ledger, actor="test")),
+        ("quote_all_identifiers", "on", opened),
+    ],
+)
+def test_a_pooler_that_drops_what_a_driver_goes_by_is_refused_by_name(ledger_url, setting, value, session):
+    """A driver looks at it once, when it has connected: a statement comes too late."""
+    alter(ledger_url, **{setting: value})
+    with Pooler(ledger_url) as pooler, pytest.raises(FatalError, match=f"dropped the setting {setting}") as caught:
+        session(pooler.url)
+    assert f"RESET {setting}" in caught.value.next_step
+    session(ledger_url).close()

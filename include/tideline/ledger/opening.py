@@ -36,10 +36,10 @@ def set_up(session: cursor, mark: str, variable: str) -> bool:
         variable: Where the URL comes from, for messages.
 
     Raises:
-        FatalError: No law of the ledger would hold in this session. Or it began with other rules for quoted strings than it was asked for.
+        FatalError: No law of the ledger would hold in this session. Or a pooler has dropped what the driver goes by.
     """
     if session.connection.info.parameter_status("standard_conforming_strings") != "on":
-        raise _strings_differ(variable)
+        raise dropped("standard_conforming_strings", variable)
     session.execute(opening(mark))
     found = cast(DictRow, session.fetchone())  # by the cursor factory
     if found["replication_role"] == "replica":
@@ -87,12 +87,11 @@ def lawless(variable: str) -> FatalError:
     )
 
 
-def _strings_differ(variable: str) -> FatalError:
-    """Return the error of a session that did not begin with the settings that it was opened with. Its driver would go on to quote as it began."""
+def dropped(setting: str, variable: str) -> FatalError:
+    """Return the error of a session that did not begin with a setting that it was opened with. Its driver has looked at it then, once."""
     return FatalError(
-        f"a pooler in front of the ledger's database has dropped the setting standard_conforming_strings of a session in {variable}, and the "
-        "server has it off",
-        next_step="ALTER DATABASE ... SET standard_conforming_strings = on, or for the role of Tideline; or let the URL lead past the pooler",
+        f"a pooler in front of the ledger's database has dropped the setting {setting} of a session in {variable}, and the server has another value",
+        next_step=f"ALTER DATABASE ... RESET {setting}, and the same for the role of Tideline; or let the URL lead past the pooler",
         entry="pooler",
     )
 

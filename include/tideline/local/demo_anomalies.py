@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg2.errors
+from psycopg2.errorcodes import UNDEFINED_TABLE
 
+from tideline.ledger.database_errors import RefusedError
 from tideline.local import demo_offer_events
 from tideline.local.demo_offer_events import BOOSTED, RATE, STOPPED
 from tideline.local.demo_stage import Stage
@@ -45,7 +46,9 @@ def _missing(stage: Stage, hour: datetime) -> dict[int, int]:
     """Return how many conversions each offer lacks, so that it has one for ten impressions, also when the demo runs again."""
     try:
         there = {row["offer_id"]: row["n"] for row in stage.look("count_converted", hour=hour)}
-    except psycopg2.errors.UndefinedTable:  # the first load creates it
+    except RefusedError as error:
+        if error.sqlstate != UNDEFINED_TABLE:  # the first load creates it
+            raise
         there = {}
     shown = stage.look("count_shown", hour=hour)
     return {row["offer_id"]: max(0, round(RATE * row["n"]) - there.get(row["offer_id"], 0)) for row in shown}
