@@ -18,7 +18,7 @@ from spark_jobs.sinks.outside import OutcomeUnknownError
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges, Rejects
-from tideline.errors import FatalError, SupersededError
+from tideline.errors import FatalError, RetryableError, SupersededError
 from tideline.flow import settling
 from tideline.ledger.connection import CommitUnknownError, Ledger
 
@@ -33,8 +33,8 @@ FILTERS_ALL = """\
 """
 
 
-class KilledError(Exception):
-    """Where a driver dies."""
+class KilledError(BaseException):
+    """Where a driver dies. No `except Exception` catches it, as none is run by a process that dies."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,6 +107,10 @@ def killed(*_: Any, **__: Any) -> None:
     raise KilledError
 
 
+def failing(*_: Any, **__: Any) -> None:
+    raise RetryableError("the driver fails", next_step="run the task again")
+
+
 class SinkContract:
     """The tests. A subclass has the fixture `case`."""
 
@@ -131,7 +135,7 @@ class SinkContract:
 
         monkeypatch.setattr(flow, name, call)
 
-    def fails(self, case: SinkCase, run: str, batches: list[int], error: type[Exception] = KilledError) -> None:
+    def fails(self, case: SinkCase, run: str, batches: list[int], error: type[BaseException] = KilledError) -> None:
         with pytest.raises(error):
             case.loading.write(run, batches)
 
@@ -202,8 +206,8 @@ class SinkContract:
     def test_what_is_committed_cannot_be_abandoned(self, case: SinkCase, monkeypatch: pytest.MonkeyPatch) -> None:
         case.produce()
         [batch] = case.loading.plan("run")
-        self.door(case, monkeypatch, killed, after=True)
-        self.fails(case, "run", [batch])
+        self.door(case, monkeypatch, failing, after=True)  # so that nothing but its commit stands against it
+        self.fails(case, "run", [batch], RetryableError)
         with case.loading.ledger() as ledger, pytest.raises(FatalError, match="cannot be abandoned"):
             flow.abandon(ledger, batch, reason=WHY)
 
