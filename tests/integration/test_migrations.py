@@ -15,6 +15,7 @@ from cli_process import Cli
 from concurrency import beside, together
 from ledger_queries import query
 from tideline.errors import FatalError, RetryableError
+from tideline.ledger import attempts, publishing
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations, require_current
@@ -344,3 +345,56 @@ def test_batches_from_before_outside_sinks_are_inside_and_go_on(empty):
         ledgers.publish(empty, attempt)
     found = query(empty, "SELECT state::text, outside, written_by, sealed_fence FROM tideline.batch ORDER BY batch_id")
     assert found == [("superseded", False, None, 0), ("superseded", False, None, 0), ("published", False, None, 0)]
+
+
+def further() -> dict[int, tuple[str, str]]:
+    """Return the migrations of a newer release."""
+    return {
+        **migrations(),
+        len(NAMES) + 1: (f"{len(NAMES) + 1:04}_further.sql", "CREATE TABLE tideline.further (id bigint)"),
+    }
+
+
+def test_a_driver_of_the_release_before_publishes_nothing_on_a_migrated_ledger(ledger, ledger_url):
+    (stream,) = ledgers.start_streams(ledger, 1)
+    batch_id = ledgers.plan(ledger, {stream: (0, 10)})
+    attempt = ledgers.claim(ledger, batch_id)
+    ledgers.stage(ledger, attempt)
+    with Ledger(ledger_url, actor="operator") as operator:
+        assert len(migrate(operator, further())) == 1
+    refused = rf"the ledger was migrated since .* has {len(NAMES) + 1} migrations, this code knows {len(NAMES)}"
+    with pytest.raises(RetryableError, match=refused) as caught, attempts.failing(ledger, attempt):
+        ledgers.publish(ledger, attempt)
+    assert caught.value.next_step.startswith("run the task again")
+    assert query(ledger, "SELECT state::text FROM tideline.batch") == [("failed",)]
+    assert query(ledger, "SELECT FROM tideline.coverage") == []
+    # The next try is of the release that the ledger was migrated with.
+    query(ledger, "DELETE FROM tideline.migration WHERE name ~ 'further'")
+    again = ledgers.claim(ledger, batch_id)
+    ledgers.stage(ledger, again)
+    ledgers.publish(ledger, again)
+    assert query(
+        ledger, "SELECT state::text, n_read FROM tideline.batch JOIN tideline.batch_range USING (batch_id)"
+    ) == [("published", 10)]
+
+
+@pytest.mark.parametrize("first", ["publication", "migration"])
+def test_a_publication_and_a_migration_wait_for_each_other(ledger, ledger_url, first):
+    (stream,) = ledgers.start_streams(ledger, 1)
+    attempt = ledgers.claim(ledger, ledgers.plan(ledger, {stream: (0, 10)}))
+    ledgers.stage(ledger, attempt)
+    with Ledger(ledger_url, actor="operator") as operator:
+        if first == "publication":
+            with ledger.transaction():
+                assert publishing.holder(ledger, attempt) is None
+                waiting = beside(lambda: migrate(operator, further()))
+                ledgers.wait_for_a_lock(ledger_url)
+            assert len(waiting()) == 1
+            return
+        with operator.transaction():
+            operator.run("prepare_migrations")  # as a migration begins
+            waiting = beside(lambda: ledgers.publish(ledger, attempt))
+            ledgers.wait_for_a_lock(ledger_url)
+            operator.run("record_migration", number=len(NAMES) + 1, name="further", checksum="")
+        with pytest.raises(RetryableError, match="was migrated since this process began"):
+            waiting()

@@ -13,6 +13,7 @@ from tideline.local import secret
 
 # The beginning of each statement of a publish, in order.
 STEPS = [
+    "pg_advisory_xact_lock_shared",
     "FOR NO KEY UPDATE",
     "INSERT INTO tideline.reject",
     "SET n_read",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
 from tideline.errors import SupersededError
-from tideline.ledger import redrives
+from tideline.ledger import redrives, versions
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
 from tideline.ledger.refused_publications import explained, refuse
@@ -88,7 +88,13 @@ def publish(
 
 
 def holder(ledger: Ledger, attempt: Attempt) -> str | None:
-    """Lock the batch. Return None if this attempt holds it, else its state and the attempt that holds it."""
+    """Lock the batch. Return None if this attempt holds it, else its state and the attempt that holds it.
+
+    Raises:
+        RetryableError: The ledger was migrated since this process began: it may have laws that this code does not know.
+    """
+    # Locked before any row is, as a migration does: until the end of the transaction none is applied.
+    versions.require_same(ledger.rows("lock_release")[0]["n_applied"], str(attempt))
     batch = ledger.row("lock_batch", batch_id=attempt.batch_id)
     if batch is None:
         raise SupersededError(

@@ -6,11 +6,12 @@ Forward only. A file that was applied must never change: its checksum is stored,
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from tideline.errors import FatalError
+from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger
 
 Migrations = Mapping[int, tuple[str, str]]
@@ -51,6 +52,12 @@ def migrations(folder: Traversable | None = None) -> dict[int, tuple[str, str]]:
                 entry="migration-refused",
             )
     return found
+
+
+@cache
+def of_this_process() -> dict[int, tuple[str, str]]:
+    """Return the files of the release that this process has begun with. On disk there may be those of a newer one by now."""
+    return migrations()
 
 
 def is_outside(text: str) -> bool:
@@ -106,12 +113,31 @@ def require_current(ledger: Ledger) -> None:
     Raises:
         FatalError: The ledger is older or newer than this code, or there is no ledger.
     """
-    known = migrations()
+    known = of_this_process()
     with ledger.transaction():
         lacking = missing(ledger, known)
     if lacking:
         raise FatalError(
             f"the ledger is older than this code: it has not had {', '.join(known[number][0] for number in lacking)}",
             next_step="when the tasks of the older release have ended, run: tideline migrate",
+            entry="ledger-not-migrated",
+        )
+
+
+def require_same(n_applied: int, what: str) -> None:
+    """Refuse a ledger that was migrated since this process began.
+
+    Args:
+        n_applied: How many migrations the ledger has.
+        what: What is refused, for the message.
+
+    Raises:
+        RetryableError: They are not as many as this code knows.
+    """
+    n_known = len(of_this_process())
+    if n_known != n_applied:
+        raise RetryableError(
+            f"{what} was refused: the ledger was migrated since this process began. It has {n_applied} migrations, this code knows {n_known}",
+            next_step="run the task again: its next try uses the release that is installed now",
             entry="ledger-not-migrated",
         )

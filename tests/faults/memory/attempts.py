@@ -8,6 +8,7 @@ from faults.memory.database import SECOND, MemoryDatabase, moment
 from faults.memory.refusals import check, dangling, duplicate
 from faults.memory.registry import Rows, verb
 from faults.memory.rows import Attempt
+from tideline.ledger.versions import of_this_process
 
 _WRITER = ("dag_id", "run_id", "task_id", "try_number", "host", "pid")
 
@@ -62,6 +63,11 @@ def beat(db: MemoryDatabase, *, attempt: UUID) -> Rows:
     new = old._replace(heartbeat_at=db.clock, n_read=max(old.n_read, n_read), progressed_at=progressed_at)
     db.put(db.attempts, attempt, new)
     return [{"attempt_id": old.attempt_id}]
+
+
+@verb
+def lock_release(db: MemoryDatabase) -> Rows:
+    return [{"n_applied": len(of_this_process())}]
 
 
 @verb
