@@ -20,6 +20,8 @@ _OF_A_STATEMENT = frozenset(
 """Classes of SQLSTATEs that the same statement would meet again: it breaks a law, or is wrong."""
 _LEVEL = "at_read_committed_only"
 """The law against writes at an isolation level at which other laws would overlook what others have committed."""
+_FAILING_ROW = "Failing row contains"
+"""How the server's detail about a CHECK or a NOT NULL begins."""
 _UNSAFE = (
     "certificate verify failed",
     "signature failure",
@@ -135,6 +137,12 @@ def _passing(error: psycopg2.Error, code: str) -> RetryableError:
         next_step="run the task again",
         entry="ledger-does-not-answer",
     )
+
+
+def said(error: psycopg2.Error | RefusedError) -> str:
+    """Return what the server says about a refused statement, without the row: its values help no person, and may be a customer's."""
+    primary, detail = error.diag.message_primary or first_line(error), error.diag.message_detail
+    return primary if detail is None or _FAILING_ROW in detail else f"{primary}; {detail}"
 
 
 def first_line(error: BaseException) -> str:

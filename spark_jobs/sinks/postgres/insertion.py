@@ -19,6 +19,7 @@ from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.ledger.database_errors import said
 from tideline.ledger.publishing import Written
 
 
@@ -161,9 +162,8 @@ def as_a_whole(staged: Staged, error: psycopg2.Error) -> FatalError:
     """
     if isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError) or (error.pgcode or "").startswith("25"):
         raise error
-    detail = f"; {error.diag.message_detail}" if error.diag.message_detail else ""
     return FatalError(
-        f"{staged.attempt}: {staged.target.name} refuses the output as a whole: {error.diag.message_primary}{detail}",
+        f"{staged.attempt}: {staged.target.name} refuses the output as a whole: {said(error)}",
         next_step="give the writer's role what it lacks, or undo what was done to the table; nothing was published",
         entry="table-refuses-rows",
     )
