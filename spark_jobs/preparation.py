@@ -16,7 +16,7 @@ from spark_jobs.sinks.sink import Output, Place
 from spark_jobs.stateful import Stateful
 from spark_jobs.tasks import Decoding
 from spark_jobs.tombstone_counts import TwoReads
-from tideline import settings
+from tideline import flow, settings
 from tideline.declaration.pipelines import Pipeline
 from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Attempt
@@ -49,9 +49,11 @@ def prepared(
     """Check that the columns of the transform fit the output, and create the output if it does not exist.
 
     Raises:
-        FatalError: The declaration, the transform or the output is wrong.
+        FatalError: The declaration, the transform or the output is wrong, or another pipeline has the output.
         NeedsOperatorError: The batch was planned with a state, and the pipeline has none now, or the other way round.
     """
+    # The plan has claimed them already. Since then the declaration may name others, which another pipeline may have.
+    flow.claim_outputs(ledger, pipeline, flow.outputs(pipeline, broker))
     transform = transforms.load(pipeline)
     raw = read(attempt)
     steps = record_steps(pipeline, transform)

@@ -61,7 +61,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
         "tests/integration/test_job.py",
         "tests/integration/test_ledger_model.py",
         "tests/integration/test_local_stack.py",
-        "tests/integration/test_output_tables.py",
+        "tests/integration/test_claimed_outputs.py",
         "tests/integration/test_reading_splits.py",
         "tests/integration/test_sample_frames.py",
     ),

@@ -33,8 +33,19 @@ from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchKind
-from tideline.ledger import attempts, intents, letters, output_tables, publications, publishing, reservations, rewinds
+from tideline.ledger import (
+    attempts,
+    claimed_outputs,
+    decisions,
+    intents,
+    letters,
+    publications,
+    publishing,
+    reservations,
+    rewinds,
+)
 from tideline.ledger.attempts import Attempt, Writer
+from tideline.ledger.claimed_outputs import ROWS, Output
 from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
 from tideline.ledger.publications import Announcer
@@ -98,7 +109,8 @@ def _load_everything(sessions: Sessions, pipeline: Pipeline, refused: Collection
     require_current(writer)
     stream = _stream(operator, name)
     with operator.transaction():
-        output_tables.claim(operator, name, TABLE, shared=True)
+        claimed_outputs.claim(operator, name, [_output(TABLE)])
+    _move(sessions, name)
     target = target_table.prepare(writer, pipeline, _SCHEMA)
     with writer.transaction():
         writer.rows_of(_dimension(), {})
@@ -117,7 +129,22 @@ def _load_everything(sessions: Sessions, pipeline: Pipeline, refused: Collection
     flow.advance(operator, name, _run(first.batch_id))
     _give_up(sessions, name, _stream(operator, name), target)
     assert any(line.endswith(": dropped") for line in flow.upkeep(operator, pipeline))
-    flow.free_table(operator, name, reason="moved")
+    flow.free_output(operator, name, reason="given up")
+
+
+def _output(table: str) -> Output:
+    return Output(purpose=ROWS, kind="postgres", place=table, shared=True)
+
+
+def _move(sessions: Sessions, name: str) -> None:
+    """Move the output as an operator does, and claim it as a driver does."""
+    operator, writer, *_ = sessions
+    for table in ("ads.other", TABLE):
+        with operator.transaction():
+            decisions.set_reason(operator, "moved")
+            claimed_outputs.move(operator, name, _output(table))
+    with writer.transaction():
+        claimed_outputs.claim(writer, name, [_output(TABLE)])
 
 
 def _give_up(sessions: Sessions, name: str, stream: int, target: Target) -> None:

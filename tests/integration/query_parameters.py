@@ -84,6 +84,8 @@ BOUND: dict[str, Any] = {
     "partition": 1,
     "pid": 1,
     "pipeline": PIPELINE,
+    "place": "ads.output",
+    "purpose": "rows",
     "problem": None,
     "reason": "because",
     "reason_like": None,

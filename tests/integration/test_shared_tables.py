@@ -9,7 +9,8 @@ from loading import Loading
 from offset_owners import ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
-from tideline.ledger import output_tables, reservations
+from tideline.ledger import claimed_outputs, reservations
+from tideline.ledger.claimed_outputs import ROWS, Output
 
 
 def half(remainder: int) -> str:
@@ -64,7 +65,8 @@ def test_a_write_asks_once_more_who_has_the_table(loading):
     batch_ids = loading.plan("one")
     with loading.ledger() as ledger, ledger.transaction():
         reservations.lock_pipeline(ledger, "older")
-        output_tables.claim(ledger, "older", "ads.output", shared=False)
+        output = Output(purpose=ROWS, kind="postgres", place="ads.output", shared=False)
+        claimed_outputs.claim(ledger, "older", [output])
     loading.declare(topic)
     with pytest.raises(FatalError, match=r"loads: expected table ads\.output for itself, found that pipeline older"):
         loading.write("one", batch_ids)

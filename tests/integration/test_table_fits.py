@@ -7,6 +7,10 @@ import pytest
 from ledger_queries import execute
 from planners import declared
 from spark_jobs.sinks.postgres import target_table
+from tideline.authoring import database_table, findings
+from tideline.cli.checks import Verdict
+from tideline.cli.checks import ledger as ledger_checks
+from tideline.declaration import PostgresSink
 from tideline.errors import FatalError
 
 COORDINATES = "kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint"
@@ -89,3 +93,116 @@ def test_row_level_security_on_the_writer_is_refused_before_anything_is_read(led
     finally:
         connection.rollback()
     assert connection.status == psycopg2.extensions.STATUS_READY
+
+
+KEPT = f"n int, {COORDINATES}, PRIMARY KEY ({KEY})"
+INSIDE = "CREATE SCHEMA ads; "
+STRANGE = {
+    "a view": (
+        f"CREATE TABLE ads.real ({KEPT}); CREATE VIEW ads.output AS SELECT * FROM ads.real",
+        "ads.output is a view",
+    ),
+    "a view with a trigger": (
+        (
+            f"CREATE TABLE ads.real ({KEPT}); CREATE VIEW ads.output AS SELECT * FROM ads.real;"
+            "CREATE FUNCTION ads.act() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+            "CREATE TRIGGER acts INSTEAD OF INSERT ON ads.output FOR EACH ROW EXECUTE FUNCTION ads.act()"
+        ),
+        "ads.output is a view",
+    ),
+    "a materialized view": (
+        f"CREATE TABLE ads.real ({KEPT}); CREATE MATERIALIZED VIEW ads.output AS SELECT * FROM ads.real",
+        "ads.output is a materialized view",
+    ),
+    "a foreign table": (
+        (
+            f"CREATE FOREIGN DATA WRAPPER nowhere; CREATE SERVER far FOREIGN DATA WRAPPER nowhere;"
+            f"CREATE FOREIGN TABLE ads.output (n int, {COORDINATES}) SERVER far"
+        ),
+        "ads.output is a foreign table, whose server commits by itself",
+    ),
+    "a sequence": ("CREATE SEQUENCE ads.output", "ads.output is a sequence"),
+    "a type": ("CREATE TYPE ads.output AS (n int)", "ads.output is a type"),
+    "a rule that inserts elsewhere": (
+        (
+            f"CREATE TABLE ads.output ({KEPT}); CREATE TABLE ads.log (n int);"
+            'CREATE RULE "also" AS ON INSERT TO ads.output DO ALSO INSERT INTO ads.log VALUES (NEW.n)'
+        ),
+        "rule also rewrites each INSERT: use a trigger instead",
+    ),
+    "a rule that inserts nothing": (
+        f"CREATE TABLE ads.output ({KEPT}); CREATE RULE never AS ON INSERT TO ads.output WHERE NEW.n < 0 DO INSTEAD NOTHING",
+        "rule never rewrites each INSERT",
+    ),
+    "an unlogged table": (
+        f"CREATE UNLOGGED TABLE ads.output ({KEPT})",
+        "ads.output is UNLOGGED: a crash of the server empties it",
+    ),
+    "an unlogged partition": (
+        (
+            f"CREATE TABLE ads.output ({KEPT}) PARTITION BY RANGE (kafka_offset);"
+            "CREATE TABLE ads.old PARTITION OF ads.output FOR VALUES FROM (0) TO (10);"
+            "CREATE TABLE ads.middle PARTITION OF ads.output FOR VALUES FROM (10) TO (30) PARTITION BY RANGE (kafka_offset);"
+            'CREATE UNLOGGED TABLE ads."New" PARTITION OF ads.middle FOR VALUES FROM (10) TO (20)'
+        ),
+        'ads."New" is UNLOGGED',
+    ),
+}
+
+
+@pytest.fixture(params=STRANGE.values(), ids=STRANGE)
+def strange(request, ledger, ledger_url):
+    """Make an output that would not keep rows as they are inserted. Return the session, and what is said about it."""
+    statements, said = request.param
+    with psycopg2.connect(ledger_url) as connection, connection.cursor() as cursor:
+        cursor.execute(INSIDE + statements)
+    return ledger, said
+
+
+def test_what_does_not_keep_rows_as_they_are_inserted_is_refused_before_the_read_and_named(strange, tmp_path):
+    ledger, said = strange
+    folder = tmp_path / PIPELINE.name
+    folder.mkdir()
+    (folder / "target.sql").write_text("SELECT no such statement")
+    pipeline = PIPELINE.model_copy(update={"folder": folder})
+    with pytest.raises(FatalError, match="does not keep rows as they are inserted: ") as caught:
+        target_table.prepare(ledger, pipeline, pa.schema([("n", pa.int32())]))
+    assert said in caught.value.problem
+    with ledger.transaction():
+        check = ledger_checks.output(ledger, pipeline)
+    assert (check.verdict, said in check.found) == (Verdict.BAD, True)
+    (finding,) = database_table.checked(ledger, pipeline, None)
+    assert (finding.verdict, said in finding.found) == (findings.Verdict.BAD, True)
+
+
+def test_a_table_may_be_unlogged_by_consent(ledger):
+    execute(ledger, f"CREATE SCHEMA ads; CREATE UNLOGGED TABLE ads.output ({KEPT})")
+    consenting = PIPELINE.model_copy(update={"sink": PIPELINE.sink.model_copy(update={"unlogged": True})})
+    assert target_table.prepare(ledger, consenting, pa.schema([("n", pa.int32())])).name == "ads.output"
+
+
+HARMLESS = {
+    "a rule that is switched off": (
+        "CREATE RULE never AS ON INSERT TO ads.output DO INSTEAD NOTHING; ALTER TABLE ads.output DISABLE RULE never"
+    ),
+    "a rule of updates, where none are made": "CREATE RULE never AS ON UPDATE TO ads.output DO INSTEAD NOTHING",
+    "a trigger": (
+        "CREATE FUNCTION ads.act() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+        "CREATE TRIGGER acts BEFORE INSERT ON ads.output FOR EACH ROW EXECUTE FUNCTION ads.act()"
+    ),
+}
+
+
+@pytest.mark.parametrize("statements", HARMLESS.values(), ids=HARMLESS)
+def test_what_keeps_rows_as_they_are_inserted_is_not_refused(ledger, statements):
+    execute(ledger, f"CREATE SCHEMA ads; CREATE TABLE ads.output ({KEPT}); {statements}")
+    assert target_table.prepare(ledger, PIPELINE, pa.schema([("n", pa.int32())])).name == "ads.output"
+
+
+def test_an_upsert_table_has_no_rules_of_updates_and_deletes(ledger):
+    execute(ledger, f"CREATE SCHEMA ads; CREATE TABLE ads.output ({KEPT})")
+    for event in ("UPDATE", "DELETE"):
+        execute(ledger, f"CREATE RULE on_{event} AS ON {event} TO ads.output DO INSTEAD NOTHING")
+    upserting = PostgresSink(table="ads.output", mode="upsert", key=("n",))
+    with pytest.raises(FatalError, match=r"rule on_delete rewrites each DELETE.*; rule on_update rewrites each UPDATE"):
+        target_table.prepare(ledger, PIPELINE.model_copy(update={"sink": upserting}), pa.schema([("n", pa.int32())]))

@@ -26,7 +26,8 @@ ACTS = {
     "accept-partitions": [NAME, "ads"],
     "adopt-topic": [NAME, "ads"],
     "abandon": ["1"],
-    "free-table": [NAME],
+    "free-output": [NAME],
+    "move-output": [NAME],
     "recreate-table": [NAME],
 }
 WRONG = {

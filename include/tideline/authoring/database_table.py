@@ -28,6 +28,9 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
 
     with queries.reading(session):
         there = target_table.described(session, pipeline)
+    if unkept := fitting.unkept(there, pipeline.table_sink):
+        yield from (finding(Verdict.BAD, problem) for problem in unkept)
+        return
     state = "exists"
     if not there.columns:
         state = "does not exist: the first batch creates it from target.sql"
@@ -44,7 +47,8 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
             Verdict.BAD, f"expected that target.sql creates {table}, found that it runs and creates no such table"
         )
         return
-    problems = fitting.problems(there, produced, pipeline.table_sink.item, fitting.upsert_of(pipeline.table_sink))
+    problems = fitting.unkept(there, pipeline.table_sink)
+    problems += fitting.problems(there, produced, pipeline.table_sink.item, fitting.upsert_of(pipeline.table_sink))
     yield from (finding(Verdict.BAD, problem) for problem in problems)
     if produced is None:
         yield finding(Verdict.NOT_CHECKED, f"{state}; whether what the transform returns fits")

@@ -52,6 +52,11 @@ class DeltaSink(Section):
         title="The column that distinguishes the rows of one record, where a record can become several rows",
         description="a column name in lower case",
     )
+    shared: bool = Field(
+        default=False,
+        title="Whether other pipelines write this table too; each of them must set this key",
+        description="true or false",
+    )
 
     @property
     def output(self) -> str:

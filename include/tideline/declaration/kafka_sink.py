@@ -34,6 +34,11 @@ class KafkaSink(Section):
         title="The column that orders the rows of one record, where a record can become several rows",
         description="a column name in lower case",
     )
+    shared: bool = Field(
+        default=False,
+        title="Whether other pipelines write this topic too; each of them must set this key",
+        description="true or false",
+    )
     replay: Literal["refuse", "append"] = Field(
         default="refuse",
         title="Whether a replay is refused, or appends the rows once more: a topic cannot replace any",

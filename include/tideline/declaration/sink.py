@@ -34,6 +34,11 @@ class PostgresSink(Section):
         title="Whether other pipelines write this table too; each of them must set this key",
         description="true or false",
     )
+    unlogged: bool = Field(
+        default=False,
+        title="Whether the table may be UNLOGGED: a crash of the server empties it, and the ledger does not notice",
+        description="true or false",
+    )
     mode: Literal["append", "upsert"] = Field(
         default="append",
         title="Whether each record is a row of its own, or the table holds the newest record of each key",

@@ -8,10 +8,10 @@ from tideline.flow.accepting_partitions import accept_partitions
 from tideline.flow.adopting import adopt_topic
 from tideline.flow.advancing import advance, check_given, is_behind, show_heads
 from tideline.flow.announcing import announce
+from tideline.flow.claiming import claim_outputs, free_output, move_output, outputs
 from tideline.flow.cleaning import send_letters, upkeep
 from tideline.flow.describing import describe
 from tideline.flow.drafting import Draft, dry_run
-from tideline.flow.freeing import free_table
 from tideline.flow.operator_decisions import abandon, accept_loss, skip
 from tideline.flow.planning import Plan, plan
 from tideline.flow.recreating import recreate_table
@@ -33,11 +33,14 @@ __all__ = [
     "check_given",
     "check_source",
     "claim",
+    "claim_outputs",
     "describe",
     "dry_run",
-    "free_table",
+    "free_output",
     "intend",
     "is_behind",
+    "move_output",
+    "outputs",
     "plan",
     "publish",
     "recover",

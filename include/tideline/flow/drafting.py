@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tideline.declaration import Pipeline
 from tideline.domain.requests import NamedRange, Request
 from tideline.domain.states import BatchKind
+from tideline.flow import claiming
 from tideline.flow.planning import PlanCall, plan_in_transaction
 from tideline.flow.retention import report
 from tideline.kafka.broker import Broker
@@ -24,7 +25,12 @@ class Draft:
 def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request) -> tuple[list[Draft], list[str]]:
     """Return what `plan` would reserve now, and its notes, without reserving it. Raise what `plan` raises."""
     call = PlanCall(
-        ledger=ledger, broker=broker, pipeline=pipeline, run=Run(dag_id="dry run", run_id="dry run"), reason=None
+        ledger=ledger,
+        broker=broker,
+        pipeline=pipeline,
+        run=Run(dag_id="dry run", run_id="dry run"),
+        reason=None,
+        outputs=claiming.outputs(pipeline, broker),
     )
     try:
         with ledger.transaction():

@@ -1,18 +1,19 @@
 """plan: give a run its batches. `candidates` and `targets` find what may be planned."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from tideline import outside
-from tideline.declaration import Pipeline, PostgresSink
+from tideline.declaration import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Request, Window
 from tideline.domain.states import BatchKind
-from tideline.flow import candidates, folding_order, retention, targets
+from tideline.flow import candidates, claiming, folding_order, retention, targets
 from tideline.flow.candidates import Survey
 from tideline.kafka.broker import Broker
-from tideline.ledger import abandoning, decisions, heads, output_tables, reservations
+from tideline.ledger import abandoning, claimed_outputs, decisions, heads, reservations
+from tideline.ledger.claimed_outputs import Output
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Open, Run
 
@@ -39,6 +40,8 @@ class PlanCall:
     pipeline: Pipeline
     run: Run
     reason: str | None
+    outputs: Sequence[Output]
+    """Where the pipeline writes to, asked before the transaction begins."""
 
     @property
     def latest_wins(self) -> bool:
@@ -93,13 +96,15 @@ def plan(
 
     Raises:
         RetryableError: The broker or the ledger did not answer, or the broker not all questions within `DEADLINE_S`.
-        FatalError: The declaration does not fit the cluster, another pipeline has the declared table, or requested offsets cannot be read.
+        FatalError: The declaration does not fit the cluster, an output is not the pipeline's to write, or requested offsets cannot be read.
         NeedsOperatorError: Streams are stopped and there is nothing else to do, or another cluster answers.
     """
     # Advance what an earlier run published but did not advance: this run may find nothing else to do.
     heads.advance_published(ledger, pipeline.name)
     why = (reason or "").strip() or None
-    call = PlanCall(ledger=ledger, broker=broker, pipeline=pipeline, run=run, reason=why)
+    call = PlanCall(
+        ledger=ledger, broker=broker, pipeline=pipeline, run=run, reason=why, outputs=claiming.outputs(pipeline, broker)
+    )
     with ledger.transaction():
         planned, found = plan_in_transaction(call, request)
     if not planned.batch_ids:
@@ -117,8 +122,7 @@ def plan_in_transaction(call: PlanCall, request: Request) -> tuple[Plan, Survey 
     ledger, pipeline = call.ledger, call.pipeline
     now = reservations.lock_pipeline(ledger, pipeline.name)
     call = replace(call, broker=call.broker.until(time.monotonic() + DEADLINE_S, asker=f"{pipeline.name}: the plan"))
-    if isinstance(pipeline.sink, PostgresSink):
-        output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)
+    claimed_outputs.claim(ledger, pipeline.name, call.outputs)
     abandoning.abandon_unreadable(ledger, pipeline.name)
     given = reservations.batches_of_run(ledger, pipeline.name, call.run)
     # Airflow's backfill clears a past run in place. A finished run may find holes that were left since, or a request to replace.

@@ -47,8 +47,7 @@ class Broker(Bounded):
     @patient
     def cluster_id(self) -> str:
         """Return the id of the cluster that answers. In another cluster the same offsets are other records."""
-        asked = {"cluster": self._admin.describe_cluster(request_timeout=TIMEOUT_S)}
-        return str(self._connection.results(asked)["cluster"].cluster_id)
+        return self._connection.cluster_id()
 
     @patient
     def topic_facts(self) -> list[TopicFacts]:

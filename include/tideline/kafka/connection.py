@@ -58,6 +58,11 @@ class Connection:
                 entry="kafka-refuses",
             ) from (error if self._said(error.args[0]) == error.args[0].str() else None)
 
+    def cluster_id(self) -> str:
+        """Return the id of the cluster that answers."""
+        asked = {"cluster": self.admin.describe_cluster(request_timeout=TIMEOUT_S)}
+        return str(self.results(asked)["cluster"].cluster_id)
+
     def results(self, futures: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
         """Wait for all futures and return their results. Keys are topics, partitions of topics, or groups."""
         self._wait(futures)

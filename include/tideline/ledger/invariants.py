@@ -67,11 +67,6 @@ def output_privileges(ledger: Ledger, table: str, *, upsert: bool = False) -> Ro
     return dict(ledger.rows("view_output_privileges", schema=schema, table=name, upsert=upsert)[0])
 
 
-def table_writers(ledger: Ledger, table: str) -> list[Row]:
-    """Return the pipelines that have claimed an output table, given as schema.table, and whether each of them shares it."""
-    return [dict(row) for row in ledger.rows("view_table_writers", table=table)]
-
-
 def unknown_rows(ledger: Ledger, pipeline: str, table: str) -> list[Row]:
     """Return the streams for which an output table holds a row, at or above the head, that no batch of the ledger has written.
 

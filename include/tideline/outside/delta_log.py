@@ -18,13 +18,11 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline import environment
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
-from tideline.declaration.sections import FromEnvironment, may_be_secret
 from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError, RetryableError, TidelineError
-from tideline.outside import delta_disk, delta_features
+from tideline.outside import delta_disk, delta_features, places
 from tideline.outside.delta_features import Unkept
 
 Change = AddAction | RemoveAction
@@ -105,19 +103,8 @@ def of(pipeline: Pipeline) -> Location:
     if not isinstance(sink, DeltaSink):
         raise TypeError(f"{pipeline.name} writes no Delta table")
 
-    def looked_up(key: str, value: str | FromEnvironment) -> str:
-        if isinstance(value, str):
-            return value
-        return environment.secret(value.env, f"sink.{key} of pipeline {pipeline.name}", masked=may_be_secret(key))
-
-    uri = looked_up("path", sink.path)
-    if not uri.startswith(("/", "s3://")):
-        raise FatalError(
-            f"pipeline {pipeline.name}, key sink.path: expected an absolute path or s3://bucket/path, found something else",
-            next_step="correct the environment variable that the key names; what it holds is not shown",
-            entry="environment",
-        )
-    options = {key: looked_up(f"storage.{key}", value) for key, value in sink.storage.items()}
+    uri = places.delta_address(pipeline, sink)
+    options = {key: places.storage_value(pipeline, f"storage.{key}", value) for key, value in sink.storage.items()}
     return Location(pipeline=pipeline.name, uri=uri, options=safe(uri, options))
 
 
@@ -166,6 +153,26 @@ def commit(
             commit_properties=properties,
         )
         delta_disk.flush_log(table)
+    except CommitFailedError as error:
+        raise _failure(table, first_line(error)) from error
+    except (DeltaError, OSError) as error:
+        raise UnknownError(first_line(error)) from error
+
+
+def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
+    """Set properties of the table, behind the version that `table` was loaded at.
+
+    Raises:
+        TakenError: The table has changed since it was loaded.
+        RefusedError: The table has a feature that is not kept, or the library refuses it. Nothing was changed.
+        UnknownError: Something else went wrong. The commit may have happened.
+    """
+    if unkept := delta_features.unkept(table, replaces=False):
+        raise RefusedError(delta_features.said(unkept), unkept)
+    try:
+        table.alter.set_table_properties(
+            dict(properties), raise_if_not_exists=False, commit_properties=CommitProperties(max_commit_retries=0)
+        )
     except CommitFailedError as error:
         raise _failure(table, first_line(error)) from error
     except (DeltaError, OSError) as error:

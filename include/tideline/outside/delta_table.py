@@ -38,7 +38,7 @@ COORDINATES = pa.schema(
 PLACEHOLDER = "tideline_placeholder"
 """The column of a table that was only fenced yet."""
 OWNER = "tideline.pipeline"
-"""The property of a table that names the pipeline that has created it. Another pipeline's replay would remove its rows."""
+"""The property of a table that names the pipeline that has created it, or that was the first to use it. Pipelines of another ledger see it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ from tideline.outside import delta_errors, delta_features, delta_log
 from tideline.outside.delta_log import RefusedError, TakenError, UnknownError
 from tideline.outside.delta_table import COORDINATES, OWNER, PLACEHOLDER, DeltaOutput
 
+SHARED = "tideline.shared"
+"""The property of a table that says whether the pipeline that owns it shares it."""
 _TRIES = 20
 
 
@@ -92,15 +94,39 @@ def _checked(table: DeltaTable, pipeline: Pipeline, kind: BatchKind, fields: pa.
     columns = _arrow(table)
     if unkept := delta_features.unkept(table, replaces=kind is BatchKind.REPLAY):
         raise RefusedError(delta_features.said(unkept), unkept)
-    problems = _misfits(columns, fields)
-    owner = table.metadata().configuration.get(OWNER, pipeline.name)
-    if owner != pipeline.name:
-        problems.append(f"it is the table of pipeline {owner} ({OWNER})")
+    problems = [*_misfits(columns, fields), *_of_another(table, pipeline)]
     partitions, sink = tuple(table.metadata().partition_columns), pipeline.sink
     if isinstance(sink, DeltaSink) and partitions != sink.partition_by:
         problems.append(f"it is partitioned by ({', '.join(partitions)}), declared is ({', '.join(sink.partition_by)})")
     _refuse(pipeline, problems)
+    if properties := _to_own(table, pipeline):
+        delta_log.set_properties(table, properties)
     return pa.schema([columns.field(name) for name in fields.names])
+
+
+def _shares(pipeline: Pipeline) -> bool:
+    return isinstance(pipeline.sink, DeltaSink) and pipeline.sink.shared
+
+
+def _of_another(table: DeltaTable, pipeline: Pipeline) -> list[str]:
+    """Return why the table may not be written, if a pipeline owns it that does not share it. The ledger knows only pipelines of its own."""
+    properties = table.metadata().configuration
+    owner = properties.get(OWNER, pipeline.name)
+    if owner == pipeline.name or (_shares(pipeline) and properties.get(SHARED) == "true"):
+        return []
+    to_share = f"to share it, both declare sink.shared: true, and {owner} loads once"
+    given_up = f"if {owner} was given up, set this property to {pipeline.name}"
+    return [f"it is the table of pipeline {owner} ({OWNER}); {to_share}; {given_up}"]
+
+
+def _to_own(table: DeltaTable, pipeline: Pipeline) -> dict[str, str]:
+    """Return the properties that the owner of the table has still to set: one that was created beforehand has no owner."""
+    properties = table.metadata().configuration
+    wanted = {OWNER: pipeline.name} | (
+        {SHARED: str(_shares(pipeline)).lower()} if _shares(pipeline) or SHARED in properties else {}
+    )
+    is_owner = properties.get(OWNER, pipeline.name) == pipeline.name
+    return {name: value for name, value in wanted.items() if properties.get(name) != value} if is_owner else {}
 
 
 def _misfits(columns: pa.Schema, fields: pa.Schema) -> list[str]:

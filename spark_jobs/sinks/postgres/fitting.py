@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_jobs.sinks.postgres.column_types import Column, misfit
-from tideline.declaration import PostgresSink
+from tideline.declaration import Pipeline, PostgresSink
+from tideline.errors import FatalError
 
 COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
 """Columns that every output table has: the record that a row came from, and the batch that wrote it."""
@@ -30,6 +31,12 @@ class Described:
     """Of a partitioned table: the columns of each unique key, in order, and the columns that the table is partitioned by."""
     row_security: bool = False
     """Whether row-level security applies to the user who writes."""
+    kind: str | None = None
+    """The letter by which Postgres names the kind of relation. None if there is none, or it is not known."""
+    rules: Sequence[tuple[str, str]] = ()
+    """The rules of the table, each with the statement that it rewrites."""
+    unlogged: Sequence[str] = ()
+    """The tables that a crash of the server empties: the table itself, or partitions of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,54 @@ def problems(table: Described, produced: pa.Schema | None, item: str | None, ups
             "that the table is partitioned by"
         )
     return found
+
+
+_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table, whose server commits by itself",
+    "S": "a sequence",
+    "i": "an index",
+    "I": "an index",
+    "c": "a type",
+}
+
+
+def unkept(table: Described, sink: PostgresSink) -> list[str]:
+    """Return why a table would not keep each row as it is inserted; nothing if it does, or if there is none.
+
+    Triggers are none of these: they are part of what a table does with its rows, and a row that one leaves out makes its record a reject.
+    """
+    if table.kind is not None and table.kind not in {"r", "p"}:
+        return [f"{sink.table} is {_KINDS.get(table.kind, 'no table')}"]
+    # An append never updates, and a replay whose DELETE is rewritten fails loudly at the table's key.
+    rewritten = {"INSERT", "UPDATE", "DELETE"} if sink.mode == "upsert" else {"INSERT"}
+    found = [
+        f"rule {name} rewrites each {event}: use a trigger instead" for name, event in table.rules if event in rewritten
+    ]
+    if table.unlogged and not sink.unlogged:
+        names = ", ".join(table.unlogged)
+        found.append(
+            f"{names} is UNLOGGED: a crash of the server empties it, and its batches stay published. "
+            "ALTER TABLE ... SET LOGGED, or declare sink.unlogged: true"
+        )
+    return found
+
+
+def kept(table: Described, pipeline: Pipeline) -> Described:
+    """Return the table. Refuse what would not keep each row as it is inserted, before target.sql or a publication fails because of it.
+
+    Raises:
+        FatalError: It is no table, has rules, or is UNLOGGED without consent.
+    """
+    sink = pipeline.table_sink
+    if found := unkept(table, sink):
+        raise FatalError(
+            f"{pipeline.name}: {sink.table} does not keep rows as they are inserted: {'; '.join(found)}",
+            next_step="let sink.table name an ordinary or a partitioned table, or change this one as said; nothing was read",
+            entry="table-does-not-fit",
+        )
+    return table
 
 
 def _upsert_problems(table: Described, produced: pa.Schema | None, upsert: Upsert) -> list[str]:

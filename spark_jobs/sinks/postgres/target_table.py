@@ -20,7 +20,7 @@ from spark_jobs.sinks.staging_tables import STAGING_SCHEMA, staging_name
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.sink import MARKS
 from tideline.errors import FatalError
-from tideline.ledger import output_tables, staging_rights
+from tideline.ledger import staging_rights
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
 
@@ -82,17 +82,16 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
     """Create the target table if it does not exist, and check that the columns that the transform produces fit it.
 
     Raises:
-        FatalError: Another pipeline has the table, `target.sql` fails or creates another table, or columns, types or
+        FatalError: `target.sql` fails or creates another table, or columns, types or
             the key do not fit. The message names all columns that do not fit.
     """
     place = _place(pipeline)
     with ledger.transaction():
-        # The plan has claimed a table already. Since then the declaration may name another one, which another pipeline
-        # may have.
-        output_tables.claim(ledger, pipeline.name, pipeline.table_sink.table, shared=pipeline.table_sink.shared)
-        columns = columns_of(ledger, place) or _create(ledger, pipeline)
+        found = fitting.kept(described(ledger, pipeline), pipeline)
+        if not found.columns:
+            _create(ledger, pipeline)
+            found = fitting.kept(described(ledger, pipeline), pipeline)
         (laws,) = _laws(ledger, place)
-        found = _described(ledger, place, columns, [laws])
     upsert = fitting.upsert_of(pipeline.table_sink)
     if problems := fitting.problems(found, produced, pipeline.table_sink.item, upsert):
         raise FatalError(
@@ -117,19 +116,17 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
 def described(ledger: Ledger, pipeline: Pipeline) -> Described:
     """Return what the pipeline's table has, within a transaction. It has no columns if it does not exist."""
     place = _place(pipeline)
-    return _described(ledger, place, columns_of(ledger, place), _laws(ledger, place))
-
-
-def _described(
-    ledger: Ledger, place: Mapping[str, str], columns: Mapping[str, Column], laws: Sequence[DictRow]
-) -> Described:
+    laws = _laws(ledger, place)
     return Described(
-        columns=columns,
+        columns=columns_of(ledger, place),
         keys=[row["columns"] for row in ledger.rows_of(sink_sql("list_keys"), place)],
         partition_keys=[
             (row["columns"], row["partitioned_by"]) for row in ledger.rows_of(sink_sql("list_partition_keys"), place)
         ],
         row_security=any(row["row_security"] for row in laws),
+        kind=next((row["kind"] for row in laws), None),
+        rules=[(name, event) for row in laws for name, event in row["rules"]],
+        unlogged=[name for row in laws for name in row["unlogged"]],
     )
 
 
@@ -161,14 +158,14 @@ def columns_of(ledger: Ledger, place: Mapping[str, str]) -> dict[str, Column]:
     }
 
 
-def _create(ledger: Ledger, pipeline: Pipeline) -> dict[str, Column]:
-    """Run target.sql, unless another session has just done so; return the columns of the table."""
+def _create(ledger: Ledger, pipeline: Pipeline) -> None:
+    """Run target.sql, unless another session has just done so."""
     text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
     # Of two first batches at the same time, the second waits here and then finds the table.
     ledger.rows_of(sink_sql("lock_creation"), {})
     place = _place(pipeline)
-    if columns := columns_of(ledger, place):
-        return columns
+    if columns_of(ledger, place):
+        return
     try:
         ledger.run_sql(SQL(text.replace("%", "%%")), {})
     except psycopg2.OperationalError:
@@ -179,13 +176,12 @@ def _create(ledger: Ledger, pipeline: Pipeline) -> dict[str, Column]:
             next_step="correct target.sql",
             entry="table-does-not-fit",
         ) from error
-    if columns := columns_of(ledger, place):
-        return columns
-    raise FatalError(
-        f"{pipeline.name}: target.sql ran, but there is no table {pipeline.table_sink.table}",
-        next_step="make target.sql create the table that sink.table names",
-        entry="table-does-not-fit",
-    )
+    if not columns_of(ledger, place):
+        raise FatalError(
+            f"{pipeline.name}: target.sql ran, but there is no table {pipeline.table_sink.table}",
+            next_step="make target.sql create the table that sink.table names",
+            entry="table-does-not-fit",
+        )
 
 
 def create_staging(ledger: Ledger, target: Target, attempt: Attempt) -> str:

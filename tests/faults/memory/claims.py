@@ -1,40 +1,117 @@
-"""Claims of tables: which pipeline writes which table."""
+"""Claims of outputs: which pipeline writes where."""
 
 import re
 
 from faults.memory import events
 from faults.memory.batches import OPEN
 from faults.memory.database import MemoryDatabase
-from faults.memory.refusals import check, dangling, law
+from faults.memory.refusals import check, dangling, law, overlap
 from faults.memory.registry import Rows, verb
-from faults.memory.rows import OutputTable
+from faults.memory.rows import ClaimedOutput
+
+_PLACES = {"postgres": r"[^.]+\.[^.]+", "kafka": r"[^/]+/[^/]+", "delta": r"(?s)(/|s3://).*"}
+_LONGEST = 1_000
 
 
-@verb
-def claim_table(db: MemoryDatabase, *, pipeline: str, table: str, shared: bool) -> Rows:
-    others = [
-        {"pipeline": other.pipeline, "shared": other.shared}
-        for other in db.tables.values()
-        if other.table_name == table and other.pipeline != pipeline and not (other.shared and shared)
+def _others(db: MemoryDatabase, new: ClaimedOutput) -> list[ClaimedOutput]:
+    return [
+        other
+        for key, other in db.claimed.items()
+        if (other.kind, other.place) == (new.kind, new.place)
+        and key != (new.pipeline, new.purpose)
+        and not (other.shared and new.shared)
     ]
-    new = OutputTable(pipeline, table, shared)
-    if not others and db.tables.get(pipeline) != new:
-        if not re.fullmatch(r"[^.]+\.[^.]+", table):
-            raise check("output_table", "output_table_table_name_check", str(new))
-        db.put(db.tables, pipeline, new)
-        events.insert(db, "claim table", pipeline, detail={"table": table, "shared": shared})
-        if pipeline not in db.pipelines:
-            raise dangling("output_table", "output_table_pipeline_fkey")
-    return sorted(others, key=lambda row: row["pipeline"])
+
+
+def _has_loaded(db: MemoryDatabase, pipeline: str) -> bool:
+    intended = {intent.batch_id for intent in db.intents.values()}
+    return any(
+        batch.pipeline == pipeline
+        and (
+            batch.state in {"writing", "published", "advanced", "superseded"}
+            or (batch.state == "failed" and batch.batch_id in intended)
+        )
+        for batch in db.batches.values()
+    )
+
+
+def _put(db: MemoryDatabase, new: ClaimedOutput) -> None:
+    old = db.claimed.get((new.pipeline, new.purpose))
+    moves = old is not None and (old.kind, old.place) != (new.kind, new.place)
+    if old is not None and moves and new.purpose == "rows":
+        if any(batch.pipeline == new.pipeline and batch.state == "writing" for batch in db.batches.values()):
+            raise law(f"output {old.place} of pipeline {new.pipeline} does not move: a batch of it is being written")
+        if not db.reason and _has_loaded(db, new.pipeline):
+            raise law(
+                f"output {old.place} of pipeline {new.pipeline} does not move without a reason: it has been loaded"
+            )
+    if new.kind not in _PLACES:
+        raise check("claimed_output", "output_has_a_kind", str(new))
+    if not re.fullmatch(_PLACES[new.kind], new.place) or len(new.place.encode()) > _LONGEST:
+        raise check("claimed_output", "place_fits_its_kind", str(new))
+    if new.purpose != "rows" and (new.purpose, new.kind, new.shared) != ("rejects", "kafka", True):
+        raise check("claimed_output", "output_has_a_purpose", str(new))
+    if _others(db, new):
+        raise overlap("outputs_are_shared_by_consent")
+    db.put(db.claimed, (new.pipeline, new.purpose), new)
+    detail = {"purpose": new.purpose, "kind": new.kind, "place": new.place, "shared": new.shared}
+    if old is not None and moves:
+        events.insert(
+            db, "move output", new.pipeline, detail={**detail, "from_kind": old.kind, "from_place": old.place}
+        )
+    else:
+        events.insert(db, "claim output", new.pipeline, detail=detail)
+    if new.pipeline not in db.pipelines:
+        raise dangling("claimed_output", "claimed_output_pipeline_fkey")
+
+
+def _of(db: MemoryDatabase, pipeline: str) -> list[ClaimedOutput]:
+    return sorted((one for one in db.claimed.values() if one.pipeline == pipeline), key=lambda one: one.purpose)
 
 
 @verb
-def free_table(db: MemoryDatabase, *, pipeline: str) -> Rows:
-    if pipeline not in db.tables:
+def view_claims(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    return [
+        {"purpose": one.purpose, "kind": one.kind, "place": one.place, "shared": one.shared}
+        for one in _of(db, pipeline)
+    ]
+
+
+@verb
+def view_output_writers(db: MemoryDatabase, *, kind: str, place: str) -> Rows:
+    found = [one for one in db.claimed.values() if (one.kind, one.place) == (kind, place)]
+    rows = [{"pipeline": one.pipeline, "purpose": one.purpose, "shared": one.shared} for one in found]
+    return sorted(rows, key=lambda row: (row["pipeline"], row["purpose"]))
+
+
+@verb
+def claim_output(db: MemoryDatabase, *, pipeline: str, purpose: str, kind: str, place: str, shared: bool) -> Rows:
+    new = ClaimedOutput(pipeline, purpose, kind, place, shared)
+    found = [{"found": "other", **other._asdict()} for other in _others(db, new)]
+    old = db.claimed.get((pipeline, purpose))
+    if old is not None and purpose == "rows" and (old.kind, old.place) != (kind, place) and _has_loaded(db, pipeline):
+        found.append({"found": "moves", **old._asdict()})
+    if not found and old != new:
+        _put(db, new)
+    return sorted(found, key=lambda row: (row["found"] != "moves", row["pipeline"], row["purpose"]))
+
+
+@verb
+def move_output(db: MemoryDatabase, *, pipeline: str, kind: str, place: str, shared: bool) -> Rows:
+    old = db.claimed.get((pipeline, "rows"))
+    if old is None or (old.kind, old.place) == (kind, place):
         return []
-    name = db.tables[pipeline].table_name
-    if any(batch.pipeline == pipeline and batch.state in OPEN for batch in db.batches.values()):
-        raise law(f"table {name} of pipeline {pipeline} is not free: batches of it are open")
-    db.remove(db.tables, pipeline)
-    events.insert(db, "free table", pipeline, detail={"table": name})
-    return [{"table_name": name}]
+    _put(db, ClaimedOutput(pipeline, "rows", kind, place, shared))
+    return [{"kind": old.kind, "place": old.place}]
+
+
+@verb
+def free_outputs(db: MemoryDatabase, *, pipeline: str) -> Rows:
+    claimed = _of(db, pipeline)
+    if claimed and any(batch.pipeline == pipeline and batch.state in OPEN for batch in db.batches.values()):
+        raise law(f"output {claimed[0].place} of pipeline {pipeline} is not free: batches of it are open")
+    for one in claimed:
+        db.remove(db.claimed, (pipeline, one.purpose))
+        detail = {"purpose": one.purpose, "kind": one.kind, "place": one.place}
+        events.insert(db, "free output", pipeline, detail=detail)
+    return [{"purpose": one.purpose, "kind": one.kind, "place": one.place} for one in claimed]

@@ -11,6 +11,7 @@ from faults.memory.registry import NO_STEPS, Rows, Statement
 from faults.memory.rows import (
     Attempt,
     Batch,
+    ClaimedOutput,
     Coverage,
     Event,
     Folded,
@@ -19,7 +20,6 @@ from faults.memory.rows import (
     KeyState,
     Outgoing,
     OutputRow,
-    OutputTable,
     Place,
     Position,
     Range,
@@ -99,7 +99,8 @@ class MemoryDatabase:
         self.new_uuid: Callable[[], UUID] = lambda: UUID(int=numbers.getrandbits(128), version=4)
         self.clock = 1_800_000_000 * SECOND
         self.pipelines: dict[str, int] = {}
-        self.tables: dict[str, OutputTable] = {}
+        self.claimed: dict[tuple[str, str], ClaimedOutput] = {}
+        """By pipeline and purpose."""
         """By pipeline, the table that it has claimed."""
         self.streams: dict[int, Stream] = {}
         self.batches: dict[int, Batch] = {}

@@ -15,9 +15,11 @@ Key = tuple[UUID, int, int, *tuple[Any, ...]]
 """The key of a row of output: the place of its record and, where declared, the value of one more column."""
 
 
-class OutputTable(NamedTuple):
+class ClaimedOutput(NamedTuple):
     pipeline: str
-    table_name: str
+    purpose: str
+    kind: str
+    place: str
     shared: bool
 
 

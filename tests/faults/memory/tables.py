@@ -14,7 +14,7 @@ from tideline.ledger.connection import Ledger
 
 _QUERIES = {
     "pipeline": "SELECT pipeline FROM tideline.pipeline",
-    "output_table": "SELECT pipeline, table_name, shared FROM tideline.output_table",
+    "claimed_output": "SELECT pipeline, purpose, kind, place, shared FROM tideline.claimed_output",
     "stream": "SELECT stream_id, pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text, stopped_because,"
     " accepted_end, leader_epoch FROM tideline.stream",
     "batch": "SELECT batch_id, identity, pipeline, kind::text, state::text, fence, attempt, dag_id, run_id, seq, supersedes, reason, outside,"
@@ -130,7 +130,7 @@ def _without_id(event: tuple[Any, ...]) -> tuple[Any, ...]:
 def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
     return {
         "pipeline": [(pipeline,) for pipeline in db.pipelines],
-        "output_table": list(db.tables.values()),
+        "claimed_output": list(db.claimed.values()),
         "stream": list(db.streams.values()),
         "batch": [batch[:-1] for batch in db.batches.values()],  # each side has its own clock
         "batch_range": [piece for pieces in db.ranges.values() for piece in pieces.values()],

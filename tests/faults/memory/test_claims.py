@@ -15,12 +15,25 @@ from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.ledger import publishing
 
+TABLE = {"kind": "postgres", "place": "ads.output"}
+TOPIC = {"kind": "kafka", "place": "c/ads"}
 
-def claimed(session: MemoryLedger, pipeline: str, table: str, *, shared: bool) -> list[tuple[str, bool]]:
+
+def claimed(
+    session: MemoryLedger, pipeline: str, table: str, *, shared: bool, kind: str = "postgres", purpose: str = "rows"
+) -> list[tuple[str, bool]]:
     """Return the claims that exclude a claim."""
     with session.transaction():
-        rows = session.rows("claim_table", pipeline=pipeline, table=table, shared=shared)
+        rows = session.rows("claim_output", pipeline=pipeline, purpose=purpose, kind=kind, place=table, shared=shared)
     return [(row["pipeline"], row["shared"]) for row in rows]
+
+
+def moved(session: MemoryLedger, reason: str, place: str) -> list[str]:
+    """Return the place that a pipeline had, as a decision moves its claim."""
+    with session.transaction():
+        session.rows("set_reason", reason=reason)
+        rows = session.rows("move_output", pipeline=PIPELINE, kind="postgres", place=place, shared=False)
+    return [row["place"] for row in rows]
 
 
 def test_both_ledgers_keep_a_table_for_those_who_share_it(session, mirrored):
@@ -32,20 +45,63 @@ def test_both_ledgers_keep_a_table_for_those_who_share_it(session, mirrored):
     assert claimed(session, "two", "ads.output", shared=True) == []
     assert claimed(session, "two", "ads.output", shared=False) == [("one", True)]
     assert claimed(session, "two", "ads.other", shared=False) == []
-    assert run(session, "free_table", pipeline="two") == 1
-    assert run(session, "free_table", pipeline="two") == 0
+    assert claimed(session, "one", "c/rejected", shared=True, kind="kafka", purpose="rejects") == []
+    assert claimed(session, "two", "c/rejected", shared=True, kind="kafka", purpose="rejects") == []
+    assert claimed(session, "two", "c/rejected", shared=False, kind="kafka") == [("one", True), ("two", True)]
+    assert claimed(session, "two", "/lake", shared=False, kind="delta") == []
+    assert run(session, "free_outputs", pipeline="two") == 2
+    assert run(session, "free_outputs", pipeline="two") == 0
     mirrored.check()
+
+
+def test_both_ledgers_move_the_output_of_a_pipeline_that_was_loaded_only_by_a_decision(session, mirrored, stream):
+    assert claimed(session, PIPELINE, "ads.first", shared=False) == []
+    assert claimed(session, PIPELINE, "ads.output", shared=False) == []
+    claim(session, plan(session, {stream: (0, 10)}))
+    assert claimed(session, PIPELINE, "ads.other", shared=False) == [(PIPELINE, False)]
+    other = {"pipeline": PIPELINE, "kind": "postgres", "place": "ads.other", "shared": False}
+    under_way = f"output ads.output of pipeline {PIPELINE} does not move: a batch of it is being written"
+    assert refused(session, "move_output", **other) == under_way
+    abandoned(session, 1)
+    plan(session, {stream: (0, 10)})
+    assert claimed(session, PIPELINE, "ads.first", shared=False) == []
+    assert claimed(session, PIPELINE, "ads.output", shared=False) == []
+    written(session, PIPELINE, {stream: (10, 20)}, range(10, 20))
+    without = f"output ads.output of pipeline {PIPELINE} does not move without a reason: it has been loaded"
+    assert refused(session, "move_output", **other) == without
+    assert moved(session, "partitioned now", "ads.other") == ["ads.output"]
+    assert moved(session, "partitioned now", "ads.other") == []
+    mirrored.check()
+
+
+def abandoned(session: MemoryLedger, batch_id: int) -> None:
+    flow.abandon(session, batch_id, reason="a test", force=True)
 
 
 def test_both_ledgers_refuse_the_same_claims(session, stream):
     plan(session, {stream: (0, 10)})
-    unknown = {"pipeline": "unknown", "table": "ads.output", "shared": False}
-    assert refused(session, "claim_table", **unknown) == "output_table_pipeline_fkey"
-    nowhere = {"pipeline": PIPELINE, "table": "output", "shared": False}
-    assert refused(session, "claim_table", **nowhere) == "output_table_table_name_check"
+    rows = {"purpose": "rows", "shared": False}
+    assert refused(session, "claim_output", pipeline="unknown", **TABLE, **rows) == "claimed_output_pipeline_fkey"
+    places = [
+        ("postgres", "output"),
+        ("kafka", "ads"),
+        ("kafka", "c/ads/x"),
+        ("delta", "lake"),
+        ("delta", "/" + "x" * 1000),
+    ]
+    for kind, place in places:
+        refusal = refused(session, "claim_output", pipeline=PIPELINE, kind=kind, place=place, **rows)
+        assert refusal == "place_fits_its_kind", place
+    assert refused(session, "claim_output", pipeline=PIPELINE, kind="file", place="x", **rows) == "output_has_a_kind"
+    for wrong in (
+        {**TABLE, "purpose": "rejects", "shared": True},
+        {**TOPIC, "purpose": "rejects", "shared": False},
+        {**TOPIC, "purpose": "counts", "shared": True},
+    ):
+        assert refused(session, "claim_output", pipeline=PIPELINE, **wrong) == "output_has_a_purpose"
     assert claimed(session, PIPELINE, "ads.output", shared=False) == []
-    open_ = f"table ads.output of pipeline {PIPELINE} is not free: batches of it are open"
-    assert refused(session, "free_table", pipeline=PIPELINE) == open_
+    open_ = f"output ads.output of pipeline {PIPELINE} is not free: batches of it are open"
+    assert refused(session, "free_outputs", pipeline=PIPELINE) == open_
 
 
 def test_a_plan_asks_who_has_its_table(session):

@@ -55,6 +55,18 @@ DELTA_MUTANTS = (
         seen_by=f"{_SHARED}::test_a_replay_into_a_delta_table_removes_rows_of_its_own_pipeline_only",
     ),
     Mutant(
+        "delta_table_without_owner",
+        "a Delta table without an owner gets one when it is first used",
+        (
+            Edit(
+                f"{_SINK}/lake_table.py",
+                "    if properties := _to_own(table, pipeline):\n",
+                "    if properties := dict[str, str]():\n",
+            ),
+        ),
+        seen_by=f"{_SHARED}::test_a_table_that_was_created_beforehand_gets_an_owner_and_is_shared_by_consent_of_both",
+    ),
+    Mutant(
         "delta_replay_beside_strangers",
         "a replay into a Delta table refuses rows of its offsets whose batch the ledger does not know",
         (

@@ -51,16 +51,119 @@ TESTED_MUTANTS = (
         seen_by="tests/faults/memory/test_claims.py",
     ),
     Mutant(
-        "table_not_claimed",
-        "a plan claims its table",
+        "output_not_claimed",
+        "a plan claims its outputs",
         (
             Edit(
                 "include/tideline/flow/planning.py",
-                "        output_tables.claim(ledger, pipeline.name, pipeline.sink.table, shared=pipeline.sink.shared)\n",
-                "        pass\n",
+                "    claimed_outputs.claim(ledger, pipeline.name, call.outputs)\n",
+                "",
             ),
         ),
         seen_by="tests/faults/memory/test_claims.py",
+    ),
+    Mutant(
+        "output_moves_with_its_declaration",
+        "the output of a pipeline that has been loaded moves by a decision only",
+        (
+            Edit(f"{_QUERIES}/claim_output.sql", " AND NOT EXISTS (SELECT FROM moves)", ""),
+            Edit(
+                "include/tideline/ledger/claimed_outputs.py",
+                '            raise _moves(pipeline, output, described(row["kind"], row["place"]))\n',
+                "            pass\n",
+            ),
+        ),
+        seen_by="tests/integration/test_claimed_outputs.py::test_two_deployments_that_declare_one_pipeline_with_different_tables_do_not_load_them_in_turns",
+    ),
+    Mutant(
+        "topic_not_claimed",
+        "a topic is claimed by the id of its cluster and its name",
+        (Edit("include/tideline/flow/claiming.py", '/{sink.topic}"', '/{sink.topic}.{pipeline.name}"'),),
+        seen_by="tests/integration/test_claimed_outputs.py::test_a_plan_refuses_a_lake_or_a_topic_that_another_pipeline_writes",
+    ),
+    Mutant(
+        "lake_claimed_as_declared",
+        "a Delta table is claimed by its real path",
+        (Edit("include/tideline/outside/places.py", "        return os.path.realpath(uri)\n", "        return uri\n"),),
+        seen_by="tests/integration/test_claimed_outputs.py::test_an_output_is_claimed_by_its_real_place",
+    ),
+    Mutant(
+        "write_does_not_claim",
+        "a write claims its outputs once more",
+        (
+            Edit(
+                "spark_jobs/preparation.py",
+                "    flow.claim_outputs(ledger, pipeline, flow.outputs(pipeline, broker))\n",
+                "",
+            ),
+        ),
+        seen_by="tests/integration/test_shared_tables.py::test_a_write_asks_once_more_who_has_the_table",
+    ),
+    Mutant(
+        "view_not_refused",
+        "a view, a foreign table and the like are refused before the read",
+        (
+            Edit(
+                f"{_SINK}/fitting.py",
+                '    if table.kind is not None and table.kind not in {"r", "p"}:\n',
+                "    if False:\n",
+            ),
+        ),
+        seen_by="tests/integration/test_table_fits.py::test_what_does_not_keep_rows_as_they_are_inserted_is_refused_before_the_read_and_named",
+    ),
+    Mutant(
+        "rules_not_refused",
+        "a table with rules that rewrite what the sink sends is refused before the read",
+        (Edit(f"{_SINK}/fitting.py", " if event in rewritten\n", " if not event\n"),),
+        seen_by="tests/integration/test_table_fits.py::test_what_does_not_keep_rows_as_they_are_inserted_is_refused_before_the_read_and_named",
+    ),
+    Mutant(
+        "unlogged_partition_not_refused",
+        "a table with an UNLOGGED partition is refused before the read",
+        (
+            Edit(
+                f"{_SINK}/describe_laws.sql",
+                "AND (u.oid = c.oid OR u.oid IN (SELECT t.relid FROM pg_partition_tree(c.oid) t WHERE t.isleaf))",
+                "AND u.oid = c.oid",
+            ),
+        ),
+        seen_by="tests/integration/test_table_fits.py::test_what_does_not_keep_rows_as_they_are_inserted_is_refused_before_the_read_and_named",
+    ),
+    Mutant(
+        "published_by_another_release",
+        "a publication compares the migrations of the ledger with those that its process has begun with",
+        (
+            Edit(
+                _PUBLISHING,
+                '    versions.require_same(ledger.rows("lock_release")[0]["n_applied"], str(attempt))\n',
+                "",
+            ),
+        ),
+        seen_by="tests/integration/test_migrations.py::test_a_driver_of_the_release_before_publishes_nothing_on_a_migrated_ledger",
+    ),
+    Mutant(
+        "published_beside_a_migration",
+        "a publication and a migration exclude each other",
+        (
+            Edit(
+                f"{_QUERIES}/lock_release.sql",
+                "SELECT pg_advisory_xact_lock_shared(hashtext('tideline.migration'));\n",
+                "",
+            ),
+        ),
+        seen_by="tests/integration/test_migrations.py::test_a_publication_and_a_migration_wait_for_each_other",
+    ),
+    Mutant(
+        "row_of_a_law_is_shown",
+        "no row of the ledger is part of a message",
+        (
+            Edit(
+                "include/tideline/ledger/database_errors.py",
+                "    return primary if detail is None or _FAILING_ROW in detail else",
+                "    return primary if detail is None else",
+            ),
+        ),
+        seen_by="tests/integration/test_named_laws.py",
     ),
     Mutant(
         "heads_moved_once",

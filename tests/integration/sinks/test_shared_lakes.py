@@ -13,7 +13,7 @@ from offset_owners import ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
 from tideline.outside import delta_upkeep
-from tideline.outside.delta_table import COORDINATES
+from tideline.outside.delta_table import COORDINATES, OWNER
 
 OF_THE_TABLE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(12, 4)), *COORDINATES])
 
@@ -35,7 +35,7 @@ def pair(loading, lake, tmp_path) -> tuple[Loading, Loading]:
     other = replace(loading, folder=tmp_path / "others")
     for one, remainder in ((loading, 0), (other, 1)):
         one.declare(topic, transform=half(remainder))
-        into_lake(one, lake)
+        into_lake(one, lake, shared=True)
         one.run()
     assert len(lake_rows(loading)) == 100
     return loading, other
@@ -67,3 +67,37 @@ def test_a_replay_refuses_rows_of_its_offsets_that_no_batch_of_the_ledger_has_lo
         loads.run(OneBatch(batch_id=1, replace=True))
     assert caught.value.entry == "rows-of-another-writer"
     assert sorted(query(loads, "SELECT * FROM lake")) == before
+
+
+def test_a_table_that_was_created_beforehand_gets_an_owner_and_is_shared_by_consent_of_both(pair, lake):
+    loads, others = pair
+    table = output(loads).location.open()
+    assert table is not None
+    properties = table.metadata().configuration
+    assert (properties[OWNER], properties["tideline.shared"]) == ("loads", "true")
+    into_lake(others, lake)
+    with pytest.raises(
+        FatalError, match=r"others: expected Delta table .* found that pipeline loads writes it as well"
+    ):
+        others.run()
+    loads.rows("DELETE FROM tideline.claimed_output WHERE pipeline = 'loads' RETURNING 1")
+    # As a pipeline of another ledger: no claim keeps it away, the table itself does.
+    records.produce(others.bootstrap, *others.pipeline.source.topics, [records.record(101)])
+    with pytest.raises(FatalError, match=r"it is the table of pipeline loads \(tideline\.pipeline\)"):
+        others.run()
+
+
+def test_two_pipelines_do_not_filter_one_topic_into_one_lake_without_consent(loading, lake, tmp_path):
+    DeltaTable.create(str(lake.declared()["path"]), OF_THE_TABLE, storage_options=dict(lake.location("lake").options))
+    topic = records.create(loading.bootstrap)
+    records.produce(loading.bootstrap, topic, map(records.record, range(10)))
+    other = replace(loading, folder=tmp_path / "others")
+    for one, remainder in ((loading, 0), (other, 1)):
+        one.declare(topic, transform=half(remainder))
+        into_lake(one, lake)
+    loading.run()
+    with pytest.raises(
+        FatalError, match=r"others: expected Delta table .* found that pipeline loads writes it as well"
+    ):
+        other.run()
+    assert len(lake_rows(loading)) == 5

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from spark_jobs.sinks.postgres import fitting, target_table
 from tideline.cli.checks import Check, bad, listed, ok, warn
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
-from tideline.ledger import invariants, migrate, queries
+from tideline.ledger import claimed_outputs, invariants, migrate, queries
+from tideline.ledger.claimed_outputs import ROWS, Output
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
 
@@ -91,8 +93,15 @@ def user(session: Ledger, variable: str, duties: Sequence[str]) -> Check:
 
 
 def output(session: Ledger, pipeline: Pipeline) -> Check:
-    """Check that the pipeline's table can be written, and that no other pipeline writes it unless all share it."""
+    """Check that the pipeline's table can be written."""
     table = pipeline.table_sink.table
+    if unkept := fitting.unkept(target_table.described(session, pipeline), pipeline.table_sink):
+        return bad(
+            pipeline.name,
+            "output",
+            f"{table} does not keep rows as they are inserted: {listed(unkept)}",
+            "let sink.table name an ordinary or a partitioned table, or change this one as said",
+        )
     upserts = pipeline.table_sink.mode == "upsert"
     found = invariants.output_privileges(session, table, upsert=upserts)
     if not found["can_write"]:
@@ -105,18 +114,35 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
         return bad(
             pipeline.name, "output", f"{user} cannot write {table}", f"as the owner of it, grant {user} {wanted}"
         )
-    writers = invariants.table_writers(session, table)
-    others = [row for row in writers if row["pipeline"] != pipeline.name]
-    if [row for row in others if not (row["shared"] and pipeline.table_sink.shared)]:
-        return bad(
-            pipeline.name,
-            "output",
-            f"{table} is written by pipeline {listed(row['pipeline'] for row in others)} as well",
-            "declare another sink.table, or sink.shared: true in all of them; see docs/runbook.md#table-of-another-pipeline",
-        )
     there = "can be written" if found["exists"] else "does not exist yet; the first batch creates it"
-    beside = f", and pipeline {listed(row['pipeline'] for row in others)} writes it as well" if others else ""
-    return ok(pipeline.name, "output", f"{table} {there}{beside}")
+    return ok(pipeline.name, "output", f"{table} {there}")
+
+
+def claims(session: Ledger, pipeline: str, outputs: Sequence[Output]) -> Iterable[Check]:
+    """Check that no other pipeline writes an output unless all share it, and that the pipeline has loaded no other output."""
+    had = claimed_outputs.of(session, pipeline)
+    for output in outputs:
+        others = claimed_outputs.writers(session, pipeline, output)
+        names = listed(row["pipeline"] for row in others)
+        former = had.get(output.purpose)
+        if [row for row in others if not (row["shared"] and output.shared)]:
+            yield bad(
+                pipeline,
+                "claims",
+                f"{output} is written by pipeline {names} as well",
+                "declare another output, or sink.shared: true in all of them; see docs/runbook.md#output-of-another-pipeline",
+            )
+        elif former and output.purpose == ROWS and (former["kind"], former["place"]) != (output.kind, output.place):
+            yield warn(
+                pipeline,
+                "claims",
+                f"it has claimed {claimed_outputs.described(former['kind'], former['place'])}, its declaration names {output}",
+                f"if the declaration is right: tideline move-output {pipeline} --reason ...; see docs/runbook.md#output-has-moved",
+            )
+        else:
+            yield ok(
+                pipeline, "claims", f"{output} is written by {f'pipeline {names} as well' if others else 'no other'}"
+            )
 
 
 def output_rows(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:

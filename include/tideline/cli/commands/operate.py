@@ -164,15 +164,27 @@ def abandon(
     raise typer.Exit(show(page, as_json=as_json))
 
 
-@app.command(epilog=examples("tideline free-table impressions_old --reason 'replaced by impressions'"))
-def free_table(pipeline: PipelineName, *, reason: Reason, as_json: AsJson = False) -> None:
-    """Free the table of a discontinued pipeline for others.
+@app.command(epilog=examples("tideline free-output impressions_old --reason 'replaced by impressions'"))
+def free_output(pipeline: PipelineName, *, reason: Reason, as_json: AsJson = False) -> None:
+    """Free the table or topic of a discontinued pipeline for others.
 
-    The rows of the table stay. The pipeline must have no open batches. If it is still declared, its next plan claims the table again.
+    What is in it stays. The pipeline must have no open batches. If it is still declared, its next plan claims its outputs again.
     """
     from tideline.cli.pages import actions
 
-    raise typer.Exit(show(actions.free_table(pipeline, reason=reason), as_json=as_json))
+    raise typer.Exit(show(actions.free_output(pipeline, reason=reason), as_json=as_json))
+
+
+@app.command(epilog=examples("tideline move-output impressions --reason 'the table is partitioned now, see #97'"))
+def move_output(pipeline: PipelineName, *, reason: Reason, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Let a pipeline write to another output, which its declaration names.
+
+    Without this command a pipeline that has loaded something is refused when its declaration names another output: a second deployment with this
+    ledger may declare the former one. What is in the former output stays there.
+    """
+    from tideline.cli.pages import actions
+
+    raise typer.Exit(show(actions.move_output(pipeline, reason=reason, dry_run=dry_run), as_json=as_json))
 
 
 @app.command(epilog=examples("tideline recreate-table impressions_lake --reason 'removed to begin anew, see #94'"))

@@ -204,12 +204,27 @@ def abandon(batch_id: int, *, reason: str, force: bool, actor: str | None = None
     return Page(document=document, parts=[f"batch {batch_id}: {would}abandoned; the next run plans its offsets again"])
 
 
-def free_table(name: str, *, reason: str) -> Page:
-    """Free the table of a discontinued pipeline for others."""
+def free_output(name: str, *, reason: str) -> Page:
+    """Free the outputs of a discontinued pipeline for others."""
     with ledger() as session:
-        table = flow.free_table(session, name, reason=reason)
-    document = {"pipeline": name, "table": table}
-    return Page(document=document, parts=[f"{table}: free; its rows stay"])
+        freed = flow.free_output(session, name, reason=reason)
+    return Page(
+        document={"pipeline": name, "outputs": freed}, parts=[f"{output}: free; its rows stay" for output in freed]
+    )
+
+
+def move_output(name: str, *, reason: str, actor: str | None = None, dry_run: bool = False) -> Page:
+    """Let a pipeline write to the output that it declares now."""
+    pipeline = pipelines.load_named(name)
+    with ledger(actor=actor) as session:
+        former, output = flow.move_output(session, Broker(pipeline.source), pipeline, reason=reason, dry_run=dry_run)
+    would = "would be " if dry_run else ""
+    said = (
+        f"{name}: {output} is its output; nothing was changed"
+        if former is None
+        else f"{name}: {would}moved from {former} to {output}; what is in the former one stays there"
+    )
+    return Page(document={"pipeline": name, "from": former, "output": output, "dry_run": dry_run}, parts=[said])
 
 
 def recreate_table(name: str, *, reason: str) -> Page:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 
-from tideline import settings
+from tideline import flow, settings
 from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, sessions, sources, warn
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.cli.output import Grid, Page
@@ -14,6 +14,7 @@ from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import NeedsOperatorError, TidelineError
 from tideline.inspection.comparison import against
 from tideline.inspection.session import Answer, ask_all, ledger, moment
+from tideline.kafka.broker import Broker
 from tideline.ledger import invariants, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
@@ -124,15 +125,8 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
     for key in wanted:
         yield from _declared(key, declared.get(key), answers, known.get(key, []))
         pipeline = declared.get(key)
-        if session and isinstance(pipeline, Pipeline) and isinstance(pipeline.sink, PostgresSink):
-            yield from _as_role(settings.WRITER_URL, "output", _output_of(pipeline), about=key)
-            if key in known:
-                yield from _as_role(settings.WRITER_URL, "output rows", _output_rows_of(pipeline), about=key)
-        if session and isinstance(pipeline, Pipeline) and is_outside(pipeline):
-            yield from guarded(key, "receipts", partial(_receipts, session, pipeline))
         if isinstance(pipeline, Pipeline):
-            yield from guarded(key, "memory", partial(outside.memory, pipeline))
-            yield from guarded(key, "commits", partial(outside.commits, session, pipeline))
+            yield from _output(session, pipeline, is_known=key in known)
         if session and key in known:
             yield from _in_snapshot(session, "laws", _laws_of(key), about=key)
     for pipeline in ready:
@@ -160,12 +154,33 @@ def _declared(
         yield from sources.streams(declared, answer, against(known, answer))
 
 
+def _output(session: Ledger | None, pipeline: Pipeline, *, is_known: bool) -> Iterator[Check]:
+    name = pipeline.name
+    if session and isinstance(pipeline.sink, PostgresSink):
+        yield from _as_role(settings.WRITER_URL, "output", _output_of(pipeline), about=name)
+        if is_known:
+            yield from _as_role(settings.WRITER_URL, "output rows", _output_rows_of(pipeline), about=name)
+    if session:
+        yield from guarded(name, "claims", partial(_claims, session, pipeline))
+    if session and is_outside(pipeline):
+        yield from guarded(name, "receipts", partial(_receipts, session, pipeline))
+    yield from guarded(name, "memory", partial(outside.memory, pipeline))
+    yield from guarded(name, "commits", partial(outside.commits, session, pipeline))
+
+
 def _output_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
     return lambda session: [ledger_checks.output(session, pipeline)]
 
 
 def _output_rows_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
     return lambda session: ledger_checks.output_rows(session, pipeline)
+
+
+def _claims(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
+    """Ask the brokers first: the clusters of topics are asked outside of the ledger's transaction."""
+    outputs = flow.outputs(pipeline, Broker(pipeline.source))
+    with moment(session):
+        return list(ledger_checks.claims(session, pipeline.name, outputs))
 
 
 def _receipts(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:

@@ -1,0 +1,23 @@
+-- Give a pipeline the output that it declares. -> why it does not get it; nothing where it does, or has it already: the
+-- claims of others (`other`) unless all of them share it, and its own claim of another place (`moves`), which only a
+-- decision moves once the pipeline has loaded something. Of two concurrent claims the second one waits for the first, and the
+-- constraint refuses it.
+WITH others AS (
+    SELECT 'other' AS found, pipeline, purpose, kind, place, shared FROM tideline.claimed_output
+    WHERE tideline.names(kind || ' ' || place, kind || ' ' || place, '[]')
+          && tideline.names(%(kind)s || ' ' || %(place)s, %(kind)s || ' ' || %(place)s, '[]')
+      AND (pipeline, purpose) <> (%(pipeline)s, %(purpose)s) AND NOT (shared AND %(shared)s)
+), moves AS (
+    SELECT 'moves' AS found, pipeline, purpose, kind, place, shared FROM tideline.claimed_output
+    WHERE pipeline = %(pipeline)s AND purpose = %(purpose)s AND purpose = 'rows' AND (kind, place) <> (%(kind)s, %(place)s)
+      AND (EXISTS (SELECT FROM tideline.batch WHERE pipeline = %(pipeline)s AND state IN ('writing', 'published', 'advanced', 'superseded'))
+           OR EXISTS (SELECT FROM tideline.batch JOIN tideline.intent USING (batch_id) WHERE pipeline = %(pipeline)s AND state = 'failed'))
+), claimed AS (
+    INSERT INTO tideline.claimed_output AS mine (pipeline, purpose, kind, place, shared)
+    SELECT %(pipeline)s, %(purpose)s, %(kind)s, %(place)s, %(shared)s
+    WHERE NOT EXISTS (SELECT FROM others) AND NOT EXISTS (SELECT FROM moves)
+    ON CONFLICT (pipeline, purpose) DO UPDATE
+    SET kind = EXCLUDED.kind, place = EXCLUDED.place, shared = EXCLUDED.shared, claimed_at = now()
+    WHERE (mine.kind, mine.place, mine.shared) IS DISTINCT FROM (EXCLUDED.kind, EXCLUDED.place, EXCLUDED.shared)
+)
+SELECT * FROM others UNION ALL SELECT * FROM moves ORDER BY found, pipeline, purpose;
