@@ -159,6 +159,7 @@ OTHERWISE: dict[str, list[dict[str, Any]]] = {
         }
         for after in ({"after_at": "-infinity", "after_key": ""}, {"after_at": _LONG_AGO, "after_key": "[1]"})
     ],
+    "view_missing_rows": [{"topic_ids": [SOME_UUID], "partitions": [1], "n_written": [10]}],
     "view_output_columns": [{"output": "ads.output"}],
     "list_existing_roles": [{"names": ["tideline_reader"]}],
     "record_roles": [{"duties": ["reader"], "names": ["tideline_reader"]}],

@@ -4,7 +4,7 @@ The rows are committed by the Spark job, in one step of the sink; the ledger fol
 the command line can fence too. Each kind of outside sink is a module of this package, with a function `sink(pipeline, evidence)`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
@@ -13,6 +13,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger.connection import Ledger
+from tideline.ledger.published_rows import Published
 from tideline.outside import evidence
 
 if TYPE_CHECKING:
@@ -166,6 +167,17 @@ def upkeep(pipeline: Pipeline, ledger: Ledger) -> list[str]:
     known = evidence.of(ledger, pipeline)
     done: list[str] = _module(pipeline, "tideline.outside.delta_upkeep").upkeep(pipeline, known)
     return done
+
+
+def found_otherwise(pipeline: Pipeline, ranges: Sequence[Published]) -> Mapping[Published, int]:
+    """Return the published ranges of which the output holds another number of records, with that number. Only of a Delta table.
+
+    Raises:
+        RetryableError: The sink did not answer.
+        FatalError: A variable of the environment is not set, or the library of the sink is not installed.
+    """
+    found: Mapping[Published, int] = _module(pipeline, "tideline.outside.delta_rows").found_otherwise(pipeline, ranges)
+    return found
 
 
 def columns(pipeline: Pipeline) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as at
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
@@ -80,9 +81,28 @@ def rewritten(
     with files.open_input_file(path) as source:
         old = pq.ParquetFile(source)
         for number in range(old.num_row_groups):
-            group = old.read_row_group(number)
+            group = _without_views(old.read_row_group(number))
             rows = group.filter(keep(group))
             if len(rows):
                 made = made or OpenFile(files, to, rows.schema, partition)
                 made.write(rows)
     return made.close() if made else None
+
+
+def _without_views(rows: pa.Table) -> pa.Table:
+    """Return rows with the types of this sink. Files that delta-rs has written by a DELETE have texts as views, whose rows cannot be selected."""
+    return rows.cast(pa.schema([field.with_type(_plain(field.type)) for field in rows.schema], rows.schema.metadata))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if at.is_string_view(kind):
+        return pa.string()
+    if at.is_binary_view(kind):
+        return pa.binary()
+    if at.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    if at.is_struct(kind):
+        return pa.struct([part.with_type(_plain(part.type)) for part in kind])
+    if at.is_map(kind):
+        return pa.map_(_plain(kind.key_type), kind.item_field.with_type(_plain(kind.item_type)))
+    return kind

@@ -8,6 +8,7 @@ _TABLE = "tests/integration/sinks/test_delta_table.py"
 _UPKEEP = "tests/integration/sinks/test_lake_upkeep.py"
 _SHARED = "tests/integration/sinks/test_shared_lakes.py"
 _DISK = "tests/integration/sinks/test_lake_disk.py"
+_ROWS = "tests/integration/sinks/test_doctor_rows.py"
 _FEATURES = "tests/integration/sinks/test_lake_features.py"
 _MISSING = "tests/integration/sinks/test_missing_table.py"
 _LAKES = 3_000_000_000
@@ -207,6 +208,36 @@ DELTA_MUTANTS = (
         "the folders that a new table lies in are on disk before its first receipt",
         (Edit(f"{_OUTSIDE}/delta_disk.py", '*_up(root / _LOG, Path("/"))', "root"),),
         seen_by=f"{_DISK}::test_a_new_table_is_flushed_with_all_folders_that_were_made_for_it",
+    ),
+    Mutant(
+        "rows_of_a_lake_not_compared",
+        "doctor compares the records in a Delta table with what is published",
+        (
+            Edit(
+                "include/tideline/cli/checks/rows.py",
+                "    if wrong:\n        still",
+                "    wrong = {}\n    if wrong:\n        still",
+            ),
+        ),
+        seen_by=f"{_ROWS}::test_a_delta_table_that_was_restored_to_an_older_version_lacks_batches_and_replays_bring_them_back",
+    ),
+    Mutant(
+        "rows_of_other_offsets_counted",
+        "doctor counts only rows within the offsets of their batch",
+        (Edit(f"{_OUTSIDE}/delta_rows.py", "found.append(rows.filter(inside)", "found.append(rows"),),
+        seen_by=f"{_ROWS}::test_rows_of_other_offsets_under_the_number_of_a_batch_do_not_count",
+    ),
+    Mutant(
+        "rows_of_a_table_not_compared",
+        "doctor compares the records in a table of the ledger's database with what is published",
+        (
+            Edit(
+                "include/tideline/ledger/sql/queries/view_missing_rows.sql",
+                "HAVING count(DISTINCT t.kafka_offset) <> w.n_written",
+                "HAVING count(DISTINCT t.kafka_offset) > w.n_written",
+            ),
+        ),
+        seen_by=f"{_ROWS}::test_rows_that_another_program_has_deleted_from_a_table_are_named_with_their_batch",
     ),
     Mutant(
         "delta_rows_of_rejects_kept",

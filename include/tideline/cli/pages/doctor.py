@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from tideline import flow, settings
-from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, sessions, sources, warn
+from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, rows, sessions, sources, warn
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.cli.output import Grid, Page
 from tideline.declaration import PostgresSink
@@ -15,8 +15,9 @@ from tideline.errors import NeedsOperatorError, TidelineError
 from tideline.inspection.comparison import against
 from tideline.inspection.session import Answer, ask_all, ledger, moment
 from tideline.kafka.broker import Broker
-from tideline.ledger import invariants, queries
+from tideline.ledger import invariants, published_rows, queries
 from tideline.ledger.connection import Ledger
+from tideline.ledger.published_rows import Published
 from tideline.ledger.queries import Row
 from tideline.outside import is_outside
 
@@ -24,13 +25,13 @@ _FIRST = {"connection", "migrations", "pooler"}
 """Checks of the ledger without which no other one is possible."""
 
 
-def doctor(name: str | None) -> Page:
-    """Make all checks of all pipelines, or of one.
+def doctor(name: str | None, *, all_rows: bool = False) -> Page:
+    """Make all checks of all pipelines, or of one. With `all_rows` the rows of all batches are compared, not only of the newest.
 
     Raises:
         FatalError: Neither the declarations nor the ledger know the pipeline.
     """
-    checks = list(_checks(name))
+    checks = list(_checks(name, None if all_rows else rows.NEWEST))
     counts = {str(verdict): sum(check.verdict is verdict for check in checks) for verdict in Verdict}
     grid = Grid(
         columns=("verdict", "about", "check", "found", "what to do"),
@@ -42,7 +43,7 @@ def doctor(name: str | None) -> Page:
     return Page(document=document, parts=[grid, summary], exit_code=exit_code)
 
 
-def _checks(name: str | None) -> Iterator[Check]:
+def _checks(name: str | None, most: int | None) -> Iterator[Check]:
     yield environment.packages()
     with ExitStack() as stack:
         session: Ledger | None = None
@@ -60,7 +61,7 @@ def _checks(name: str | None) -> Iterator[Check]:
         if session:
             yield from _rights()
             yield from _in_snapshot(session, "staging", ledger_checks.staging)
-        yield from _pipelines(session, name)
+        yield from _pipelines(session, name, most)
 
 
 def _in_snapshot(
@@ -110,7 +111,7 @@ def _rights_of(variable: str, duties: list[str], session: Ledger) -> Iterable[Ch
     return [ledger_checks.rights(session, variable, duties), ledger_checks.user(session, variable, duties)]
 
 
-def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
+def _pipelines(session: Ledger | None, name: str | None, most: int | None) -> Iterator[Check]:
     """Check the pipelines and Airflow. Raise FatalError if neither the declarations nor the ledger know `name`."""
     declared = {one.name: one for one in declarations.declared()}
     known: dict[str, list[Row]] = {}
@@ -126,12 +127,28 @@ def _pipelines(session: Ledger | None, name: str | None) -> Iterator[Check]:
         yield from _declared(key, declared.get(key), answers, known.get(key, []))
         pipeline = declared.get(key)
         if isinstance(pipeline, Pipeline):
-            yield from _output(session, pipeline, is_known=key in known)
+            yield from _output(session, pipeline, most, is_known=key in known)
         if session and key in known:
             yield from _in_snapshot(session, "laws", _laws_of(key), about=key)
     for pipeline in ready:
         yield from environment.notifier(pipeline)
     yield from environment.orchestrator(ready)
+
+
+def _output(session: Ledger | None, pipeline: Pipeline, most: int | None, *, is_known: bool) -> Iterator[Check]:
+    name = pipeline.name
+    if session and isinstance(pipeline.sink, PostgresSink):
+        yield from _as_role(settings.WRITER_URL, "output", _output_of(pipeline), about=name)
+        if is_known:
+            yield from _as_role(settings.WRITER_URL, "output rows", _output_rows_of(pipeline), about=name)
+            yield from _as_role(settings.WRITER_URL, "rows", partial(_rows_of_table, pipeline, most), about=name)
+    if session:
+        yield from guarded(name, "claims", partial(_claims, session, pipeline))
+    if session and is_outside(pipeline):
+        yield from guarded(name, "receipts", partial(_receipts, session, pipeline))
+        yield from guarded(name, "rows", partial(_rows_outside, session, pipeline, most))
+    yield from guarded(name, "memory", partial(outside.memory, pipeline))
+    yield from guarded(name, "commits", partial(outside.commits, session, pipeline))
 
 
 def _declared(
@@ -154,20 +171,6 @@ def _declared(
         yield from sources.streams(declared, answer, against(known, answer))
 
 
-def _output(session: Ledger | None, pipeline: Pipeline, *, is_known: bool) -> Iterator[Check]:
-    name = pipeline.name
-    if session and isinstance(pipeline.sink, PostgresSink):
-        yield from _as_role(settings.WRITER_URL, "output", _output_of(pipeline), about=name)
-        if is_known:
-            yield from _as_role(settings.WRITER_URL, "output rows", _output_rows_of(pipeline), about=name)
-    if session:
-        yield from guarded(name, "claims", partial(_claims, session, pipeline))
-    if session and is_outside(pipeline):
-        yield from guarded(name, "receipts", partial(_receipts, session, pipeline))
-    yield from guarded(name, "memory", partial(outside.memory, pipeline))
-    yield from guarded(name, "commits", partial(outside.commits, session, pipeline))
-
-
 def _output_of(pipeline: Pipeline) -> Callable[[Ledger], Iterable[Check]]:
     return lambda session: [ledger_checks.output(session, pipeline)]
 
@@ -181,6 +184,18 @@ def _claims(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
     outputs = flow.outputs(pipeline, Broker(pipeline.source))
     with moment(session):
         return list(ledger_checks.claims(session, pipeline.name, outputs))
+
+
+def _rows_of_table(pipeline: Pipeline, most: int | None, session: Ledger) -> Iterable[Check]:
+    return rows.of_table(session, pipeline, most=most)
+
+
+def _rows_outside(session: Ledger, pipeline: Pipeline, most: int | None) -> Iterable[Check]:
+    def read() -> list[Published]:
+        with moment(session):
+            return published_rows.published(session, pipeline.name, pipeline.sink.output, most=most)
+
+    return rows.of_outside(pipeline, read)
 
 
 def _receipts(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:

@@ -1,0 +1,93 @@
+"""Compare the rows of an output with what the ledger has published: a receipt says that a commit happened, not that its rows are still there."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tideline import outside
+from tideline.cli.checks import Check, bad, listed, ok
+from tideline.declaration import PostgresSink
+from tideline.declaration.pipelines import Pipeline
+from tideline.ledger import invariants, published_rows
+from tideline.ledger.connection import Ledger
+from tideline.ledger.published_rows import Published
+
+NEWEST = 20
+"""So many of the newest batches are compared, unless all are asked for."""
+_CHECK = "rows"
+_WHY = "was it restored, emptied or changed by another program, or did the declaration name another one until lately?"
+
+
+def of_table(session: Ledger, pipeline: Pipeline, *, most: int | None) -> Iterable[Check]:
+    """Compare a table in the ledger's database. Of an upsert table only whether it has any row: which batch a row stems from depends on all others.
+
+    Args:
+        session: On one consistent snapshot, with the rights of the writer.
+        pipeline: It has such a table.
+        most: How many of the newest batches are compared; None for all.
+    """
+    sink = pipeline.table_sink
+    ranges = published_rows.published(session, pipeline.name, None, most=most)
+    if not ranges or not invariants.output_privileges(session, sink.table)["exists"]:
+        return
+    if sink.mode == "upsert":
+        yield from _upserted(session, pipeline, sink, ranges)
+        return
+    wrong: dict[Published, int] = {}
+    for part in published_rows.slices(ranges):
+        wrong |= published_rows.found_otherwise(session, sink.table, part)
+    yield _said(pipeline, sink.table, ranges, wrong)
+
+
+def _upserted(session: Ledger, pipeline: Pipeline, sink: PostgresSink, ranges: Sequence[Published]) -> Iterable[Check]:
+    n_written = sum(one.n_written for one in ranges)
+    if pipeline.source.tombstones == "delete":
+        return  # all keys may have been deleted
+    if n_written and published_rows.is_empty(session, sink.table):
+        yield bad(
+            pipeline.name,
+            _CHECK,
+            f"{sink.table} has no row, and {n_written} records of its newest batches were written to it",
+            f"{_WHY} Load it again: tideline replay {pipeline.name} --range ... --reason ...; see docs/restoring.md#rows-that-are-gone",
+        )
+    else:
+        yield ok(pipeline.name, _CHECK, f"{sink.table} has rows; which, cannot be compared for an upsert")
+
+
+def of_outside(pipeline: Pipeline, read: Callable[[], Sequence[Published]]) -> Iterable[Check]:
+    """Compare an outside sink that keeps rows, such as a Delta table.
+
+    Args:
+        pipeline: It has such a sink.
+        read: Reads the ranges from the ledger. It is called again if some differ: a replay may have replaced their rows meanwhile.
+    """
+    if pipeline.sink.kind != "delta":
+        return  # what is in a topic has no number of a batch
+    ranges = read()
+    wrong = outside.found_otherwise(pipeline, ranges) if ranges else {}
+    if wrong:
+        still = {*read()}
+        wrong = {one: n_found for one, n_found in wrong.items() if one in still}
+    if ranges:
+        yield _said(pipeline, pipeline.sink.output, ranges, wrong)
+
+
+def _said(pipeline: Pipeline, output: str, ranges: Sequence[Published], wrong: Mapping[Published, int]) -> Check:
+    if not wrong:
+        n_records, n_batches = sum(one.n_written for one in ranges), len({one.batch_id for one in ranges})
+        return ok(
+            pipeline.name, _CHECK, f"{output} holds the {n_records} records of {n_batches} batches that were compared"
+        )
+    by_batch: dict[int, list[Published]] = {}
+    for one in wrong:
+        by_batch.setdefault(one.batch_id, []).append(one)
+    texts = (
+        f"batch {batch_id} in {listed(parts, most=1)}: {sum(one.n_written for one in parts)} records were published, "
+        f"{sum(wrong[one] for one in parts)} are there"
+        for batch_id, parts in sorted(by_batch.items())
+    )
+    how = f"tideline replay {pipeline.name} --batch {min(by_batch)} --reason ..."
+    return bad(
+        pipeline.name,
+        _CHECK,
+        f"{output} does not hold what was published: {listed(texts)}",
+        f"{_WHY} Load each of these batches again: {how}; see docs/restoring.md#rows-that-are-gone",
+    )

@@ -1,0 +1,2 @@
+-- One row, if the table has any.
+SELECT 1 AS there FROM {table} LIMIT 1;
