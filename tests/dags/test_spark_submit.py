@@ -4,6 +4,7 @@ import json
 import os
 import re
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -141,3 +142,15 @@ def test_a_secret_that_airflow_keeps_reaches_the_job_only_by_its_environment(ren
     fields = [str(getattr(task, name)) for name in task.template_fields]
     assert [text for text in (*command(task), *fields) if "QXZJV7" in text or "VZQX77J" in text] == []
     assert not {"TIDELINE_LEDGER_URL", "ORDERS_PASSWORD"} & set(os.environ)
+
+
+def test_a_plan_that_was_marked_as_success_before_it_ran_fails_the_task_in_words(rendered):
+    [given] = [argument for argument in write("loads").application_args if argument.startswith("--batches=")]
+    nothing, some = (
+        write("loads").render_template(given, {"ti": SimpleNamespace(xcom_pull=lambda task_ids, found=found: found)})
+        for found in (None, [7, 8])
+    )
+    assert (nothing, some) == ("--batches=", "--batches=7,8")
+    expected = "loads: expected batches from the task `plan` of the run a=b of replay, found none: .* marked as success by hand"
+    with pytest.raises(AirflowFailException, match=expected):
+        rendered("loads", batches="").pre_execute({})

@@ -11,13 +11,14 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-from tideline import environment, settings
+from tideline import environment, flow, settings
 from tideline.airflow import task_log
 from tideline.airflow.links import BatchesLink
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError, NeedsOperatorError
+from tideline.ledger.reservations import Run
 
 _PERMANENT_EXIT = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
 _WRITE_MARGIN = timedelta(minutes=15)
@@ -42,6 +43,8 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
         with permanent_errors_fail_at_once():
             task_log.begin(given["pipeline"])
             task_log.about(_batches(given))
+            if not _batches(given):
+                raise flow.none_given(given["pipeline"], Run(dag_id=given["dag-id"], run_id=given["run-id"]))
             pipeline = pipelines.load_named(given["pipeline"])
             self._use_spark_of(pipeline)
             self._secrets = settings.secrets_of_driver() | pipeline.variables()
@@ -130,7 +133,8 @@ def write(pipeline_name: str, *, pool: str | None = None) -> WriteBatches:
         application=str(files("spark_jobs") / "write_batches.py"),
         application_args=[
             f"--pipeline={pipeline_name}",
-            "--batches={{ ti.xcom_pull(task_ids='plan') | join(',') }}",
+            # Nothing, if `plan` was marked as success by hand: `pre_execute` then says so, and a template could only raise a TypeError.
+            "--batches={{ (ti.xcom_pull(task_ids='plan') or []) | join(',') }}",
             "--dag-id={{ ti.dag_id }}",
             "--run-id={{ run_id }}",
             "--task-id={{ ti.task_id }}",

@@ -6,7 +6,7 @@ transaction per verb.
 
 from tideline.flow.accepting_partitions import accept_partitions
 from tideline.flow.adopting import adopt_topic
-from tideline.flow.advancing import advance, check_given, is_behind, show_heads
+from tideline.flow.advancing import advance, check_given, is_behind, none_given, show_heads
 from tideline.flow.announcing import announce
 from tideline.flow.claiming import claim_outputs, free_output, move_output, outputs
 from tideline.flow.cleaning import send_letters, upkeep
@@ -40,6 +40,7 @@ __all__ = [
     "intend",
     "is_behind",
     "move_output",
+    "none_given",
     "outputs",
     "plan",
     "publish",

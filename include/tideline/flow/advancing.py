@@ -48,17 +48,29 @@ def check_given(ledger: Ledger, pipeline: str, run: Run, batch_ids: Sequence[int
     Raises:
         NeedsOperatorError: The ledger has not given one of these batches to the run, or `batch_ids` is empty.
     """
+    if not batch_ids:
+        raise none_given(pipeline, run)
     with ledger.transaction():
         rows = ledger.rows("list_given_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id)
     unknown = sorted(set(batch_ids) - {row["batch_id"] for row in rows})
-    if unknown or not batch_ids:
-        expected = f"batches {', '.join(map(str, unknown))}" if unknown else "at least one batch from its task `plan`"
+    if unknown:
+        batches = f"batches {', '.join(map(str, unknown))}"
         raise NeedsOperatorError(
-            f"{pipeline}: expected {expected} among those of the run {run.run_id} of {run.dag_id}; the ledger has given it "
+            f"{pipeline}: expected {batches} among those of the run {run.run_id} of {run.dag_id}; the ledger has given it "
             f"{', '.join(str(row['batch_id']) for row in rows) or 'none'}: was the ledger restored to an earlier moment?",
             next_step="clear the whole run, so that its task `plan` asks this ledger; first see what is to be done after a restore: tideline doctor",
             entry="batches-of-another-ledger",
         )
+
+
+def none_given(pipeline: str, run: Run) -> NeedsOperatorError:
+    """Return the error for a run whose task `plan` has returned no batches. One that finds nothing to load skips the tasks behind it."""
+    return NeedsOperatorError(
+        f"{pipeline}: expected batches from the task `plan` of the run {run.run_id} of {run.dag_id}, found none: `plan` is a success in Airflow "
+        "and has returned nothing, as if it was marked as success by hand before it had run",
+        next_step="clear the task `plan` of this run with its downstream tasks; if nothing is to be loaded, mark the run itself",
+        entry="no-batches-from-plan",
+    )
 
 
 def is_behind(ledger: Ledger, broker: Broker, pipeline: str) -> bool:

@@ -168,6 +168,12 @@ FLOW_MUTANTS = (
 
 FLOW_TESTED_MUTANTS = (
     Mutant(
+        "marked_plan_unnoticed",
+        "a run whose plan has returned nothing writes nothing in silence",
+        (Edit("include/tideline/airflow/spark_submit.py", "if not _batches(given):", "if False:"),),
+        seen_by="tests/dags/test_spark_submit.py::test_a_plan_that_was_marked_as_success_before_it_ran_fails_the_task_in_words",
+    ),
+    Mutant(
         "future_record_ends_a_run",
         "a record that is ahead of the clock ends no run",
         (
