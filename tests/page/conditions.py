@@ -32,8 +32,10 @@ def declare_all(site: Website, *, hostile: bool = True) -> None:
     site.fill("orders", 50)
     site.load("orders", "manual__first")
     site.add("orders", 40)
-    site.fail("orders", "manual__second", f"the disk is full{words}")
-    site.declare("payments", "payments")
+    site.fail(
+        "orders", "manual__second", f"the disk is full{words}\n  Next: free it\n  More: docs/runbook.md#stream-stopped"
+    )
+    site.declare("payments", "payments", tags=["money"])
     site.fill("payments", 40)
     site.load("payments", run)
     site.stop("payments", "payments", "manual__second")

@@ -36,11 +36,11 @@ def test_the_pipeline_that_needs_a_person_is_first(open_as):
     expect(page.locator("tbody", has_text="unborn")).to_contain_text("does not exist")
     found = pipelines(page)
     broken = {name for name in found if name.startswith("Wrong")} | {"mistaken"}
-    # Deleted records, a stopped partition, a missing topic, mistakes; then a failed batch, a broker that is away, and what is fine.
-    assert found[:4] == ["payments", "grown", "moved", "unborn"]
-    assert set(found[4:6]) == broken
-    assert found[6:] == ["orders", "far_away", "clicks", "visits"]
-    for level, names in (("act", found[:6]), ("look", found[6:8]), ("fine", found[8:])):
+    # Deleted records, stopped partitions, mistakes; then a failed batch, a broker that is away, what waits for its topic, and what is fine.
+    assert found[:3] == ["payments", "grown", "moved"]
+    assert set(found[3:5]) == broken
+    assert found[5:] == ["orders", "far_away", "unborn", "clicks", "visits"]
+    for level, names in (("act", found[:5]), ("look", found[5:7]), ("fine", found[7:])):
         for name in names:
             expect(of_pipeline(page, name)).to_have_class(f"level-{level}")
     expect(of_pipeline(page, "payments").locator(".needs li").first).to_contain_text("were not read are deleted")
@@ -53,6 +53,46 @@ def test_a_broker_that_is_away_looks_different_from_one_without_lag(open_as):
     settled(page)
     expect(page.locator("tbody", has_text="far_away").locator("td.unreachable")).to_have_text("Kafka does not answer")
     expect(page.locator("tbody", has_text="clicks").locator("td.lag").first).to_have_text("30")
+
+
+def test_the_overview_is_searched_and_filtered_by_its_address(open_as):
+    for address, expected in (
+        ("?q=CLI", ["clicks"]),
+        ("?state=stopped+streams", ["payments", "grown", "moved"]),
+        ("?tag=money", ["payments"]),
+        ("?q=o&state=failed+batches", ["orders"]),
+        ("?q=nothing+like+it", []),
+    ):
+        page = open_as("viewer", f"/tideline/{address}")
+        settled(page)
+        assert sorted(pipelines(page)) == sorted(expected), address
+    expect(page.locator(".nothing")).to_contain_text("fits")
+    page.get_by_label("Search").fill("visits")
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.wait_for_url(re.compile(r"\?q=visits"))
+    settled(page)
+    assert pipelines(page) == ["visits"]
+    page.get_by_label("State").select_option("needs a person")
+    page.get_by_label("Search").fill("")
+    page.get_by_role("button", name="Show", exact=True).click()
+    settled(page)
+    assert "payments" in pipelines(page)
+    assert "clicks" not in pipelines(page)
+    page.evaluate("htmx.trigger('#overview', 'answered')")  # what is fetched again is filtered as well
+    settled(page)
+    assert "clicks" not in pipelines(page)
+    assert serious(page) == []
+
+
+def test_a_problem_of_an_attempt_leads_to_the_runbook(open_as, site):
+    ((batch_id,),) = site.rows("SELECT batch_id FROM tideline.batch WHERE pipeline = 'orders' AND state = 'failed'")
+    page = open_as("viewer", f"/tideline/pipelines/orders/batches/{batch_id}")
+    problem = page.locator("td.problem")
+    expect(problem).to_contain_text("the disk is full")
+    expect(problem).not_to_contain_text("\\n")
+    problem.get_by_role("link").click()
+    expect(page.locator("#stream-stopped")).to_be_visible()
+    assert serious(page) == []
 
 
 def test_a_person_zooms_from_the_map_to_a_batch(open_as):

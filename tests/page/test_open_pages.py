@@ -180,7 +180,7 @@ def test_a_pipeline_that_is_opened_directly_shows_what_its_brokers_say(overview,
     site.forget_answers("unborn", "far_away")
     page = overview()
     page.goto("/tideline/pipelines/unborn")
-    expect(page.locator(".needs .act")).to_contain_text("does not exist")
+    expect(page.locator(".needs .fine")).to_contain_text("waits for its topic")
     page.goto("/tideline/pipelines/far_away")
     expect(page.locator(".needs .look")).to_contain_text("its brokers cannot be asked")
 

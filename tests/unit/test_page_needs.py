@@ -5,6 +5,7 @@ from tideline.web.answers import Compared
 from tideline.web.needs import Level, of_brokers, of_ledger, worst_first
 
 ACTIVE = {
+    "stream_id": 1,
     "state": "active",
     "headroom": "> 75% of 7 d",
     "headroom_at_least": 0.75,
@@ -14,6 +15,7 @@ ACTIVE = {
 }
 DELETED = ACTIVE | {"headroom": "gone", "headroom_at_least": 0, "will_stop": True, "why": "offsets are lost"}
 SHORT = ACTIVE | {"headroom": "< 25% of 7 d", "headroom_at_least": 0}
+MISSING = FatalError("topic ads does not exist", next_step="create it")
 RECENT = {"n_waiting": 0, "n_failed_waiting": 0, "n_rejected": 0, "n_read": 100}
 
 
@@ -36,13 +38,14 @@ def test_deleted_records_stand_above_stopped_partitions_and_these_above_failed_b
         ledger(n_stopped=1),
         brokers(ACTIVE | {"will_stop": True, "why": "the topic was created again"}),
         brokers(ACTIVE | {"held": 3, "why": "a transaction hangs at its end"}),
-        brokers(missing=[FatalError("the topic does not exist", next_step="create it")]),
+        brokers(ACTIVE, missing=[MISSING]),
         ledger(broken="it has no source"),
         ledger(n_failed=1),
         brokers(problem=RetryableError("the brokers do not answer", next_step="wait")),
         ledger({"n_waiting": 1}),
         ledger({"n_rejected": 10}),
         ledger(declared=False),
+        brokers(missing=[MISSING]),
     ]
     severities = [worst(needs) for needs in kinds]
     assert severities == sorted(set(severities), reverse=True)
@@ -71,3 +74,10 @@ def test_deleted_records_are_named_before_and_after_the_partition_has_stopped():
     for row in (DELETED, DELETED | {"state": "stopped", "will_stop": False}):
         (need,) = brokers(row)
         assert (need.level, need.text) == (Level.ACT, "1 partition: records that were not read are deleted")
+
+
+def test_a_pipeline_that_has_never_loaded_waits_for_its_topic_and_needs_no_person():
+    new = ACTIVE | {"stream_id": None}  # a partition of another topic, which the first run will begin
+    for rows in ((), (new,)):
+        (need,) = brokers(*rows, missing=[MISSING])
+        assert (need.level, need.text) == (Level.FINE, "waits for its topic: topic ads does not exist")

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from tideline.cli.pages.overview import compared
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline
-from tideline.errors import FatalError, TidelineError
+from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.inspection.comparison import against
 from tideline.inspection.session import Answer, declaration, looking
 from tideline.ledger import queries
@@ -35,6 +35,16 @@ class Compared:
     """Why the brokers did not answer; None if they did."""
     missing: tuple[TidelineError, ...]
     """Declared topics that do not exist."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the ledger has streams. A pipeline without any has never loaded, so a missing topic has lost nothing."""
+        return any(row["stream_id"] is not None for row in self.rows)
+
+    @property
+    def is_away(self) -> bool:
+        """Return whether the brokers were asked in vain. Else a problem is one of the declaration, or there is no declaration."""
+        return isinstance(self.problem, RetryableError)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Serves the scripts and styles of the page, to those who are logged in."""
+"""Serves the scripts and styles of the page, and the runbook, to those who are logged in."""
 
 from importlib.resources import files
 
@@ -7,7 +7,7 @@ from fastapi import APIRouter, HTTPException, Response, status
 from tideline.web.access import LoggedIn
 
 router = APIRouter(dependencies=[LoggedIn])
-_KINDS = {"js": "text/javascript", "css": "text/css"}
+_KINDS = {"js": "text/javascript", "css": "text/css", "html": "text/html; charset=utf-8"}
 
 
 @router.get("/static/{name}")

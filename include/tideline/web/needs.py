@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
-from tideline.errors import RetryableError
 from tideline.ledger.queries import Row
 from tideline.web.answers import Compared
 
@@ -22,6 +21,8 @@ class Level(IntEnum):
 class Severity(IntEnum):
     """The order of what needs a person, from what can wait to what cannot be made good again."""
 
+    WAITS_FOR_TOPIC = auto()
+    """Nothing was ever loaded, and the topic does not exist yet."""
     UNDECLARED = auto()
     REJECTS = auto()
     WAITING_REPLAY = auto()
@@ -38,6 +39,8 @@ class Severity(IntEnum):
     @property
     def level(self) -> Level:
         """Return the level. What a run does again by itself needs no decision."""
+        if self == Severity.WAITS_FOR_TOPIC:
+            return Level.FINE
         return Level.LOOK if self <= Severity.FAILED else Level.ACT
 
 
@@ -86,13 +89,18 @@ def of_ledger(row: Row, recent: Row | None, broken: str | None) -> list[Need]:
 
 def of_brokers(found: Compared) -> list[Need]:
     """Return what the brokers' answer says."""
-    if isinstance(found.problem, RetryableError):
+    if found.is_away and found.problem:
         return [Need(Severity.BROKERS_AWAY, f"its brokers cannot be asked: {found.problem.problem}", "partitions")]
     if found.problem:
         return []  # one of the declaration, which is listed already
     active = [row for row in found.rows if row["state"] != "retired"]
     return [
-        *(Need(Severity.TOPIC_MISSING, error.problem, "partitions") for error in found.missing),
+        *(
+            Need(Severity.TOPIC_MISSING, error.problem, "partitions")
+            if found.has_begun
+            else Need(Severity.WAITS_FOR_TOPIC, f"waits for its topic: {error.problem}", "partitions")
+            for error in found.missing
+        ),
         *_lines(active, Severity.DELETED, "records that were not read are deleted", _is_deleted),
         *_lines(
             active,

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from tideline.cli.pages.overview import row_of
-from tideline.declaration.pipelines import Broken
-from tideline.errors import RetryableError
+from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.inspection.session import looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
@@ -20,15 +20,33 @@ from tideline.web.rendering import page, roughly
 
 router = APIRouter()
 _RECENT_BATCHES = 20
+NEEDING = "needs a person"
+"""What a filter of states knows besides the states: whether anything needs a person."""
 
 
 @router.get("/")
-def overview(request: Request, user: User) -> HTMLResponse:
-    """Show all pipelines whose DAG the user may see."""
-    rows = _rows(user)
-    n_needing = sum(row["level"] > Level.FINE for row in rows)
-    asking = any(row["lag"] is None or row["lag"]["old"] for row in rows)
-    return page(request, "overview.html", rows=rows, n_needing=n_needing, asking=asking)
+def overview(request: Request, user: User, q: str = "", state: str = "", tag: str = "") -> HTMLResponse:
+    """Show the pipelines whose DAG the user may see: all, or those with a word, a state and a tag."""
+    every = _rows(user)
+    rows = [row for row in every if _fits(row, q, state, tag)]
+    wanted = {name: value for name, value in (("q", q), ("state", state), ("tag", tag)) if value}
+    return page(
+        request,
+        "overview.html",
+        rows=rows,
+        n_all=len(every),
+        n_needing=sum(row["level"] > Level.FINE for row in rows),
+        asking=any(row["lag"] is None or row["lag"]["old"] for row in rows),
+        wanted=wanted,
+        address=f"?{urlencode(wanted)}" if wanted else "",
+        states=[NEEDING, *sorted(({row["state"] for row in every} | {state}) - {NEEDING, ""})],
+        tags=sorted(({one for row in every for one in row["tags"]} | {tag}) - {""}),
+    )
+
+
+def _fits(row: Row, q: str, state: str, tag: str) -> bool:
+    in_state = row["level"] > Level.FINE if state == NEEDING else state in {"", row["state"]}
+    return in_state and (not tag or tag in row["tags"]) and q.strip().lower() in row["searched"]
 
 
 @router.get("/pipelines/{pipeline}/lag")
@@ -58,12 +76,23 @@ def _row(row: Row, declared: object, recent: Row | None) -> Row:
     needs = worst_first(needs + (lag["needs"] if lag else []))
     return {
         **row,
+        "tags": declared.tags if isinstance(declared, Pipeline) else (),
+        "searched": f"{row['pipeline']} {_said_of(declared)}".lower(),
         "recent": recent,
         "needs": needs,
         "lag": lag,
         "level": needs[0].level if needs else Level.FINE,
         "severity": needs[0].severity if needs else 0,
     }
+
+
+def _said_of(declared: object) -> str:
+    """Return what a search for a pipeline looks at, besides its name."""
+    if not isinstance(declared, Pipeline):
+        return ""
+    source = declared.source
+    topics = [*(source.topics or ()), source.topic_pattern or ""]
+    return " ".join([declared.description, *topics, declared.sink.output])
 
 
 def of_answer(at: datetime, found: Compared) -> dict[str, Any]:
@@ -77,7 +106,7 @@ def of_answer(at: datetime, found: Compared) -> dict[str, Any]:
         "at": at,
         "old": answers.is_due(at, found),
         "problem": found.problem,
-        "away": isinstance(found.problem, RetryableError),
+        "away": found.is_away,
         "n_records": sum(lags) if lags else None,
         "behind": _behind(max(behind)) if behind else None,
         "headroom": scarcest["headroom"] if scarcest else None,

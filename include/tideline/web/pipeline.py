@@ -75,6 +75,7 @@ def coverage(request: Request, pipeline: Seen, acts: Acts, *, ask: bool = False)
         acts=acts,
         needs=worst_first(needs),
         found=found,
+        declared=pipeline in answers.declared(),
         bars=bars,
         new=new,
         meanings=cells.MEANINGS,

@@ -1,5 +1,6 @@
 """Renders the templates. Whatever comes from Kafka, from people or from other software is shown as text: Jinja escapes everything."""
 
+import re
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -8,12 +9,14 @@ from urllib.parse import quote
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from tideline.cli.output import safe
 from tideline.domain.offsets import OffsetRange
 from tideline.web.access import CSRF_HEADER
 
 _NONE = "\N{EN DASH}"
+_ENTRY = re.compile(r"(docs/runbook\.md#[a-z0-9-]+)")
 _COARSE = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -33,6 +36,7 @@ def _environment() -> Environment:
         "offsets": _offsets,
         "lines": _lines,
         "plain": _plain,
+        "problem": _problem,
         "segment": segment,
     }
     return made
@@ -93,6 +97,21 @@ def segment(text: object) -> str:
 def _plain(text: object) -> str:
     """Show control characters with escapes, so that a record cannot change how the page reads."""
     return _NONE if text is None or text == "" else safe(str(text))
+
+
+def _problem(text: str | None, root: str) -> str:
+    """Show the text of an error in its lines, with a link to the entry of the runbook that it names."""
+    if not text:
+        return _NONE
+    return Markup("\n").join(
+        Markup("").join(
+            Markup('<a href="{}/static/runbook.html#{}">{}</a>').format(root, part.rpartition("#")[2], part)
+            if number % 2
+            else safe(part)
+            for number, part in enumerate(_ENTRY.split(line))
+        )
+        for line in text.splitlines()
+    )
 
 
 def _lines(text: str) -> str:

@@ -25,6 +25,24 @@ _PUBLISHING = "include/tideline/ledger/publishing.py"
 _SINK = "spark_jobs/sinks/postgres"
 
 TESTED_MUTANTS = (
+    Mutant(
+        "new_pipeline_in_red",
+        "a pipeline that has never loaded and has no topic yet needs no person",
+        (Edit("include/tideline/web/needs.py", "            if found.has_begun\n", "            if True\n"),),
+        seen_by="tests/unit/test_page_needs.py::test_a_pipeline_that_has_never_loaded_waits_for_its_topic_and_needs_no_person",
+    ),
+    Mutant(
+        "undeclared_called_away",
+        "a pipeline without a folder is not said to have brokers that do not answer",
+        (
+            Edit(
+                "include/tideline/web/templates/coverage.html",
+                "{% if found.is_away %}Kafka does not answer.",
+                "{% if true %}Kafka does not answer.",
+            ),
+        ),
+        seen_by="tests/unit/test_page_texts.py::test_a_pipeline_whose_folder_is_gone_is_not_said_to_have_brokers_that_do_not_answer",
+    ),
     *ANNOUNCING_MUTANTS,
     *DELTA_MUTANTS,
     *LETTER_MUTANTS,
