@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 
 _SIMPLE: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -14,6 +14,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "double": pa.float64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "date": pa.date32(),
+    WHOLE: pa.string(),
 }
 
 

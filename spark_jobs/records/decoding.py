@@ -15,6 +15,7 @@ from spark_jobs.records.arrow_types import arrow_type, wire_type
 from spark_jobs.records.json_prefilter import suspect_fault
 from spark_jobs.records.json_validation import may_hold_far_digits, syntax_fault, type_fault
 from spark_jobs.records.reject_reasons import one_line
+from spark_jobs.records.whole_json import WholeValues
 from tideline.domain.columns import ColumnType
 
 BLOCK_BYTES = 32 << 20  # Arrow addresses the text of one column in one block with 31 bits
@@ -44,7 +45,8 @@ def decoder(value_format: str, columns: Mapping[str, ColumnType]) -> Decode:
       overflows is rejected. A declared key that occurs twice is rejected, and so is U+0000 in a column of text. A
       decimal may be a number or a string that holds one. A date is a string `2026-01-31`. A timestamp is an ISO 8601
       string *with* a zone (`Z`, `+02:00`) and no finer than microseconds. Without a zone it does not identify a point
-      in time, so it is rejected.
+      in time, so it is rejected. A column of the type `json` holds any value as it is written, with all its digits and
+      fields; null is null.
     - `text`: one column `value` of type string. Empty text is a value; invalid UTF-8 and U+0000 are rejected.
     - `bytes`: one column `value` of type binary.
 
@@ -74,6 +76,8 @@ class _JsonDecoder:
     """
 
     def __init__(self, columns: Mapping[str, ColumnType]) -> None:
+        self._whole = WholeValues(columns)
+        columns = self._whole.others
         self._schema = pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
         wire = pa.schema([(name, wire_type(kind)) for name, kind in columns.items()])
         self._options = pj.ParseOptions(
@@ -92,12 +96,13 @@ class _JsonDecoder:
         raws = values.to_pylist()
         rejected = _faults(raws, range(len(raws)), self._suspect_fault if self._is_wary else syntax_fault)
         self._is_wary = self._is_wary and bool(rejected)
+        taken = self._whole.taken(raws, rejected)
         kept: list[int] = []
-        tables = [self._schema.empty_table()]
+        tables = [self._whole.schema.empty_table()]
         for block in _blocks(raws, rejected):
             for positions, table in self._tables(raws, self._without_far_digits(raws, block, rejected), rejected):
                 kept += positions
-                tables.append(table)
+                tables.append(self._whole.beside(table, [taken[at] for at in positions]) if taken else table)
         in_order = dict(sorted(rejected.items()))
         return Decoded(table=pa.concat_tables(tables), kept=pa.array(kept, pa.int64()), rejected=in_order)
 
@@ -151,6 +156,8 @@ class _JsonDecoder:
         Raises:
             pa.ArrowInvalid: A record does not fit. The error does not reliably say which one.
         """
+        if not self._schema.names:  # every column holds its value whole
+            return self._schema.empty_table()
         text = b"\n".join(records)
         # All text in one block: Arrow splits blocks at newlines, and row numbers in its errors count from the start of
         # a block.

@@ -14,11 +14,11 @@ from typing import Any
 
 import orjson
 
-from tideline.domain.columns import MAX_PRECISION, ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.domain.columns import MAX_PRECISION, WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 
 OPTIONS = orjson.OPT_UTC_Z
 """How values are written as JSON."""
-_AS_THEY_ARE = ("string", "boolean", "smallint", "int", "bigint", "timestamp", "date")
+_AS_THEY_ARE = ("string", WHOLE, "boolean", "smallint", "int", "bigint", "timestamp", "date")
 _BITS = {"smallint": 16, "int": 32, "bigint": 64}
 _TEXTS = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
@@ -172,6 +172,15 @@ def _text(value: Any) -> str:
     return text
 
 
+def _json(value: Any) -> str:
+    text = _text(value)
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise MisfitError(f"not valid JSON: {error}") from None
+    return text
+
+
 def _double(value: Any) -> float:
     try:
         return float(_expected(value, "double", float, int)) + 0.0  # no negative zero: JSON in Postgres has none
@@ -207,6 +216,7 @@ def _date(value: Any) -> date:
 
 _SIMPLE: dict[str, Fit] = {
     "string": _text,
+    WHOLE: _json,
     "boolean": lambda value: _expected(value, "boolean", bool),
     "float": _float,
     "double": _double,

@@ -40,7 +40,7 @@ def test_a_new_pipeline_validates_and_loads_its_records_but_those_it_doubted(she
     send(broker, topic, *ORDERS, b"no JSON")
     said = new(shell, topic, "--table", "shop.orders").stdout
     assert "Looked at 31 records" in said
-    assert "note: only null, or an empty array. Chosen: left out" in said
+    assert "note: only null. Chosen: left out" in said
     assert "1 of 31 cannot be decoded: not valid JSON" in said
     assert "personal data" in said
     folder = shell.folder / "orders"

@@ -4,7 +4,6 @@ A type is inferred only where the values allow one. Whatever the values do not d
 was seen, what was chosen and how to change it. A doubt quotes no value, because values may be personal data.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -13,11 +12,10 @@ from typing import NamedTuple
 from spark_jobs.records.json_validation import TWICE
 from tideline.authoring.doubts import Doubt, counted, left_out
 from tideline.authoring.text_types import STRING, as_decimal, decimal_type, is_number, text_type
-from tideline.domain.columns import MAX_PRECISION, ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.domain.columns import MAX_PRECISION, WHOLE, ArrayType, ColumnType, DecimalType, SimpleType
 
 MAX_FIELDS = 200
-"""The most fields of one object that are declared. An object with more is a map: its names are data."""
-_MAX_DEPTH = 16
+"""The most fields that are declared. A record with more is a map: its names are data."""
 _MAX_NAME = 60
 _FEW = 10
 """Fewer values than this decide no type of text."""
@@ -25,8 +23,9 @@ _MONEY_DIGITS = 4
 """Fractions with at most so many digits after the point may be amounts of money, which a double rounds."""
 _BIGINT = 1 << 63
 _USUAL_PRECISION = 18
-_FIELD_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DOUBLE = SimpleType("double")
+_WHOLE = SimpleType(WHOLE)
+_KEPT_WHOLE = "json: a jsonb column holds the whole value"
 
 
 class Inferred(NamedTuple):
@@ -43,7 +42,7 @@ def infer(objects: Sequence[Mapping[str, object]]) -> Inferred:
         objects: The objects, with fractions as `Decimal` and `TWICE` for keys that occur twice.
     """
     doubts: list[Doubt] = []
-    fields = _fields(objects, "", doubts)
+    fields = _fields(objects, doubts)
     types = {name: kind for name, values in fields.items() if (kind := _top(name, values, doubts))}
     if "kafka" in types:
         del types["kafka"]
@@ -51,8 +50,8 @@ def infer(objects: Sequence[Mapping[str, object]]) -> Inferred:
     return Inferred(types, doubts)
 
 
-def _fields(objects: Iterable[Mapping[str, object]], path: str, doubts: list[Doubt]) -> dict[str, list[object]]:
-    """Return the values that are not null, by the name of their field; rare fields of a map are left out."""
+def _fields(objects: Iterable[Mapping[str, object]], doubts: list[Doubt]) -> dict[str, list[object]]:
+    """Return the values that are not null, by the name of their field; the rarest are left out if there are too many."""
     fields: dict[str, list[object]] = {}
     for one in objects:
         for name, value in one.items():
@@ -60,7 +59,7 @@ def _fields(objects: Iterable[Mapping[str, object]], path: str, doubts: list[Dou
     if len(fields) > MAX_FIELDS:
         doubts.append(
             Doubt(
-                path or "the record",
+                "the record",
                 f"{len(fields):,} different names of fields",
                 f"the {MAX_FIELDS} most common ones are declared, the others ignored",
                 "If the names are data, take them from kafka.value in transform.py",
@@ -86,41 +85,47 @@ def _top(name: str, values: Sequence[object], doubts: list[Doubt]) -> ColumnType
     elif texts and any(map(is_number, values)) and all(is_number(v) or as_decimal(v) is not None for v in values):
         kind = decimal_type(name, values, doubts, seen="numbers, and text that holds numbers")
     else:
-        return _any(name, values, doubts, depth=0)
+        return _any(name, values, doubts)
     if len(values) < _FEW and kind != STRING:
         seen = f"only {counted(len(values), 'value')}"
         doubts.append(Doubt(name, seen, str(kind), f"Declare {name}: string if other text may follow"))
     return kind
 
 
-def _any(path: str, values: Sequence[object], doubts: list[Doubt], *, depth: int) -> ColumnType | None:
-    """Return the type of values of any kind, at any depth; None if no type can be inferred."""
-    kinds: dict[str, list[object]] = {}
-    for value in values:
-        kinds.setdefault(_kind(value), []).append(value)
-    twice = kinds.pop("twice", None)
-    if not kinds or depth > _MAX_DEPTH:
-        seen = "nested too deep" if kinds else "twice in its object" if twice else "only null, or an empty array"
+def _any(path: str, values: Sequence[object], doubts: list[Doubt]) -> ColumnType | None:
+    """Return the type of values of any kind; None if no type can be inferred.
+
+    Objects are held whole: other records may have fields that none of these has, and a type would leave them out without a word.
+    """
+    kinds = Counter(map(_kind, values))
+    twice = kinds.pop("twice", 0)
+    if not kinds:
+        seen = "twice in its object" if twice else "only null"
         doubts.append(left_out(path, seen, "Declare it when you know its type"))
         return None
-    kind, found = max(kinds.items(), key=lambda item: len(item[1]))
     if len(kinds) > 1:
-        counts = ", ".join(f"{counted(len(some), name)}" for name, some in kinds.items())
+        counts = ", ".join(counted(count, name) for name, count in kinds.items())
+        advice = "If one of them is a mistake, declare the type of the others: records that do not fit it are rejected"
+        doubts.append(Doubt(path, f"values of several types: {counts}", _KEPT_WHOLE, advice))
+        return _WHOLE
+    [kind] = kinds
+    if kind == "number":
+        return _number(path, values, doubts)
+    if kind == "array" and _holds_texts(values):
+        return ArrayType(element=STRING)
+    if kind in {"array", "object"}:
         advice = (
-            "The other records are rejected: mend the producer, or leave the field out and take it from kafka.value"
+            "Declare array<...> or struct<...> if it always has the same parts: parts that are not declared are ignored"
         )
-        doubts.append(Doubt(path, f"values of several types: {counts}", kind, advice))
-    match kind:
-        case "boolean":
-            return SimpleType("boolean")
-        case "string":
-            return STRING
-        case "number":
-            return _number(path, found, doubts)
-        case "array":
-            return _array(path, found, doubts, depth=depth)
-        case _:
-            return _struct(path, found, doubts, depth=depth)
+        doubts.append(Doubt(path, f"{kind}s, which may hold anything", _KEPT_WHOLE, advice))
+        return _WHOLE
+    return SimpleType(kind)
+
+
+def _holds_texts(arrays: Sequence[object]) -> bool:
+    """Return whether each element is a text or null, and at least one is a text."""
+    elements = [value for array in arrays if isinstance(array, list) for value in array if value is not None]
+    return bool(elements) and all(isinstance(value, str) for value in elements)
 
 
 def _number(path: str, numbers: Sequence[object], doubts: list[Doubt]) -> ColumnType:
@@ -138,29 +143,6 @@ def _number(path: str, numbers: Sequence[object], doubts: list[Doubt]) -> Column
         advice = f"It rounds: for amounts of money declare decimal({_USUAL_PRECISION},{_MONEY_DIGITS})"
         doubts.append(Doubt(path, f"fractions of at most {_MONEY_DIGITS} digits", "double", advice))
     return _DOUBLE
-
-
-def _array(path: str, arrays: Sequence[object], doubts: list[Doubt], *, depth: int) -> ColumnType | None:
-    inner = [value for array in arrays if isinstance(array, list) for value in array if value is not None]
-    element = _any(f"{path}[]", inner, doubts, depth=depth + 1)
-    return ArrayType(element=element) if element else None
-
-
-def _struct(path: str, objects: Sequence[object], doubts: list[Doubt], *, depth: int) -> ColumnType | None:
-    fields = _fields((one for one in objects if isinstance(one, dict)), path, doubts)
-    types = []
-    for name, values in fields.items():
-        if not _FIELD_NAME.fullmatch(name) or len(name) > _MAX_NAME:
-            advice = "Take it from kafka.value in transform.py if you need it"
-            doubts.append(left_out(f"{path}.{name[:_MAX_NAME]!a}", "a struct has no field of this name", advice))
-        elif kind := _any(f"{path}.{name}", values, doubts, depth=depth + 1):
-            types.append((name, kind))
-    if not types:
-        doubts.append(
-            left_out(path, "objects without a field that can be declared", "Declare it when you know its fields")
-        )
-        return None
-    return StructType(fields=tuple(types))
 
 
 def _kind(value: object) -> str:

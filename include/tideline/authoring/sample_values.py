@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from tideline.authoring.survey import Field, Survey
-from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType
+from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType
 
 _COUNT = 5
 _LONG = 10_000
@@ -18,6 +18,7 @@ _INVENTED: dict[str, Any] = {
     "double": lambda number: number + 0.5,
     "timestamp": lambda number: f"2026-01-01T00:00:0{number}Z",
     "date": lambda number: f"2026-01-0{number}",
+    WHOLE: lambda number: {"part": number},
 }
 
 

@@ -63,7 +63,6 @@ def write(
         "schema_name": schema_name,
         "table_name": table_name,
         "columns": columns,
-        "nested": [column for column in columns if column.is_nested],
         "moments": [column for column in columns if column.field.unit],
         "renamed": [column for column in columns if column.is_renamed],
         "example": next((c.field.name for c in columns if _EXAMPLE.fullmatch(c.field.name)), "column"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spark_jobs.sinks.postgres.fitting import FILLED
 from tideline.authoring.survey import Field
-from tideline.domain.columns import ArrayType, DecimalType, SimpleType
+from tideline.domain.columns import WHOLE, ArrayType, DecimalType, SimpleType
 
 # The words that Postgres does not take as the name of a column unless they are quoted: of the categories "reserved" and
 # "reserved (can be function or type)" in pg_get_keywords().
@@ -29,6 +29,7 @@ _TYPES = {
     "float": "real",
     "int": "integer",
     "timestamp": "timestamptz",
+    WHOLE: "jsonb",
 }
 
 
@@ -49,11 +50,6 @@ class Column:
     def is_renamed(self) -> bool:
         """Return whether the field has another name."""
         return self.name != self.field.name
-
-    @property
-    def is_nested(self) -> bool:
-        """Return whether the column holds objects or arrays as JSON."""
-        return self.type_name == "jsonb"
 
 
 def table_columns(fields: Iterable[Field]) -> list[Column]:

@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 
 SIMPLE = ("string", "boolean", "smallint", "int", "bigint", "float", "double", "timestamp", "date")
-KNOWN = (*SIMPLE, "decimal(p,s)", "array<T>", "struct<name: T, ...>")
+WHOLE = "json"
+"""The type of a column that holds any JSON value whole, as text. No part of another type can have it."""
+KNOWN = (*SIMPLE, WHOLE, "decimal(p,s)", "array<T>", "struct<name: T, ...>")
 MAX_PRECISION = 38
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[<>(),:]|\S)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -15,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class SimpleType:
-    """A type without parameters, one of `SIMPLE`."""
+    """A type without parameters, one of `SIMPLE` or `WHOLE`."""
 
     name: str
 
@@ -74,6 +76,8 @@ def parse_type(text: str) -> ColumnType:
         ValueError: `text` is not the name of a type. The message says which part is wrong.
     """
     tokens = _Tokens(text)
+    if text.strip().lower() == WHOLE:
+        return SimpleType(WHOLE)
     kind = _type(tokens)
     if rest := tokens.next():
         raise ValueError(f"{text!r}: expected nothing after {kind}, found {rest!r}")
@@ -119,6 +123,8 @@ def _type(tokens: _Tokens) -> ColumnType:
             return ArrayType(element=element)
         case "struct":
             return _struct(tokens)
+        case name if name == WHOLE:
+            raise ValueError(f"{tokens.text!r}: json is the type of a whole column, and of no part of another type")
         case _:
             raise ValueError(f"unknown type {token!r}; known: {', '.join(KNOWN)}")
 

@@ -26,6 +26,24 @@ _SINK = "spark_jobs/sinks/postgres"
 
 TESTED_MUTANTS = (
     Mutant(
+        "nested_text_unchecked",
+        "a value that is held whole and that Postgres cannot hold is a reject",
+        (Edit("spark_jobs/records/whole_json.py", "and _NUL.search(value):", "and False:"),),
+        seen_by="tests/unit/test_whole_json.py::test_what_postgres_cannot_hold_is_a_reject_and_its_neighbours_are_not",
+    ),
+    Mutant(
+        "majority_of_types",
+        "a field whose values have several types is held whole",
+        (
+            Edit(
+                "include/tideline/authoring/inference.py",
+                "    if len(kinds) > 1:\n",
+                "    kinds = dict(kinds.most_common(1))\n    if len(kinds) > 1:\n",
+            ),
+        ),
+        seen_by="tests/unit/test_inference.py::test_what_values_do_not_decide_is_a_doubt",
+    ),
+    Mutant(
         "new_pipeline_in_red",
         "a pipeline that has never loaded and has no topic yet needs no person",
         (Edit("include/tideline/web/needs.py", "            if found.has_begun\n", "            if True\n"),),
