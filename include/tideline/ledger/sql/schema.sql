@@ -246,13 +246,13 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION tideline.check_free_table() RETURNS trigger
+CREATE FUNCTION tideline.check_free_output() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('planned', 'writing', 'failed')) THEN
-        RAISE EXCEPTION 'table % of pipeline % is not free: batches of it are open', OLD.table_name, OLD.pipeline
+        RAISE EXCEPTION 'output % of pipeline % is not free: batches of it are open', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN OLD;
@@ -378,6 +378,23 @@ BEGIN
     END IF;
     DELETE FROM tideline.gone_reject WHERE gone_id = NEW.gone_id;
     RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.check_moved_output() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state = 'writing') THEN
+        RAISE EXCEPTION 'output % of pipeline % does not move: a batch of it is being written', OLD.place, OLD.pipeline
+            USING ERRCODE = 'restrict_violation';
+    ELSIF coalesce(current_setting('tideline.reason', true), '') = ''
+            AND (EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('published', 'advanced', 'superseded'))
+                OR EXISTS (SELECT FROM tideline.batch JOIN tideline.intent USING (batch_id) WHERE pipeline = OLD.pipeline AND state = 'failed')) THEN
+        RAISE EXCEPTION 'output % of pipeline % does not move without a reason: it has been loaded', OLD.place, OLD.pipeline
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
 END $$;
 
 CREATE FUNCTION tideline.check_new_batch() RETURNS trigger
@@ -981,6 +998,26 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tideline.record_output() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO tideline.event (action, pipeline, detail)
+        VALUES ('free output', OLD.pipeline, jsonb_build_object('purpose', OLD.purpose, 'kind', OLD.kind, 'place', OLD.place));
+    ELSIF TG_OP = 'UPDATE' AND (OLD.kind, OLD.place) <> (NEW.kind, NEW.place) THEN
+        INSERT INTO tideline.event (action, pipeline, detail)
+        VALUES ('move output', NEW.pipeline, jsonb_build_object('purpose', NEW.purpose, 'from_kind', OLD.kind, 'from_place', OLD.place,
+            'kind', NEW.kind, 'place', NEW.place, 'shared', NEW.shared));
+    ELSE
+        INSERT INTO tideline.event (action, pipeline, detail)
+        VALUES ('claim output', NEW.pipeline,
+            jsonb_build_object('purpose', NEW.purpose, 'kind', NEW.kind, 'place', NEW.place, 'shared', NEW.shared));
+    END IF;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION tideline.record_rewind() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1006,20 +1043,6 @@ BEGIN
     ELSIF NEW.next_offset > OLD.next_offset THEN
         INSERT INTO tideline.event (action, pipeline, stream_id, detail)
         VALUES ('move head', NEW.pipeline, NEW.stream_id, jsonb_build_object('from', OLD.next_offset, 'to', NEW.next_offset));
-    END IF;
-    RETURN NULL;
-END $$;
-
-CREATE FUNCTION tideline.record_table() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-BEGIN
-    IF TG_OP = 'DELETE' THEN
-        INSERT INTO tideline.event (action, pipeline, detail) VALUES ('free table', OLD.pipeline, jsonb_build_object('table', OLD.table_name));
-    ELSE
-        INSERT INTO tideline.event (action, pipeline, detail)
-        VALUES ('claim table', NEW.pipeline, jsonb_build_object('table', NEW.table_name, 'shared', NEW.shared));
     END IF;
     RETURN NULL;
 END $$;
@@ -1209,6 +1232,23 @@ ALTER TABLE tideline.batch ALTER COLUMN batch_id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE tideline.claimed_output (
+    pipeline text CONSTRAINT output_table_pipeline_not_null NOT NULL,
+    place text CONSTRAINT output_table_table_name_not_null NOT NULL,
+    shared boolean CONSTRAINT output_table_shared_not_null NOT NULL,
+    claimed_at timestamp with time zone DEFAULT now() CONSTRAINT output_table_claimed_at_not_null NOT NULL,
+    purpose text NOT NULL,
+    kind text NOT NULL,
+    CONSTRAINT output_has_a_kind CHECK ((kind = ANY (ARRAY['postgres'::text, 'kafka'::text, 'delta'::text]))),
+    CONSTRAINT output_has_a_purpose CHECK (((purpose = 'rows'::text) OR ((purpose = 'rejects'::text) AND (kind = 'kafka'::text) AND shared))),
+    CONSTRAINT place_fits_its_kind CHECK (((place ~
+CASE kind
+    WHEN 'postgres'::text THEN '^[^.]+\.[^.]+$'::text
+    WHEN 'kafka'::text THEN '^[^/]+/[^/]+$'::text
+    ELSE '^(/|s3://)'::text
+END) AND (octet_length(place) <= 1000)))
+);
+
 ALTER TABLE tideline.coverage ALTER COLUMN coverage_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.coverage_coverage_id_seq
     START WITH 1
@@ -1337,14 +1377,6 @@ END)),
 COMMENT ON COLUMN tideline.outbox.n_tries IS 'how many tasks have taken it to announce it; the last one is named';
 
 COMMENT ON COLUMN tideline.outbox.announced_at IS 'when its event was seen in Airflow';
-
-CREATE TABLE tideline.output_table (
-    pipeline text NOT NULL,
-    table_name text NOT NULL,
-    shared boolean NOT NULL,
-    claimed_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT output_table_table_name_check CHECK ((table_name ~ '^[^.]+\.[^.]+$'::text))
-);
 
 CREATE TABLE tideline.pipeline (
     pipeline text NOT NULL,
@@ -1601,6 +1633,9 @@ ALTER TABLE ONLY tideline.batch
 ALTER TABLE ONLY tideline.batch_range
     ADD CONSTRAINT batch_range_pkey PRIMARY KEY (batch_id, stream_id);
 
+ALTER TABLE ONLY tideline.claimed_output
+    ADD CONSTRAINT claimed_output_pkey PRIMARY KEY (pipeline, purpose);
+
 ALTER TABLE ONLY tideline.staged_count
     ADD CONSTRAINT counted_once EXCLUDE USING gist (int8range(attempt_id, attempt_id, '[]'::text) WITH &&, int8range(stream_id, stream_id, '[]'::text) WITH &&, int8range(first_read, last_read, '[]'::text) WITH &&);
 
@@ -1640,8 +1675,12 @@ ALTER TABLE ONLY tideline.batch_range
 ALTER TABLE ONLY tideline.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (batch_id);
 
-ALTER TABLE ONLY tideline.output_table
-    ADD CONSTRAINT output_table_pkey PRIMARY KEY (pipeline);
+ALTER TABLE ONLY tideline.claimed_output
+    ADD CONSTRAINT outputs_are_shared_by_consent EXCLUDE USING gist (tideline.names(((kind || ' '::text) || place), ((kind || ' '::text) || place), '[]'::text) WITH &&, (
+CASE
+    WHEN shared THEN tideline.names(((pipeline || ' '::text) || purpose), ((pipeline || ' '::text) || purpose), '[]'::text)
+    ELSE tideline.names(NULL::text, NULL::text)
+END) WITH &&);
 
 ALTER TABLE ONLY tideline.pipeline
     ADD CONSTRAINT pipeline_pkey PRIMARY KEY (pipeline);
@@ -1703,13 +1742,6 @@ ALTER TABLE ONLY tideline.stream
 ALTER TABLE ONLY tideline.stream
     ADD CONSTRAINT stream_pkey PRIMARY KEY (stream_id);
 
-ALTER TABLE ONLY tideline.output_table
-    ADD CONSTRAINT tables_are_shared_by_consent EXCLUDE USING gist (tideline.names(table_name, table_name, '[]'::text) WITH &&, (
-CASE
-    WHEN shared THEN tideline.names(pipeline, pipeline, '[]'::text)
-    ELSE tideline.names(NULL::text, NULL::text)
-END) WITH &&);
-
 CREATE INDEX batch_given_up ON tideline.batch USING btree (pipeline, state, batch_id) WHERE (state = ANY (ARRAY['abandoned'::tideline.batch_state, 'superseded'::tideline.batch_state]));
 
 CREATE INDEX batch_of_kind ON tideline.batch USING btree (pipeline, kind, batch_id) WHERE (kind <> 'live'::tideline.batch_kind);
@@ -1752,6 +1784,8 @@ CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tidel
 
 CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.batch_range FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
 
+CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.claimed_output FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
+
 CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.coverage FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
 
 CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.event FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
@@ -1765,8 +1799,6 @@ CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tidel
 CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.letters FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
 
 CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.outbox FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
-
-CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.output_table FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
 
 CREATE TRIGGER at_read_committed_only BEFORE INSERT OR DELETE OR UPDATE ON tideline.pipeline FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_isolation();
 
@@ -1884,6 +1916,12 @@ CREATE TRIGGER outbox_is_never_deleted BEFORE DELETE ON tideline.outbox FOR EACH
 
 CREATE TRIGGER outbox_keeps_its_word BEFORE INSERT OR UPDATE ON tideline.outbox FOR EACH ROW EXECUTE FUNCTION tideline.check_outbox();
 
+CREATE TRIGGER output_is_freed_when_idle BEFORE DELETE ON tideline.claimed_output FOR EACH ROW EXECUTE FUNCTION tideline.check_free_output();
+
+CREATE TRIGGER output_moves_by_decision BEFORE UPDATE ON tideline.claimed_output FOR EACH ROW WHEN (((old.purpose = 'rows'::text) AND ((((old.kind IS DISTINCT FROM new.kind) OR (old.place IS DISTINCT FROM new.place)) OR (old.purpose IS DISTINCT FROM new.purpose)) OR (old.pipeline IS DISTINCT FROM new.pipeline)))) EXECUTE FUNCTION tideline.check_moved_output();
+
+CREATE TRIGGER output_writes_its_history AFTER INSERT OR DELETE OR UPDATE ON tideline.claimed_output FOR EACH ROW EXECUTE FUNCTION tideline.record_output();
+
 CREATE TRIGGER position_is_never_deleted BEFORE DELETE ON tideline.state_position FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER position_keeps_its_undo AFTER INSERT OR UPDATE ON tideline.state_position FOR EACH ROW EXECUTE FUNCTION tideline.keep_position();
@@ -1946,10 +1984,6 @@ CREATE TRIGGER stream_remembers_its_return BEFORE INSERT OR UPDATE ON tideline.s
 
 CREATE TRIGGER stream_writes_its_history AFTER INSERT OR UPDATE ON tideline.stream FOR EACH ROW EXECUTE FUNCTION tideline.record_stream();
 
-CREATE TRIGGER table_is_freed_when_idle BEFORE DELETE ON tideline.output_table FOR EACH ROW EXECUTE FUNCTION tideline.check_free_table();
-
-CREATE TRIGGER table_writes_its_history AFTER INSERT OR DELETE OR UPDATE ON tideline.output_table FOR EACH ROW EXECUTE FUNCTION tideline.record_table();
-
 CREATE TRIGGER undo_is_never_truncated BEFORE TRUNCATE ON tideline.state_undo FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER undo_is_written_with_its_position BEFORE INSERT OR UPDATE ON tideline.state_position_undo FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_undo();
@@ -1981,6 +2015,9 @@ ALTER TABLE ONLY tideline.batch_range
 
 ALTER TABLE ONLY tideline.batch
     ADD CONSTRAINT batch_supersedes_fkey FOREIGN KEY (supersedes) REFERENCES tideline.batch(batch_id);
+
+ALTER TABLE ONLY tideline.claimed_output
+    ADD CONSTRAINT claimed_output_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
 
 ALTER TABLE ONLY tideline.coverage
     ADD CONSTRAINT coverage_batch_id_stream_id_fkey FOREIGN KEY (batch_id, stream_id) REFERENCES tideline.batch_range(batch_id, stream_id);
@@ -2014,9 +2051,6 @@ ALTER TABLE ONLY tideline.outbox
 
 ALTER TABLE ONLY tideline.outbox
     ADD CONSTRAINT outbox_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
-
-ALTER TABLE ONLY tideline.output_table
-    ADD CONSTRAINT output_table_pipeline_fkey FOREIGN KEY (pipeline) REFERENCES tideline.pipeline(pipeline);
 
 ALTER TABLE ONLY tideline.redrive
     ADD CONSTRAINT redrive_batch_id_stream_id_fkey FOREIGN KEY (batch_id, stream_id) REFERENCES tideline.batch_range(batch_id, stream_id);
