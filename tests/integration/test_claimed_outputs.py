@@ -22,6 +22,7 @@ from tideline.kafka.broker import Broker
 from tideline.ledger import claimed_outputs, reservations
 from tideline.ledger.claimed_outputs import REJECTS, ROWS, Output
 from tideline.ledger.connection import Ledger, statement
+from tideline.local import secret
 from topics import produce
 
 TABLE = "ads.output"
@@ -225,7 +226,7 @@ def test_an_output_is_claimed_by_its_real_place(broker, topic, tmp_path, monkeyp
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     monkeypatch.setenv("LAKE", f"{tmp_path}/link/events/")
-    monkeypatch.setenv("STORE", "http://user:secret@Store.local:9000/")
+    monkeypatch.setenv("STORE", f"http://user:{secret.marked('store')}@Store.local:9000/")
     store = {"aws_endpoint_url": FromEnvironment(env="STORE")}
     for sink, place in (
         (DeltaSink(kind="delta", path=f"{tmp_path}/real/events"), f"{tmp_path}/real/events"),

@@ -8,8 +8,9 @@ from tideline.errors import NeedsOperatorError, RetryableError, TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.database_errors import RefusedError
 from tideline.ledger.refused_publications import explained
+from tideline.local import secret
 
-SECRET = "s3cret"
+SECRET = secret.marked("row")
 NAMED = """
     SELECT coalesce(c.conrelid::regclass::text, t.typname), c.conname, c.contype::text
     FROM pg_constraint c JOIN pg_namespace n ON n.oid = c.connamespace LEFT JOIN pg_type t ON t.oid = c.contypid

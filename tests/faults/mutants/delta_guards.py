@@ -82,7 +82,7 @@ DELTA_MUTANTS = (
     Mutant(
         "delta_commit_moved_behind_others",
         "a Delta commit goes exactly behind the version that was looked at",
-        (Edit(f"{_OUTSIDE}/delta_log.py", "max_commit_retries=0", "max_commit_retries=15"),),
+        (Edit(f"{_OUTSIDE}/delta_log.py", "        max_commit_retries=0,\n", "        max_commit_retries=15,\n"),),
         seen_by=f"{_UPKEEP}::test_a_replay_whose_files_are_merged_before_its_commit_replaces_them_all_the_same",
     ),
     Mutant(
