@@ -1,7 +1,8 @@
 """Which records an output has to hold, and which of them a table of the ledger's database holds. Read-only; for `tideline doctor`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from psycopg2.sql import SQL, Identifier
 
@@ -53,6 +54,24 @@ def published(ledger: Ledger, pipeline: str, output: str | None, *, most: int | 
         )
         for row in rows
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A published batch that was committed to an output which has no numbers of batches, such as a topic."""
+
+    batch_id: int
+    n_rows: int
+    position: Mapping[str, Any] = field(hash=False)
+    """Where the output ended before the commit, in the form of its sink."""
+    age_seconds: float = field(compare=False)
+    """Since it was about to be committed, by the database's clock."""
+
+
+def sent(ledger: Ledger, pipeline: str, output: str, *, most: int | None) -> list[Sent]:
+    """Return the newest `most` batches with rows that were committed to an output, the newest first; all if it is None. Within a transaction."""
+    rows = ledger.rows("view_sent_batches", pipeline=pipeline, output=output, most=most)
+    return [Sent(row["batch_id"], row["n_rows"], row["position"], row["age_seconds"]) for row in rows]
 
 
 def slices(ranges: Sequence[Published]) -> Iterator[list[Published]]:

@@ -13,7 +13,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger.connection import Ledger
-from tideline.ledger.published_rows import Published
+from tideline.ledger.published_rows import Published, Sent
 from tideline.outside import evidence
 
 if TYPE_CHECKING:
@@ -177,6 +177,17 @@ def found_otherwise(pipeline: Pipeline, ranges: Sequence[Published]) -> Mapping[
         FatalError: A variable of the environment is not set, or the library of the sink is not installed.
     """
     found: Mapping[Published, int] = _module(pipeline, "tideline.outside.delta_rows").found_otherwise(pipeline, ranges)
+    return found
+
+
+def deleted(pipeline: Pipeline, batches: Sequence[Sent]) -> Mapping[Sent, str]:
+    """Return the batches of which records are not in the output any more, with what shows it. Only of a topic.
+
+    Raises:
+        RetryableError: The sink did not answer.
+        FatalError: The declaration, a password or a permission is wrong.
+    """
+    found: Mapping[Sent, str] = _module(pipeline, "tideline.outside.kafka_rows").deleted(pipeline, batches)
     return found
 
 

@@ -9,6 +9,7 @@ _RACES = "tests/integration/sinks/test_kafka_topic_races.py"
 _STAGED = "tests/integration/sinks/test_staged_messages.py"
 _FORGOTTEN = "tests/integration/sinks/test_forgotten_receipts.py"
 _ENCODED = "tests/unit/test_topic_encoding.py"
+_DOCTOR = "tests/integration/sinks/test_doctor_topics.py"
 
 TOPIC_MUTANTS = (
     Mutant(
@@ -363,5 +364,23 @@ TOPIC_MUTANTS = (
         "a record that is too large for the topic is a reject, and does not fail its whole batch",
         (Edit(f"{_SINK}/encoding.py", "        if largest > self.max_bytes:\n", "        if False:\n"),),
         seen_by=f"{_ENCODED}::test_a_record_larger_than_the_topic_takes_is_refused_before_it_fails_the_whole_transaction",
+    ),
+    Mutant(
+        "cut_topic_not_named",
+        "doctor compares where the log of a topic begins with where each batch was sent",
+        (Edit(f"{_OUTSIDE}/kafka_rows.py", "if start > first and", "if start > log.ends[number] and"),),
+        seen_by=f"{_DOCTOR}::test_batches_whose_records_a_program_has_deleted_from_a_topic_are_named_and_can_be_sent_again",
+    ),
+    Mutant(
+        "topic_created_again_not_named",
+        "doctor compares the id of a topic with the one that each batch was sent to",
+        (Edit(f"{_OUTSIDE}/kafka_rows.py", 'if batch.position["topic_id"] != log.topic_id:', "if False:"),),
+        seen_by=f"{_DOCTOR}::test_batches_of_a_topic_that_was_created_again_are_named",
+    ),
+    Mutant(
+        "retention_taken_for_a_loss",
+        "doctor names no batch that the retention of its topic may have deleted",
+        (Edit(f"{_OUTSIDE}/kafka_rows.py", "return size >= 0 or", "return size >= 0 and"),),
+        seen_by=f"{_DOCTOR}::test_what_the_retention_of_the_topic_may_have_deleted_is_no_loss",
     ),
 )

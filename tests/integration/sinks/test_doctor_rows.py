@@ -40,7 +40,7 @@ def of_lake(loading, most: int | None = rows.NEWEST) -> Check:
             with moment(ledger):
                 return published_rows.published(ledger, "loads", loading.pipeline.sink.output, most=most)
 
-        (check,) = rows.of_outside(loading.pipeline, read)
+        (check,) = rows.of_lake(loading.pipeline, read)
     return check
 
 
@@ -65,7 +65,9 @@ def test_rows_of_a_delta_table_are_where_the_ledger_has_them_after_loads_a_repla
 
 def test_a_delta_table_that_was_restored_to_an_older_version_lacks_batches_and_replays_bring_them_back(loading, lake):
     table = DeltaTable(lake)
-    before = next(made["version"] for made in table.history() if made.get("tideline_application", "").endswith("/1"))
+    before = next(
+        made["version"] for made in table.history() if made.get("tideline_batch") == "1" and "tideline_attempt" in made
+    )
     table.restore(before)
     check = of_lake(loading)
     assert check.verdict is Verdict.BAD

@@ -8,7 +8,7 @@ from tideline.declaration import PostgresSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger import invariants, published_rows
 from tideline.ledger.connection import Ledger
-from tideline.ledger.published_rows import Published
+from tideline.ledger.published_rows import Published, Sent
 
 NEWEST = 20
 """So many of the newest batches are compared, unless all are asked for."""
@@ -52,15 +52,13 @@ def _upserted(session: Ledger, pipeline: Pipeline, sink: PostgresSink, ranges: S
         yield ok(pipeline.name, _CHECK, f"{sink.table} has rows; which, cannot be compared for an upsert")
 
 
-def of_outside(pipeline: Pipeline, read: Callable[[], Sequence[Published]]) -> Iterable[Check]:
-    """Compare an outside sink that keeps rows, such as a Delta table.
+def of_lake(pipeline: Pipeline, read: Callable[[], Sequence[Published]]) -> Iterable[Check]:
+    """Compare a Delta table.
 
     Args:
-        pipeline: It has such a sink.
+        pipeline: It has one.
         read: Reads the ranges from the ledger. It is called again if some differ: a replay may have replaced their rows meanwhile.
     """
-    if pipeline.sink.kind != "delta":
-        return  # what is in a topic has no number of a batch
     ranges = read()
     wrong = outside.found_otherwise(pipeline, ranges) if ranges else {}
     if wrong:
@@ -68,6 +66,34 @@ def of_outside(pipeline: Pipeline, read: Callable[[], Sequence[Published]]) -> I
         wrong = {one: n_found for one, n_found in wrong.items() if one in still}
     if ranges:
         yield _said(pipeline, pipeline.sink.output, ranges, wrong)
+
+
+def of_topic(pipeline: Pipeline, batches: Sequence[Sent]) -> Iterable[Check]:
+    """Check that no records of published batches were deleted from a topic, but by its own retention.
+
+    Args:
+        pipeline: It writes to a topic.
+        batches: The newest first.
+    """
+    if not batches:
+        return
+    gone = outside.deleted(pipeline, batches)
+    if not gone:
+        yield ok(
+            pipeline.name,
+            _CHECK,
+            f"no records of {len(batches)} batches were deleted from {pipeline.sink.output} by hand",
+        )
+        return
+    by_batch = sorted(gone.items(), key=lambda item: item[0].batch_id)
+    texts = [f"batch {one.batch_id} ({one.n_rows} records): {why}" for one, why in by_batch]
+    yield bad(
+        pipeline.name,
+        _CHECK,
+        f"records of published batches were deleted from {pipeline.sink.output}, and not by its retention: {listed(texts)}",
+        "was the topic truncated, or deleted and created again? If its readers still need the records, send each of these batches again: "
+        f"tideline replay {pipeline.name} --batch {by_batch[0][0].batch_id} --reason ...; see docs/restoring.md#rows-that-are-gone",
+    )
 
 
 def _said(pipeline: Pipeline, output: str, ranges: Sequence[Published], wrong: Mapping[Published, int]) -> Check:

@@ -195,7 +195,11 @@ def _rows_outside(session: Ledger, pipeline: Pipeline, most: int | None) -> Iter
         with moment(session):
             return published_rows.published(session, pipeline.name, pipeline.sink.output, most=most)
 
-    return rows.of_outside(pipeline, read)
+    if pipeline.sink.kind == "delta":
+        return rows.of_lake(pipeline, read)
+    with moment(session):
+        batches = published_rows.sent(session, pipeline.name, pipeline.sink.output, most=most)
+    return rows.of_topic(pipeline, batches)
 
 
 def _receipts(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
