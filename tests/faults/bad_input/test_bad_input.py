@@ -56,10 +56,17 @@ def test_a_bad_record_of_any_kind_costs_itself_only(loading, n_records, first_se
         tally("bad_input", seed=first_seed, pipeline=load.loaded.declared.name, records=len(sent), **expected)
 
 
+def read_whole_by_the_client(case) -> bool:
+    return len(case.value or b"") < MEGABYTE and not any(b"\0" in name for name, _ in case.headers)
+
+
 def test_a_timestamp_that_spark_cannot_hold_is_null_and_costs_no_other_record(loading, first_seed):
-    """Spark refuses the whole range because of one. Producers that write nanoseconds in place of milliseconds make them."""
+    """Spark refuses the whole range because of one. Producers that write nanoseconds in place of milliseconds make them.
+
+    The client that reads the batch then cuts the name of a header at a NUL: docs/pipelines.md#rejects says so.
+    """
     rng = Random(first_seed)
-    sent = [(name, case) for name, case in mixed(first_seed, 300) if len(case.value or b"") < MEGABYTE]
+    sent = [(name, case) for name, case in mixed(first_seed, 300) if read_whole_by_the_client(case)]
     for place in sorted(rng.sample(range(len(sent)), 8), reverse=True):
         sent.insert(place, (BEYOND_SPARK.name, BEYOND_SPARK.draw(rng)))
     for load in loads(loading, sent):

@@ -13,8 +13,8 @@ from uuid import UUID
 import pyarrow.parquet as pq
 
 from faults.checker.facts import Commit, Found, Row, Stream, Violation
-from tideline.domain.receipts import IDENTITY
 
+_IDENTITY = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 Place = tuple[UUID, int]
 """Topic id and partition."""
 _COORDINATES = ["kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch"]
@@ -31,7 +31,7 @@ class LakeLog:
 
     def __init__(self, folder: Path, pipeline: str, columns: Sequence[str]) -> None:
         self._folder, self._columns = folder, list(columns)
-        self._application = re.compile(rf"tideline/{re.escape(pipeline)}/({IDENTITY})")
+        self._application = re.compile(rf"tideline/{re.escape(pipeline)}/({_IDENTITY})")
         self._n_entries = 0
         self._files: set[str] = set()
         """Those that the newest version has."""

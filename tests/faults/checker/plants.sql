@@ -24,7 +24,7 @@ CREATE FUNCTION pg_temp.move(s bigint, was int, becomes int) RETURNS void LANGUA
     VALUES ('move head', 'harness', s, jsonb_build_object('from', was, 'to', becomes)) $$;
 CREATE FUNCTION pg_temp.share(s bigint, at int8range, b bigint) RETURNS void LANGUAGE sql AS $$
     INSERT INTO tideline.pipeline (pipeline) VALUES ('other');
-    INSERT INTO tideline.batch OVERRIDING SYSTEM VALUE SELECT (jsonb_populate_record(batch, jsonb_build_object('batch_id', 900, 'pipeline', 'other'))).*
+    INSERT INTO tideline.batch OVERRIDING SYSTEM VALUE SELECT (jsonb_populate_record(batch, jsonb_build_object('batch_id', 900, 'pipeline', 'other', 'identity', gen_random_uuid()))).*
     FROM tideline.batch WHERE batch_id = b;
     INSERT INTO tideline.stream OVERRIDING SYSTEM VALUE SELECT (jsonb_populate_record(stream, jsonb_build_object('stream_id', 900, 'pipeline', 'other'))).*
     FROM tideline.stream WHERE stream_id = s;

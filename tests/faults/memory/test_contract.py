@@ -33,6 +33,7 @@ NEVER_BY_THE_FLOW = {
     "roles.py",
     "versions.py",
     "letters.py",
+    "published_rows.py",
 }
 """Verbs that only people use, verbs that precede every flow, and verbs for a topic that no pipeline of the simulation has."""
 

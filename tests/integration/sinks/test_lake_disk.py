@@ -142,9 +142,9 @@ def test_from_a_checkpoint_on_only_it_and_what_comes_after_it_is_flushed(table, 
 def test_drafts_and_versions_that_go_away_meanwhile_keep_no_receipt_from_being_read(table):
     """Links to nothing stand for files that another process deletes between the listing of the log and the look at one."""
     mine = own(1)
-    table.output.commit(7, mine, lambda _: [table.staged(7, 1, [1])], ranges="")
+    table.output.commit(batch(7), mine, lambda _: [table.staged(7, 1, [1])], ranges="")
     log = Path(table.output.location.uri, "_delta_log")
     for name in ("00000000000000000002.json#1", "00000000000000000000.crc"):
         (log / name).symlink_to("gone")
     delta_disk._flushed.clear()
-    assert table.output.look(7) == mine
+    assert table.output.look(batch(7)) == mine

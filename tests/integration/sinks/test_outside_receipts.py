@@ -142,13 +142,19 @@ def test_another_sink_than_the_one_that_may_have_the_batch_is_refused(scene):
         settling.recover(scene.ledger, inside, scene.claim(batch))
 
 
+def move(scene, pipeline):
+    """Let the pipeline declare another output, and move it there."""
+    scene.ads.pipeline = pipeline
+    flow.move_output(scene.ledger, scene.ads.broker, pipeline, reason=WHY)
+
+
 def test_a_replay_planned_for_a_table_is_neither_written_nor_overtaken_when_the_sink_is_outside(scene):
     """Written later, it would take offsets between the commit and the settlement of a replay of the new sink."""
     scene.load(scene.plan(), 3)
     outside_sink, inside_sink = scene.ads.pipeline, Brokerless(scene.ledger, 1).pipeline
-    scene.ads.pipeline = inside_sink
+    move(scene, inside_sink)
     [before] = replayed(scene, "before").batch_ids
-    scene.ads.pipeline = outside_sink
+    move(scene, outside_sink)
     for request in (lambda: replayed(scene, "after"), lambda: scene.ads.ask("redrive", Rejects(), reason=WHY)):
         assert request().batch_ids == []
         assert (
@@ -160,5 +166,5 @@ def test_a_replay_planned_for_a_table_is_neither_written_nor_overtaken_when_the_
     query(scene.ledger, "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '1 hour'")
     flow.abandon(scene.ledger, before, reason=WHY)
     [after] = replayed(scene, "after").batch_ids
-    scene.ads.pipeline = inside_sink
+    move(scene, inside_sink)
     assert f"batch {after}, a replay" in replayed(scene, "again").notes[0]
