@@ -35,7 +35,7 @@ def _race(lake: Lake, n_batches: int) -> None:
     assert len(committed) == len(rows)
     log = table.reopened()
     by_batch = {
-        made["tideline_application"]: UUID(made["tideline_attempt"])
+        int(made["tideline_batch"]): UUID(made["tideline_attempt"])
         for made in log.history()
         if "tideline_attempt" in made
     }
@@ -45,7 +45,7 @@ def _race(lake: Lake, n_batches: int) -> None:
             assert winners == [one for one in (second.found,) if one is not None]
         else:
             assert len(winners) == 1
-        assert [by_batch[name]] == winners if (name := f"tideline/events/{batch_id}") in by_batch else winners == []
+        assert [by_batch[batch_id]] == winners if batch_id in by_batch else winners == []
         assert (batch_id in committed) == bool(winners)
     by_fence = [sum(one.attempt is not None for one in outcomes) for outcomes in (older, newer)]
     print(f"{n_batches} races: {by_fence[0]} won by the older process, {by_fence[1]} by the newer one")
