@@ -8,10 +8,11 @@ from tideline.flow.accepting_partitions import accept_partitions
 from tideline.flow.adopting import adopt_topic
 from tideline.flow.advancing import advance, check_given, is_behind, none_given, show_heads
 from tideline.flow.announcing import announce
-from tideline.flow.claiming import claim_outputs, free_output, move_output, outputs
+from tideline.flow.claiming import claim_outputs, outputs
 from tideline.flow.cleaning import send_letters, upkeep
 from tideline.flow.describing import describe
 from tideline.flow.drafting import Draft, dry_run
+from tideline.flow.moving_outputs import free_output, move_output
 from tideline.flow.operator_decisions import abandon, accept_loss, skip
 from tideline.flow.planning import Plan, plan
 from tideline.flow.recreating import recreate_table

@@ -1,4 +1,4 @@
-"""Claim the outputs that a pipeline declares, free those of one that was given up, and move one on purpose."""
+"""Claim the outputs that a pipeline declares, by their real places."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,11 @@ from tideline.declaration.brokers import Brokers
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline
-from tideline.errors import FatalError
-from tideline.flow.operator_decisions import deciding
+from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.kafka.connection import Connection
-from tideline.ledger import claimed_outputs, decisions, reservations
-from tideline.ledger.claimed_outputs import REJECTS, ROWS, Output
+from tideline.ledger import claimed_outputs
+from tideline.ledger.claimed_outputs import REJECTS, ROWS, Output, described
 from tideline.ledger.connection import Ledger
 from tideline.outside import places
 
@@ -36,8 +35,8 @@ def outputs(pipeline: Pipeline, broker: Broker) -> list[Output]:
     return found
 
 
-def rows_output(pipeline: Pipeline, broker: Broker) -> Output:
-    """Return where the rows of a pipeline go. Raises what `outputs` raises."""
+def rows_output(pipeline: Pipeline, broker: Broker | None = None) -> Output:
+    """Return where the rows of a pipeline go. By default a topic's own brokers are asked for their cluster. Raises what `outputs` raises."""
     sink = pipeline.sink
     match sink:
         case KafkaSink():
@@ -49,8 +48,30 @@ def rows_output(pipeline: Pipeline, broker: Broker) -> Output:
     return Output(purpose=ROWS, kind=sink.kind, place=place, shared=sink.shared)
 
 
-def _cluster(brokers: Brokers, source: Broker) -> str:
-    return source.cluster_id() if brokers.section == "source" else Connection(brokers).cluster_id()
+def _cluster(brokers: Brokers, source: Broker | None) -> str:
+    return source.cluster_id() if source and brokers.section == "source" else Connection(brokers).cluster_id()
+
+
+def check_place(ledger: Ledger, pipeline: Pipeline, batch_id: int) -> None:
+    """Make sure that the declaration leads to the output that earlier attempts at a batch were to commit to, before it is asked what it has.
+
+    A variable, a link or an address of brokers may lead elsewhere by now, to an output of the same name. It has no receipt, and fences nothing in
+    the one that may have the rows: the batch would be loaded once more.
+
+    Raises:
+        NeedsOperatorError: It leads to another place than the pipeline has claimed.
+        RetryableError: The brokers of a topic or the ledger did not answer.
+    """
+    with ledger.transaction():
+        claimed = claimed_outputs.of(ledger, pipeline.name).get(ROWS)
+    here = rows_output(pipeline)
+    if claimed is not None and (claimed["kind"], claimed["place"]) != (here.kind, here.place):
+        raise NeedsOperatorError(
+            f"{pipeline.name} batch {batch_id}: an attempt may have committed it to {described(claimed['kind'], claimed['place'])}; "
+            f"the declaration leads to {here} now",
+            next_step="let section sink, with its variables, links and addresses, lead to the former one until this batch is published or abandoned",
+            entry="sink-has-changed",
+        )
 
 
 def claim_outputs(ledger: Ledger, pipeline: Pipeline, claimed: Sequence[Output]) -> None:
@@ -62,46 +83,3 @@ def claim_outputs(ledger: Ledger, pipeline: Pipeline, claimed: Sequence[Output])
     """
     with ledger.transaction():
         claimed_outputs.claim(ledger, pipeline.name, claimed)
-
-
-def free_output(ledger: Ledger, pipeline: str, *, reason: str) -> list[str]:
-    """Release the outputs of a pipeline that was given up, so that other pipelines can claim them, and return what they are called.
-
-    What is in them stays. A later plan of the pipeline claims them again.
-
-    Raises:
-        FatalError: The ledger does not know the pipeline, it has no output, batches of it are open, or the reason is blank.
-    """
-    _check_known(ledger, pipeline)
-    with deciding(ledger, pipeline, reason):
-        decisions.set_reason(ledger, reason)
-        return claimed_outputs.free(ledger, pipeline)
-
-
-def move_output(
-    ledger: Ledger, broker: Broker, pipeline: Pipeline, *, reason: str, dry_run: bool = False
-) -> tuple[str | None, str]:
-    """Let a pipeline write to the output that it declares now. Return the former one, None if it has this one already, and this one.
-
-    What the former one holds stays there, and the former one is free for others. With `dry_run`, change nothing.
-
-    Raises:
-        FatalError: The ledger does not know the pipeline, a batch of it is being written, another pipeline has the output, or the reason is blank.
-        RetryableError: The brokers of a topic or the ledger did not answer.
-    """
-    _check_known(ledger, pipeline.name)
-    output = rows_output(pipeline, broker)
-    with deciding(ledger, pipeline.name, reason, dry_run=dry_run):
-        decisions.set_reason(ledger, reason)
-        return claimed_outputs.move(ledger, pipeline.name, output), str(output)
-
-
-def _check_known(ledger: Ledger, pipeline: str) -> None:
-    with ledger.transaction():
-        known = reservations.is_known(ledger, pipeline)
-    if not known:
-        raise FatalError(
-            f"expected a pipeline that the ledger knows, found {pipeline!r}",
-            next_step="check the name: tideline pipelines",
-            entry="no-such-pipeline",
-        )

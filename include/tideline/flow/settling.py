@@ -13,7 +13,7 @@ from tideline import outside
 from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError, NeedsOperatorError
-from tideline.flow import writing
+from tideline.flow import claiming, writing
 from tideline.kafka.broker import Broker
 from tideline.ledger import intents
 from tideline.ledger.abandoning import UnsealedError
@@ -47,7 +47,7 @@ def recover(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> list[Counts
         receipt = sink.look(attempt.batch)
         return None if receipt is None else _settle(ledger, attempt, receipt)
     stored = intents.of_batch(ledger, attempt.batch_id)
-    _check_output(pipeline, attempt.batch_id, stored)
+    _check_output(ledger, pipeline, attempt.batch_id, stored)
     receipt = sink.fence(attempt.batch, attempt.fence)
     if receipt is not None:
         return _settle(ledger, attempt, receipt)
@@ -82,7 +82,8 @@ def _sink(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> OutsideSink |
     return outside.of(pipeline, ledger)
 
 
-def _check_output(pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
+def _check_output(ledger: Ledger, pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
+    """Make sure that the declaration still names, and leads to, the output that earlier attempts were to commit to."""
     others = sorted({intent.output for intent in stored} - {pipeline.sink.output})
     if others:
         raise NeedsOperatorError(
@@ -91,6 +92,8 @@ def _check_output(pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -
             next_step="put the former section `sink` back until this batch is published or abandoned",
             entry="sink-has-changed",
         )
+    if stored:
+        claiming.check_place(ledger, pipeline, batch_id)
 
 
 def _check_age(sink: OutsideSink, pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
@@ -203,7 +206,7 @@ def sealed(
 def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: bool) -> int:
     """Fence all attempts of a batch, and return the fence below which none can commit."""
     stored = intents.of_batch(ledger, found.batch_id)
-    _check_output(pipeline, found.batch_id, stored)
+    _check_output(ledger, pipeline, found.batch_id, stored)
     sink = outside.of(pipeline, ledger)
     if sink is None:  # then the outputs differ
         raise AssertionError(f"{pipeline.name}: {pipeline.sink.output} is not outside")

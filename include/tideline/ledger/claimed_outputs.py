@@ -80,14 +80,21 @@ def move(ledger: Ledger, pipeline: str, output: Output) -> str | None:
     """Move the claim for a pipeline's rows, within the transaction of a decision. Return what it had; None if it has this one, or none.
 
     Raises:
-        FatalError: A batch of the pipeline is being written, or another pipeline has the output.
+        FatalError: A batch of the pipeline is being written or may be in the former output, or another pipeline has the output.
         RetryableError: Another pipeline claims it at this moment.
     """
-    writing = [batch.batch_id for batch in reservations.open_batches(ledger, pipeline) if batch.state == "writing"]
+    opened = reservations.open_batches(ledger, pipeline)
+    writing = [batch.batch_id for batch in opened if batch.state == "writing"]
     if writing:
         raise FatalError(
             f"{pipeline}: expected no batch that is being written, found {', '.join(map(str, writing))}: it goes to the former output",
             next_step=f"wait until it is published, or give it up: tideline abandon {writing[0]} --force --reason ...",
+            entry="output-has-moved",
+        )
+    if unsettled := [batch.batch_id for batch in opened if ledger.rows("list_unsealed", batch_id=batch.batch_id)]:
+        raise FatalError(
+            f"{pipeline}: expected no batch that an attempt may have committed to the former output, found {', '.join(map(str, unsettled))}",
+            next_step=f"with the former section sink: tideline retry {unsettled[0]} --reason ..., or tideline abandon {unsettled[0]} --reason ...",
             entry="output-has-moved",
         )
     if others := [row for row in writers(ledger, pipeline, output) if not (row["shared"] and output.shared)]:

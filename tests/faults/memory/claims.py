@@ -3,7 +3,7 @@
 import re
 
 from faults.memory import events
-from faults.memory.batches import OPEN
+from faults.memory.batches import OPEN, unsealed
 from faults.memory.database import MemoryDatabase
 from faults.memory.refusals import check, dangling, law, overlap
 from faults.memory.registry import Rows, verb
@@ -23,28 +23,40 @@ def _others(db: MemoryDatabase, new: ClaimedOutput) -> list[ClaimedOutput]:
     ]
 
 
-def _has_loaded(db: MemoryDatabase, pipeline: str) -> bool:
-    intended = {intent.batch_id for intent in db.intents.values()}
+def _is_written(db: MemoryDatabase, pipeline: str) -> bool:
+    return any(batch.pipeline == pipeline and batch.state == "writing" for batch in db.batches.values())
+
+
+def _may_have_committed(db: MemoryDatabase, pipeline: str) -> bool:
+    """Return whether an attempt at a failed batch has an intent that no seal has ruled out."""
     return any(
-        batch.pipeline == pipeline
-        and (
-            batch.state in {"writing", "published", "advanced", "superseded"}
-            or (batch.state == "failed" and batch.batch_id in intended)
-        )
+        batch.pipeline == pipeline and batch.state == "failed" and unsealed(db, batch.batch_id, batch.sealed_fence)
         for batch in db.batches.values()
     )
+
+
+def _has_loaded(db: MemoryDatabase, pipeline: str) -> bool:
+    return any(
+        batch.pipeline == pipeline and batch.state in {"published", "advanced", "superseded"}
+        for batch in db.batches.values()
+    )
+
+
+def _refuse_move(db: MemoryDatabase, old: ClaimedOutput) -> None:
+    where = f"output {old.place} of pipeline {old.pipeline} does not move"
+    if _is_written(db, old.pipeline):
+        raise law(f"{where}: a batch of it is being written")
+    if _may_have_committed(db, old.pipeline):
+        raise law(f"{where}: a batch may have been committed to it")
+    if not db.reason and _has_loaded(db, old.pipeline):
+        raise law(f"{where} without a reason: it has been loaded")
 
 
 def _put(db: MemoryDatabase, new: ClaimedOutput) -> None:
     old = db.claimed.get((new.pipeline, new.purpose))
     moves = old is not None and (old.kind, old.place) != (new.kind, new.place)
     if old is not None and moves and new.purpose == "rows":
-        if any(batch.pipeline == new.pipeline and batch.state == "writing" for batch in db.batches.values()):
-            raise law(f"output {old.place} of pipeline {new.pipeline} does not move: a batch of it is being written")
-        if not db.reason and _has_loaded(db, new.pipeline):
-            raise law(
-                f"output {old.place} of pipeline {new.pipeline} does not move without a reason: it has been loaded"
-            )
+        _refuse_move(db, old)
     if new.kind not in _PLACES:
         raise check("claimed_output", "output_has_a_kind", str(new))
     if not re.fullmatch(_PLACES[new.kind], new.place) or len(new.place.encode()) > _LONGEST:
@@ -89,7 +101,8 @@ def claim_output(db: MemoryDatabase, *, pipeline: str, purpose: str, kind: str, 
     new = ClaimedOutput(pipeline, purpose, kind, place, shared)
     found = [{"found": "other", **other._asdict()} for other in _others(db, new)]
     old = db.claimed.get((pipeline, purpose))
-    if old is not None and purpose == "rows" and (old.kind, old.place) != (kind, place) and _has_loaded(db, pipeline):
+    is_bound = _is_written(db, pipeline) or _has_loaded(db, pipeline) or _may_have_committed(db, pipeline)
+    if old is not None and purpose == "rows" and (old.kind, old.place) != (kind, place) and is_bound:
         found.append({"found": "moves", **old._asdict()})
     if not found and old != new:
         _put(db, new)

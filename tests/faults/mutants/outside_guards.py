@@ -208,5 +208,25 @@ OUTSIDE_TESTED_MUTANTS = (
         (Edit(_INTENTS, '                    ledger.rows("lock_attempt", attempt_id=attempt.attempt_id)\n', ""),),
         seen_by="tests/integration/sinks/test_outside_laws.py::test_a_task_that_stores_while_the_intent_is_stored_is_waited_for",
     ),
+    Mutant(
+        "another_place_fenced",
+        "attempts are fenced in the output that they were to commit to, not in one of the same name elsewhere",
+        (Edit(_SETTLING, "    if stored:\n        claiming.check_place(ledger, pipeline, batch_id)\n", ""),),
+        seen_by="tests/integration/sinks/test_outside_receipts.py"
+        "::test_an_output_of_the_same_name_in_another_place_is_neither_asked_nor_fenced",
+    ),
+    Mutant(
+        "moved_with_a_batch_in_it",
+        "an output moves only when no attempt may have committed an open batch to it",
+        (
+            Edit(
+                "include/tideline/ledger/sql/migrations/0026_outputs.sql",
+                "WHERE b.pipeline = OLD.pipeline AND b.state = 'failed' AND a.fence >= b.sealed_fence) THEN",
+                "WHERE false) THEN",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_outside_receipts.py"
+        "::test_an_output_does_not_move_while_a_batch_may_have_been_committed_to_it",
+    ),
 )
 """Detected by a test of their own."""

@@ -6,16 +6,18 @@ from uuid import UUID
 import pytest
 
 from brokerless_planning import Brokerless
-from ledger_queries import query, state
+from ledger_queries import query, refused, state
 from outside_log import OutsideLog
 from outside_scene import WHY, KilledError, Scene, failed, killed
 from tideline import flow, outside
 from tideline.declaration.delta import DeltaSink
+from tideline.declaration.sections import FromEnvironment
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.receipts import Receipt
 from tideline.domain.requests import NamedRange, Ranges, Rejects
-from tideline.errors import NeedsOperatorError
+from tideline.errors import FatalError, NeedsOperatorError
 from tideline.flow import settling
+from tideline.ledger import attempts
 from tideline.outside import UncertainError
 
 # Replays and re-drives --------------------------------------------------------------------------------------------------
@@ -140,6 +142,44 @@ def test_another_sink_than_the_one_that_may_have_the_batch_is_refused(scene):
     inside = Brokerless(scene.ledger, 1).pipeline
     with pytest.raises(NeedsOperatorError, match="was planned for an output outside"):
         settling.recover(scene.ledger, inside, scene.claim(batch))
+
+
+def led_elsewhere(scene, monkeypatch, tmp_path):
+    """Let an attempt commit to the table of a variable and die, and let the variable lead elsewhere. Return the attempt and the former path."""
+    monkeypatch.setenv("LAKE", str(tmp_path / "first"))
+    sink = DeltaSink(kind="delta", path=FromEnvironment(env="LAKE"))
+    scene.ads.pipeline = scene.ads.pipeline.model_copy(update={"sink": sink})
+    _, first = failed(scene, after=killed)
+    monkeypatch.setenv("LAKE", str(tmp_path / "second"))
+    return first, str(tmp_path / "first")
+
+
+def test_an_output_of_the_same_name_in_another_place_is_neither_asked_nor_fenced(scene, monkeypatch, tmp_path):
+    first, former = led_elsewhere(scene, monkeypatch, tmp_path)
+    batch = first.batch_id
+    for act in (
+        lambda: scene.recover(scene.claim(batch)),
+        lambda: flow.abandon(scene.ledger, batch, reason=WHY, force=True),
+    ):
+        with pytest.raises(
+            NeedsOperatorError, match=f"may have committed it to Delta table {former}; the declaration leads to"
+        ):
+            act()
+    assert scene.log.fenced == []
+    monkeypatch.setenv("LAKE", former)
+    assert scene.recover(scene.claim(batch)) is not None
+    assert state(scene.ledger, batch)[0] == "published"
+
+
+def test_an_output_does_not_move_while_a_batch_may_have_been_committed_to_it(scene, monkeypatch, tmp_path):
+    first, _ = led_elsewhere(scene, monkeypatch, tmp_path)
+    attempts.fail(scene.ledger, first, "killed")
+    with pytest.raises(FatalError, match=f"may have committed to the former output, found {first.batch_id}"):
+        flow.move_output(scene.ledger, scene.ads.broker, scene.ads.pipeline, reason=WHY)
+    theirs = "UPDATE tideline.claimed_output SET place = '/other'"
+    assert "a batch may have been committed to it" in refused(
+        scene.ledger, f"SET LOCAL tideline.reason = 'mine'; {theirs}"
+    )
 
 
 def move(scene, pipeline):

@@ -388,9 +388,12 @@ BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state = 'writing') THEN
         RAISE EXCEPTION 'output % of pipeline % does not move: a batch of it is being written', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
+    ELSIF EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
+                  WHERE b.pipeline = OLD.pipeline AND b.state = 'failed' AND a.fence >= b.sealed_fence) THEN
+        RAISE EXCEPTION 'output % of pipeline % does not move: a batch may have been committed to it', OLD.place, OLD.pipeline
+            USING ERRCODE = 'restrict_violation';
     ELSIF coalesce(current_setting('tideline.reason', true), '') = ''
-            AND (EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('published', 'advanced', 'superseded'))
-                OR EXISTS (SELECT FROM tideline.batch JOIN tideline.intent USING (batch_id) WHERE pipeline = OLD.pipeline AND state = 'failed')) THEN
+            AND EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('published', 'advanced', 'superseded')) THEN
         RAISE EXCEPTION 'output % of pipeline % does not move without a reason: it has been loaded', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
     END IF;

@@ -63,15 +63,19 @@ REVOKE EXECUTE ON FUNCTION tideline.check_free_output() FROM PUBLIC;
 CREATE TRIGGER output_is_freed_when_idle BEFORE DELETE ON tideline.claimed_output FOR EACH ROW EXECUTE FUNCTION tideline.check_free_output();
 
 -- Two deployments with one ledger may declare one pipeline with different outputs. Its records would go to the one or the other, in turns.
--- What was only planned, or has failed before an intent, is in no output.
+-- What was only planned, or has failed before an intent, is in no output. What may have been committed to the former one has to be settled or
+-- fenced there first: in the new one no receipt of it is found.
 CREATE FUNCTION tideline.check_moved_output() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state = 'writing') THEN
         RAISE EXCEPTION 'output % of pipeline % does not move: a batch of it is being written', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
+    ELSIF EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
+                  WHERE b.pipeline = OLD.pipeline AND b.state = 'failed' AND a.fence >= b.sealed_fence) THEN
+        RAISE EXCEPTION 'output % of pipeline % does not move: a batch may have been committed to it', OLD.place, OLD.pipeline
+            USING ERRCODE = 'restrict_violation';
     ELSIF coalesce(current_setting('tideline.reason', true), '') = ''
-            AND (EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('published', 'advanced', 'superseded'))
-                OR EXISTS (SELECT FROM tideline.batch JOIN tideline.intent USING (batch_id) WHERE pipeline = OLD.pipeline AND state = 'failed')) THEN
+            AND EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('published', 'advanced', 'superseded')) THEN
         RAISE EXCEPTION 'output % of pipeline % does not move without a reason: it has been loaded', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
     END IF;

@@ -1,6 +1,6 @@
 -- Give a pipeline the output that it declares. -> why it does not get it; nothing where it does, or has it already: the
 -- claims of others (`other`) unless all of them share it, and its own claim of another place (`moves`), which only a
--- decision moves once the pipeline has loaded something. Of two concurrent claims the second one waits for the first, and the
+-- decision moves once the pipeline has loaded something, or may have. Of two concurrent claims the second one waits for the first, and the
 -- constraint refuses it.
 WITH others AS (
     SELECT 'other' AS found, pipeline, purpose, kind, place, shared FROM tideline.claimed_output
@@ -11,7 +11,8 @@ WITH others AS (
     SELECT 'moves' AS found, pipeline, purpose, kind, place, shared FROM tideline.claimed_output
     WHERE pipeline = %(pipeline)s AND purpose = %(purpose)s AND purpose = 'rows' AND (kind, place) <> (%(kind)s, %(place)s)
       AND (EXISTS (SELECT FROM tideline.batch WHERE pipeline = %(pipeline)s AND state IN ('writing', 'published', 'advanced', 'superseded'))
-           OR EXISTS (SELECT FROM tideline.batch JOIN tideline.intent USING (batch_id) WHERE pipeline = %(pipeline)s AND state = 'failed'))
+           OR EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
+                      WHERE b.pipeline = %(pipeline)s AND b.state = 'failed' AND a.fence >= b.sealed_fence))
 ), claimed AS (
     INSERT INTO tideline.claimed_output AS mine (pipeline, purpose, kind, place, shared)
     SELECT %(pipeline)s, %(purpose)s, %(kind)s, %(place)s, %(shared)s

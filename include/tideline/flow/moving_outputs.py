@@ -1,0 +1,52 @@
+"""free_output, move_output: free the outputs of a pipeline that was given up, and move one on purpose."""
+
+from tideline.declaration.pipelines import Pipeline
+from tideline.errors import FatalError
+from tideline.flow.claiming import rows_output
+from tideline.flow.operator_decisions import deciding
+from tideline.kafka.broker import Broker
+from tideline.ledger import claimed_outputs, decisions, reservations
+from tideline.ledger.connection import Ledger
+
+
+def free_output(ledger: Ledger, pipeline: str, *, reason: str) -> list[str]:
+    """Release the outputs of a pipeline that was given up, so that other pipelines can claim them, and return what they are called.
+
+    What is in them stays. A later plan of the pipeline claims them again.
+
+    Raises:
+        FatalError: The ledger does not know the pipeline, it has no output, batches of it are open, or the reason is blank.
+    """
+    _check_known(ledger, pipeline)
+    with deciding(ledger, pipeline, reason):
+        decisions.set_reason(ledger, reason)
+        return claimed_outputs.free(ledger, pipeline)
+
+
+def move_output(
+    ledger: Ledger, broker: Broker, pipeline: Pipeline, *, reason: str, dry_run: bool = False
+) -> tuple[str | None, str]:
+    """Let a pipeline write to the output that it declares now. Return the former one, None if it has this one already, and this one.
+
+    What the former one holds stays there, and the former one is free for others. With `dry_run`, change nothing.
+
+    Raises:
+        FatalError: The ledger does not know the pipeline, a batch of it is being written, another pipeline has the output, or the reason is blank.
+        RetryableError: The brokers of a topic or the ledger did not answer.
+    """
+    _check_known(ledger, pipeline.name)
+    output = rows_output(pipeline, broker)
+    with deciding(ledger, pipeline.name, reason, dry_run=dry_run):
+        decisions.set_reason(ledger, reason)
+        return claimed_outputs.move(ledger, pipeline.name, output), str(output)
+
+
+def _check_known(ledger: Ledger, pipeline: str) -> None:
+    with ledger.transaction():
+        known = reservations.is_known(ledger, pipeline)
+    if not known:
+        raise FatalError(
+            f"expected a pipeline that the ledger knows, found {pipeline!r}",
+            next_step="check the name: tideline pipelines",
+            entry="no-such-pipeline",
+        )
