@@ -69,7 +69,7 @@ class Sent:
 
 
 def sent(ledger: Ledger, pipeline: str, output: str, *, most: int | None) -> list[Sent]:
-    """Return the newest `most` batches with rows that were committed to an output, the newest first; all if it is None. Within a transaction."""
+    """Return the `most` batches with rows that were committed to an output last, the last one first; all if it is None. Within a transaction."""
     rows = ledger.rows("view_sent_batches", pipeline=pipeline, output=output, most=most)
     return [Sent(row["batch_id"], row["n_rows"], row["position"], row["age_seconds"]) for row in rows]
 

@@ -19,8 +19,8 @@ def deleted(pipeline: Pipeline, batches: Sequence[Sent]) -> dict[Sent, str]:
     """Return the batches of which records are not in the output topic any more, with what shows it. Nothing where there is no topic.
 
     Args:
-        pipeline: It writes to a topic.
-        batches: Batches that were committed to it, the newest first. They were committed one after the other.
+        pipeline: It writes to a topic, and no other pipeline does: a topic that grows between two batches could not tell whose records are gone.
+        batches: Batches that were committed to it one after the other, the last one first.
 
     Raises:
         RetryableError: The brokers did not answer.

@@ -53,6 +53,31 @@ def test_all_batches_are_named_after_a_topic_was_truncated_as_a_whole(loads, adm
     assert "batch 2 " in of_topic(loads).found
 
 
+def test_batches_are_compared_in_the_order_of_their_commits_not_of_their_numbers(loads, admin, topic):
+    out = topics.created(admin, f"{topic}_late")
+    loads.declare_topic(topic, out, limits={"batch_records": 4})
+    loads.produce(topic, 8)
+    assert loads.plan("late") == [1, 2]
+    for batch_id in (2, 1):
+        loads.write("late", [batch_id])
+    cut(admin, out, 7)  # four records of batch 2, a marker, and two records of batch 1
+    assert f"batch 1 (4 records): {out}/0 begins at 7 now, they were sent to 5 and behind it" in of_topic(loads).found
+    assert "batch 2 " in of_topic(loads).found
+    assert "batch 1 " in of_topic(loads, most=1).found, "the one that was committed last"
+
+
+def test_nothing_is_said_of_a_topic_that_several_pipelines_write(loads, admin, topic):
+    out = topics.created(admin, f"{topic}_shared")
+    loads.declare_topic(topic, out, shared=True)
+    loads.produce(topic, 4)
+    loads.run()
+    cut(admin, out, 2)
+    with loads.ledger() as ledger, moment(ledger):
+        batches = published_rows.sent(ledger, "loads", loads.pipeline.sink.output, most=None)
+    assert len(batches) == 1
+    assert list(rows.of_topic(loads.pipeline, batches)) == []
+
+
 def test_a_batch_that_has_sent_nothing_to_a_partition_is_not_named_for_what_others_have_lost_there(
     loads, admin, broker, topic
 ):
