@@ -7,7 +7,7 @@ import pytest
 from tideline.declaration import pipelines
 from tideline.declaration.delta import DeltaSink
 from tideline.errors import FatalError
-from tideline.outside import delta_log
+from tideline.outside import delta_log, places
 
 ENV = "{env: NAME} with NAME in capitals"
 DECLARATION = """description: events in a lake
@@ -54,6 +54,28 @@ def test_a_path_from_the_environment_is_absolute(tmp_path, monkeypatch):
     monkeypatch.setenv("LAKE", "lake/events")
     with pytest.raises(FatalError, match=r"key sink\.path: expected an absolute path"):
         delta_log.of(pipeline)
+
+
+@pytest.mark.parametrize("option", ["aws_endpoint_url", "aws_endpoint", "endpoint_url", "endpoint"])
+def test_an_endpoint_whose_variable_is_not_set_is_named_by_the_key_that_declares_it(tmp_path, option):
+    pipeline = declared(tmp_path, f"  path: s3://lake/events\n  storage: {{{option}: {{env: STORE}}}}\n")
+    with pytest.raises(FatalError) as raised:
+        places.delta_place(pipeline, pipeline.sink)
+    assert f"sink.storage.{option} of pipeline events" in str(raised.value)
+    assert "STORE is not set" in str(raised.value)
+
+
+@pytest.mark.parametrize("path", ["/lake", "s3://lake"])
+def test_a_place_that_is_longer_than_the_ledger_takes_is_refused_with_what_to_do(tmp_path, path):
+    pipeline = declared(tmp_path, f"  path: {path}/{'é' * 490}\n")
+    n_bytes = len(path) + 1 + 980
+    assert len(places.delta_place(pipeline, pipeline.sink).encode()) == n_bytes
+    longer = pipeline.sink.model_copy(update={"path": f"{path}/{'é' * 500}"})
+    with pytest.raises(
+        FatalError, match=rf"sink\.path: expected .* at most 1000 bytes, found {n_bytes + 20}"
+    ) as raised:
+        places.delta_place(pipeline, longer)
+    assert "a shorter path" in raised.value.next_step
 
 
 @pytest.mark.parametrize(

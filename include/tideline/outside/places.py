@@ -11,6 +11,8 @@ from tideline.errors import FatalError
 
 _ENDPOINTS = ("aws_endpoint_url", "aws_endpoint", "endpoint_url", "endpoint")
 """The options of storage that name another object store than Amazon's."""
+_LONGEST = 1_000
+"""So many bytes of a place the ledger takes: a constraint of it says the same, since its index has to hold the place twice."""
 
 
 def storage_value(pipeline: Pipeline, key: str, value: str | FromEnvironment) -> str:
@@ -46,12 +48,22 @@ def delta_place(pipeline: Pipeline, sink: DeltaSink) -> str:
     Two links to one folder are one place, and so is a path with a slash at its end. One bucket name in two stores is two places.
 
     Raises:
-        FatalError: A variable is not set, or the path is relative.
+        FatalError: A variable is not set, the path is relative, or the place is longer than the ledger takes.
     """
     uri = delta_address(pipeline, sink)
-    if not uri.startswith("s3://"):
-        return os.path.realpath(uri)
-    given = next((sink.storage[name] for name in _ENDPOINTS if name in sink.storage), None)
-    endpoint = "" if given is None else storage_value(pipeline, "storage.endpoint", given)
+    place = f"{uri.rstrip('/')}{_at_store(pipeline, sink)}" if uri.startswith("s3://") else os.path.realpath(uri)
+    if (n_bytes := len(os.fsencode(place))) > _LONGEST:
+        raise FatalError(
+            f"pipeline {pipeline.name}, key sink.path: expected a real path, or an address with its store, of at most {_LONGEST} bytes, "
+            f"found {n_bytes}: the ledger could not record who writes it",
+            next_step="give the table a shorter path, on each host that loads it",
+            entry="environment",
+        )
+    return place
+
+
+def _at_store(pipeline: Pipeline, sink: DeltaSink) -> str:
+    key = next((name for name in _ENDPOINTS if name in sink.storage), None)
+    endpoint = "" if key is None else storage_value(pipeline, f"storage.{key}", sink.storage[key])
     host = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").netloc.rpartition("@")[2].lower()
-    return uri.rstrip("/") + (f" at {host}" if host else "")
+    return f" at {host}" if host else ""
