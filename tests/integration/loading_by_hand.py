@@ -142,7 +142,7 @@ def _move(sessions: Sessions, name: str) -> None:
     for table in ("ads.other", TABLE):
         with operator.transaction():
             decisions.set_reason(operator, "moved")
-            claimed_outputs.move(operator, name, _output(table))
+            claimed_outputs.move(operator, name, [_output(table)])
     with writer.transaction():
         claimed_outputs.claim(writer, name, [_output(TABLE)])
 

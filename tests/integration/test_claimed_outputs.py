@@ -13,6 +13,7 @@ from loading import TARGET
 from planners import declared
 from planners import plan as planned
 from tideline import flow
+from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import PostgresSink, Rejects
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.kafka_sink import KafkaSink
@@ -147,16 +148,29 @@ def test_the_command_frees_a_table_and_doctor_names_who_has_it(cli, ledger):
 
 def test_the_command_moves_an_output_and_doctor_says_that_it_has_moved(cli, ledger):
     name = cli_process.NAME
+    (stream,) = start_streams(ledger, 1, pipeline=name)
+    nothing = "it has no output in the ledger yet, and its next plan claims table ads.output; nothing was changed"
+    assert cli("move-output", name, "--reason", "a test").stdout == f"{name}: {nothing}\n"
     claim(ledger, name, table="ads.older")
-    found = {(check["about"], check["check"]): check for check in cli.json("doctor", name)["checks"]}
     moved = "it has claimed table ads.older, its declaration names table ads.output"
-    assert (found[name, "claims"]["verdict"], found[name, "claims"]["found"]) == ("warn", moved)
+    assert claims_of(cli, name) == ("ok", f"{moved}; it has loaded nothing, so its next plan moves the claim")
+    attempt = claimed(ledger, plan(ledger, {stream: (0, 10)}, pipeline=name))
+    stage(ledger, attempt)
+    publish(ledger, attempt)
+    assert claims_of(cli, name) == ("warn", moved)
     said = "moved from table ads.older to table ads.output; what is in the former one stays there\n"
     assert cli("move-output", name, "--reason", "a test", "--dry-run").stdout == f"{name}: would be {said}"
     assert tables(ledger) == {name: ("ads.older", False)}
     assert cli("move-output", name, "--reason", "a test").stdout == f"{name}: {said}"
-    assert cli.json("move-output", name, "--reason", "a test")["from"] is None
+    same = f"{name}: table ads.output is its output; nothing was changed\n"
+    assert cli("move-output", name, "--reason", "a test").stdout == same
     assert tables(ledger) == {name: (TABLE, False)}
+
+
+def claims_of(cli, name) -> tuple[str, str]:
+    """Return the verdict of doctor's check of a pipeline's claims, and what it has found."""
+    checks = {(check["about"], check["check"]): check for check in cli.json("doctor", name, code=30)["checks"]}
+    return checks[name, "claims"]["verdict"], checks[name, "claims"]["found"]
 
 
 def declaring(pipeline, table: str):
@@ -207,7 +221,7 @@ def test_a_decision_moves_an_output_and_frees_the_former_one(broker, topic, ledg
     assert flow.move_output(ledger, source, moved, reason="partitioned", dry_run=True) == wanted
     assert tables(ledger)["one"] == (TABLE, False)
     assert flow.move_output(ledger, source, moved, reason="partitioned") == wanted
-    assert flow.move_output(ledger, source, moved, reason="partitioned") == (None, "table ads.moved")
+    assert flow.move_output(ledger, source, moved, reason="partitioned") == ("table ads.moved", "table ads.moved")
     ((detail,),) = query(ledger, "SELECT detail FROM tideline.event WHERE action = 'move output'")
     assert (detail["from_place"], detail["place"], detail["reason"]) == (TABLE, "ads.moved", "partitioned")
     assert len(planned(ledger_url, moved, "third")) == 1
@@ -267,6 +281,45 @@ def test_a_plan_refuses_a_lake_or_a_topic_that_another_pipeline_writes(broker, t
             planned(ledger_url, rejecting, "first")
     shared = [pipeline.model_copy(update={"sink": sink(shared=True)}) for pipeline in (one, two)]
     assert [len(planned(ledger_url, pipeline, "second")) for pipeline in shared] == [1, 1]
+
+
+def rejecting_into(pipeline, topic: str):
+    """Return the pipeline with a topic of rejects."""
+    return pipeline.model_copy(update={"rejects": Rejects(topic=topic)})
+
+
+def test_a_topic_of_rejects_that_is_not_declared_any_more_is_free_for_others(broker, topic, ledger, ledger_url):
+    produce(broker, topic, 3)
+    one, two = (declared(broker.bootstrap, topic, name=name) for name in ("one", "two"))
+    two = two.model_copy(update={"sink": KafkaSink(kind="kafka", topic=f"{topic}_bad")})
+    assert len(planned(ledger_url, rejecting_into(one, f"{topic}_bad"), "first")) == 1
+    with pytest.raises(FatalError, match=r"for itself, found that pipeline one writes it as well"):
+        planned(ledger_url, two, "first")
+    planned(ledger_url, rejecting_into(one, f"{topic}_worse"), "second")  # its batch is open, the topic is free anyway
+    assert len(planned(ledger_url, two, "second")) == 1
+    planned(ledger_url, one, "third")
+    assert query(ledger, "SELECT pipeline FROM tideline.claimed_output WHERE purpose = 'rejects'") == []
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_the_rows_of_a_pipeline_can_go_to_what_was_its_topic_of_rejects(broker, topic, ledger, ledger_url, loaded):
+    produce(broker, topic, 3)
+    one = rejecting_into(declared(broker.bootstrap, topic, name="one"), f"{topic}_out")
+    (batch_id,) = planned(ledger_url, one, "first")
+    moved = one.model_copy(update={"sink": KafkaSink(kind="kafka", topic=f"{topic}_out")})
+    source = Broker(one.source)
+    with ledger.transaction():
+        (check,) = ledger_checks.claims(ledger, "one", flow.outputs(moved, source))
+    assert "its next plan moves the claim" in check.found, "doctor does not name the pipeline itself"
+    if loaded:
+        attempt = claimed(ledger, batch_id)
+        stage(ledger, attempt)
+        publish(ledger, attempt)
+        produce(broker, topic, 3)
+        flow.move_output(ledger, source, moved, reason="all records together")
+    assert len(planned(ledger_url, moved, "second")) == 1
+    place = f"{source.cluster_id()}/{topic}_out"
+    assert query(ledger, "SELECT purpose, place FROM tideline.claimed_output") == [(ROWS, place)]
 
 
 def test_a_replay_deletes_by_the_index_of_the_key_however_much_the_table_holds(ledger):

@@ -16,7 +16,7 @@ from tideline.outside import places
 
 
 def outputs(pipeline: Pipeline, broker: Broker) -> list[Output]:
-    """Return the outputs of a pipeline by their real places. Asks brokers which cluster they are where an output is a topic.
+    """Return the outputs of a pipeline by their real places, that of its rows first. Asks brokers which cluster they are where an output is a topic.
 
     Args:
         pipeline: The pipeline.
@@ -26,7 +26,7 @@ def outputs(pipeline: Pipeline, broker: Broker) -> list[Output]:
         FatalError: A variable of the environment is not set.
         RetryableError: The brokers of a topic did not answer.
     """
-    found = [rows_output(pipeline, broker)]
+    found = [_rows_output(pipeline, broker)]
     if pipeline.rejects.topic is not None:
         place = f"{broker.cluster_id()}/{pipeline.rejects.topic}"
         if (found[0].kind, found[0].place) != ("kafka", place):
@@ -35,7 +35,12 @@ def outputs(pipeline: Pipeline, broker: Broker) -> list[Output]:
     return found
 
 
-def rows_output(pipeline: Pipeline, broker: Broker | None = None) -> Output:
+def has_topics(pipeline: Pipeline) -> bool:
+    """Return whether an output of a pipeline is a topic, so that `outputs` asks brokers."""
+    return isinstance(pipeline.sink, KafkaSink) or pipeline.rejects.topic is not None
+
+
+def _rows_output(pipeline: Pipeline, broker: Broker | None = None) -> Output:
     """Return where the rows of a pipeline go. By default a topic's own brokers are asked for their cluster. Raises what `outputs` raises."""
     sink = pipeline.sink
     match sink:
@@ -64,7 +69,7 @@ def check_place(ledger: Ledger, pipeline: Pipeline, batch_id: int) -> None:
     """
     with ledger.transaction():
         claimed = claimed_outputs.of(ledger, pipeline.name).get(ROWS)
-    here = rows_output(pipeline)
+    here = _rows_output(pipeline)
     if claimed is not None and (claimed["kind"], claimed["place"]) != (here.kind, here.place):
         raise NeedsOperatorError(
             f"{pipeline.name} batch {batch_id}: an attempt may have committed it to {described(claimed['kind'], claimed['place'])}; "

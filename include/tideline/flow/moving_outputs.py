@@ -2,7 +2,7 @@
 
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
-from tideline.flow.claiming import rows_output
+from tideline.flow.claiming import outputs
 from tideline.flow.operator_decisions import deciding
 from tideline.kafka.broker import Broker
 from tideline.ledger import claimed_outputs, decisions, reservations
@@ -26,19 +26,21 @@ def free_output(ledger: Ledger, pipeline: str, *, reason: str) -> list[str]:
 def move_output(
     ledger: Ledger, broker: Broker, pipeline: Pipeline, *, reason: str, dry_run: bool = False
 ) -> tuple[str | None, str]:
-    """Let a pipeline write to the output that it declares now. Return the former one, None if it has this one already, and this one.
+    """Let a pipeline write to the output that it declares now. Return the former one, which may be this one, and this one.
 
-    What the former one holds stays there, and the former one is free for others. With `dry_run`, change nothing.
+    What the former one holds stays there, and the former one is free for others. There is none, and nothing to move, before the first plan that
+    claims an output. With `dry_run`, change nothing.
 
     Raises:
-        FatalError: The ledger does not know the pipeline, a batch of it is being written, another pipeline has the output, or the reason is blank.
+        FatalError: The ledger does not know the pipeline, a batch of it is being written or may be in the former output, another pipeline has the
+            output, or the reason is blank.
         RetryableError: The brokers of a topic or the ledger did not answer.
     """
     _check_known(ledger, pipeline.name)
-    output = rows_output(pipeline, broker)
+    claimed = outputs(pipeline, broker)
     with deciding(ledger, pipeline.name, reason, dry_run=dry_run):
         decisions.set_reason(ledger, reason)
-        return claimed_outputs.move(ledger, pipeline.name, output), str(output)
+        return claimed_outputs.move(ledger, pipeline.name, claimed), str(claimed[0])
 
 
 def _check_known(ledger: Ledger, pipeline: str) -> None:

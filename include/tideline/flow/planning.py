@@ -122,6 +122,7 @@ def plan_in_transaction(call: PlanCall, request: Request) -> tuple[Plan, Survey 
     ledger, pipeline = call.ledger, call.pipeline
     now = reservations.lock_pipeline(ledger, pipeline.name)
     call = replace(call, broker=call.broker.until(time.monotonic() + DEADLINE_S, asker=f"{pipeline.name}: the plan"))
+    claimed_outputs.release(ledger, pipeline.name, call.outputs)
     claimed_outputs.claim(ledger, pipeline.name, call.outputs)
     abandoning.abandon_unreadable(ledger, pipeline.name)
     given = reservations.batches_of_run(ledger, pipeline.name, call.run)

@@ -76,13 +76,28 @@ def claim(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> None:
             raise _moves(pipeline, output, described(row["kind"], row["place"]))
 
 
-def move(ledger: Ledger, pipeline: str, output: Output) -> str | None:
-    """Move the claim for a pipeline's rows, within the transaction of a decision. Return what it had; None if it has this one, or none.
+def release(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> None:
+    """Free the topic of rejects that a pipeline has and does not declare any more, within the transaction of a plan or a decision.
+
+    Not with each claim: the role that writes has no right to delete one.
+    """
+    declared = next((output.place for output in outputs if output.purpose == REJECTS), None)
+    ledger.run("free_rejects", pipeline=pipeline, place=declared)
+
+
+def move(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> str | None:
+    """Move the claim for a pipeline's rows, within the transaction of a decision. Return what it had, which may be this one; None if it had none.
+
+    Args:
+        ledger: In the transaction.
+        pipeline: Its name.
+        outputs: All that it declares: its rows may go to what was its topic of rejects.
 
     Raises:
         FatalError: A batch of the pipeline is being written or may be in the former output, or another pipeline has the output.
         RetryableError: Another pipeline claims it at this moment.
     """
+    output = next(one for one in outputs if one.purpose == ROWS)
     opened = reservations.open_batches(ledger, pipeline)
     writing = [batch.batch_id for batch in opened if batch.state == "writing"]
     if writing:
@@ -99,15 +114,16 @@ def move(ledger: Ledger, pipeline: str, output: Output) -> str | None:
         )
     if others := [row for row in writers(ledger, pipeline, output) if not (row["shared"] and output.shared)]:
         raise _of_another(pipeline, output, others)
+    release(ledger, pipeline, outputs)
     with _taken(pipeline, output):
         rows = ledger.rows("move_output", pipeline=pipeline, kind=output.kind, place=output.place, shared=output.shared)
     return described(rows[0]["kind"], rows[0]["place"]) if rows else None
 
 
 def writers(ledger: Ledger, pipeline: str, output: Output) -> list[Row]:
-    """Return the claims of others on an output of a pipeline, within a transaction."""
+    """Return the claims of other pipelines on an output of a pipeline, within a transaction."""
     found = ledger.rows("view_output_writers", kind=output.kind, place=output.place)
-    return [dict(row) for row in found if (row["pipeline"], row["purpose"]) != (pipeline, output.purpose)]
+    return [dict(row) for row in found if row["pipeline"] != pipeline]
 
 
 def of(ledger: Ledger, pipeline: str) -> dict[str, Row]:

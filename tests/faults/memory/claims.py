@@ -36,9 +36,9 @@ def _may_have_committed(db: MemoryDatabase, pipeline: str) -> bool:
 
 
 def _has_loaded(db: MemoryDatabase, pipeline: str) -> bool:
-    return any(
-        batch.pipeline == pipeline and batch.state in {"published", "advanced", "superseded"}
-        for batch in db.batches.values()
+    loaded = {"writing", "published", "advanced", "superseded"}
+    return _may_have_committed(db, pipeline) or any(
+        batch.pipeline == pipeline and batch.state in loaded for batch in db.batches.values()
     )
 
 
@@ -84,7 +84,13 @@ def _of(db: MemoryDatabase, pipeline: str) -> list[ClaimedOutput]:
 @verb
 def view_claims(db: MemoryDatabase, *, pipeline: str) -> Rows:
     return [
-        {"purpose": one.purpose, "kind": one.kind, "place": one.place, "shared": one.shared}
+        {
+            "purpose": one.purpose,
+            "kind": one.kind,
+            "place": one.place,
+            "shared": one.shared,
+            "has_loaded": _has_loaded(db, pipeline),
+        }
         for one in _of(db, pipeline)
     ]
 
@@ -99,10 +105,9 @@ def view_output_writers(db: MemoryDatabase, *, kind: str, place: str) -> Rows:
 @verb
 def claim_output(db: MemoryDatabase, *, pipeline: str, purpose: str, kind: str, place: str, shared: bool) -> Rows:
     new = ClaimedOutput(pipeline, purpose, kind, place, shared)
-    found = [{"found": "other", **other._asdict()} for other in _others(db, new)]
+    found = [{"found": "other", **other._asdict()} for other in _others(db, new) if other.pipeline != pipeline]
     old = db.claimed.get((pipeline, purpose))
-    is_bound = _is_written(db, pipeline) or _has_loaded(db, pipeline) or _may_have_committed(db, pipeline)
-    if old is not None and purpose == "rows" and (old.kind, old.place) != (kind, place) and is_bound:
+    if old is not None and purpose == "rows" and (old.kind, old.place) != (kind, place) and _has_loaded(db, pipeline):
         found.append({"found": "moves", **old._asdict()})
     if not found and old != new:
         _put(db, new)
@@ -112,19 +117,33 @@ def claim_output(db: MemoryDatabase, *, pipeline: str, purpose: str, kind: str, 
 @verb
 def move_output(db: MemoryDatabase, *, pipeline: str, kind: str, place: str, shared: bool) -> Rows:
     old = db.claimed.get((pipeline, "rows"))
-    if old is None or (old.kind, old.place) == (kind, place):
+    if old is None:
         return []
-    _put(db, ClaimedOutput(pipeline, "rows", kind, place, shared))
+    if (old.kind, old.place) != (kind, place):
+        _put(db, ClaimedOutput(pipeline, "rows", kind, place, shared))
     return [{"kind": old.kind, "place": old.place}]
 
 
 @verb
 def free_outputs(db: MemoryDatabase, *, pipeline: str) -> Rows:
     claimed = _of(db, pipeline)
-    if claimed and any(batch.pipeline == pipeline and batch.state in OPEN for batch in db.batches.values()):
-        raise law(f"output {claimed[0].place} of pipeline {pipeline} is not free: batches of it are open")
     for one in claimed:
-        db.remove(db.claimed, (pipeline, one.purpose))
-        detail = {"purpose": one.purpose, "kind": one.kind, "place": one.place}
-        events.insert(db, "free output", pipeline, detail=detail)
+        _free(db, one)
     return [{"purpose": one.purpose, "kind": one.kind, "place": one.place} for one in claimed]
+
+
+@verb
+def free_rejects(db: MemoryDatabase, *, pipeline: str, place: str | None) -> int:
+    freed = [one for one in _of(db, pipeline) if one.purpose == "rejects" and one.place != place]
+    for one in freed:
+        _free(db, one)
+    return len(freed)
+
+
+def _free(db: MemoryDatabase, one: ClaimedOutput) -> None:
+    is_open = any(batch.pipeline == one.pipeline and batch.state in OPEN for batch in db.batches.values())
+    if one.purpose == "rows" and is_open:
+        raise law(f"output {one.place} of pipeline {one.pipeline} is not free: batches of it are open")
+    db.remove(db.claimed, (one.pipeline, one.purpose))
+    detail = {"purpose": one.purpose, "kind": one.kind, "place": one.place}
+    events.insert(db, "free output", one.pipeline, detail=detail)

@@ -47,7 +47,7 @@ def test_both_ledgers_keep_a_table_for_those_who_share_it(session, mirrored):
     assert claimed(session, "two", "ads.other", shared=False) == []
     assert claimed(session, "one", "c/rejected", shared=True, kind="kafka", purpose="rejects") == []
     assert claimed(session, "two", "c/rejected", shared=True, kind="kafka", purpose="rejects") == []
-    assert claimed(session, "two", "c/rejected", shared=False, kind="kafka") == [("one", True), ("two", True)]
+    assert claimed(session, "two", "c/rejected", shared=False, kind="kafka") == [("one", True)]
     assert claimed(session, "two", "/lake", shared=False, kind="delta") == []
     assert run(session, "free_outputs", pipeline="two") == 2
     assert run(session, "free_outputs", pipeline="two") == 0
@@ -70,8 +70,30 @@ def test_both_ledgers_move_the_output_of_a_pipeline_that_was_loaded_only_by_a_de
     without = f"output ads.output of pipeline {PIPELINE} does not move without a reason: it has been loaded"
     assert refused(session, "move_output", **other) == without
     assert moved(session, "partitioned now", "ads.other") == ["ads.output"]
-    assert moved(session, "partitioned now", "ads.other") == []
+    assert moved(session, "partitioned now", "ads.other") == ["ads.other"]
     mirrored.check()
+
+
+def test_both_ledgers_free_a_topic_of_rejects_that_is_not_declared_any_more(session, mirrored, stream):
+    plan(session, {stream: (0, 10)})
+    rejects = {"shared": True, "kind": "kafka", "purpose": "rejects"}
+    assert claimed(session, PIPELINE, "c/bad", **rejects) == []
+    to_itself = {"pipeline": PIPELINE, "purpose": "rows", "kind": "kafka", "place": "c/bad", "shared": False}
+    assert refused(session, "claim_output", **to_itself) == "outputs_are_shared_by_consent"
+    assert run(session, "free_rejects", pipeline=PIPELINE, place="c/bad") == 0
+    assert run(session, "free_rejects", pipeline=PIPELINE, place=None) == 1
+    assert claimed(session, PIPELINE, "c/bad", **rejects) == []
+    assert run(session, "free_rejects", pipeline=PIPELINE, place="c/worse") == 1
+    assert claimed(session, PIPELINE, "c/bad", shared=False, kind="kafka") == []
+    assert has_loaded(session) == [False]
+    claim(session, 1)
+    assert has_loaded(session) == [True]
+    mirrored.check()
+
+
+def has_loaded(session: MemoryLedger) -> list[bool]:
+    with session.transaction():
+        return [row["has_loaded"] for row in session.rows("view_claims", pipeline=PIPELINE)]
 
 
 def abandoned(session: MemoryLedger, batch_id: int) -> None:

@@ -120,8 +120,20 @@ TESTED_MUTANTS = (
     Mutant(
         "lake_claimed_as_declared",
         "a Delta table is claimed by its real path",
-        (Edit("include/tideline/outside/places.py", "        return os.path.realpath(uri)\n", "        return uri\n"),),
+        (Edit("include/tideline/outside/places.py", "else os.path.realpath(uri)", "else uri"),),
         seen_by="tests/integration/test_claimed_outputs.py::test_an_output_is_claimed_by_its_real_place",
+    ),
+    Mutant(
+        "rejects_stay_claimed",
+        "a topic of rejects that is not declared any more is free for others",
+        (
+            Edit(
+                "include/tideline/flow/planning.py",
+                "    claimed_outputs.release(ledger, pipeline.name, call.outputs)\n",
+                "",
+            ),
+        ),
+        seen_by="tests/integration/test_claimed_outputs.py::test_a_topic_of_rejects_that_is_not_declared_any_more_is_free_for_others",
     ),
     Mutant(
         "write_does_not_claim",

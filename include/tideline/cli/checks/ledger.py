@@ -133,10 +133,14 @@ def claims(session: Ledger, pipeline: str, outputs: Sequence[Output]) -> Iterabl
                 "declare another output, or sink.shared: true in all of them; see docs/runbook.md#output-of-another-pipeline",
             )
         elif former and output.purpose == ROWS and (former["kind"], former["place"]) != (output.kind, output.place):
+            said = f"it has claimed {claimed_outputs.described(former['kind'], former['place'])}, its declaration names {output}"
+            if not former["has_loaded"]:
+                yield ok(pipeline, "claims", f"{said}; it has loaded nothing, so its next plan moves the claim")
+                continue
             yield warn(
                 pipeline,
                 "claims",
-                f"it has claimed {claimed_outputs.described(former['kind'], former['place'])}, its declaration names {output}",
+                said,
                 f"if the declaration is right: tideline move-output {pipeline} --reason ...; see docs/runbook.md#output-has-moved",
             )
         else:

@@ -219,12 +219,14 @@ def move_output(name: str, *, reason: str, actor: str | None = None, dry_run: bo
     with ledger(actor=actor) as session:
         former, output = flow.move_output(session, Broker(pipeline.source), pipeline, reason=reason, dry_run=dry_run)
     would = "would be " if dry_run else ""
-    said = (
-        f"{name}: {output} is its output; nothing was changed"
-        if former is None
-        else f"{name}: {would}moved from {former} to {output}; what is in the former one stays there"
-    )
-    return Page(document={"pipeline": name, "from": former, "output": output, "dry_run": dry_run}, parts=[said])
+    if former is None:
+        said = f"it has no output in the ledger yet, and its next plan claims {output}; nothing was changed"
+    elif former == output:
+        said = f"{output} is its output; nothing was changed"
+    else:
+        said = f"{would}moved from {former} to {output}; what is in the former one stays there"
+    document = {"pipeline": name, "from": former, "output": output, "dry_run": dry_run}
+    return Page(document=document, parts=[f"{name}: {said}"])
 
 
 def recreate_table(name: str, *, reason: str) -> Page:

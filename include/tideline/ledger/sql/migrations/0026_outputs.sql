@@ -50,7 +50,7 @@ REVOKE EXECUTE ON FUNCTION tideline.record_output() FROM PUBLIC;
 CREATE TRIGGER output_writes_its_history AFTER INSERT OR UPDATE OR DELETE ON tideline.claimed_output
     FOR EACH ROW EXECUTE FUNCTION tideline.record_output();
 
--- A batch that is open may still be published into the output that its pipeline has.
+-- A batch that is open may still be published into the output that its pipeline has. Its rejects are sent to the topic that is declared by then.
 CREATE FUNCTION tideline.check_free_output() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('planned', 'writing', 'failed')) THEN
@@ -60,22 +60,32 @@ BEGIN
     RETURN OLD;
 END $$;
 REVOKE EXECUTE ON FUNCTION tideline.check_free_output() FROM PUBLIC;
-CREATE TRIGGER output_is_freed_when_idle BEFORE DELETE ON tideline.claimed_output FOR EACH ROW EXECUTE FUNCTION tideline.check_free_output();
+CREATE TRIGGER output_is_freed_when_idle BEFORE DELETE ON tideline.claimed_output FOR EACH ROW
+    WHEN (OLD.purpose = 'rows') EXECUTE FUNCTION tideline.check_free_output();
+
+-- What was only planned, or has failed before an intent, is in no output.
+CREATE FUNCTION tideline.may_have_committed(name text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
+                   WHERE b.pipeline = name AND b.state = 'failed' AND a.fence >= b.sealed_fence)
+$$;
+COMMENT ON FUNCTION tideline.may_have_committed(name text) IS 'whether an attempt at a failed batch of a pipeline may have committed it outside';
+CREATE FUNCTION tideline.has_loaded(name text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM tideline.batch WHERE pipeline = name AND state IN ('writing', 'published', 'advanced', 'superseded'))
+        OR tideline.may_have_committed(name)
+$$;
+COMMENT ON FUNCTION tideline.has_loaded(name text) IS 'whether an output holds records of a pipeline, or may soon or unknown to the ledger: its claim moves by a decision only';
 
 -- Two deployments with one ledger may declare one pipeline with different outputs. Its records would go to the one or the other, in turns.
--- What was only planned, or has failed before an intent, is in no output. What may have been committed to the former one has to be settled or
--- fenced there first: in the new one no receipt of it is found.
+-- What may have been committed to the former one has to be settled or fenced there first: in the new one no receipt of it is found.
 CREATE FUNCTION tideline.check_moved_output() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state = 'writing') THEN
         RAISE EXCEPTION 'output % of pipeline % does not move: a batch of it is being written', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
-    ELSIF EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
-                  WHERE b.pipeline = OLD.pipeline AND b.state = 'failed' AND a.fence >= b.sealed_fence) THEN
+    ELSIF tideline.may_have_committed(OLD.pipeline) THEN
         RAISE EXCEPTION 'output % of pipeline % does not move: a batch may have been committed to it', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
-    ELSIF coalesce(current_setting('tideline.reason', true), '') = ''
-            AND EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('published', 'advanced', 'superseded')) THEN
+    ELSIF coalesce(current_setting('tideline.reason', true), '') = '' AND tideline.has_loaded(OLD.pipeline) THEN
         RAISE EXCEPTION 'output % of pipeline % does not move without a reason: it has been loaded', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
     END IF;

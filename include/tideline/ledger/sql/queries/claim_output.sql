@@ -6,19 +6,19 @@ WITH others AS (
     SELECT 'other' AS found, pipeline, purpose, kind, place, shared FROM tideline.claimed_output
     WHERE tideline.names(kind || ' ' || place, kind || ' ' || place, '[]')
           && tideline.names(%(kind)s || ' ' || %(place)s, %(kind)s || ' ' || %(place)s, '[]')
-      AND (pipeline, purpose) <> (%(pipeline)s, %(purpose)s) AND NOT (shared AND %(shared)s)
+      AND pipeline <> %(pipeline)s AND NOT (shared AND %(shared)s)
 ), moves AS (
     SELECT 'moves' AS found, pipeline, purpose, kind, place, shared FROM tideline.claimed_output
     WHERE pipeline = %(pipeline)s AND purpose = %(purpose)s AND purpose = 'rows' AND (kind, place) <> (%(kind)s, %(place)s)
-      AND (EXISTS (SELECT FROM tideline.batch WHERE pipeline = %(pipeline)s AND state IN ('writing', 'published', 'advanced', 'superseded'))
-           OR EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
-                      WHERE b.pipeline = %(pipeline)s AND b.state = 'failed' AND a.fence >= b.sealed_fence))
+      AND tideline.has_loaded(%(pipeline)s)
 ), claimed AS (
     INSERT INTO tideline.claimed_output AS mine (pipeline, purpose, kind, place, shared)
     SELECT %(pipeline)s, %(purpose)s, %(kind)s, %(place)s, %(shared)s
     WHERE NOT EXISTS (SELECT FROM others) AND NOT EXISTS (SELECT FROM moves)
     ON CONFLICT (pipeline, purpose) DO UPDATE
-    SET kind = EXCLUDED.kind, place = EXCLUDED.place, shared = EXCLUDED.shared, claimed_at = now()
+    SET kind = EXCLUDED.kind, place = EXCLUDED.place, shared = EXCLUDED.shared,
+        -- Since when it has this place, whoever shares it.
+        claimed_at = CASE WHEN (mine.kind, mine.place) = (EXCLUDED.kind, EXCLUDED.place) THEN mine.claimed_at ELSE now() END
     WHERE (mine.kind, mine.place, mine.shared) IS DISTINCT FROM (EXCLUDED.kind, EXCLUDED.place, EXCLUDED.shared)
 )
 SELECT * FROM others UNION ALL SELECT * FROM moves ORDER BY found, pipeline, purpose;
