@@ -182,6 +182,17 @@ def test_declarations_and_brokers_that_do_not_work_are_bad(cli, ledger, admin, t
     assert "'clicks'" in cli.error("doctor", "clicks", code=20)["error"]
 
 
+def test_brokers_that_are_known_not_to_answer_are_not_asked_for_the_claims_of_their_topics(cli, ledger, topic):
+    for name, more in {"table": {}, "topic": {"sink": {"kind": "kafka", "topic": "out"}}}.items():
+        declaration = cli.declare(name, topic, **more) / "pipeline.yaml"
+        declaration.write_text(declaration.read_text().replace('{"env": "TIDELINE_KAFKA"}', '"127.0.0.1:1"'))
+    (cli.folder / "topic" / "target.sql").unlink()
+    checks = verdicts(cli, code=30)
+    assert [checks[name, "brokers"]["verdict"] for name in ("table", "topic")] == ["bad", "bad"]
+    assert checks["table", "claims"]["verdict"] == "ok", "a table is no question to brokers"
+    assert ("topic", "claims") not in checks
+
+
 def test_a_database_that_is_not_fit_for_the_ledger_is_bad(cli, ledger_url, postgres):
     with lawless(ledger_url) as cursor:
         cursor.execute("DELETE FROM tideline.migration WHERE number = (SELECT max(number) FROM tideline.migration)")

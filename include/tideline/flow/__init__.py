@@ -8,7 +8,7 @@ from tideline.flow.accepting_partitions import accept_partitions
 from tideline.flow.adopting import adopt_topic
 from tideline.flow.advancing import advance, check_given, is_behind, none_given, show_heads
 from tideline.flow.announcing import announce
-from tideline.flow.claiming import claim_outputs, outputs
+from tideline.flow.claiming import claim_outputs, has_topics, outputs
 from tideline.flow.cleaning import send_letters, upkeep
 from tideline.flow.describing import describe
 from tideline.flow.drafting import Draft, dry_run
@@ -38,6 +38,7 @@ __all__ = [
     "describe",
     "dry_run",
     "free_output",
+    "has_topics",
     "intend",
     "is_behind",
     "move_output",

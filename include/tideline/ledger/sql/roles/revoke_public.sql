@@ -5,6 +5,6 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA tideline FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA tideline FROM PUBLIC;
 REVOKE ALL ON SCHEMA tideline, tideline_staging FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
-    tideline.covering(bigint, int8range), tideline.folding(text), tideline.has_loaded(text),
+    tideline.covering(bigint, int8range), tideline.folding(text), tideline.has_loaded(text), tideline.may_have_committed(text),
     tideline.replaying(bigint, int8range), tideline.reserving(bigint, int8range), tideline.undoing(text), tideline.names(text, text), tideline.names(text, text, text)
     TO PUBLIC;
