@@ -7,10 +7,13 @@ import lake_tables
 import records
 from lake_loading import into_lake, output
 from ledger_queries import execute
+from loading import TARGET
 from redrivable_records import ALL, faulty
+from tideline import flow
 from tideline.cli.checks import Check, Verdict, rows
 from tideline.domain.requests import OneBatch
 from tideline.inspection.session import moment
+from tideline.kafka.broker import Broker
 from tideline.ledger import published_rows
 from tideline.outside import delta_upkeep
 
@@ -122,6 +125,28 @@ def test_rows_that_another_program_has_deleted_from_a_table_are_named_with_their
     loading.run(OneBatch(batch_id=2, replace=True), reason="deleted")
     if "DELETE" in statement:
         assert of_table(loading).verdict is Verdict.OK
+
+
+def test_batches_from_before_an_output_was_moved_are_not_said_to_be_gone(loading, topic):
+    loading.run()
+    loading.declare(topic, table="ads.moved", target=TARGET.replace("ads.output", "ads.moved"))
+    with loading.ledger() as ledger:
+        flow.move_output(ledger, Broker(loading.pipeline.source), loading.pipeline, reason="partitioned")
+    records.produce(loading.bootstrap, topic, [records.record(n) for n in range(30, 36)], partitions=3)
+    assert loading.run() == [3]
+    assert of_table(loading, most=None).found == "ads.moved holds the 6 records of 1 batches that were compared"
+    loading.run(OneBatch(batch_id=1, replace=True), reason="into the new one as well")
+    assert "of 2 batches" in of_table(loading).found
+    with loading.ledger() as ledger:
+        execute(ledger, "TRUNCATE ads.moved")
+    assert "batch 3 " in of_table(loading).found
+
+
+def test_batches_from_before_a_table_was_shared_are_compared(loading, topic):
+    loading.run()
+    loading.declare(topic, shared=True)
+    assert loading.plan("shared") == []
+    assert "of 2 batches" in of_table(loading).found
 
 
 def test_an_upsert_table_that_was_emptied_is_named(loading, topic):
