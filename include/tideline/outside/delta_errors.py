@@ -3,7 +3,7 @@
 from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
 from tideline.outside import ForgottenError, delta_features
-from tideline.outside.delta_log import Location, RefusedError
+from tideline.outside.delta_log import Location, RefusedError, UntoldError
 
 
 def missing(location: Location, why: str) -> NeedsOperatorError:
@@ -32,6 +32,18 @@ def forgotten(location: Location, batch: BatchIdentity, fence: int) -> Forgotten
         "does not reach back to its commit any more",
         next_step=f"compare the rows with tideline_batch = {batch.batch_id} with the batch: tideline batch {batch.batch_id}",
         entry="delta-commit-is-gone",
+        fence=fence,
+    )
+
+
+def untold(location: Location, batch: BatchIdentity, fence: int, error: UntoldError) -> ForgottenError:
+    """Return the error to raise if an attempt has committed a batch and a restore does not tell whether its rows are still there."""
+    return ForgottenError(
+        f"{location.pipeline} {batch}: attempt {fence} has committed to {location.uri}, the output was restored to a moment that its log does not "
+        f"tell (version {error.version}), and the rows may be gone",
+        next_step=f"look for rows with tideline_batch = {batch.batch_id}; only if there are none: "
+        f"tideline abandon {batch.batch_id} --force --reason ...",
+        entry="output-was-restored",
         fence=fence,
     )
 

@@ -63,6 +63,18 @@ class RefusedError(Exception):
         self.unkept = unkept
 
 
+class UntoldError(Exception):
+    """A restore of the table names a time, and no version before it that can be read has the files that it has brought back.
+
+    Args:
+        version: The version that the restore has made.
+    """
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"version {version} has restored the table to a time")
+        self.version = version
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
     """Where a table is, and how to reach it."""
@@ -196,6 +208,7 @@ def receipt(table: DeltaTable, application: str, fence: int) -> Receipt | None:
 
     Raises:
         DeltaError, OSError: Storage did not answer.
+        UntoldError: The table was restored since, and what it shows of before is not known.
     """
     for limit in (_LAST_COMMITS, None):
         shown = math.inf  # the newest version of which the table still shows something
@@ -205,14 +218,30 @@ def receipt(table: DeltaTable, application: str, fence: int) -> Receipt | None:
                 said = f"batch {made.get('tideline_batch')}, {made.get('tideline_ranges')}"
                 return Receipt(fence=fence, attempt=UUID(made["tideline_attempt"]), said=said, gone=not is_shown)
             if is_shown and made.get("operation") == "RESTORE":
-                shown = _restored_to(made, shown)
+                shown = _restored_to(table, made)
     return None
 
 
-def _restored_to(made: Mapping[str, Any], otherwise: float) -> float:
-    """Return the version that a RESTORE has brought back; `otherwise` if it names a time instead."""
-    version = (made.get("operationParameters") or {}).get("version")
-    return otherwise if version is None else int(version)
+def _restored_to(table: DeltaTable, made: Mapping[str, Any]) -> int:
+    """Return the version that a RESTORE has brought back.
+
+    It may name a time instead. By which clock and in which time zone, only the program knows that has restored: delta-rs takes the times of the files
+    of the log, which are not those in the history. So the newest version before it is found that had the same files.
+    """
+    version = str((made.get("operationParameters") or {}).get("version"))
+    if version.isdigit():
+        return int(version)
+    restored = made["version"]
+    try:
+        files = _files(table, restored)
+        return next(earlier for earlier in range(restored - 1, -1, -1) if _files(table, earlier) == files)
+    except (DeltaError, StopIteration) as error:  # the log does not reach back to it
+        raise UntoldError(restored) from error
+
+
+def _files(table: DeltaTable, version: int) -> frozenset[str]:
+    found = DeltaTable(table.table_uri, version=version, storage_options=table._storage_options)  # noqa: SLF001 - as above
+    return frozenset(found.file_uris())
 
 
 def first_line(error: Exception) -> str:

@@ -186,6 +186,8 @@ class DeltaOutput:
             receipt = delta_log.receipt(table, delta_applications.name(self.location.pipeline, batch.identity), fence)
         except (DeltaError, OSError) as error:
             raise self.location.unavailable(error) from error
+        except delta_log.UntoldError as error:
+            raise delta_errors.untold(self.location, batch, fence, error) from error
         if receipt is not None:
             return receipt
         raise delta_errors.forgotten(self.location, batch, fence)

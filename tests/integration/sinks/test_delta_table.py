@@ -1,5 +1,8 @@
 """The law of the Delta sink: the rows of a batch are in the table once or not at all, whichever attempts race. In a folder and in an object store."""
 
+import time
+from datetime import UTC, datetime
+
 import pytest
 from deltalake.exceptions import DeltaError
 
@@ -9,7 +12,7 @@ from identities import batch
 from lake_tables import Lake, own
 from tideline.domain import receipts
 from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
-from tideline.outside import delta_files, delta_log
+from tideline.outside import ForgottenError, delta_files, delta_log
 from tideline.outside.delta_table import PLACEHOLDER, DeltaOutput
 
 
@@ -68,6 +71,47 @@ def test_the_receipt_of_a_commit_that_a_restore_has_taken_back_says_so(each_lake
     assert table.output.look(batch(8)) == second, "application ids stay"
     gone = [table.output.look(batch(number)).gone for number in (7, 8, 9)]
     assert (gone, [offset for _, offset, _ in table.rows()]) == ([False, True, False], [1, 3])
+
+
+def a_moment_after() -> datetime:
+    """Return a time that lies between the last commit and the next. An object store may count seconds."""
+    time.sleep(1.1)
+    moment = datetime.now(UTC)
+    time.sleep(1.1)
+    return moment
+
+
+def test_the_receipt_of_a_commit_that_a_restore_to_a_time_has_taken_back_says_so(each_lake):
+    """The log does not say which version was brought back. Two restores, the second one over a compaction."""
+    table = each_lake.created()
+    table.commit(7, own(1), [1])
+    moment = a_moment_after()
+    for number in (8, 9):
+        table.commit(number, own(1), [number])
+    table.reopened().restore(moment)
+    table.commit(10, own(1), [10])
+    moment = a_moment_after()
+    table.reopened().optimize.compact()
+    table.commit(11, own(1), [11])
+    table.reopened().restore(moment)
+    gone = [table.output.look(batch(number)).gone for number in (7, 8, 9, 10, 11)]
+    assert (gone, [offset for _, offset, _ in table.rows()]) == ([False, True, True, False, True], [1, 10])
+
+
+def test_whether_a_commit_is_gone_is_asked_where_the_log_does_not_reach_back_to_what_was_restored(tmp_path):
+    """A cleanup of the log leaves versions that cannot be read: it has removed those that they rest on."""
+    table = lake_tables.in_folder(tmp_path).created()
+    table.commit(7, own(1), [7])
+    moment = a_moment_after()
+    table.commit(8, own(1), [8])
+    table.reopened().restore(moment)
+    table.reopened().create_checkpoint()
+    (tmp_path / "events/_delta_log" / f"{0:020}.json").unlink()
+    assert [offset for _, offset, _ in table.rows()] == [7]
+    for number in (7, 8):
+        with pytest.raises(ForgottenError, match="a moment that its log does not tell") as caught:
+            table.output.look(batch(number))
+        assert (caught.value.fence, caught.value.entry) == (1, "output-was-restored")
 
 
 def test_an_attempt_that_wakes_up_after_the_fence_is_refused(lake: Lake):
