@@ -18,6 +18,7 @@ _OURS = re.compile(
 _CLASSES: dict[str, type[TidelineError]] = {
     "FatalError": FatalError,
     "StepError": FatalError,
+    "RefusedError": FatalError,
     "NeedsOperatorError": NeedsOperatorError,
 }
 # Raised for records that are missing or that Spark cannot represent, although the broker reports that it has them all.

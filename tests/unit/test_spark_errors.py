@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PythonException
 
 from spark_jobs.spark_errors import explained
 from tideline.domain.states import BatchKind
@@ -34,3 +34,12 @@ def test_what_spark_cannot_analyse_is_distinguished(said, cause, entry):
     with pytest.raises(FatalError, match=cause) as caught, explained(ATTEMPT, lambda: None):
         raise AnalysisException(message=said)
     assert caught.value.entry == entry
+
+
+@pytest.mark.parametrize("name", ["tideline.ledger.database_errors.RefusedError", "tideline.errors.FatalError"])
+def test_what_the_database_has_refused_in_an_executor_is_not_tried_again(name):
+    told = f"Traceback (most recent call last):\n{name}: the ledger's database refused: x\n  Next: correct x\n  More: docs/runbook.md#ledger-refuses"
+    with pytest.raises(FatalError, match="ads batch 7 attempt 1: the ledger's database refused: x") as caught:  # noqa: SIM117
+        with explained(ATTEMPT, lambda: None):
+            raise PythonException(message=told)
+    assert (caught.value.next_step, caught.value.entry) == ("correct x", "ledger-refuses")
