@@ -11,12 +11,15 @@ from psycopg2.sql import SQL, Literal
 
 import ledgers
 from ledger_queries import execute, query, state
+from planners import declared
 from spark_jobs import heartbeat
 from spark_jobs.heartbeat import Heartbeat
 from spark_jobs.records import task_sessions
 from spark_jobs.records.task_sessions import TaskSession
+from tideline.authoring import reference_tables
+from tideline.authoring.findings import Verdict
 from tideline.errors import FatalError, RetryableError, TidelineError
-from tideline.ledger import attempts, connection, publishing
+from tideline.ledger import attempts, connection, publishing, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import RefusedError
 from topics import until
@@ -52,7 +55,7 @@ def test_no_error_of_the_server_leaves_a_session_as_it_is(ledger, inside):
         assert isinstance(error.__cause__, psycopg2.Error)
         if code[:2] in {"08", "25", "40", "53", "55", "57", "58", "XX"} or code in UNKNOWN:
             assert isinstance(error, RetryableError), code
-        if code[:2] in {"22", "23", "42"}:
+        if code[:2] in {"22", "23", "42", "54"} and code != errorcodes.STATEMENT_TOO_COMPLEX:
             assert isinstance(error, FatalError), code
         assert query(ledger, "SELECT 1") == [(1,)]  # the session goes on
 
@@ -97,6 +100,17 @@ def test_a_server_that_takes_no_writes_is_named(ledger):
     with pytest.raises(RetryableError, match="takes no writes: cannot execute") as caught:
         ledgers.plan(ledger, {stream: (0, 10)})
     assert "primary" in caught.value.next_step
+
+
+def test_a_query_that_writes_where_tideline_only_reads_is_told_from_a_standby(ledger):
+    execute(ledger, "CREATE TABLE public.prices (id int)")
+    execute(ledger, "CREATE VIEW public.locked AS SELECT id FROM public.prices FOR UPDATE")
+    [finding] = reference_tables.checked(ledger, declared("nowhere:9092", "ads"), ["public.locked"])
+    assert finding.verdict == Verdict.BAD
+    assert "a query that was to read only wants to write or to lock rows" in finding.found
+    with pytest.raises(FatalError, match="cannot execute SELECT") as caught, queries.reading(ledger):
+        ledger.rows_of(SQL("SELECT id FROM public.locked"), {})
+    assert caught.value.entry == "table-cannot-be-read"
 
 
 @pytest.fixture

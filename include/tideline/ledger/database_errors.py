@@ -15,9 +15,11 @@ _TIME_OUTS = {
 }
 """By SQLSTATE, the setting by which the server has ended a statement, a transaction or a session."""
 _OF_A_STATEMENT = frozenset(
-    {"0A", "20", "21", "22", "23", "26", "27", "2B", "2F", "34", "38", "39", "3B", "3D", "3F", "42", "44", "P0"}
+    {"0A", "20", "21", "22", "23", "26", "27", "2B", "2F", "34", "38", "39", "3B", "3D", "3F", "42", "44", "54", "P0"}
 )
-"""Classes of SQLSTATEs that the same statement would meet again: it breaks a law, or is wrong."""
+"""Classes of SQLSTATEs that the same statement would meet again: it breaks a law, is wrong, or is more than the server can carry out."""
+_TOO_DEEP = "54001"
+"""SQLSTATE of a stack that is full. A server with other settings may have room: it is of those classes, and is tried again."""
 _LEVEL = "at_read_committed_only"
 """The law against writes at an isolation level at which other laws would overlook what others have committed."""
 _FAILING_ROW = "Failing row contains"
@@ -92,6 +94,15 @@ def translated(error: psycopg2.Error) -> TidelineError:
     return _final(error, error.pgcode or "") or _passing(error, error.pgcode or "")
 
 
+def written_while_reading(error: psycopg2.Error) -> FatalError:
+    """Return the error to raise if a query writes in a transaction that Tideline itself has made read-only. No standby is the cause."""
+    return FatalError(
+        f"a query that was to read only wants to write or to lock rows, which is refused: {first_line(error)}",
+        next_step="let the table or view that it names read only: without FOR UPDATE, and without functions that write",
+        entry="table-cannot-be-read",
+    )
+
+
 def _final(error: psycopg2.Error, code: str) -> FatalError | None:
     """Translate an error that the same statement would meet again; return None for another one."""
     if code in {"3F000", "42P01"} and "tideline." in str(error):
@@ -112,7 +123,7 @@ def _final(error: psycopg2.Error, code: str) -> FatalError | None:
             next_step="run `tideline migrate --roles`, which grants each role what it needs; `tideline doctor` names what a role lacks",
             entry="ledger-refuses",
         )
-    return RefusedError(error) if code[:2] in _OF_A_STATEMENT else None
+    return RefusedError(error) if code[:2] in _OF_A_STATEMENT and code != _TOO_DEEP else None
 
 
 def _passing(error: psycopg2.Error, code: str) -> RetryableError:

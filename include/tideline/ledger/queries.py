@@ -7,17 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from psycopg2.errors import ReadOnlySqlTransaction
+
 from tideline.ledger.connection import Ledger
+from tideline.ledger.database_errors import written_while_reading
 
 Row = dict[str, Any]
 
 
 @contextmanager
 def reading(ledger: Ledger) -> Iterator[None]:
-    """Run the queries inside the block on one snapshot of the ledger, so that two lists of one page never contradict each other."""
+    """Run the queries inside the block on one snapshot of the ledger, so that two lists of one page never contradict each other.
+
+    Raises:
+        FatalError: One of them writes, such as a view that calls a function or locks rows. On a primary too it would be refused again.
+    """
     with ledger.transaction():
         ledger.run("begin_reading")
-        yield
+        try:
+            yield
+        except ReadOnlySqlTransaction as error:
+            raise written_while_reading(error) from error
 
 
 def names(ledger: Ledger) -> list[str]:
