@@ -15,7 +15,7 @@ from cli_process import Cli
 from concurrency import beside, together
 from ledger_queries import query
 from tideline.errors import FatalError, RetryableError
-from tideline.ledger import attempts, publishing
+from tideline.ledger import attempts, invariants, publishing
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations, require_current
@@ -283,33 +283,110 @@ SELECT max(batch_id), %s, '[0, 10)', false, false, 0, 10 FROM tideline.batch;
 """
 
 
-def test_a_ledger_with_an_open_batch_that_may_be_committed_outside_is_not_migrated_to_identities(empty):
-    """Its receipt has the name of its number, where nothing would look for it any more. The rows would be there twice."""
-    before = {number: file for number, file in migrations().items() if number < 25}
-    migrate(empty, before)
-    query(
-        empty,
-        "SET LOCAL session_replication_role = replica;"
-        " INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq, outside, state, fence, attempt, sealed_fence)"
-        " SELECT 'impressions', 'live', 'd', 'r', n, true, state::tideline.batch_state, 1, gen_random_uuid(), sealed"
-        " FROM (VALUES (1, 'failed', 0), (2, 'failed', 2), (3, 'abandoned', 0), (4, 'failed', 0)) AS b (n, state, sealed);"
+@pytest.fixture
+def numbered(empty):
+    """Return a ledger of the release before batches had identities."""
+    migrate(empty, {number: file for number, file in migrations().items() if number < 25})
+    query(empty, "INSERT INTO tideline.pipeline VALUES ('impressions'), ('clicks')")
+    return empty
+
+
+def beyond_laws(ledger, text):
+    """Change a ledger without its laws."""
+    query(ledger, f"SET LOCAL session_replication_role = replica; {text}")
+
+
+def insert_batches(ledger, *batches, intended=()):
+    """Insert batches, each with `outside`, its state and its seal, and one attempt."""
+    values = ", ".join(f"({n}, {outside}, '{state}', {seal})" for n, (outside, state, seal) in enumerate(batches, 1))
+    beyond_laws(
+        ledger,
+        "INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq, outside, state, fence, attempt, sealed_fence)"
+        " SELECT 'impressions', 'live', 'd', 'r', n, outside, state::tideline.batch_state, 1, gen_random_uuid(), sealed"
+        f" FROM (VALUES {values}) AS b (n, outside, state, sealed) ORDER BY n;"
         " INSERT INTO tideline.attempt (attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid)"
-        " SELECT attempt, batch_id, 1, 'd', 'r', 'write', 1, 'h', 1 FROM tideline.batch;"
-        " INSERT INTO tideline.intent (attempt_id, batch_id, output, n_rows, written, redriven_streams, redriven_offsets, facts,"
-        " filtered_by_difference)"
-        " SELECT attempt_id, batch_id, 'lake', 1, '[]', '{}', '{}', '{}', false FROM tideline.attempt WHERE batch_id < 4",
+        " SELECT attempt, batch_id, 1, 'd', 'r', 'write', 1, 'h', 1 FROM tideline.batch ORDER BY batch_id;"
+        + INTENDED
+        % list(intended),
     )
-    with pytest.raises(
-        FatalError,
-        match="open and may be committed outside of the ledger: 1 of impressions",
-    ):
-        migrate(empty)
-    query(
-        empty,
-        "SET LOCAL session_replication_role = replica; UPDATE tideline.batch SET sealed_fence = 2 WHERE batch_id = 1",
+
+
+INTENDED = """
+INSERT INTO tideline.intent (attempt_id, batch_id, output, n_rows, written, redriven_streams, redriven_offsets, facts, filtered_by_difference)
+SELECT attempt_id, batch_id, 'lake', 1, '[]', '{}', '{}', '{}', false FROM tideline.attempt WHERE batch_id = ANY (ARRAY%s::bigint[])"""
+
+
+def test_a_ledger_with_an_open_batch_that_may_be_committed_outside_is_not_migrated_to_identities(numbered):
+    """Its receipt has the name of its number, where nothing would look for it any more. The rows would be there twice."""
+    insert_batches(
+        numbered,
+        (True, "failed", 0), (True, "failed", 2), (True, "abandoned", 0), (True, "failed", 0), (True, "writing", 0), (False, "writing", 0),
+        intended=(1, 2, 3),
+    )  # fmt: skip
+    with pytest.raises(FatalError, match=r"outside of the ledger: 1 of impressions, 5 of impressions\. Finish"):
+        migrate(numbered)
+    beyond_laws(numbered, "UPDATE tideline.batch SET sealed_fence = 2 WHERE batch_id = 1")
+    with pytest.raises(FatalError, match=r"outside of the ledger: 5 of impressions\. Finish"):
+        migrate(numbered)
+    beyond_laws(numbered, "UPDATE tideline.batch SET state = 'failed' WHERE batch_id = 5")
+    assert migrate(numbered) == NAMES[24:]
+    assert query(numbered, "SELECT count(DISTINCT identity)::int FROM tideline.batch") == [(6,)]
+
+
+def test_a_batch_that_is_intended_while_the_ledger_is_migrated_to_identities_is_waited_for_and_refused(
+    numbered, empty_url
+):
+    insert_batches(numbered, (True, "failed", 0))
+    with Ledger(empty_url, actor="driver") as driver:
+        with driver.transaction():
+            driver.rows_of(SQL("SELECT 1 FROM tideline.batch FOR NO KEY UPDATE"), {})
+            driver.run_sql(SQL("SET LOCAL session_replication_role = replica"), {})
+            waiting = beside(lambda: migrate(numbered))
+            ledgers.wait_for_a_lock(empty_url)
+            driver.run_sql(SQL(INTENDED % [1]), {})
+        with pytest.raises(FatalError, match="outside of the ledger: 1 of impressions"):
+            waiting()
+
+
+def test_a_ledger_is_not_migrated_to_identities_while_letters_may_have_been_sent_under_former_names(numbered):
+    """They would be sent once more. A pipeline that has never sent any declares no topic for them, or owes its first ones."""
+    insert_batches(numbered, *[(False, "published", 0)] * 4)
+    beyond_laws(
+        numbered,
+        "INSERT INTO tideline.letters (batch_id, pipeline, sent_at)"
+        " VALUES (1, 'impressions', now()), (2, 'impressions', NULL), (3, 'impressions', NULL), (4, 'clicks', NULL)",
     )
-    assert migrate(empty) == NAMES[len(before) :]
-    assert query(empty, "SELECT count(DISTINCT identity)::int FROM tideline.batch") == [(4,)]
+    with pytest.raises(FatalError, match=r"not recorded as sent: batches 2 of impressions\. Wait for the tasks"):
+        migrate(numbered)
+    query(numbered, "UPDATE tideline.letters SET sent_at = now() WHERE pipeline = 'impressions' AND sent_at IS NULL")
+    assert migrate(numbered) == NAMES[24:]
+
+
+def test_staging_tables_with_former_names_are_dropped_and_no_others(numbered):
+    for name in ("batch_1_attempt_2", "batch_1_attempt_2_deleted", "batch_10_attempt_1_state", "batch_1_attempt_x"):
+        query(numbered, f"CREATE TABLE tideline_staging.{name} ()")
+    migrate(numbered)
+    assert query(numbered, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline_staging'") == [
+        ("batch_1_attempt_x",)
+    ]
+
+
+def test_doctor_looks_for_no_receipts_of_batches_from_before_identities(numbered):
+    """They have them under former names. It would advise to replay what is in the output."""
+    insert_batches(numbered, (True, "failed", 0))
+    beyond_laws(
+        numbered,
+        "UPDATE tideline.batch SET state = 'advanced', written_by = attempt_id FROM tideline.attempt WHERE attempt.batch_id = batch.batch_id",
+    )
+    migrate(numbered)
+    beyond_laws(
+        numbered,
+        "INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq, outside, state, fence, attempt)"
+        " VALUES ('impressions', 'live', 'd', 's', 1, true, 'writing', 1, gen_random_uuid())",
+    )
+    with numbered.transaction():
+        found = invariants.outside_batches(numbered, "impressions", most=20)
+    assert [batch["batch_id"] for batch in found] == [2]
 
 
 def test_batches_from_before_outside_sinks_are_inside_and_go_on(empty):

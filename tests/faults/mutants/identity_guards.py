@@ -50,6 +50,51 @@ IDENTITY_MUTANTS = (
         "test_a_ledger_with_an_open_batch_that_may_be_committed_outside_is_not_migrated_to_identities",
     ),
     Mutant(
+        "written_batches_migrated",
+        "no batch that a driver may still commit under the name of its number is migrated",
+        (
+            Edit(
+                f"{_MIGRATIONS}/0025_identity.sql", "WHERE outside AND state = 'writing' OR state IN", "WHERE state IN"
+            ),
+        ),
+        seen_by="tests/integration/test_migrations.py::"
+        "test_a_ledger_with_an_open_batch_that_may_be_committed_outside_is_not_migrated_to_identities",
+    ),
+    Mutant(
+        "migrated_beside_drivers",
+        "what is intended while the ledger is migrated counts (both locks)",
+        (
+            Edit(f"{_MIGRATIONS}/0025_identity.sql", "LOCK TABLE tideline.batch IN ACCESS EXCLUSIVE MODE;", ""),
+            Edit(
+                f"{_MIGRATIONS}/0025_identity.sql",
+                "LOCK TABLE tideline.intent, tideline.letters IN SHARE ROW EXCLUSIVE MODE;",
+                "",
+            ),
+        ),
+        seen_by="tests/integration/test_migrations.py::"
+        "test_a_batch_that_is_intended_while_the_ledger_is_migrated_to_identities_is_waited_for_and_refused",
+    ),
+    Mutant(
+        "owed_letters_migrated",
+        "no letters that may be sent under the name of their batch's number are migrated",
+        (Edit(f"{_MIGRATIONS}/0025_identity.sql", "    IF owed IS NOT NULL THEN", "    IF false THEN"),),
+        seen_by="tests/integration/test_migrations.py::"
+        "test_a_ledger_is_not_migrated_to_identities_while_letters_may_have_been_sent_under_former_names",
+    ),
+    Mutant(
+        "restored_to_any_time",
+        "a batch whose rows a restore to a time has taken back is not published",
+        (
+            Edit(
+                "include/tideline/outside/delta_log.py",
+                "if _files(table, earlier) == files)",
+                "if True)",
+            ),
+        ),
+        seen_by="tests/integration/sinks/test_delta_table.py::"
+        "test_the_receipt_of_a_commit_that_a_restore_to_a_time_has_taken_back_says_so",
+    ),
+    Mutant(
         "path_without_the_attempt",
         "files of two attempts with one fence are in folders of their own",
         (Edit("include/tideline/outside/delta_files.py", "{own.fence}-{own.attempt}", "{own.fence}-{identity}"),),

@@ -2,18 +2,44 @@
 -- would meet the files, receipts and tables of the batches that had them before. So each batch gets a random identity when it is planned, and every
 -- name outside of the ledger is built of it and of the random number of the attempt.
 
--- A batch that may be committed has its receipt under the name of its number, where it would not be looked for any more.
+-- What another session intends or settles at this moment is waited for, and counts below. In the order of drivers: the batch first, and at once with
+-- the lock that its new column needs. One that held it and waited for what follows would otherwise be waited for by the column.
+LOCK TABLE tideline.batch IN ACCESS EXCLUSIVE MODE;
+LOCK TABLE tideline.intent, tideline.letters IN SHARE ROW EXCLUSIVE MODE;
+
+-- A batch that may be committed has its receipt under the name of its number, where it would not be looked for any more. The driver of one that is being
+-- written may still commit it under that name. So may letters be in their topic, of a pipeline that has sent some: others owe them to no topic.
 DO $$
 DECLARE
     found text := (
         SELECT string_agg(format('%s of %s', batch_id, pipeline), ', ' ORDER BY batch_id) FROM tideline.batch
-        WHERE state IN ('planned', 'writing', 'failed') AND EXISTS (
+        WHERE outside AND state = 'writing' OR state IN ('planned', 'writing', 'failed') AND EXISTS (
             SELECT FROM tideline.intent JOIN tideline.attempt USING (attempt_id) WHERE intent.batch_id = batch.batch_id AND fence >= sealed_fence));
+    owed text := (
+        SELECT string_agg(format('%s of %s', n_owed, pipeline), ', ' ORDER BY pipeline)
+        FROM (SELECT pipeline, count(*) - count(sent_at) AS n_owed, count(sent_at) AS n_sent FROM tideline.letters GROUP BY pipeline) AS counted
+        WHERE n_owed > 0 AND n_sent > 0);
 BEGIN
     IF found IS NOT NULL THEN
         RAISE EXCEPTION 'these batches are open and may be committed outside of the ledger: %. Finish or abandon them with the release before', found
             USING ERRCODE = 'restrict_violation';
     END IF;
+    IF owed IS NOT NULL THEN
+        RAISE EXCEPTION 'the rejects of published batches may be in their topic, and are not recorded as sent: batches %. Wait for the tasks of the '
+            'release before, and let its upkeep send what it owes', owed USING ERRCODE = 'restrict_violation';
+    END IF;
+END $$;
+
+-- Nothing finds staging tables by their former names any more. No attempt needs one: what is claimed anew is staged anew, and what may be committed
+-- outside was refused above.
+DO $$
+DECLARE
+    former text;
+BEGIN
+    FOR former IN SELECT tablename FROM pg_tables
+        WHERE schemaname = 'tideline_staging' AND tablename ~ '^batch_[0-9]+_attempt_[0-9]+(_deleted|_state)?$' LOOP
+        EXECUTE format('DROP TABLE tideline_staging.%I', former);
+    END LOOP;
 END $$;
 
 ALTER TABLE tideline.batch ADD COLUMN identity uuid NOT NULL DEFAULT gen_random_uuid(), ADD CONSTRAINT batch_identity_key UNIQUE (identity);
