@@ -90,6 +90,7 @@ BOUND: dict[str, Any] = {
     "reason": "because",
     "reason_like": None,
     "reasons": ["bad"],
+    "retired": False,
     "run_id": "scheduled__9990",
     "schema": "ads",
     "seconds": 600,

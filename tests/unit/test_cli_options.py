@@ -27,6 +27,7 @@ ACTS = {
     "adopt-topic": [NAME, "ads"],
     "abandon": ["1"],
     "free-output": [NAME],
+    "retire": [NAME],
     "move-output": [NAME],
     "recreate-table": [NAME],
 }

@@ -20,7 +20,8 @@ RECENT = {"n_waiting": 0, "n_failed_waiting": 0, "n_rejected": 0, "n_read": 100}
 
 
 def ledger(recent=None, broken=None, **counts):
-    return of_ledger({"n_stopped": 0, "n_failed": 0, "declared": True, **counts}, RECENT | (recent or {}), broken)
+    row = {"pipeline": "ads", "state": "ok", "n_stopped": 0, "n_failed": 0, "declared": True}
+    return of_ledger(row | counts, RECENT | (recent or {}), broken)
 
 
 def brokers(*rows, problem=None, missing=()):
@@ -81,3 +82,10 @@ def test_a_pipeline_that_has_never_loaded_waits_for_its_topic_and_needs_no_perso
     for rows in ((), (new,)):
         (need,) = brokers(*rows, missing=[MISSING])
         assert (need.level, need.text) == (Level.FINE, "waits for its topic: topic ads does not exist")
+
+
+def test_a_pipeline_without_a_folder_names_the_command_that_retires_it_and_then_needs_nobody():
+    (need,) = ledger(declared=False, state="not declared")
+    assert need.level == Level.LOOK
+    assert need.text.endswith("If it was given up: tideline retire ads --reason ...")
+    assert ledger({"n_rejected": 90}, declared=False, state="retired", n_stopped=1) == []

@@ -15,11 +15,13 @@ def shown(problem):
     return template.render(text=problem)
 
 
-def coverage(problem, *, declared):
+def coverage(problem, *, declared, retired=False):
     found = Compared(rows=(), problem=problem, missing=())
     given = {"acts": False, "asking": False, "bars": [], "meanings": {}, "needs": [], "new": []}
     template = rendering._environment().get_template("coverage.html")
-    return template.render(root="", pipeline="gone", found=found, declared=declared, at=datetime.now(UTC), **given)
+    return template.render(
+        root="", pipeline="gone", found=found, declared=declared, retired=retired, at=datetime.now(UTC), **given
+    )
 
 
 def test_a_problem_has_its_lines_and_a_link_to_its_entry():
@@ -38,3 +40,11 @@ def test_a_pipeline_whose_folder_is_gone_is_not_said_to_have_brokers_that_do_not
     assert "Kafka does not answer" not in said
     assert "Its declaration has a mistake." in coverage(GONE, declared=True)
     assert "Kafka does not answer." in coverage(AWAY, declared=True)
+
+
+def test_a_pipeline_whose_folder_is_gone_names_the_command_that_takes_it_out_of_sight():
+    command = "tideline retire gone --reason"
+    assert command in coverage(GONE, declared=False)
+    assert command not in coverage(GONE, declared=False, retired=True)
+    assert command not in coverage(GONE, declared=True)
+    assert command not in coverage(AWAY, declared=False)

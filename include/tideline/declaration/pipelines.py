@@ -21,7 +21,7 @@ from tideline.declaration.mistakes import at, shown, worded
 from tideline.declaration.sink import kind_of
 from tideline.errors import FatalError, UnknownPipelineError
 
-__all__ = ["Broken", "Pipeline", "declared", "load", "load_named", "name_mistake", "shown"]
+__all__ = ["Broken", "Pipeline", "check_undeclared", "declared", "load", "load_named", "name_mistake", "shown"]
 
 _LEGAL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 # Names of Tideline's own DAGs, and names that Airflow refuses for an asset.
@@ -60,6 +60,21 @@ def load_named(name: str) -> Pipeline:
         next_step="correct the name, or add the folder",
         entry="no-such-pipeline",
     )
+
+
+def check_undeclared(name: str) -> None:
+    """Check that no folder declares a pipeline of this name, also none with mistakes.
+
+    Raises:
+        FatalError: A folder does.
+    """
+    for folder in _folders():
+        if folder.name == name:
+            raise FatalError(
+                f"{name}: expected a pipeline that no folder declares, found {shown(folder)}",
+                next_step="remove the folder first, also where other machines have it; or pause its DAG instead",
+                entry="pipeline-does-not-retire",
+            )
 
 
 def load(folder: Path) -> Pipeline:

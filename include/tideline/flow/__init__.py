@@ -16,6 +16,7 @@ from tideline.flow.moving_outputs import free_output, move_output
 from tideline.flow.operator_decisions import abandon, accept_loss, skip
 from tideline.flow.planning import Plan, plan
 from tideline.flow.recreating import recreate_table
+from tideline.flow.retiring import retire
 from tideline.flow.retrying import retry
 from tideline.flow.rewinding import Rewound, rewind
 from tideline.flow.settling import intend, recover, settle
@@ -48,6 +49,7 @@ __all__ = [
     "publish",
     "recover",
     "recreate_table",
+    "retire",
     "retry",
     "rewind",
     "send_letters",

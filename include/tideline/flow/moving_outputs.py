@@ -1,11 +1,11 @@
 """free_output, move_output: free the outputs of a pipeline that was given up, and move one on purpose."""
 
 from tideline.declaration.pipelines import Pipeline
-from tideline.errors import FatalError
 from tideline.flow.claiming import outputs
+from tideline.flow.known_pipelines import check_known
 from tideline.flow.operator_decisions import deciding
 from tideline.kafka.broker import Broker
-from tideline.ledger import claimed_outputs, decisions, reservations
+from tideline.ledger import claimed_outputs, decisions
 from tideline.ledger.connection import Ledger
 
 
@@ -17,7 +17,7 @@ def free_output(ledger: Ledger, pipeline: str, *, reason: str) -> list[str]:
     Raises:
         FatalError: The ledger does not know the pipeline, it has no output, batches of it are open, or the reason is blank.
     """
-    _check_known(ledger, pipeline)
+    check_known(ledger, pipeline)
     with deciding(ledger, pipeline, reason):
         decisions.set_reason(ledger, reason)
         return claimed_outputs.free(ledger, pipeline)
@@ -36,19 +36,8 @@ def move_output(
             output, or the reason is blank.
         RetryableError: The brokers of a topic or the ledger did not answer.
     """
-    _check_known(ledger, pipeline.name)
+    check_known(ledger, pipeline.name)
     claimed = outputs(pipeline, broker)
     with deciding(ledger, pipeline.name, reason, dry_run=dry_run):
         decisions.set_reason(ledger, reason)
         return claimed_outputs.move(ledger, pipeline.name, claimed), str(claimed[0])
-
-
-def _check_known(ledger: Ledger, pipeline: str) -> None:
-    with ledger.transaction():
-        known = reservations.is_known(ledger, pipeline)
-    if not known:
-        raise FatalError(
-            f"expected a pipeline that the ledger knows, found {pipeline!r}",
-            next_step="check the name: tideline pipelines",
-            entry="no-such-pipeline",
-        )

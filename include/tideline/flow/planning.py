@@ -121,6 +121,7 @@ def plan_in_transaction(call: PlanCall, request: Request) -> tuple[Plan, Survey 
     """Reserve the batches of a run, within a transaction. Return them with what was found at the broker, None if it was not asked."""
     ledger, pipeline = call.ledger, call.pipeline
     now = reservations.lock_pipeline(ledger, pipeline.name)
+    decisions.set_retired(ledger, pipeline.name, retired=False)  # nothing that loads is out of sight
     call = replace(call, broker=call.broker.until(time.monotonic() + DEADLINE_S, asker=f"{pipeline.name}: the plan"))
     claimed_outputs.release(ledger, pipeline.name, call.outputs)
     claimed_outputs.claim(ledger, pipeline.name, call.outputs)

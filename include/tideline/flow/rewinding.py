@@ -85,6 +85,7 @@ def rewind(
             return _repeated(ledger, pipeline.name, run)
         found = candidates.survey(ledger, broker, pipeline, now)
         decisions.set_reason(ledger, reason)
+        decisions.set_retired(ledger, pipeline.name, retired=False)  # as in a plan
         return _rewind(ledger, pipeline, found, to_batch or None, reason=reason, run=run)
 
 

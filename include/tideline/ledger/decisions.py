@@ -141,6 +141,14 @@ def retire(ledger: Ledger, stream: Stream) -> None:
     ledger.run("retire_stream", stream_id=stream.stream_id)
 
 
+def set_retired(ledger: Ledger, pipeline: str, *, retired: bool) -> bool:
+    """Take a locked pipeline out of sight, or bring it back. Return whether it was not so before.
+
+    One that retires must have no open batches, and the transaction needs a reason.
+    """
+    return ledger.run("set_retired", pipeline=pipeline, retired=retired) > 0
+
+
 def record_recreated(ledger: Ledger, pipeline: str, output: str) -> None:
     """Record that an operator begins an output anew."""
     ledger.run(

@@ -35,6 +35,11 @@ def names(ledger: Ledger) -> list[str]:
     return [row["pipeline"] for row in ledger.rows("view_pipeline_names")]
 
 
+def retired(ledger: Ledger) -> set[str]:
+    """Return the names of the pipelines that a decision has taken out of sight. One that a folder declares is shown nevertheless."""
+    return {row["pipeline"] for row in ledger.rows("view_pipeline_names") if row["retired_at"]}
+
+
 def pipelines(ledger: Ledger) -> list[Row]:
     """Return every pipeline that has ever planned, with the numbers of its streams and unfinished batches."""
     return _dicts(ledger.rows("view_pipelines"))

@@ -16,30 +16,32 @@ def collect(only: str | None = None) -> tuple[Sheet, list[TidelineError]]:
     """Return the numbers of all pipelines or of one, and why some of them are missing. Raise nothing because something does not answer."""
     sheet, problems = Sheet(), list[TidelineError]()
     declared = _declared(problems, only)
-    for one in declared:
+    for one in declared or ():
         sheet.put("declaration_valid", int(isinstance(one, Pipeline)), one.name)
-    known = _ledger(sheet, problems, only)
-    problems += brokers.fill(sheet, [one for one in declared if isinstance(one, Pipeline)], known)
+    known = _ledger(sheet, problems, only, None if declared is None else {one.name for one in declared})
+    problems += brokers.fill(sheet, [one for one in declared or () if isinstance(one, Pipeline)], known)
     if only is not None:
         sheet.only({only})
     return sheet, problems
 
 
-def _declared(problems: list[TidelineError], only: str | None) -> list[Pipeline | Broken]:
-    """Return the declared pipelines; none if their folder is not there, which must not hide what the ledger knows."""
+def _declared(problems: list[TidelineError], only: str | None) -> list[Pipeline | Broken] | None:
+    """Return the declared pipelines; None if their folder is not there, which must not hide what the ledger knows."""
     try:
         return pipelines.declared(chosen=lambda name: only in (None, name))
     except TidelineError as error:
         problems.append(error)
-        return []
+        return None
 
 
-def _ledger(sheet: Sheet, problems: list[TidelineError], only: str | None) -> Mapping[str, Sequence[Row]]:
+def _ledger(
+    sheet: Sheet, problems: list[TidelineError], only: str | None, declared: set[str] | None
+) -> Mapping[str, Sequence[Row]]:
     began = time.monotonic()
     found = Sheet()
     try:
         with looking() as session:
-            known = ledger.fill(found, session, only)
+            known = ledger.fill(found, session, only, declared=declared)
     except TidelineError as error:
         problems.append(error)
         sheet.put("ledger_up", 0)

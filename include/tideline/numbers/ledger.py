@@ -1,6 +1,6 @@
 """The numbers that the ledger alone knows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tideline.ledger import numbers, queries
 from tideline.ledger.connection import Ledger
@@ -14,19 +14,26 @@ _FATES = ("written", "rejected", "filtered")
 _STEPS = ("decode", "transform", "store")
 
 
-def fill(sheet: Sheet, ledger: Ledger, only: str | None = None) -> dict[str, list[Row]]:
+def fill(
+    sheet: Sheet, ledger: Ledger, only: str | None = None, *, declared: Collection[str] | None = None
+) -> dict[str, list[Row]]:
     """Put the ledger's numbers on the sheet. Return the streams by pipeline, to compare them with the brokers.
 
     Args:
         sheet: The sheet.
         ledger: The session.
         only: The pipeline whose streams to read; None for those of all. Only these are many.
+        declared: The pipelines that have a folder: a retired one that has none is left out. None if that is not known, and all are shown.
 
     Raises:
         TidelineError: The ledger does not answer, or is of another release.
     """
     numbers.limit(ledger)
-    known = queries.pipelines(ledger)
+    known = [
+        row
+        for row in queries.pipelines(ledger)
+        if not row["retired_at"] or declared is None or row["pipeline"] in declared
+    ]
     for row in known:
         _pipeline(sheet, row)
     for row in numbers.work(ledger):
@@ -50,6 +57,7 @@ def fill(sheet: Sheet, ledger: Ledger, only: str | None = None) -> dict[str, lis
     }
     for pipeline, rows in streams.items():
         heads(sheet, pipeline, [row | {"head": row["next_offset"]} for row in rows])
+    sheet.only({row["pipeline"] for row in known})
     return streams
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
+from tideline.cli.pages.overview import RETIRED
 from tideline.ledger.queries import Row
 from tideline.web.answers import Compared
 
@@ -65,7 +66,9 @@ def worst_first(needs: Iterable[Need]) -> list[Need]:
 
 
 def of_ledger(row: Row, recent: Row | None, broken: str | None) -> list[Need]:
-    """Return what the ledger and the declaration say."""
+    """Return what the ledger and the declaration say. A retired pipeline needs nobody."""
+    if row["state"] == RETIRED:
+        return []
     found = []
     n_waiting, n_failed_waiting = (recent["n_waiting"], recent["n_failed_waiting"]) if recent else (0, 0)
     n_stopped, n_failed = row["n_stopped"], row["n_failed"] - n_failed_waiting
@@ -83,8 +86,12 @@ def of_ledger(row: Row, recent: Row | None, broken: str | None) -> list[Need]:
     if recent and recent["n_rejected"] and recent["n_rejected"] * 10 >= recent["n_read"]:
         found.append(Need(Severity.REJECTS, "a tenth of the newest records or more was rejected", "rejects"))
     if not row["declared"] and not broken:
-        found.append(Need(Severity.UNDECLARED, "no folder declares it: nothing is loaded"))
+        found.append(Need(Severity.UNDECLARED, _given_up(row["pipeline"])))
     return found
+
+
+def _given_up(pipeline: str) -> str:
+    return f"no folder declares it: nothing is loaded. If it was given up: tideline retire {pipeline} --reason ..."
 
 
 def of_brokers(found: Compared) -> list[Need]:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from tideline.cli.pages.overview import row_of
+from tideline.cli.pages.overview import RETIRED, row_of
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.inspection.session import looking
 from tideline.ledger import queries
@@ -26,15 +26,17 @@ NEEDING = "needs a person"
 
 @router.get("/")
 def overview(request: Request, user: User, q: str = "", state: str = "", tag: str = "") -> HTMLResponse:
-    """Show the pipelines whose DAG the user may see: all, or those with a word, a state and a tag."""
+    """Show the pipelines whose DAG the user may see: all, or those with a word, a state and a tag. Retired ones are shown by their state only."""
     every = _rows(user)
-    rows = [row for row in every if _fits(row, q, state, tag)]
+    listed = [row for row in every if (row["state"] == RETIRED) == (state == RETIRED)]
+    rows = [row for row in listed if _fits(row, q, state, tag)]
     wanted = {name: value for name, value in (("q", q), ("state", state), ("tag", tag)) if value}
     return page(
         request,
         "overview.html",
         rows=rows,
-        n_all=len(every),
+        n_all=len(listed),
+        n_retired=0 if state == RETIRED else len(every) - len(listed),
         n_needing=sum(row["level"] > Level.FINE for row in rows),
         asking=any(row["lag"] is None or row["lag"]["old"] for row in rows),
         wanted=wanted,

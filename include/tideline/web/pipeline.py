@@ -65,6 +65,7 @@ def coverage(request: Request, pipeline: Seen, acts: Acts, *, ask: bool = False)
         rows = [_as_now(row, heads) for row in found.rows]
         bars = cells.bars(session, pipeline, rows)
         needs = _row(session, pipeline)[1] + of_brokers(found) if ask else []
+        retired = queries.retired(session)
     new = [row for row in found.rows if row["stream_id"] is None]
     return page(
         request,
@@ -76,6 +77,7 @@ def coverage(request: Request, pipeline: Seen, acts: Acts, *, ask: bool = False)
         needs=worst_first(needs),
         found=found,
         declared=pipeline in answers.declared(),
+        retired=pipeline in retired,
         bars=bars,
         new=new,
         meanings=cells.MEANINGS,

@@ -18,6 +18,7 @@ from faults.memory.rows import (
     Intent,
     Key,
     KeyState,
+    KnownPipeline,
     Outgoing,
     OutputRow,
     Place,
@@ -98,10 +99,9 @@ class MemoryDatabase:
         numbers = random.Random(seed)
         self.new_uuid: Callable[[], UUID] = lambda: UUID(int=numbers.getrandbits(128), version=4)
         self.clock = 1_800_000_000 * SECOND
-        self.pipelines: dict[str, int] = {}
+        self.pipelines: dict[str, KnownPipeline] = {}
         self.claimed: dict[tuple[str, str], ClaimedOutput] = {}
         """By pipeline and purpose."""
-        """By pipeline, the table that it has claimed."""
         self.streams: dict[int, Stream] = {}
         self.batches: dict[int, Batch] = {}
         self.ranges: dict[int, dict[int, Range]] = {}

@@ -9,7 +9,7 @@ from psycopg2.extras import Json
 from faults.memory.database import SECOND, MemoryDatabase, moment
 from faults.memory.refusals import check, dangling, law
 from faults.memory.registry import Rows, verb
-from faults.memory.rows import Event
+from faults.memory.rows import Event, KnownPipeline
 
 _UNFINISHED = {"planned", "writing", "failed", "published"}
 _ADDED = {"retry", "refuse", "supersede partly", "recreate table"}
@@ -106,11 +106,11 @@ def lock_pipeline(db: MemoryDatabase, *, pipeline: str, idle_ms: int) -> Rows:
     if pipeline not in db.pipelines:
         if not _PIPELINE.fullmatch(pipeline):
             raise check("pipeline", "pipeline_pipeline_check", pipeline)
-        db.put(db.pipelines, pipeline, db.now)
+        db.put(db.pipelines, pipeline, KnownPipeline(db.now, None))
     return [{"now": moment(db.clock)}]
 
 
 @verb
 def find_pipeline(db: MemoryDatabase, *, pipeline: str) -> Rows:
-    created_at = db.pipelines.get(pipeline)
-    return [] if created_at is None else [{"planned_before": created_at < db.now}]
+    known = db.pipelines.get(pipeline)
+    return [] if known is None else [{"planned_before": known.created_at < db.now}]

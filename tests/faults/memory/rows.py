@@ -15,6 +15,11 @@ Key = tuple[UUID, int, int, *tuple[Any, ...]]
 """The key of a row of output: the place of its record and, where declared, the value of one more column."""
 
 
+class KnownPipeline(NamedTuple):
+    created_at: int
+    retired_at: int | None
+
+
 class ClaimedOutput(NamedTuple):
     pipeline: str
     purpose: str

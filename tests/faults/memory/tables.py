@@ -13,7 +13,7 @@ from ledger_queries import query
 from tideline.ledger.connection import Ledger
 
 _QUERIES = {
-    "pipeline": "SELECT pipeline FROM tideline.pipeline",
+    "pipeline": "SELECT pipeline, retired_at IS NOT NULL FROM tideline.pipeline",
     "claimed_output": "SELECT pipeline, purpose, kind, place, shared FROM tideline.claimed_output",
     "stream": "SELECT stream_id, pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset, state::text, stopped_because,"
     " accepted_end, leader_epoch FROM tideline.stream",
@@ -129,7 +129,7 @@ def _without_id(event: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _in_memory(db: MemoryDatabase) -> dict[str, list[Any]]:
     return {
-        "pipeline": [(pipeline,) for pipeline in db.pipelines],
+        "pipeline": [(name, one.retired_at is not None) for name, one in db.pipelines.items()],
         "claimed_output": list(db.claimed.values()),
         "stream": list(db.streams.values()),
         "batch": [batch[:-1] for batch in db.batches.values()],  # each side has its own clock

@@ -11,16 +11,20 @@ from tideline.cli.output import report, show
 from tideline.domain.states import BatchKind, BatchState
 
 
-@app.command(epilog=examples("tideline pipelines", "tideline pipelines --json"))
-def pipelines(*, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("tideline pipelines", "tideline pipelines --retired", "tideline pipelines --json"))
+def pipelines(
+    *,
+    retired: Annotated[bool, typer.Option("--retired", help="Show retired pipelines as well.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """List all pipelines: state, streams, lag, open batches.
 
-    The list holds the declared pipelines and those that the ledger knows. `failed` counts batches whose last attempt failed: the next run tries
-    them again.
+    The list holds the declared pipelines and those that the ledger knows, except retired ones that no folder declares. `failed` counts batches whose
+    last attempt failed: the next run tries them again.
     """
     from tideline.cli.pages import overview
 
-    raise typer.Exit(show(overview.pipelines(), as_json=as_json))
+    raise typer.Exit(show(overview.pipelines(with_retired=retired), as_json=as_json))
 
 
 @app.command(epilog=examples("tideline streams impressions", "tideline streams impressions --json"))

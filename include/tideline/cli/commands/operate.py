@@ -175,6 +175,31 @@ def free_output(pipeline: PipelineName, *, reason: Reason, as_json: AsJson = Fal
     raise typer.Exit(show(actions.free_output(pipeline, reason=reason), as_json=as_json))
 
 
+@app.command(
+    epilog=examples(
+        "tideline retire impressions_old --reason 'replaced by impressions'",
+        "tideline retire impressions_old --back --reason 'it is needed again'",
+    )
+)
+def retire(
+    pipeline: PipelineName,
+    *,
+    back: Annotated[bool, typer.Option("--back", help="Show a retired pipeline again.")] = False,
+    reason: Reason,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a discontinued pipeline out of sight, or back.
+
+    No folder may declare it, and it must have no open batches. Lists, the page and metrics leave it out. Nothing is deleted: its batches and its
+    history are shown to those who name it. If it is declared again, it is shown, and its next plan takes this back.
+    """
+    from tideline.cli.pages import retiring
+
+    page = retiring.retire(pipeline, back=back, reason=reason, dry_run=dry_run)
+    raise typer.Exit(show(page, as_json=as_json))
+
+
 @app.command(epilog=examples("tideline move-output impressions --reason 'the table is partitioned now, see #97'"))
 def move_output(pipeline: PipelineName, *, reason: Reason, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Let a pipeline write to another output, which its declaration names.

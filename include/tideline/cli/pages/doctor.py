@@ -115,16 +115,18 @@ def _pipelines(session: Ledger | None, name: str | None, most: int | None) -> It
     """Check the pipelines and Airflow. Raise FatalError if neither the declarations nor the ledger know `name`."""
     declared = {one.name: one for one in declarations.declared()}
     known: dict[str, list[Row]] = {}
+    retired: set[str] = set()
     if session:
         with moment(session):
             known = {one: queries.streams(session, one) for one in queries.names(session)}
+            retired = queries.retired(session)
     wanted = sorted(declared.keys() | known.keys()) if name is None else [name]
     if name is not None and name not in declared and name not in known:
         declarations.load_named(name)
     ready = [one for key in wanted if isinstance(one := declared.get(key), Pipeline)]
     answers = ask_all(ready, known)
     for key in wanted:
-        yield from _declared(key, declared.get(key), answers, known.get(key, []))
+        yield from _declared(key, declared.get(key), answers, known.get(key, []), is_retired=key in retired)
         pipeline = declared.get(key)
         if isinstance(pipeline, Pipeline):
             yield from _output(session, pipeline, most, answers[key], is_known=key in known)
@@ -154,14 +156,21 @@ def _output(
 
 
 def _declared(
-    name: str, declared: Pipeline | Broken | None, answers: Mapping[str, Answer], known: list[Row]
+    name: str,
+    declared: Pipeline | Broken | None,
+    answers: Mapping[str, Answer],
+    known: list[Row],
+    *,
+    is_retired: bool,
 ) -> Iterator[Check]:
-    if declared is None:
+    if declared is None and is_retired:
+        yield ok(name, "declaration", "retired: no folder declares it, and nothing is loaded")
+    elif declared is None:
         yield warn(
             name,
             "declaration",
             "the ledger knows it, but no folder declares it: nothing is loaded",
-            "nothing, if it was discontinued; otherwise restore its folder",
+            f"restore its folder; if it was discontinued: tideline retire {name} --reason ...",
         )
     elif isinstance(declared, Broken):
         yield failed(name, "declaration", declared.error)

@@ -10,18 +10,22 @@ from tideline.inspection.session import Answer, ask, ask_all, declaration, looki
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
 
+RETIRED = "retired"
+"""The state of a pipeline that a decision has taken out of sight, and that no folder declares."""
 
-def pipelines() -> Page:
-    """List every pipeline that is declared or that the ledger knows."""
+
+def pipelines(*, with_retired: bool = False) -> Page:
+    """List every pipeline that is declared or that the ledger knows; those that are retired only if they are asked for."""
     declared = {one.name: one for one in declarations.declared()}
     with looking() as session:
         known = {row["pipeline"]: row for row in queries.pipelines(session)}
         streams = {name: queries.streams(session, name) for name in known}
     answers = ask_all((one for one in declared.values() if isinstance(one, Pipeline)), streams)
-    rows = [
+    every = [
         row_of(name, declared.get(name), known.get(name), streams.get(name, []), answers.get(name))
         for name in sorted(declared.keys() | known.keys())
     ]
+    rows = [row for row in every if with_retired or row["state"] != RETIRED]
     grid = Grid(
         columns=(
             "pipeline",
@@ -54,6 +58,8 @@ def pipelines() -> Page:
     )
     problems = [answer.problem for answer in answers.values() if answer.problem]
     notes = [f"{row['pipeline']}: {row['broken']}" for row in rows if row["broken"]]
+    if n_hidden := len(every) - len(rows):
+        notes.append(f"{n_hidden} retired, not shown: tideline pipelines --retired")
     return Page(document={"pipelines": rows}, parts=[grid, *notes], problem=problems[0] if problems else None)
 
 
@@ -76,16 +82,19 @@ def row_of(
         **{count: known[count] if known else 0 for count in counts},
         "lag": sum(lag for lag in lags if lag is not None) if lags else None,
         "last_published_at": known["last_published_at"] if known else None,
+        "retired_at": known["retired_at"] if known else None,
         "broker_problem": answer.problem.problem if answer and answer.problem else None,
     }
 
 
 def _state(declared: Pipeline | Broken | None, known: Row | None) -> str:
-    """Return the most important state: broken declaration, new, stopped streams, failed batches, not declared, or ok."""
+    """Return the most important state: broken declaration, new, retired, stopped streams, failed batches, not declared, or ok."""
     if isinstance(declared, Broken):
         return "broken declaration"
     if known is None:
         return "new"
+    if known["retired_at"] and declared is None:
+        return RETIRED
     if known["n_stopped"]:
         return "stopped streams"
     if known["n_failed"]:

@@ -1,2 +1,2 @@
--- The names of all pipelines that the ledger knows.
-SELECT pipeline FROM tideline.pipeline ORDER BY pipeline;
+-- The names of all pipelines that the ledger knows, and since when those are retired that are.
+SELECT pipeline, retired_at FROM tideline.pipeline ORDER BY pipeline;

@@ -1,6 +1,7 @@
--- The pipelines that the ledger knows: streams by state, unfinished batches by state, and when a batch was last
--- published.
-SELECT pipeline, created_at, n_streams, n_active, n_stopped, n_retired, n_planned, n_writing, n_failed, n_published, last_published_at
+-- The pipelines that the ledger knows: since when it is retired, streams by state, unfinished batches by state, and when
+-- a batch was last published.
+SELECT pipeline, created_at, retired_at, n_streams, n_active, n_stopped, n_retired, n_planned, n_writing, n_failed, n_published,
+       last_published_at
 FROM tideline.pipeline
 CROSS JOIN LATERAL (
     SELECT count(*) AS n_streams,
