@@ -88,7 +88,7 @@ def names(document) -> set[str]:
 def test_a_retired_pipeline_without_a_folder_is_listed_only_when_it_is_asked_for(cli, ledger, topic):
     ledgers.start_streams(ledger, 1, pipeline="gone")
     (found,) = [one for one in cli.json("doctor")["checks"] if (one["about"], one["check"]) == ("gone", "declaration")]
-    assert (found["verdict"], found["what_to_do"]) == (
+    assert (found["verdict"], found["next_step"]) == (
         "warn",
         "restore its folder; if it was discontinued: tideline retire gone --reason ...",
     )
@@ -106,7 +106,7 @@ def test_a_retired_pipeline_without_a_folder_is_listed_only_when_it_is_asked_for
     assert 'pipeline="gone"' not in cli("metrics").stdout
     (found,) = [one for one in cli.json("doctor")["checks"] if (one["about"], one["check"]) == ("gone", "declaration")]
     assert found["verdict"] == "ok"
-    for command in ("streams", "batches", "coverage"):
+    for command in ("batches", "coverage"):
         assert cli.json(command, "gone")["pipeline"] == "gone"
 
     again = cli("retire", "gone", "--back", "--reason", "needed").stdout

@@ -6,7 +6,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+import ledgers
 from page_reading import of_pipeline, pipelines, serious, settled
+from tideline import flow
+from tideline.ledger.connection import Ledger
 
 WIDTHS = {"desk": 1280, "telephone": 390}
 PLACES = {
@@ -82,6 +85,33 @@ def test_the_overview_is_searched_and_filtered_by_its_address(open_as):
     settled(page)
     assert "clicks" not in pipelines(page)
     assert serious(page) == []
+
+
+def test_a_pipeline_that_was_given_up_is_out_of_sight_once_it_is_retired(open_as, site):
+    command = "tideline retire given_up --reason"
+    with Ledger(site.writer_url, actor="test") as session:
+        ledgers.start_streams(session, 1, pipeline="given_up")
+        page = open_as("viewer")
+        settled(page)
+        expect(of_pipeline(page, "given_up").locator(".needs li")).to_contain_text(command)
+        before = page.locator(".summary").inner_text()
+        flow.retire(session, "given_up", reason="replaced by clicks")
+    page = open_as("viewer")
+    settled(page)
+    assert "given_up" not in pipelines(page)
+    assert page.locator(".summary").inner_text() != before
+    page.get_by_role("link", name="Show it").click()
+    page.wait_for_url(re.compile(r"\?state=retired"))
+    settled(page)
+    assert pipelines(page) == ["given_up"]
+    expect(of_pipeline(page, "given_up").locator(".state")).to_have_text("retired")
+    expect(page.locator(".summary")).to_contain_text("needs no person")
+    assert serious(page) == []
+    page = open_as("viewer", "/tideline/pipelines/given_up")
+    settled(page)
+    expect(page.locator("#partitions")).to_contain_text("No folder declares this pipeline.")
+    expect(page.locator("#decisions")).to_contain_text("replaced by clicks")
+    expect(page.locator("main")).not_to_contain_text(command)
 
 
 def test_a_problem_of_an_attempt_leads_to_the_runbook(open_as, site):

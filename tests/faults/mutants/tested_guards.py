@@ -61,6 +61,30 @@ TESTED_MUTANTS = (
         ),
         seen_by="tests/unit/test_page_texts.py::test_a_pipeline_whose_folder_is_gone_is_not_said_to_have_brokers_that_do_not_answer",
     ),
+    Mutant(
+        "retired_pipeline_loads_unseen",
+        "a plan brings a retired pipeline back",
+        (
+            Edit(
+                "include/tideline/flow/planning.py",
+                "    decisions.set_retired(ledger, pipeline.name, retired=False)  # nothing that loads is out of sight\n",
+                "",
+            ),
+        ),
+        seen_by="tests/faults/memory/test_retiring.py::test_both_ledgers_bring_a_pipeline_back_that_plans",
+    ),
+    Mutant(
+        "retired_with_open_batches",
+        "a pipeline whose batches could still be written does not retire, whoever asks",
+        (
+            Edit(
+                f"{_MIGRATIONS}/0027_retired_pipelines.sql",
+                "WHERE pipeline = NEW.pipeline AND state IN ('planned', 'writing', 'failed')",
+                "WHERE false",
+            ),
+        ),
+        seen_by="tests/integration/test_retired_pipelines.py::test_a_pipeline_whose_batches_could_still_be_written_does_not_retire",
+    ),
     *ANNOUNCING_MUTANTS,
     *DELTA_MUTANTS,
     *LETTER_MUTANTS,

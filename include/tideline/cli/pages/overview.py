@@ -39,21 +39,7 @@ def pipelines(*, with_retired: bool = False) -> Page:
             ">published",
             "last published",
         ),
-        rows=[
-            (
-                row["pipeline"],
-                row["state"],
-                row["n_streams"],
-                row["n_stopped"],
-                "?" if row["broker_problem"] else row["lag"],
-                row["n_planned"],
-                row["n_writing"],
-                row["n_failed"],
-                row["n_published"],
-                row["last_published_at"],
-            )
-            for row in rows
-        ],
+        rows=[tuple(_pipeline_cells(row)) for row in rows],
         empty="no pipeline is declared, and the ledger has none",
     )
     problems = [answer.problem for answer in answers.values() if answer.problem]
@@ -61,6 +47,12 @@ def pipelines(*, with_retired: bool = False) -> Page:
     if n_hidden := len(every) - len(rows):
         notes.append(f"{n_hidden} retired, not shown: tideline pipelines --retired")
     return Page(document={"pipelines": rows}, parts=[grid, *notes], problem=problems[0] if problems else None)
+
+
+def _pipeline_cells(row: Row) -> Iterable[Cell]:
+    yield from (row[name] for name in ("pipeline", "state", "n_streams", "n_stopped"))
+    yield "?" if row["broker_problem"] else row["lag"]
+    yield from (row[name] for name in ("n_planned", "n_writing", "n_failed", "n_published", "last_published_at"))
 
 
 def row_of(
