@@ -89,7 +89,7 @@ def test_the_overview_is_searched_and_filtered_by_its_address(open_as):
 
 def test_a_pipeline_that_was_given_up_is_out_of_sight_once_it_is_retired(open_as, site):
     command = "tideline retire given_up --reason"
-    with Ledger(site.writer_url, actor="test") as session:
+    with Ledger(site.ledger_url, actor="test") as session:
         ledgers.start_streams(session, 1, pipeline="given_up")
         page = open_as("viewer")
         settled(page)
