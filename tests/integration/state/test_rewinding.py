@@ -285,3 +285,12 @@ def test_a_rewind_and_a_reload_raise_the_version_of_each_position(five):
     moved = [stream for stream in before if after[stream] != before[stream]]
     assert moved
     assert all(after[stream] == before[stream] + 2 for stream in moved)
+
+
+def test_a_rewind_of_a_retired_pipeline_brings_it_back_because_it_plans(five):
+    assert flow.retire(five.ledger, NAME, reason="given up")
+    rewind(five, 2, dry_run=True)
+    retired = "SELECT retired_at IS NOT NULL FROM tideline.pipeline"
+    assert query(five.ledger, retired) == [(True,)]
+    rewind(five, 2)
+    assert query(five.ledger, retired) == [(False,)]

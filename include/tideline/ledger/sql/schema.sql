@@ -388,12 +388,10 @@ BEGIN
     IF EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state = 'writing') THEN
         RAISE EXCEPTION 'output % of pipeline % does not move: a batch of it is being written', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
-    ELSIF EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
-                  WHERE b.pipeline = OLD.pipeline AND b.state = 'failed' AND a.fence >= b.sealed_fence) THEN
+    ELSIF tideline.may_have_committed(OLD.pipeline) THEN
         RAISE EXCEPTION 'output % of pipeline % does not move: a batch may have been committed to it', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
-    ELSIF coalesce(current_setting('tideline.reason', true), '') = ''
-            AND EXISTS (SELECT FROM tideline.batch WHERE pipeline = OLD.pipeline AND state IN ('published', 'advanced', 'superseded')) THEN
+    ELSIF coalesce(current_setting('tideline.reason', true), '') = '' AND tideline.has_loaded(OLD.pipeline) THEN
         RAISE EXCEPTION 'output % of pipeline % does not move without a reason: it has been loaded', OLD.place, OLD.pipeline
             USING ERRCODE = 'restrict_violation';
     END IF;
@@ -569,6 +567,19 @@ BEGIN
         AND (NEW.n_read, NEW.n_gap, NEW.first_read, NEW.last_read, NEW.published_log_start, NEW.published_end, NEW.n_bytes) IS NOT DISTINCT FROM
             (OLD.n_read, OLD.n_gap, OLD.first_read, OLD.last_read, OLD.published_log_start, OLD.published_end, OLD.n_bytes)) THEN
         RAISE EXCEPTION 'batch % is %: its counts never change', OLD.batch_id, owner.state USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION tideline.check_retirement() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF coalesce(current_setting('tideline.reason', true), '') = '' THEN
+        RAISE EXCEPTION 'pipeline % is not retired without a reason', NEW.pipeline USING ERRCODE = 'restrict_violation';
+    ELSIF EXISTS (SELECT FROM tideline.batch WHERE pipeline = NEW.pipeline AND state IN ('planned', 'writing', 'failed')) THEN
+        RAISE EXCEPTION 'pipeline % is not retired: batches of it are open', NEW.pipeline USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
 END $$;
@@ -810,6 +821,15 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tideline.has_loaded(name text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT FROM tideline.batch WHERE pipeline = name AND state IN ('writing', 'published', 'advanced', 'superseded'))
+        OR tideline.may_have_committed(name)
+$$;
+
+COMMENT ON FUNCTION tideline.has_loaded(name text) IS 'whether an output holds records of a pipeline, or may soon or unknown to the ledger: its claim moves by a decision only';
+
 CREATE FUNCTION tideline.keep_gone_hole() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -887,6 +907,15 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+
+CREATE FUNCTION tideline.may_have_committed(name text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
+                   WHERE b.pipeline = name AND b.state = 'failed' AND a.fence >= b.sealed_fence)
+$$;
+
+COMMENT ON FUNCTION tideline.may_have_committed(name text) IS 'whether an attempt at a failed batch of a pipeline may have committed it outside';
 
 CREATE FUNCTION tideline.note_return() RETURNS trigger
     LANGUAGE plpgsql
@@ -1018,6 +1047,16 @@ BEGIN
         VALUES ('claim output', NEW.pipeline,
             jsonb_build_object('purpose', NEW.purpose, 'kind', NEW.kind, 'place', NEW.place, 'shared', NEW.shared));
     END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tideline.record_retirement() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO tideline.event (action, pipeline)
+    VALUES (CASE WHEN NEW.retired_at IS NULL THEN 'bring back pipeline' ELSE 'retire pipeline' END, NEW.pipeline);
     RETURN NULL;
 END $$;
 
@@ -1384,8 +1423,11 @@ COMMENT ON COLUMN tideline.outbox.announced_at IS 'when its event was seen in Ai
 CREATE TABLE tideline.pipeline (
     pipeline text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    retired_at timestamp with time zone,
     CONSTRAINT pipeline_pipeline_check CHECK ((pipeline ~ '^[a-z][a-z0-9_]{0,62}$'::text))
 );
+
+COMMENT ON COLUMN tideline.pipeline.retired_at IS 'since when it is left out of lists and numbers where no folder declares it; null if it is shown';
 
 CREATE TABLE tideline.redrive (
     batch_id bigint NOT NULL,
@@ -1919,11 +1961,13 @@ CREATE TRIGGER outbox_is_never_deleted BEFORE DELETE ON tideline.outbox FOR EACH
 
 CREATE TRIGGER outbox_keeps_its_word BEFORE INSERT OR UPDATE ON tideline.outbox FOR EACH ROW EXECUTE FUNCTION tideline.check_outbox();
 
-CREATE TRIGGER output_is_freed_when_idle BEFORE DELETE ON tideline.claimed_output FOR EACH ROW EXECUTE FUNCTION tideline.check_free_output();
+CREATE TRIGGER output_is_freed_when_idle BEFORE DELETE ON tideline.claimed_output FOR EACH ROW WHEN ((old.purpose = 'rows'::text)) EXECUTE FUNCTION tideline.check_free_output();
 
 CREATE TRIGGER output_moves_by_decision BEFORE UPDATE ON tideline.claimed_output FOR EACH ROW WHEN (((old.purpose = 'rows'::text) AND ((((old.kind IS DISTINCT FROM new.kind) OR (old.place IS DISTINCT FROM new.place)) OR (old.purpose IS DISTINCT FROM new.purpose)) OR (old.pipeline IS DISTINCT FROM new.pipeline)))) EXECUTE FUNCTION tideline.check_moved_output();
 
 CREATE TRIGGER output_writes_its_history AFTER INSERT OR DELETE OR UPDATE ON tideline.claimed_output FOR EACH ROW EXECUTE FUNCTION tideline.record_output();
+
+CREATE TRIGGER pipeline_retires_when_idle BEFORE INSERT OR UPDATE ON tideline.pipeline FOR EACH ROW WHEN ((new.retired_at IS NOT NULL)) EXECUTE FUNCTION tideline.check_retirement();
 
 CREATE TRIGGER position_is_never_deleted BEFORE DELETE ON tideline.state_position FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 
@@ -1958,6 +2002,8 @@ CREATE TRIGGER reject_is_kept_as_it_came AFTER UPDATE ON tideline.reject REFEREN
 CREATE TRIGGER reject_is_never_truncated BEFORE TRUNCATE ON tideline.reject FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
 CREATE TRIGGER reject_stays_until_settled AFTER DELETE ON tideline.staged_reject REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION tideline.check_cleared();
+
+CREATE TRIGGER retirement_writes_its_history AFTER UPDATE ON tideline.pipeline FOR EACH ROW WHEN ((old.retired_at IS DISTINCT FROM new.retired_at)) EXECUTE FUNCTION tideline.record_retirement();
 
 CREATE TRIGGER rewind_is_never_truncated BEFORE TRUNCATE ON tideline.rewind FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 
