@@ -5,6 +5,7 @@ write nanoseconds in place of milliseconds make such records. Here a timestamp t
 of a record is what Spark's reader makes of it. It takes longer than Spark's reader, so it reads only batches that Spark has refused.
 """
 
+import ctypes
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,10 @@ _MAX_BYTES = 16 << 20
 _WORTH_A_TASK = 5_000
 """The offsets of a worthwhile task."""
 _MOST_MICROSECONDS = 2**63 - 1
+_NO_TEXT = "\N{REPLACEMENT CHARACTER}"
+"""Stands for the name of a header that is no UTF-8, as with Spark's reader, which puts it in place of each wrong byte."""
+_item = ctypes.pythonapi.PyTuple_GetItem
+_item.argtypes, _item.restype = [ctypes.py_object, ctypes.c_ssize_t], ctypes.c_void_p
 _BATCH = pa.schema(list(KAFKA))
 
 
@@ -145,8 +150,20 @@ def _row(message: Message) -> tuple[Any, ...]:
         microseconds if abs(microseconds) <= _MOST_MICROSECONDS else None,
         message.key(),
         message.value(),
-        headers_as_json(message.headers() or ()),
+        headers_as_json(_headers(message)),
     )
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a record.
+
+    Where a name is no UTF-8, the client leaves its place in the tuple empty and an error pending. To read that place would end the process.
+    """
+    try:
+        found = next(map(Message.headers, (message,)))  # called by C, which looks whether an error is pending
+    except SystemError:
+        found = message.headers()  # what the first call has kept
+    return [(header[0] if _item(header, 0) else _NO_TEXT, header[1]) for header in found or ()]
 
 
 def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
