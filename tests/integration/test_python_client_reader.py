@@ -6,6 +6,7 @@ from confluent_kafka import Producer
 
 import records
 from batch_ranges import piece
+from faults.bad_input import wire
 from records import produce
 from spark_jobs.readers import kafka, python_client
 from tideline.kafka.settings import executor_settings, spark_settings
@@ -40,6 +41,16 @@ def test_each_record_is_what_sparks_reader_makes_of_it(broker, both):
     by_spark, by_python = both(topic, ranges_of(topic, {0: 3, 1: 1}), 1000)
     assert by_python == by_spark
     assert len(by_python) == 4
+
+
+def test_the_name_of_a_header_that_is_no_text_ends_no_process(broker, both):
+    """The client leaves an empty place for it. What reads that place dies."""
+    topic = records.create(broker.bootstrap, partitions=1)
+    headers = ((b"before", b"1"), (b"\xff", b"2"), (b"\xfe", None), (b"behind", b"3"))
+    wire.produce(broker.bootstrap, topic, 0, [(None, b"x", headers, 1), (None, b"y", headers, 1)])
+    by_spark, by_python = both(topic, ranges_of(topic, {0: 2}), 1000)
+    assert by_python == by_spark
+    assert len(by_python) == 2
 
 
 def test_offsets_without_a_record_end_no_range_early_and_keep_none_waiting(broker, both):
