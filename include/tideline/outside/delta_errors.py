@@ -3,7 +3,8 @@
 from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
 from tideline.outside import ForgottenError, delta_features
-from tideline.outside.delta_log import Location, RefusedError, UntoldError
+from tideline.outside.delta_log import Location, RefusedError
+from tideline.outside.delta_receipts import UntoldError
 
 
 def missing(location: Location, why: str) -> NeedsOperatorError:

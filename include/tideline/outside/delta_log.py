@@ -7,12 +7,10 @@ that was looked at, or fails. And it is refused if that version has a feature th
 have got it since the commit was prepared.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
-from uuid import UUID
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -20,7 +18,6 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.outside import delta_disk, delta_features, places
 from tideline.outside.delta_features import Unkept
@@ -38,8 +35,6 @@ _OF_STORAGE = (
     "Transaction failed",
 )
 """How the library's errors of storage begin, and those of a version that is taken. Everything else is a refusal."""
-_LAST_COMMITS = 100
-"""So many commits are searched first for that of a receipt."""
 
 
 class TakenError(Exception):
@@ -61,18 +56,6 @@ class RefusedError(Exception):
     def __init__(self, problem: str, unkept: Sequence[Unkept] = ()) -> None:
         super().__init__(problem)
         self.unkept = unkept
-
-
-class UntoldError(Exception):
-    """A restore of the table names a time, and no version before it that can be read has the files that it has brought back.
-
-    Args:
-        version: The version that the restore has made.
-    """
-
-    def __init__(self, version: int) -> None:
-        super().__init__(f"version {version} has restored the table to a time")
-        self.version = version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,47 +184,6 @@ def _failure(table: DeltaTable, problem: str) -> TakenError | UnknownError | Ref
     if is_taken:
         return TakenError(problem)
     return UnknownError(problem) if problem.startswith(_OF_STORAGE) else RefusedError(problem)
-
-
-def receipt(table: DeltaTable, application: str, fence: int) -> Receipt | None:
-    """Return the receipt of the commit that has stored data of this application id; None if the log does not hold the commit any more.
-
-    Raises:
-        DeltaError, OSError: Storage did not answer.
-        UntoldError: The table was restored since, and what it shows of before is not known.
-    """
-    for limit in (_LAST_COMMITS, None):
-        shown = math.inf  # the newest version of which the table still shows something
-        for made in table.history(limit):
-            is_shown = made["version"] <= shown
-            if (made.get("tideline_application"), made.get("tideline_fence")) == (application, str(fence)):
-                said = f"batch {made.get('tideline_batch')}, {made.get('tideline_ranges')}"
-                return Receipt(fence=fence, attempt=UUID(made["tideline_attempt"]), said=said, gone=not is_shown)
-            if is_shown and made.get("operation") == "RESTORE":
-                shown = _restored_to(table, made)
-    return None
-
-
-def _restored_to(table: DeltaTable, made: Mapping[str, Any]) -> int:
-    """Return the version that a RESTORE has brought back.
-
-    It may name a time instead. By which clock and in which time zone, only the program knows that has restored: delta-rs takes the times of the files
-    of the log, which are not those in the history. So the newest version before it is found that had the same files.
-    """
-    version = str((made.get("operationParameters") or {}).get("version"))
-    if version.isdigit():
-        return int(version)
-    restored = made["version"]
-    try:
-        files = _files(table, restored)
-        return next(earlier for earlier in range(restored - 1, -1, -1) if _files(table, earlier) == files)
-    except (DeltaError, StopIteration) as error:  # the log does not reach back to it
-        raise UntoldError(restored) from error
-
-
-def _files(table: DeltaTable, version: int) -> frozenset[str]:
-    found = DeltaTable(table.table_uri, version=version, storage_options=table._storage_options)  # noqa: SLF001 - as above
-    return frozenset(found.file_uris())
 
 
 def first_line(error: Exception) -> str:

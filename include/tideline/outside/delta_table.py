@@ -21,7 +21,7 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain import receipts
 from tideline.domain.receipts import BatchIdentity, Found, Receipt
-from tideline.outside import delta_applications, delta_disk, delta_errors, delta_log, evidence
+from tideline.outside import delta_applications, delta_disk, delta_errors, delta_log, delta_receipts, evidence
 from tideline.outside.delta_log import Change, Location, TakenError, UnknownError
 from tideline.outside.delta_trials import Trial, trials
 from tideline.outside.evidence import Evidence
@@ -183,10 +183,12 @@ class DeltaOutput:
         if fence is None:
             return None
         try:
-            receipt = delta_log.receipt(table, delta_applications.name(self.location.pipeline, batch.identity), fence)
+            receipt = delta_receipts.receipt(
+                table, delta_applications.name(self.location.pipeline, batch.identity), fence
+            )
         except (DeltaError, OSError) as error:
             raise self.location.unavailable(error) from error
-        except delta_log.UntoldError as error:
+        except delta_receipts.UntoldError as error:
             raise delta_errors.untold(self.location, batch, fence, error) from error
         if receipt is not None:
             return receipt

@@ -86,7 +86,7 @@ IDENTITY_MUTANTS = (
         "a batch whose rows a restore to a time has taken back is not published",
         (
             Edit(
-                "include/tideline/outside/delta_log.py",
+                "include/tideline/outside/delta_receipts.py",
                 "if _files(table, earlier) == files)",
                 "if True)",
             ),
