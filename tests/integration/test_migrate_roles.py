@@ -44,6 +44,7 @@ EVERYONES = """
 OF_EVERYONE = (
     "covering(bigint,int8range)",
     "folding(text)",
+    "has_loaded(text)",
     "replaying(bigint,int8range)",
     "reserving(bigint,int8range)",
     "undoing(text)",
