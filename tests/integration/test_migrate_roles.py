@@ -45,6 +45,7 @@ OF_EVERYONE = (
     "covering(bigint,int8range)",
     "folding(text)",
     "has_loaded(text)",
+    "may_have_committed(text)",
     "replaying(bigint,int8range)",
     "reserving(bigint,int8range)",
     "undoing(text)",
