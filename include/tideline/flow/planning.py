@@ -107,13 +107,12 @@ def plan(
     )
     with ledger.transaction():
         planned, found = plan_in_transaction(call, request)
-    if not planned.batch_ids:
+    idle = not planned.batch_ids
+    if idle:
         # A run without batches skips its task `advance`: the heads would not pass holes that `latest_wins` has just left until the next run.
         heads.advance_published(ledger, pipeline.name)
     if found is not None:
-        planned.notes.extend(
-            retention.report(broker, pipeline.name, found, request=request, idle=not planned.batch_ids)
-        )
+        planned.notes.extend(retention.report(broker, pipeline.name, found, request=request, idle=idle))
     return planned
 
 
