@@ -9,7 +9,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.kafka.connection import Connection
-from tideline.ledger import claimed_outputs
+from tideline.ledger import claimed_outputs, intents
 from tideline.ledger.claimed_outputs import REJECTS, ROWS, Output, described
 from tideline.ledger.connection import Ledger
 from tideline.outside import places
@@ -57,26 +57,35 @@ def _cluster(brokers: Brokers, source: Broker | None) -> str:
     return source.cluster_id() if source and brokers.section == "source" else Connection(brokers).cluster_id()
 
 
-def check_place(ledger: Ledger, pipeline: Pipeline, batch_id: int) -> None:
-    """Make sure that the declaration leads to the output that earlier attempts at a batch were to commit to, before it is asked what it has.
+def check_former(ledger: Ledger, pipeline: Pipeline, batch_id: int) -> None:
+    """Make sure that the declaration leads to the output to which earlier attempts at a batch may have committed, before it is asked what it has.
 
-    A variable, a link or an address of brokers may lead elsewhere by now, to an output of the same name. It has no receipt, and fences nothing in
-    the one that may have the rows: the batch would be loaded once more.
+    Another one has no receipt, and a fence there fences nothing in the one that may have the rows: the batch would be loaded once more. The name
+    does not tell: a variable, a link or an address of brokers may lead to an output of the same name.
 
     Raises:
-        NeedsOperatorError: It leads to another place than the pipeline has claimed.
+        NeedsOperatorError: It names another output, or leads to another place than the pipeline has claimed.
         RetryableError: The brokers of a topic or the ledger did not answer.
     """
+    may_have = {intent.output for intent in intents.unsealed_of(ledger, batch_id)}
+    if not may_have:
+        return
+    if others := sorted(may_have - {pipeline.sink.output}):
+        raise _leads_elsewhere(pipeline, batch_id, ", ".join(others), f"names {pipeline.sink.output}")
     with ledger.transaction():
         claimed = claimed_outputs.of(ledger, pipeline.name).get(ROWS)
     here = _rows_output(pipeline)
     if claimed is not None and (claimed["kind"], claimed["place"]) != (here.kind, here.place):
-        raise NeedsOperatorError(
-            f"{pipeline.name} batch {batch_id}: an attempt may have committed it to {described(claimed['kind'], claimed['place'])}; "
-            f"the declaration leads to {here} now",
-            next_step="let section sink, with its variables, links and addresses, lead to the former one until this batch is published or abandoned",
-            entry="sink-has-changed",
-        )
+        raise _leads_elsewhere(pipeline, batch_id, described(claimed["kind"], claimed["place"]), f"leads to {here}")
+
+
+def _leads_elsewhere(pipeline: Pipeline, batch_id: int, former: str, found: str) -> NeedsOperatorError:
+    return NeedsOperatorError(
+        f"{pipeline.name} batch {batch_id}: an attempt may have committed it to {former}; the declaration {found} now",
+        next_step="let section `sink`, with its variables, links and addresses, lead to the former one until this batch is published or abandoned; "
+        f"only if that output does not exist any more: tideline abandon {batch_id} --force --reason ...",
+        entry="sink-has-changed",
+    )
 
 
 def claim_outputs(ledger: Ledger, pipeline: Pipeline, claimed: Sequence[Output]) -> None:

@@ -1,4 +1,4 @@
-"""Decisions of an operator, each with a reason: abandon a batch, skip a range, accept a loss. `adopting`, `claiming` and `retiring` have others.
+"""Decisions of an operator, each with a reason: abandon a batch, skip a range, accept a loss. Others are in `adopting`, `moving_outputs`, `retiring`.
 
 Each decision is one transaction under the pipeline's lock, so that no plan reserves the same offsets meanwhile. A decision that is called again after
 it has taken effect changes nothing and says so.

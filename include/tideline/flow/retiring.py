@@ -23,7 +23,7 @@ def retire(ledger: Ledger, pipeline: str, *, reason: str, back: bool = False, dr
         if opened:
             raise FatalError(
                 f"{pipeline}: expected no open batches of a pipeline that retires, found {', '.join(map(str, opened))}",
-                next_step=f"give them up first: tideline abandon {opened[0]} --reason ...",
+                next_step=f"with its folder in place, give them up first: tideline abandon {opened[0]} --reason ...",
                 entry="pipeline-does-not-retire",
             )
         return decisions.set_retired(ledger, pipeline, retired=not back)

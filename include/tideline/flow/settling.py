@@ -47,7 +47,7 @@ def recover(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> list[Counts
         receipt = sink.look(attempt.batch)
         return None if receipt is None else _settle(ledger, attempt, receipt)
     stored = intents.of_batch(ledger, attempt.batch_id)
-    _check_output(ledger, pipeline, attempt.batch_id, stored)
+    claiming.check_former(ledger, pipeline, attempt.batch_id)
     receipt = sink.fence(attempt.batch, attempt.fence)
     if receipt is not None:
         return _settle(ledger, attempt, receipt)
@@ -80,20 +80,6 @@ def _sink(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> OutsideSink |
             entry="sink-has-changed",
         )
     return outside.of(pipeline, ledger)
-
-
-def _check_output(ledger: Ledger, pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
-    """Make sure that the declaration still names, and leads to, the output that earlier attempts were to commit to."""
-    others = sorted({intent.output for intent in stored} - {pipeline.sink.output})
-    if others:
-        raise NeedsOperatorError(
-            f"{pipeline.name} batch {batch_id}: an attempt may have committed it to {', '.join(others)}; "
-            f"the declaration names {pipeline.sink.output} now",
-            next_step="put the former section `sink` back until this batch is published or abandoned",
-            entry="sink-has-changed",
-        )
-    if stored:
-        claiming.check_place(ledger, pipeline, batch_id)
 
 
 def _check_age(sink: OutsideSink, pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
@@ -184,7 +170,7 @@ def sealed(
         ledger: The ledger's session.
         decide: One transaction. It is rolled back when it raises `UnsealedError`.
         pipeline: The declaration. By default it is loaded when a batch needs it.
-        force: Also give up a batch whose receipt this ledger does not know, or whose receipt may be forgotten.
+        force: Also give up a batch whose receipt this ledger does not know or may be forgotten, or whose output does not exist any more.
         dry_run: Whether `decide` undoes itself. Then the sink is not asked, because its fence would stay; it may refuse later.
 
     Raises:
@@ -206,11 +192,12 @@ def sealed(
 def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: bool) -> int:
     """Fence all attempts of a batch, and return the fence below which none can commit."""
     stored = intents.of_batch(ledger, found.batch_id)
-    _check_output(ledger, pipeline, found.batch_id, stored)
+    below = found.fence + 1
+    if not _can_be_asked(ledger, pipeline, found.batch_id, force=force):
+        return below
     sink = outside.of(pipeline, ledger)
     if sink is None:  # then the outputs differ
         raise AssertionError(f"{pipeline.name}: {pipeline.sink.output} is not outside")
-    below = found.fence + 1
     try:
         receipt = sink.fence(found.batch, below)
     except ForgottenError:
@@ -228,6 +215,17 @@ def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: b
     if not receipt.gone:  # else a restore of the output has taken its rows back
         _check_receipt(pipeline, found.batch_id, receipt, stored, force=force)
     return below
+
+
+def _can_be_asked(ledger: Ledger, pipeline: Pipeline, batch_id: int, *, force: bool) -> bool:
+    """Return whether the declaration leads to the output that may have the batch. By force it need not: that output may not exist any more."""
+    try:
+        claiming.check_former(ledger, pipeline, batch_id)
+    except NeedsOperatorError:
+        if not force:
+            raise
+        return False
+    return True
 
 
 def _check_receipt(

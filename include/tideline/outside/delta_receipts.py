@@ -61,10 +61,14 @@ def _restored_to(table: DeltaTable, made: Mapping[str, Any]) -> int:
     try:
         files = _files(table, restored)
         return next(earlier for earlier in range(restored - 1, -1, -1) if _files(table, earlier) == files)
-    except (DeltaError, StopIteration) as error:  # the log does not reach back to it
+    except StopIteration as error:
+        raise UntoldError(restored) from error
+    except DeltaError as error:
+        _files(table, None)  # storage that does not answer raises here as well; else the log does not reach back
         raise UntoldError(restored) from error
 
 
-def _files(table: DeltaTable, version: int) -> frozenset[str]:
+def _files(table: DeltaTable, version: int | None) -> frozenset[str]:
+    """Return the files of a version, of the newest one if it is None."""
     found = DeltaTable(table.table_uri, version=version, storage_options=table._storage_options)  # noqa: SLF001 - it has no name
     return frozenset(found.file_uris())

@@ -157,18 +157,41 @@ def led_elsewhere(scene, monkeypatch, tmp_path):
 def test_an_output_of_the_same_name_in_another_place_is_neither_asked_nor_fenced(scene, monkeypatch, tmp_path):
     first, former = led_elsewhere(scene, monkeypatch, tmp_path)
     batch = first.batch_id
+    elsewhere = f"may have committed it to Delta table {former}; the declaration leads to"
     for act in (
         lambda: scene.recover(scene.claim(batch)),
-        lambda: flow.abandon(scene.ledger, batch, reason=WHY, force=True),
+        lambda: flow.abandon(scene.ledger, batch, reason=WHY),
     ):
-        with pytest.raises(
-            NeedsOperatorError, match=f"may have committed it to Delta table {former}; the declaration leads to"
-        ):
+        with pytest.raises(NeedsOperatorError, match=elsewhere):
             act()
+        query(scene.ledger, "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '1 hour'")
     assert scene.log.fenced == []
     monkeypatch.setenv("LAKE", former)
     assert scene.recover(scene.claim(batch)) is not None
     assert state(scene.ledger, batch)[0] == "published"
+
+
+def test_a_batch_whose_output_does_not_exist_any_more_is_given_up_by_force(scene, monkeypatch, tmp_path):
+    first, _ = led_elsewhere(scene, monkeypatch, tmp_path)
+    attempts.fail(scene.ledger, first, "killed")
+    flow.abandon(scene.ledger, first.batch_id, reason=WHY, force=True)
+    assert state(scene.ledger, first.batch_id)[0] == "abandoned"
+    assert scene.log.fenced == []
+    assert flow.move_output(scene.ledger, scene.ads.broker, scene.ads.pipeline, reason=WHY)[1].endswith("second")
+
+
+def test_what_a_seal_has_ruled_out_binds_no_batch_to_the_former_output(scene, monkeypatch, tmp_path):
+    scene.load(scene.plan(), 3)
+    [batch] = replayed(scene, "again").batch_ids
+    first = scene.claim(batch)
+    with pytest.raises(KilledError):
+        scene.publish(first, scene.output(first, before=killed))
+    attempts.fail(scene.ledger, first, "killed")
+    second = scene.claim(batch)
+    assert scene.recover(second) is None, "fences and seals"
+    attempts.fail(scene.ledger, second, "killed")
+    move(scene, scene.ads.pipeline.model_copy(update={"sink": DeltaSink(kind="delta", path="/other")}))
+    assert scene.recover(scene.claim(batch)) is None
 
 
 def test_an_output_does_not_move_while_a_batch_may_have_been_committed_to_it(scene, monkeypatch, tmp_path):

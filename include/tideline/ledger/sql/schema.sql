@@ -823,6 +823,7 @@ END $$;
 
 CREATE FUNCTION tideline.has_loaded(name text) RETURNS boolean
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT EXISTS (SELECT FROM tideline.batch WHERE pipeline = name AND state IN ('writing', 'published', 'advanced', 'superseded'))
         OR tideline.may_have_committed(name)
@@ -910,6 +911,7 @@ END $$;
 
 CREATE FUNCTION tideline.may_have_committed(name text) RETURNS boolean
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
                    WHERE b.pipeline = name AND b.state = 'failed' AND a.fence >= b.sealed_fence)

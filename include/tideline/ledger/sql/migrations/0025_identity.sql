@@ -4,6 +4,7 @@
 
 -- What another session intends or settles at this moment is waited for, and counts below. In the order of drivers: the batch first, and at once with
 -- the lock that its new column needs. One that held it and waited for what follows would otherwise be waited for by the column.
+LOCK TABLE tideline.pipeline IN SHARE ROW EXCLUSIVE MODE; -- plans and decisions lock their pipeline before batches
 LOCK TABLE tideline.batch IN ACCESS EXCLUSIVE MODE;
 LOCK TABLE tideline.intent, tideline.letters IN SHARE ROW EXCLUSIVE MODE;
 

@@ -64,12 +64,12 @@ CREATE TRIGGER output_is_freed_when_idle BEFORE DELETE ON tideline.claimed_outpu
     WHEN (OLD.purpose = 'rows') EXECUTE FUNCTION tideline.check_free_output();
 
 -- What was only planned, or has failed before an intent, is in no output.
-CREATE FUNCTION tideline.may_have_committed(name text) RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE FUNCTION tideline.may_have_committed(name text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM tideline.intent JOIN tideline.attempt a USING (attempt_id) JOIN tideline.batch b ON b.batch_id = intent.batch_id
                    WHERE b.pipeline = name AND b.state = 'failed' AND a.fence >= b.sealed_fence)
 $$;
 COMMENT ON FUNCTION tideline.may_have_committed(name text) IS 'whether an attempt at a failed batch of a pipeline may have committed it outside';
-CREATE FUNCTION tideline.has_loaded(name text) RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE FUNCTION tideline.has_loaded(name text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM tideline.batch WHERE pipeline = name AND state IN ('writing', 'published', 'advanced', 'superseded'))
         OR tideline.may_have_committed(name)
 $$;
