@@ -38,7 +38,7 @@ def test_both_ledgers_bring_a_pipeline_back_that_plans(session, mirrored):
     cluster.create("ads", 3)
     one = declared("nowhere:9092", "ads", name="one")
     with session.transaction():
-        session.rows("lock_pipeline", pipeline="one", idle_ms=1)
+        session.rows("lock_pipeline", pipeline="one", idle_ms=60_000)
     assert flow.retire(session, "one", reason="given up")
     assert len(flow.plan(session, MemoryBroker(cluster, one.source), one, RUN, NewRecords()).batch_ids) == 1
     assert not flow.retire(session, "one", reason="needed", back=True)
