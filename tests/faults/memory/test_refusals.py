@@ -47,7 +47,7 @@ def test_a_batch_has_a_pipeline_and_a_reason_that_says_something(session, stream
     assert refused(session, "plan_batches", **batch(reason="")) == "batch_reason_check"
     assert refused(session, "plan_batches", **batch(pipeline="unknown")) == "batch_pipeline_fkey"
     assert refused(session, "plan_batches", **batch(supersedes=77)) == "batch_supersedes_fkey"
-    assert refused(session, "lock_pipeline", pipeline="No Name", idle_ms=1) == "pipeline_pipeline_check"
+    assert refused(session, "lock_pipeline", pipeline="No Name", idle_ms=60_000) == "pipeline_pipeline_check"
 
 
 def test_a_range_is_free_when_it_is_reserved(session, stream):
