@@ -254,7 +254,7 @@ IDENTITY_MUTANTS = (
     Mutant(
         "holes_do_not_wait",
         "backfills of one hole take turns on its row",
-        (Edit(f"{_QUERIES}/uncover_ranges.sql", "ORDER BY c.coverage_id FOR UPDATE OF c;", "ORDER BY c.coverage_id;"),),
+        (Edit(f"{_QUERIES}/uncover_ranges.sql", "ORDER BY coverage_id FOR UPDATE;", "ORDER BY coverage_id;"),),
         seen_by="tests/integration/test_backfill_races.py",
     ),
 )

@@ -375,6 +375,18 @@ TESTED_MUTANTS = (
         ),
         seen_by="tests/integration/test_replay_races.py",
     ),
+    Mutant(
+        "coverage_scanned_in_a_join",
+        "no query scans the index of a law in a join, where Postgres can lose its entries",
+        (
+            Edit(
+                "include/tideline/ledger/sql/migrations/0028_lost_entries.sql",
+                "RETURNS SETOF tideline.coverage\n    LANGUAGE sql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp AS",
+                "RETURNS SETOF tideline.coverage\n    LANGUAGE sql STABLE AS",
+            ),
+        ),
+        seen_by="tests/integration/test_lost_entries.py::test_offsets_that_get_another_owner_leave_every_entry_in_the_index",
+    ),
     *IDENTITY_MUTANTS,
     *RELEASE_MUTANTS,
     *HISTORY_MUTANTS,

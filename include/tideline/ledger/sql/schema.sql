@@ -72,10 +72,8 @@ BEGIN
             USING ERRCODE = 'restrict_violation';
     END IF;
     IF TG_OP = 'INSERT' AND NOT NEW.reserves AND EXISTS (
-        SELECT FROM tideline.batch_range AS r JOIN tideline.batch AS b ON b.batch_id = r.batch_id
-        WHERE NOT r.reserves AND int8range(r.stream_id, r.stream_id, '[]') && int8range(NEW.stream_id, NEW.stream_id, '[]')
-          AND r.offsets::int8range && NEW.offsets::int8range
-          AND b.kind IN ('replay', 'redrive') AND b.state IN ('planned', 'writing', 'failed') AND b.outside <> owner.outside) THEN
+        SELECT FROM tideline.replaying(NEW.stream_id, NEW.offsets) AS r JOIN tideline.batch AS b ON b.batch_id = r.batch_id
+        WHERE b.kind IN ('replay', 'redrive') AND b.state IN ('planned', 'writing', 'failed') AND b.outside <> owner.outside) THEN
         RAISE EXCEPTION 'batch %: an open replay or re-drive of offsets % of stream % was planned for another kind of sink',
             NEW.batch_id, NEW.offsets, NEW.stream_id USING ERRCODE = 'restrict_violation';
     END IF;
@@ -766,7 +764,8 @@ CREATE TABLE tideline.coverage (
 COMMENT ON COLUMN tideline.coverage.decided_in IS 'the transaction that decided on a hole; what is left of one that is filled in part keeps it';
 
 CREATE FUNCTION tideline.covering(stream bigint, wanted int8range) RETURNS SETOF tideline.coverage
-    LANGUAGE sql STABLE
+    LANGUAGE sql STABLE ROWS 1
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT * FROM tideline.coverage
     WHERE int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
@@ -1149,14 +1148,16 @@ COMMENT ON COLUMN tideline.batch_range.n_bytes IS 'keys and values of the record
 COMMENT ON COLUMN tideline.batch_range.alone IS 'of an open replay or re-drive of an outside sink: no other one may take these offsets before it ends';
 
 CREATE FUNCTION tideline.replaying(stream bigint, wanted int8range) RETURNS SETOF tideline.batch_range
-    LANGUAGE sql STABLE
+    LANGUAGE sql STABLE ROWS 1
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT * FROM tideline.batch_range
     WHERE NOT reserves AND int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted
 $$;
 
 CREATE FUNCTION tideline.reserving(stream bigint, wanted int8range) RETURNS SETOF tideline.batch_range
-    LANGUAGE sql STABLE
+    LANGUAGE sql STABLE ROWS 1
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT * FROM tideline.batch_range
     WHERE reserves AND int8range(stream_id, stream_id, '[]') && int8range(stream, stream, '[]') AND offsets::int8range && wanted

@@ -3,8 +3,7 @@
 SELECT w.stream_id, lower(w.offsets * r.offsets) AS start_offset, upper(w.offsets * r.offsets) AS end_offset, r.batch_id, batch.state::text, batch.kind::text
 FROM (SELECT stream_id, int8range(start_offset, end_offset) AS offsets
       FROM unnest(%(stream_ids)s::bigint[], %(starts)s::bigint[], %(ends)s::bigint[]) AS w (stream_id, start_offset, end_offset)) AS w
-JOIN tideline.batch_range r
-  ON NOT r.reserves AND int8range(r.stream_id, r.stream_id, '[]') && int8range(w.stream_id, w.stream_id, '[]') AND r.offsets::int8range && w.offsets
+CROSS JOIN LATERAL tideline.replaying(w.stream_id, w.offsets) r
 JOIN tideline.batch ON batch.batch_id = r.batch_id
 WHERE r.alone OR %(outside)s AND batch.kind IN ('replay', 'redrive') AND batch.state IN ('planned', 'writing', 'failed')
 ORDER BY w.stream_id, start_offset;

@@ -1,13 +1,12 @@
 -- Remove a batch's ranges from the coverage of their owners. What these own outside of the ranges stays theirs. Rows
 -- are locked first: otherwise two backfills of one hole would both replace the same row, and the second one would not
 -- see what the first had left of it.
-SELECT FROM tideline.coverage c JOIN tideline.batch_range r
-  ON int8range(c.stream_id, c.stream_id, '[]') && int8range(r.stream_id, r.stream_id, '[]') AND c.offsets::int8range && r.offsets::int8range
-WHERE r.batch_id = %(batch_id)s ORDER BY c.coverage_id FOR UPDATE OF c;
+SELECT FROM tideline.coverage WHERE coverage_id IN (
+    SELECT c.coverage_id FROM tideline.batch_range r, LATERAL tideline.covering(r.stream_id, r.offsets) c WHERE r.batch_id = %(batch_id)s)
+ORDER BY coverage_id FOR UPDATE;
 WITH gone AS (
-    DELETE FROM tideline.coverage c USING tideline.batch_range r
-    WHERE r.batch_id = %(batch_id)s
-      AND int8range(c.stream_id, c.stream_id, '[]') && int8range(r.stream_id, r.stream_id, '[]') AND c.offsets::int8range && r.offsets::int8range
+    DELETE FROM tideline.coverage c USING tideline.batch_range r, LATERAL tideline.covering(r.stream_id, r.offsets) found
+    WHERE r.batch_id = %(batch_id)s AND c.coverage_id = found.coverage_id
     RETURNING c.*, r.offsets AS taken
 )
 INSERT INTO tideline.coverage (stream_id, offsets, batch_id, hole, reason, decided_by, recorded_at, decided_in)
