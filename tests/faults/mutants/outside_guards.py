@@ -123,7 +123,7 @@ OUTSIDE_TESTED_MUTANTS = (
         (
             Edit(f"{_QUERIES}/reserve_ranges.sql", "batch.outside AND batch.kind IN ('replay', 'redrive')", "false"),
             Edit(
-                "include/tideline/ledger/sql/migrations/0015_changed_sinks.sql",
+                "include/tideline/ledger/sql/migrations/0028_lost_entries.sql",
                 "owner.outside AND owner.kind IN ('replay', 'redrive')",
                 "false AND owner.kind IN ('replay')",
             ),
