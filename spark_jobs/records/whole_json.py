@@ -1,6 +1,6 @@
 """Take the values of fields out of JSON objects as they are written: for columns of the type `json`, which hold any value whole.
 
-Nothing is parsed, so every digit, every field and every duplicate key is there for whoever reads the column. What `jsonb` makes of
+Nothing is parsed, so every digit, every field and every duplicate key is there for every reader of the column. What `jsonb` makes of
 it is up to Postgres.
 """
 

@@ -1,6 +1,6 @@
 """Find the receipt of a batch in the log of a Delta table, and whether the table still shows what its commit has stored.
 
-A restore takes files back, and neither commits nor versions of batches. So what it has passed over is in the history, and gone.
+A restore takes files back, and neither commits nor versions of batches. So what it has undone is in the history, and gone.
 """
 
 import math

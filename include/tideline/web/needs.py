@@ -66,7 +66,7 @@ def worst_first(needs: Iterable[Need]) -> list[Need]:
 
 
 def of_ledger(row: Row, recent: Row | None, broken: str | None) -> list[Need]:
-    """Return what the ledger and the declaration say. A retired pipeline needs nobody."""
+    """Return what the ledger and the declaration say. A retired pipeline needs no action."""
     if row["state"] == RETIRED:
         return []
     found = []

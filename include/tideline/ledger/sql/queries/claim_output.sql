@@ -17,7 +17,7 @@ WITH others AS (
     WHERE NOT EXISTS (SELECT FROM others) AND NOT EXISTS (SELECT FROM moves)
     ON CONFLICT (pipeline, purpose) DO UPDATE
     SET kind = EXCLUDED.kind, place = EXCLUDED.place, shared = EXCLUDED.shared,
-        -- Since when it has this place, whoever shares it.
+        -- Since when it has this place, shared or not.
         claimed_at = CASE WHEN (mine.kind, mine.place) = (EXCLUDED.kind, EXCLUDED.place) THEN mine.claimed_at ELSE now() END
     WHERE (mine.kind, mine.place, mine.shared) IS DISTINCT FROM (EXCLUDED.kind, EXCLUDED.place, EXCLUDED.shared)
 )
