@@ -1,8 +1,8 @@
 """Flush a Delta table in a local folder to disk. An object store keeps what it has acknowledged.
 
 The law: what a receipt stands for outlives a loss of power, because the ledger's COMMIT does. So a commit flushes, in this order: the
-data files, the folders that name them, the log, the folders that name it. And whoever finds the receipt of a process that was killed
-before it had flushed, flushes before it believes.
+data files, the folders that name them, the log, the folders that name it. And an attempt that finds the receipt of a
+process that was killed before it had flushed, flushes before it takes the batch for committed.
 """
 
 import errno

@@ -75,7 +75,7 @@ TESTED_MUTANTS = (
     ),
     Mutant(
         "retired_with_open_batches",
-        "a pipeline whose batches could still be written does not retire, neither by the command line nor by SQL",
+        "a pipeline whose batches could still be written retires neither by the command line nor by SQL",
         (
             Edit(
                 f"{_MIGRATIONS}/0027_retired_pipelines.sql",
