@@ -41,6 +41,7 @@ def declare_all(folder: Path) -> None:
         "orphan_first": {},
         "retry_first": {},
         "side_by_side": {"schedule": _HOURLY},
+        "restarted": {},
         "unfinished": {"transform": "missing_transform.py", "batch_records": 120},
         "announced": {"batch_records": 40},
         "by_role": {},

@@ -151,23 +151,23 @@ def test_a_process_that_has_the_pid_by_now_is_not_ended():
 def test_parts_that_are_killed_are_started_again_with_their_data(tmp_path, capsys):
     """This includes Postgres, whose sessions may outlive it for a moment; during that time no other server can use its shared memory."""
     with Stack(tmp_path) as stack:
-        assert stack.ended() == []
+        assert stack.failed() == {}
         stack.postgres.ensure_database("kept")
         admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap})
         admin.create_topics([NewTopic("kept", 1)])["kept"].result()
         for part in stack.parts().values():
             psutil.Process(part.pid).kill()
-        eventually(lambda: stack.ended() == ["Postgres", "Kafka"])
+        eventually(lambda: list(stack.failed()) == ["Postgres", "Kafka"])
 
         def restored():
             supervisor.start_again(stack)
-            return stack.ended() == []
+            return stack.failed() == {}
 
         eventually(restored)
         stack.broker.wait()
         psycopg2.connect(stack.postgres.url("kept")).close()
         assert "kept" in admin.list_topics(timeout=180).topics
-    assert "Kafka had ended and is started again\n" in capsys.readouterr().out
+    assert "Kafka has ended and is started again\n" in capsys.readouterr().out
     assert not recorded(tmp_path)
 
 

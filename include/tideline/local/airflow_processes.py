@@ -6,20 +6,22 @@ Changes the metadata database only through Airflow's own commands. Called by the
 
 import base64
 import json
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import cast
 
 import httpx
 import psycopg2
 
-from tideline.local import ports, program_environment, secret
+from tideline.local import heartbeats, ports, program_environment, secret
 from tideline.local.processes import Child, end
 
+_SOON_S = 5
+"""Time limit in seconds for an answer that is not waited for."""
 _COMPONENTS = {
     "api-server": ("--workers", "1"),
     "dag-processor": (),
@@ -70,6 +72,8 @@ class Orchestrator:
         self._given = dict(environment)
         self._children: dict[str, Child] = {}
         self.port = port or ports.choose()
+        self._heartbeats = heartbeats.Heartbeats()
+        self._asked = time.monotonic()
 
     @property
     def children(self) -> dict[str, Child]:
@@ -110,9 +114,9 @@ class Orchestrator:
         api = self._launch("api-server")
         self._launch("dag-processor")
         with self._client() as client:
-            api.wait_until(lambda: _answer(client, "/api/v2/monitor/health") is not None, seconds=180)
+            api.wait_until(lambda: heartbeats.answer(client, heartbeats.HEALTH) is not None, seconds=180)
             # The first call of the execution API takes seconds, longer than a task waits for it. So it is made here.
-            api.wait_until(lambda: _answer(client, "/execution/health") is not None, seconds=180)
+            api.wait_until(lambda: heartbeats.answer(client, "/execution/health") is not None, seconds=180)
 
     def start_scheduler(self) -> None:
         """Start the scheduler and the triggerer, and wait for a new heartbeat of each, and of the DAG processor."""
@@ -120,18 +124,31 @@ class Orchestrator:
         scheduler = self._launch("scheduler")
         triggerer = self._launch("triggerer")
         with self._client() as client:
-            scheduler.wait_until(lambda: _reports(client, "scheduler", since), seconds=180)
-            triggerer.wait_until(lambda: _reports(client, "triggerer", since), seconds=180)
-            self._children["dag-processor"].wait_until(lambda: _reports(client, "dag_processor", since), seconds=180)
+            scheduler.wait_until(lambda: heartbeats.reports(client, "scheduler", since), seconds=180)
+            triggerer.wait_until(lambda: heartbeats.reports(client, "triggerer", since), seconds=180)
+            self._children["dag-processor"].wait_until(
+                lambda: heartbeats.reports(client, "dag_processor", since), seconds=180
+            )
 
     def start_again(self, component: str) -> None:
-        """Start a component that has ended, without waiting until it is healthy.
+        """Start a component that has ended or hangs, without waiting until it is healthy.
 
         Its remaining child processes are killed first, as they would be with a container. Without that, the workers of a
         dead scheduler would wait for work for ever.
         """
         self._children[component].stop()
+        self._heartbeats.forget(component)
         self._launch(component)
+
+    def silent(self) -> list[str]:
+        """Return the components that have sent no heartbeat for minutes. Asks Airflow, but not each time."""
+        if time.monotonic() - self._asked > heartbeats.ASK_EVERY_S:
+            with self._client(timeout=_SOON_S) as client:
+                health = heartbeats.answer(client, heartbeats.HEALTH) or {}
+            found = {name: heartbeats.last_heartbeat(health, name.replace("-", "_")) for name in self._children}
+            self._asked = time.monotonic()
+            self._heartbeats.note(found, self._asked)
+        return self._heartbeats.silent(time.monotonic())
 
     def stop(self) -> None:
         """Stop the components. The scheduler is first, because its running tasks still report to the API."""
@@ -209,28 +226,12 @@ class Orchestrator:
             cursor.execute("SELECT to_regclass('alembic_version') IS NOT NULL")
             return cursor.fetchone() == (True,)
 
-    def _client(self) -> httpx.Client:
+    def _client(self, *, timeout: float = 30) -> httpx.Client:
         """Return a client of the API server. One serves all questions of a wait: each new one reads the trusted certificates, for 50 ms."""
-        return httpx.Client(base_url=self.base_url, timeout=30, trust_env=False)
+        return httpx.Client(base_url=self.base_url, timeout=timeout, trust_env=False)
 
 
 def fernet_key(directory: Path) -> str:
     """Return the key of the connections and Variables of the Airflow in a folder. It is a secret without a mark: its form leaves no place for one."""
     kept = secret.keep(directory / "fernet-key").replace(secret.MARK, "")
     return base64.urlsafe_b64encode(bytes.fromhex(kept)).decode()
-
-
-def _reports(client: httpx.Client, component: str, since: datetime) -> bool:
-    """Return whether the last heartbeat is not older than `since`: an older one may be from a component that has since stopped."""
-    health = _answer(client, "/api/v2/monitor/health") or {}
-    heartbeat = health.get(component, {}).get(f"latest_{component}_heartbeat")
-    return heartbeat is not None and datetime.fromisoformat(heartbeat) >= since
-
-
-def _answer(client: httpx.Client, path: str) -> dict[str, dict[str, str | None]] | None:
-    """Return what the API server answers; None while it does not, or answers with an error."""
-    try:
-        answer = client.get(path)
-    except httpx.TransportError:
-        return None
-    return cast("dict[str, dict[str, str | None]]", answer.json()) if answer.is_success else None

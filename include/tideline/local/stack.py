@@ -119,12 +119,17 @@ class Stack:
             **(self.orchestrator.children if self.orchestrator else {}),
         }
 
-    def ended(self) -> list[str]:
-        """Return the names of the parts that have ended, in the order in which they should be started again."""
-        return [name for name, part in self.parts().items() if not part.alive()]
+    def failed(self) -> dict[str, str]:
+        """Return the parts that have ended or hang, each with what it has done, in the order in which they should be started again."""
+        silent = self.orchestrator.silent() if self.orchestrator else []
+        return {
+            name: "sends no heartbeat" if part.alive() else "has ended"
+            for name, part in self.parts().items()
+            if name in silent or not part.alive()
+        }
 
     def start_again(self, name: str) -> None:
-        """Start a part that has ended, with the same data and at the same address.
+        """Start a part that has failed, with the same data and at the same address.
 
         Raises:
             RetryableError: It did not start. Postgres does not start while a session of the previous server still lives.

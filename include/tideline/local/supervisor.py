@@ -158,7 +158,7 @@ def _alone() -> Iterator[None]:
 
 
 def _watch(stack: Stack) -> None:
-    """Restart parts that die, until SIGTERM: the stack is not watched by a person, and without a scheduler runs would wait for ever."""
+    """Restart parts that die or hang, until SIGTERM: the stack is not watched by a person, and without a scheduler runs would wait for ever."""
     try:
         while True:
             time.sleep(_LOOK_SECONDS)
@@ -168,9 +168,9 @@ def _watch(stack: Stack) -> None:
 
 
 def start_again(stack: Stack) -> None:
-    """Start the parts that have ended, and log it. A part that does not start is tried again at the next call."""
-    for name in stack.ended():
-        print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {name} had ended and is started again", flush=True)
+    """Start the parts that have failed, and log it. A part that does not start is tried again at the next call."""
+    for name, why in stack.failed().items():
+        print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {name} {why} and is started again", flush=True)
         try:
             stack.start_again(name)
         except RetryableError as error:

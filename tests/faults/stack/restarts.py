@@ -1,4 +1,4 @@
-"""Do what an init system does: start ended parts again with the means of the local stack, and record the restarts."""
+"""Do what the supervisor of the local stack does: start parts again that have ended or hang, and record the restarts."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ class Restarter:
 
     def _look(self) -> None:
         now = time.monotonic()
-        for name in self._stack.ended():
+        for name in self._stack.failed():
             if now - self._missed.setdefault(name, now) < self._down[name]:
                 continue
             try:
