@@ -40,7 +40,7 @@ LETTER_MUTANTS = (
     ),
     Mutant(
         "letters_of_another_ledger",
-        "the receipt of a batch that another ledger has published is not taken for its own",
+        "the receipt of an attempt that the ledger does not know is not taken for its own",
         (
             Edit(
                 _SENDING,
@@ -48,7 +48,7 @@ LETTER_MUTANTS = (
                 '    except SupersededError as error:\n        return f"batch {batch_id}: its rejects are in the topic"\n',
             ),
         ),
-        seen_by=f"{_ONCE}::test_the_receipt_of_a_batch_of_another_ledger_is_not_taken_for_its_own",
+        seen_by=f"{_ONCE}::test_a_receipt_of_an_attempt_that_the_ledger_does_not_know_is_not_taken_for_its_own",
     ),
     Mutant(
         "letters_wait_for_a_person",
@@ -60,7 +60,7 @@ LETTER_MUTANTS = (
                 "            except NotImplementedError as error:",
             ),
         ),
-        seen_by=f"{_ONCE}::test_the_receipt_of_a_batch_of_another_ledger_is_not_taken_for_its_own",
+        seen_by=f"{_ONCE}::test_a_receipt_of_an_attempt_that_the_ledger_does_not_know_is_not_taken_for_its_own",
     ),
     Mutant(
         "letters_fail_the_load",
