@@ -18,12 +18,13 @@ NAMED = """
 """Each CHECK of a table or a domain, and each exclusion."""
 
 
-def broken(ledger, table: str, law: str, kind: str) -> None:
+def broken(ledger, table: str, law: str, kind: str, *, is_named: bool = True) -> None:
     """Let the server refuse something as it does where this law is broken, with a row in the detail."""
     with ledger.transaction(), ledger.connection.cursor() as cursor:
         condition, verb = ("check_violation", "check") if kind == "c" else ("exclusion_violation", "exclusion")
+        name = "CONSTRAINT" if is_named else "COLUMN"
         cursor.execute(
-            "DO $do$ BEGIN RAISE EXCEPTION USING ERRCODE = %s, CONSTRAINT = %s, MESSAGE = %s, DETAIL = %s; END $do$",
+            f"DO $do$ BEGIN RAISE EXCEPTION USING ERRCODE = %s, {name} = %s, MESSAGE = %s, DETAIL = %s; END $do$",
             (
                 condition,
                 law,
@@ -50,6 +51,16 @@ def test_no_law_of_the_ledger_shows_a_row_to_a_person(ledger):
         assert "[0, 10)" in caught.value.problem, law
         if kind == "c" and law != "counts_add_up":
             assert law in caught.value.problem
+
+
+def test_a_refusal_that_names_no_law_shows_no_row_either(ledger):
+    """A function may raise it, and say more in the detail."""
+    (stream,) = start_streams(ledger, 1)
+    attempt = claim(ledger, plan(ledger, {stream: (0, 10)}))
+    with pytest.raises(NeedsOperatorError) as caught, explained(attempt):
+        broken(ledger, "tideline.batch_range", "counts_together", "c", is_named=False)
+    assert "counts_together" in caught.value.problem
+    assert CUSTOMER not in shown(caught.value)
 
 
 def test_an_attempt_that_the_ledger_has_refused_keeps_no_row_as_its_problem(ledger):

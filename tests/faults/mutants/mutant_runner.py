@@ -17,10 +17,10 @@ import shared_servers
 class Verdict:
     """The result of some schedules."""
 
-    schedules: int
-    """How many were played."""
+    seed: int | None = None
+    """The schedule that failed."""
     found: str = ""
-    """The problem in the last of them; empty where all have passed."""
+    """The problem in it; empty where all have passed."""
 
 
 class WrongCopyError(Exception):
@@ -37,10 +37,10 @@ def simulated(tree: Path, seeds: Sequence[int]) -> Verdict:
     simulate = import_module("faults.simulation.simulating").simulate
     drawn = import_module("faults.drawn_schedules").schedule
     tally = import_module("faults.simulation.tally").Tally()
-    for number, seed in enumerate(seeds, 1):
+    for seed in seeds:
         if problems := simulate(drawn(seed), tally):
-            return Verdict(number, str(problems[0]))
-    return Verdict(len(seeds))
+            return Verdict(seed, str(problems[0]))
+    return Verdict()
 
 
 def with_processes(tree: Path, seeds: Sequence[int]) -> Verdict:
@@ -53,8 +53,11 @@ def with_processes(tree: Path, seeds: Sequence[int]) -> Verdict:
     ground = import_module("faults.processes.ground").ground
     play = import_module("faults.processes.process_schedules").play
     with tempfile.TemporaryDirectory() as folder, ground(Path(folder)) as place:
-        tally, found = play(place, seeds)
-    return Verdict(tally.schedules, found)
+        for seed in seeds:
+            _, found = play(place, [seed])
+            if found:
+                return Verdict(seed, found)
+    return Verdict()
 
 
 def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
