@@ -3,7 +3,7 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo down check style audit test test-all soak soak-load bench screenshots format lock
+.PHONY: help setup up demo down check style audit test explore soak soak-load bench screenshots format lock
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -34,11 +34,11 @@ style:
 audit:  ## Look up the packages of requirements.txt in PyPI's list of known vulnerabilities (ARGS='-s osv' for another list)
 	@$(ENV)/pip-audit --requirement requirements.txt --no-deps --disable-pip --strict --progress-spinner off $(ARGS)
 
-test: setup  ## Run check, then the tests on real Postgres, Kafka, Spark and Airflow, and the fault tests: a commit's share
+test: setup  ## Run check, the tests on real Postgres, Kafka, Spark and Airflow, and the fault tests with fixed schedules
 	@$(ENV)/python tests/suites.py $(SUITES)
 
-test-all: setup  ## Run test with the modules that do not have their turn at this commit
-	@$(ENV)/python tests/suites.py --all $(SUITES)
+explore: setup  ## Play new schedules of faults for ten minutes; print and keep the seed of a failure (ARGS='--minutes 60')
+	@PYTHONPATH=tests:tests/integration $(ENV)/python -m faults.explore $(ARGS)
 
 soak: setup  ## Run for a night: kill, freeze and disconnect everything at random, and check every record
 	@$(ENV)/python -m pytest -q tests/faults --soak

@@ -1,10 +1,8 @@
 """Declare the suites, and the lanes in which they run."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +22,6 @@ class Suite:
         # A test that has hung for half an hour prints the stack of each thread, and ends its suite.
         limits = ["-o", "faulthandler_timeout=1800", "-o", "faulthandler_exit_on_timeout=true"]
         return [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *limits, *self.tests]
-
-    def without(self, modules: Sequence[str]) -> Self:
-        """Return the suite without these modules."""
-        ignored = (f"--ignore={module}" for module in modules)
-        return replace(self, tests=(*self.tests, *ignored)) if self.tests else self
 
 
 _SECOND, _LAST = 3, 6

@@ -1,7 +1,6 @@
 """Run every suite of the project, in parallel lanes, and report at the end what failed in all of them and what took longest.
 
-    python tests/suites.py [--all] [NAME ...]    every suite, or those named; of the modules that take turns those of
-                                                 this commit, or all
+    python tests/suites.py [NAME ...]    every suite, or those named
 
 A suite is a process of its own: one that fails, hangs or dies does not stop the others. Its output is in .local/log/tests/NAME.log.
 """
@@ -23,8 +22,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import suite_leaks
-import turns
-from faults.first_seed import of_commit
 from secret_scan import Scan
 from suite_lanes import LANES, Suite
 from tideline.local import niceness
@@ -254,17 +251,9 @@ def main() -> int:
     """Run the suites and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--all", action="store_true", help="also run the modules that do not have their turn")
     asked = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
-    left_out = [] if asked.all else turns.left_out(of_commit(PROJECT))
-    if left_out:
-        print(
-            f"{len(left_out)} modules do not have their turn at this commit; make test-all runs them, too", flush=True
-        )
-    lanes = [
-        [suite.without(left_out) for suite in lane if not asked.names or suite.name in asked.names] for lane in LANES
-    ]
+    lanes = [[suite for suite in lane if not asked.names or suite.name in asked.names] for lane in LANES]
     begun = time.monotonic()
     outcomes = Runner().run([lane for lane in lanes if lane])
     code = report(outcomes)

@@ -1,16 +1,18 @@
 """Fixtures that all levels share: the servers, and the numbers of schedules to play."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faults.first_seed import COMMIT as OF_THE_COMMIT
-from faults.first_seed import first_seed as seed_of
-from faults.share import COMMIT, SOAK, Share
+from faults.share import COMMIT, FIRST_SEED, SOAK, Share
 from servers import admin, broker, certificates, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
+
+NIGHTS = 100_000_000
+"""First seeds of nights are below it: names of topics and tables contain them."""
 
 __all__ = [
     "admin",
@@ -32,9 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--soak", action="store_true", help="play the large numbers of schedules of a nightly run")
     group.addoption(
         "--first-seed",
-        type=seed_of,
-        default=OF_THE_COMMIT,
-        help="seed of the first schedule of each level, a number or `commit`; the others count up",
+        type=int,
+        help="seed of the first schedule of each level; the others count up. Default: a fixed one, and with --soak a new one",
     )
     group.addoption(
         "--side-by-side",
@@ -44,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="number of schedules played at the same time; default: 2",
     )
     group.addoption("--tally", type=Path, metavar="FILE", help="append counts and durations to FILE, as lines of JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the first seed: a commit answers the same twice, and each night plays schedules that no night has played."""
+    if config.option.first_seed is None:
+        config.option.first_seed = int(time.time()) % NIGHTS if config.option.soak else FIRST_SEED
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
