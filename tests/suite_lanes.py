@@ -19,8 +19,8 @@ class Suite:
         """Return its command line; pytest writes its report to the file."""
         if self.command:
             return list(self.command)
-        # A test that has hung for half an hour prints the stack of each thread, and ends its suite.
-        limits = ["-o", "faulthandler_timeout=1800", "-o", "faulthandler_exit_on_timeout=true"]
+        # A test that has hung for a quarter of an hour prints the stack of each thread, and ends its suite.
+        limits = ["-o", "faulthandler_timeout=900", "-o", "faulthandler_exit_on_timeout=true"]
         return [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *limits, *self.tests]
 
 

@@ -38,7 +38,7 @@ class Share:
 
 COMMIT = Share(
     simulation=800,
-    mirrored=12,
+    mirrored=8,
     processes=20,
     jobs=1,
     stack=1,
