@@ -45,8 +45,8 @@ COMMIT = Share(
     victims=5,
     failpoint_rounds=1,
     unknown_commits=8,
-    bad_records=1_500,
-    parsed_records=4_000,
+    bad_records=600,
+    parsed_records=2_000,
     delta_races=40,
     delta_deaths=3,
 )

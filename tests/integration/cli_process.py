@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,9 @@ import psycopg2
 import pytest
 from psycopg2.sql import SQL, Identifier, Literal
 
+import cli_server
 import ledgers
+from cli_server import TIDELINE
 from secret_scan import Scan
 from tideline import flow
 from tideline.declaration import pipelines
@@ -28,7 +29,6 @@ from tideline.ledger.reservations import Run
 from tideline.local import secret
 
 NAME = "impressions"
-TIDELINE = Path(sys.executable).parent / "tideline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +48,7 @@ class Cli:
 
     def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run `tideline` with the arguments, and expect this exit code."""
-        done = subprocess.run(
-            [str(TIDELINE), *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        done = cli_server.run(arguments, self.environment, timeout=120)
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         assert not Scan().finds((done.stdout + done.stderr).encode()), f"tideline {arguments} shows a secret"

