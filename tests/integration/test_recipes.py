@@ -1,4 +1,4 @@
-"""The queries of docs/recipes.md prove that a range is completely loaded, and give its rows in order."""
+"""The recipes of docs/operating.md prove that a range is completely loaded, and give its rows in order."""
 
 import pytest
 
@@ -11,8 +11,9 @@ from tideline.settings import PROJECT
 BEFORE = Run(dag_id=PIPELINE, run_id="scheduled__2026-11-21T13:00:00+00:00")
 RUN = Run(dag_id=PIPELINE, run_id="scheduled__2026-11-21T14:00:00+00:00")
 AFTER = Run(dag_id=PIPELINE, run_id="scheduled__2026-11-21T15:00:00+00:00")
-PROOF = the_query("recipes.md", "AS not_loaded")
-SORTED = the_query("recipes.md", "ORDER BY topic, kafka_partition, kafka_offset")
+PAGE = "operating.md"
+PROOF = the_query(PAGE, "run_completeness")
+SORTED = the_query(PAGE, "ORDER BY topic, kafka_partition, kafka_offset")
 
 
 @pytest.fixture
@@ -75,6 +76,8 @@ def test_the_rows_of_the_run_come_in_the_order_of_kafka(ledger, streams):
 
 
 def test_each_query_of_the_page_is_tested():
-    """Those of states are tested with the pipeline `sessions`, in state/test_sessions_pipeline.py."""
-    of_states = {the_query("recipes.md", words) for words in ("AS watermark", "AS came_with_batch")}
-    assert set(queries("recipes.md")) == {PROOF, SORTED, *of_states}
+    """The others are tested in test_docs_sql.py, those of states with the pipeline `sessions`, in state/test_sessions_pipeline.py."""
+    of_states = {the_query(PAGE, words) for words in ("AS watermark", "AS came_with_batch")}
+    recipes = queries(PAGE, "Recipes")
+    assert set(recipes) == {PROOF, SORTED, *of_states}
+    assert queries(PAGE) == [*queries(PAGE, "Asking the ledger"), *recipes], "those of other sections are not tested"

@@ -1,4 +1,4 @@
-"""A ledger is restored to an earlier moment and its Delta table is not, or both are. These tests follow docs/restoring.md, word by word.
+"""A ledger is restored to an earlier moment and its Delta table is not, or both are. These tests follow docs/operating.md, word by word.
 
 Each load has a driver of its own, as in production: the numbers of Spark's tasks begin anew in each.
 """
@@ -28,7 +28,7 @@ from tideline.local import spark as spark_setup
 from tideline.local.broker import Broker as LocalBroker
 from tideline.settings import PROJECT
 
-PAGE = (PROJECT / "docs" / "restoring.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs" / "operating.md").read_text(encoding="utf-8").partition("\n## Restoring the ledger\n")[2]
 RESTORE = re.search(r'^ +pg_restore (.*) --dbname "\$DATABASE" tideline\.dump$', PAGE, re.MULTILINE)[1].split()
 SKIP = shlex.split(re.search(r"^ +tideline (skip .*)$", PAGE, re.MULTILINE)[1])
 HOUR = 20
