@@ -18,7 +18,7 @@ NOT_TEXT = b"\xff\xfe not text"
 
 @pytest.fixture
 def story(ledger):
-    """Batch 1 failed, then was written with a reject and a filtered record; batch 2 is open, then 3 offsets are skipped; another stream has stopped."""
+    """Batch 1 failed, then was written with a reject and a filtered record; batch 2 is open, then offsets are skipped; another stream stopped."""
     loaded, stopped = start_streams(ledger, 2)
     first = plan(ledger, {loaded: (0, 10)}, run=RUN)
     attempts.fail(ledger, claim(ledger, first, writer=WRITER), "the broker went away")
