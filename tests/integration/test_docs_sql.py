@@ -58,7 +58,7 @@ def test_every_query_of_the_docs_answers(story, text):
 
 
 def test_the_docs_find_what_a_run_read(story):
-    (row,) = answer(story, "FROM tideline.run_offsets")
+    (row,) = answer(story, "planned_by, topic")
     assert (row["start_offset"], row["end_offset"], row["planned_by"]) == (0, 10, RUN.run_id)
     assert [row[name] for name in ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")] == [10, 8, 1, 1, 0]
 

@@ -5,6 +5,8 @@ import pytest
 from documented_queries import queries, the_query
 from ledger_queries import execute, query
 from ledgers import PIPELINE, TOPIC_ID, plan, published, start_streams, write
+from tideline.domain.states import BatchKind
+from tideline.ledger import heads
 from tideline.ledger.reservations import Run
 from tideline.settings import PROJECT
 
@@ -73,6 +75,16 @@ def test_the_rows_of_the_run_come_in_the_order_of_kafka(ledger, streams):
     published(ledger, {first: (15, 20), second: (5, 18)}, run=RUN)
     places = [row[10:13] for row in query(ledger, SORTED)]
     assert [place[1:] for place in places] == [(0, 10), (0, 12), (0, 17), (0, 19), (1, 9), (1, 10), (1, 12), (1, 17)]
+
+
+def test_a_run_that_has_read_offsets_twice_has_each_row_once(ledger, streams):
+    first, _ = streams
+    published(ledger, {first: (10, 20)}, run=RUN)
+    heads.advance_published(ledger, PIPELINE)
+    before = query(ledger, SORTED)
+    published(ledger, {first: (12, 18)}, run=RUN, kind=BatchKind.REPLAY)
+    assert len(before) == 4
+    assert query(ledger, SORTED) == before
 
 
 def test_each_query_of_the_page_is_tested():
