@@ -387,6 +387,18 @@ TESTED_MUTANTS = (
         ),
         seen_by="tests/integration/test_lost_entries.py::test_offsets_that_get_another_owner_leave_every_entry_in_the_index",
     ),
+    Mutant(
+        "view_with_the_rights_of_its_owner",
+        "a view shows only what the user who asks may read in the tables",
+        (
+            Edit(
+                "include/tideline/ledger/sql/migrations/0029_views.sql",
+                "CREATE VIEW tideline.holes WITH (security_invoker) AS",
+                "CREATE VIEW tideline.holes AS",
+            ),
+        ),
+        seen_by="tests/integration/test_views.py::test_a_view_shows_nobody_what_the_tables_do_not",
+    ),
     *IDENTITY_MUTANTS,
     *RELEASE_MUTANTS,
     *HISTORY_MUTANTS,
