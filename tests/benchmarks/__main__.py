@@ -28,6 +28,8 @@ TABLES = {
     "latency": latency,
 }
 """In the order of the page."""
+BY_HAND = "The page in Airflow"
+"""A section of the page that is written by hand, the last one."""
 PAGE = settings.PROJECT / "docs" / "performance.md"
 
 
@@ -61,14 +63,14 @@ def check_jars(folder: Path) -> None:
 
 def page(text: str, table: str, section: list[str]) -> str:
     """Return the page with one section replaced; only the explanatory text in it is written by hand."""
-    titles = {module.TITLE: name for name, module in TABLES.items()}
+    titles = {module.TITLE: name for name, module in TABLES.items()} | {BY_HAND: BY_HAND}
     found = {
         titles.get(part.splitlines()[0]): f"## {part.strip()}\n"
         for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     }
     found[table] = "\n".join([*section, "", f"Measured on {datetime.now(UTC):%Y-%m-%d}: {machine()}."]) + "\n"
     head = "# Performance\n\nWritten by `make bench`. Read the figures as ratios: machines are noisy.\n"
-    return "\n".join([head, *(found[name] for name in TABLES if name in found)])
+    return "\n".join([head, *(found[name] for name in (*TABLES, BY_HAND) if name in found)])
 
 
 def machine() -> str:

@@ -92,7 +92,7 @@ def without_restores(drawn: Schedule) -> Schedule:
 def _with_outside_sink(random: Random, drawn: Schedule) -> Schedule:
     """Return the schedule with an outside sink, and with commits to it that land or are lost at any time.
 
-    In half of the schedules the ledger and the sink are restored to one moment (docs/restoring.md), once more than
+    In half of the schedules the ledger and the sink are restored to one moment (docs/operating.md), once more than
     drawn. The table has no further key, and belongs to one pipeline.
     """
     operations = list(drawn.operations)

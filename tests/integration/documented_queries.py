@@ -7,13 +7,18 @@ from tideline.settings import PROJECT
 
 def snippets(page: str, language: str) -> list[str]:
     """Return each piece of code in a page of docs."""
-    text = (PROJECT / "docs" / page).read_text(encoding="utf-8")
+    return _snippets((PROJECT / "docs" / page).read_text(encoding="utf-8"), language)
+
+
+def _snippets(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def queries(page: str) -> list[str]:
-    """Return each query of a page of docs."""
-    return snippets(page, "sql")
+def queries(page: str, section: str = "") -> list[str]:
+    """Return each query of a page of docs, or of one of its sections."""
+    text = (PROJECT / "docs" / page).read_text(encoding="utf-8")
+    [inside] = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE) if section else [text]
+    return _snippets(inside, "sql")
 
 
 def the_query(page: str, words: str) -> str:

@@ -35,6 +35,13 @@ ON_ANY_TABLE = (
     "CREATE POLICY mine ON {table}",
     "GRANT ALL ON {table} TO PUBLIC",
 )
+ON_ANY_VIEW = (
+    "DROP VIEW {view} CASCADE",
+    "ALTER VIEW {view} SET (security_invoker = false)",
+    "ALTER VIEW {view} OWNER TO CURRENT_USER",
+    "CREATE OR REPLACE VIEW {view} AS SELECT 1 AS mine",
+    "GRANT ALL ON {view} TO PUBLIC",
+)
 ON_ANY_FUNCTION = (
     "DROP FUNCTION {function} CASCADE",
     "ALTER FUNCTION {function} SECURITY INVOKER",
@@ -84,12 +91,21 @@ def names(warehouse, sql: str) -> list[str]:
 
 def may(duty: str) -> dict[str, set[str]]:
     """Return what a role may do, by table."""
+    views = {f"tideline.{view}" for view in rights.views()}
     found = {
         name: set() for name in (*(f"tideline.{table}" for table in rights.tables()), "ads.impressions", "ads.offers")
     }
     for right in granted_rights.granted(duty):
         found.setdefault(right.on, set()).add(right.privilege)
-    return found
+    return {table: privileges for table, privileges in found.items() if table not in views}
+
+
+def on_views(duty: str) -> Iterator[str]:
+    """Yield what a role may not do with the views. Nobody can change rows through one: each joins tables."""
+    for view in rights.views():
+        yield from (text.format(view=f"tideline.{view}") for text in ON_ANY_VIEW)
+        if duty != "reader":
+            yield f"SELECT FROM tideline.{view}"
 
 
 def forbidden(warehouse, duty: str) -> Iterator[str]:
@@ -123,6 +139,7 @@ def forbidden(warehouse, duty: str) -> Iterator[str]:
     yield from (f"GRANT {warehouse.role(other)} TO CURRENT_USER" for other in rights.DUTIES if other != duty)
     yield from (text.format(admin="postgres") for text in ANYWHERE)
     yield PRUNED
+    yield from on_views(duty)
 
 
 @pytest.mark.parametrize("duty", rights.GRANTED)

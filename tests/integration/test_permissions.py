@@ -85,16 +85,18 @@ def test_doctor_names_what_is_missing_by_role(warehouse, cli, topic):
         assert ("bad", f"{warehouse.role('writer')} cannot write ads.impressions") in lines()
 
 
-def test_the_rights_are_said_of_every_table_and_function_of_the_owner(warehouse):
+def test_the_rights_are_said_of_every_table_view_and_function_of_the_owner(warehouse):
     """Or a migration would add a table that no role can read."""
     with Ledger(warehouse.url("reader"), actor="test") as ledger:
         found = query(ledger, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline' ORDER BY 1")
+        views = query(ledger, "SELECT viewname::text FROM pg_views WHERE schemaname = 'tideline' ORDER BY 1")
         functions = query(
             ledger,
             "SELECT oid::regprocedure::text FROM pg_proc"
             " WHERE pronamespace = 'tideline'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype ORDER BY 1",
         )
     assert [name for (name,) in found] == sorted(rights.tables())
+    assert [name for (name,) in views] == sorted(rights.views())
     named = {one.name for duty in rights.GRANTED for one in rights.rights(duty) if one.kind == "FUNCTION"}
     assert [name.replace(",", ", ") for (name,) in functions] == sorted(named)
 

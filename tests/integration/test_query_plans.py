@@ -155,6 +155,18 @@ def test_a_query_finds_what_it_needs_by_an_index(large, path):
             assert not read or path.stem in READS_EVERYTHING, f"asked with {asked} it reads all of {', '.join(read)}"
 
 
+OF_ONE_RUN = f"SELECT * FROM tideline.{{}} WHERE pipeline = '{PIPELINE}' AND dag_id = '{PIPELINE}' AND run_id = 'scheduled__5000'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [OF_ONE_RUN.format("run_offsets"), OF_ONE_RUN.format("run_completeness"), "SELECT * FROM tideline.holes"],
+    ids=["run_offsets", "run_completeness", "holes"],
+)
+def test_a_view_finds_what_it_needs_by_an_index(large, text):
+    assert not _read_whole(_plan(large, SQL(text), {}))
+
+
 def test_a_query_that_reads_everything_says_so():
     for path in FILES:
         if path.stem in READS_EVERYTHING:
@@ -162,6 +174,14 @@ def test_a_query_that_reads_everything_says_so():
                 line.removeprefix("-- ") for line in path.read_text().splitlines() if line.startswith("--")
             )
             assert re.search(r"[Rr]eads (all|every)", comment), path.name
+
+
+def test_missing_offsets_are_looked_for_in_each_coverage_and_the_view_says_so(large):
+    plan = _plan(large, SQL("SELECT * FROM tideline.missing_offsets"), {})
+    [[comment]] = large.rows_of(SQL("SELECT obj_description('tideline.missing_offsets'::regclass)"), {})
+    large.connection.rollback()
+    assert not _read_whole(plan), "a stream's coverage is found by its index"
+    assert "Reads all coverage" in comment
 
 
 def test_a_scan_of_a_whole_table_is_noticed(large):

@@ -1,18 +1,21 @@
-"""The queries of docs/recipes.md prove that a range is completely loaded, and give its rows in order."""
+"""The recipes of docs/operating.md prove that a range is completely loaded, and give its rows in order."""
 
 import pytest
 
 from documented_queries import queries, the_query
 from ledger_queries import execute, query
 from ledgers import PIPELINE, TOPIC_ID, plan, published, start_streams, write
+from tideline.domain.states import BatchKind
+from tideline.ledger import heads
 from tideline.ledger.reservations import Run
 from tideline.settings import PROJECT
 
 BEFORE = Run(dag_id=PIPELINE, run_id="scheduled__2026-11-21T13:00:00+00:00")
 RUN = Run(dag_id=PIPELINE, run_id="scheduled__2026-11-21T14:00:00+00:00")
 AFTER = Run(dag_id=PIPELINE, run_id="scheduled__2026-11-21T15:00:00+00:00")
-PROOF = the_query("recipes.md", "AS not_loaded")
-SORTED = the_query("recipes.md", "ORDER BY topic, kafka_partition, kafka_offset")
+PAGE = "operating.md"
+PROOF = the_query(PAGE, "run_completeness")
+SORTED = the_query(PAGE, "ORDER BY topic, kafka_partition, kafka_offset")
 
 
 @pytest.fixture
@@ -74,7 +77,19 @@ def test_the_rows_of_the_run_come_in_the_order_of_kafka(ledger, streams):
     assert [place[1:] for place in places] == [(0, 10), (0, 12), (0, 17), (0, 19), (1, 9), (1, 10), (1, 12), (1, 17)]
 
 
+def test_a_run_that_has_read_offsets_twice_has_each_row_once(ledger, streams):
+    first, _ = streams
+    published(ledger, {first: (10, 20)}, run=RUN)
+    heads.advance_published(ledger, PIPELINE)
+    before = query(ledger, SORTED)
+    published(ledger, {first: (12, 18)}, run=RUN, kind=BatchKind.REPLAY)
+    assert len(before) == 4
+    assert query(ledger, SORTED) == before
+
+
 def test_each_query_of_the_page_is_tested():
-    """Those of states are tested with the pipeline `sessions`, in state/test_sessions_pipeline.py."""
-    of_states = {the_query("recipes.md", words) for words in ("AS watermark", "AS came_with_batch")}
-    assert set(queries("recipes.md")) == {PROOF, SORTED, *of_states}
+    """The others are tested in test_docs_sql.py, those of states with the pipeline `sessions`, in state/test_sessions_pipeline.py."""
+    of_states = {the_query(PAGE, words) for words in ("AS watermark", "AS came_with_batch")}
+    recipes = queries(PAGE, "Recipes")
+    assert set(recipes) == {PROOF, SORTED, *of_states}
+    assert queries(PAGE) == [*queries(PAGE, "Asking the ledger"), *recipes], "those of other sections are not tested"

@@ -1,4 +1,4 @@
-"""A ledger restored without its output tables: docs/restoring.md says what is refused and what to delete, and these tests follow it."""
+"""A ledger restored without its output tables: docs/operating.md says what is refused and what to delete, and these tests follow it."""
 
 import re
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tideline.errors import TidelineError
 from tideline.ledger import invariants
 from tideline.settings import PROJECT
 
-PAGE = (PROJECT / "docs" / "restoring.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs" / "operating.md").read_text(encoding="utf-8").partition("\n## Restoring the ledger\n")[2]
 DELETE = re.search(r"^    (DELETE FROM ads\.impressions .*?;)$", PAGE, re.DOTALL | re.MULTILINE)[1]
 TABLE = "ads.output"
 

@@ -7,7 +7,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 import chromium
 import conditions
@@ -63,6 +63,7 @@ def _take(site: Website, target: Path) -> None:
                     color_scheme="dark" if theme == "dark" else "light",
                     viewport={"width": width, "height": 900},
                 )
+                context.route(re.compile("/tideline/"), partial(_rename, site.folder))
                 context.add_cookies([{"name": "_token", "value": site.token("admin"), "url": site.url}])
                 for name, path in _SHOTS.items():
                     if name == "overview" and width < 800:
@@ -79,6 +80,13 @@ def _take(site: Website, target: Path) -> None:
                     page.screenshot(path=target / f"{name}-{theme}{suffix}.png", full_page=True)
                     page.close()
                 context.close()
+
+
+def _rename(folder: Path, route: Route) -> None:
+    """Let messages name the folder of pipelines as in a checkout, and not the temporary one of these."""
+    answer = route.fetch()
+    body = answer.body().replace(str(folder.relative_to(PROJECT)).encode(), b"include/pipelines")
+    route.fulfill(response=answer, body=body)
 
 
 def _settle(page: Page, *, framed: bool) -> None:

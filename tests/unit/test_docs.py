@@ -27,7 +27,7 @@ PAGES = [
     README,
     PROJECT / "CHANGELOG.md",
     PROJECT / "CONTRIBUTING.md",
-    *(page for place in ("docs", "tests") for page in sorted((PROJECT / place).rglob("*.md"))),
+    *(page for place in ("docs", "tests", "include/pipelines") for page in sorted((PROJECT / place).rglob("*.md"))),
 ]
 EXAMPLE = PROJECT / "include" / "pipelines" / "impressions"
 PLACES = ("include", "spark_jobs", "dags", "tests")
@@ -122,7 +122,7 @@ def test_variables_are_those_of_the_code():
 
 
 def test_states_and_ways_are_those_of_the_code():
-    page = PROJECT / "docs" / "states.md"
+    page = PROJECT / "docs" / "flow.md"
     ways = re.findall(r"^ +(\w+) --> (\w+):", blocks(page, "mermaid")[0], re.MULTILINE)
     assert set(ways) == {(str(old), str(new)) for old, new in TRANSITIONS}
     described = {row[0].strip("`") for row in cells(page) if len(row) == 3}
@@ -155,13 +155,9 @@ def test_keys_and_defaults_are_those_of_the_code():
     assert said == dict(declared_keys(Declaration))
 
 
-@pytest.mark.parametrize(
-    ("heading", "sink"), [("A topic as output", KafkaSink), ("A Delta table as output", DeltaSink)]
-)
+@pytest.mark.parametrize(("heading", "sink"), [("Keys of a topic", KafkaSink), ("Keys of a Delta table", DeltaSink)])
 def test_the_keys_of_an_output_that_is_no_table_are_those_of_the_code(tmp_path, heading, sink):
-    (section,) = re.findall(
-        rf"^### {heading}$(.*?)^##", text(PROJECT / "docs" / "pipelines.md"), re.DOTALL | re.MULTILINE
-    )
+    (section,) = re.findall(rf"^### {heading}$(.*?)^##", text(PROJECT / "docs" / "sinks.md"), re.DOTALL | re.MULTILINE)
     page = tmp_path / "section.md"
     page.write_text(section)
     words = {"required": PydanticUndefined, "none": None, "that of the source": Security()}

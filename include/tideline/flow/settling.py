@@ -147,8 +147,8 @@ def _unknown(pipeline: str, batch_id: int, receipt: Receipt) -> NeedsOperatorErr
     return NeedsOperatorError(
         f"{pipeline} batch {batch_id}: the output holds its rows by attempt {receipt.fence} ({receipt.attempt}), which this ledger does not know: "
         "was the ledger restored to an earlier moment?",
-        next_step="read docs/restoring.md before anything is loaded: leave a hole over its offsets (tideline skip); only if its rows were removed "
-        f"from the output: tideline abandon {batch_id} --force --reason ...",
+        next_step="read docs/operating.md#restoring-the-ledger before anything is loaded: leave a hole over its offsets (tideline skip); only if its "
+        f"rows were removed from the output: tideline abandon {batch_id} --force --reason ...",
         entry="receipt-of-another-ledger",
     )
 

@@ -18,7 +18,7 @@ class Right:
 
     privilege: str
     kind: str
-    """TABLE, FUNCTION, SCHEMA or DATABASE."""
+    """TABLE, which a view is as well, FUNCTION, SCHEMA or DATABASE."""
     name: str
     """What the object is called. The database has no name here."""
 
@@ -34,6 +34,11 @@ def tables() -> dict[str, dict[str, str]]:
     return found
 
 
+def views() -> list[str]:
+    """Return the names of the views of the ledger."""
+    return list(_file()["views"])
+
+
 def rights(duty: str) -> list[Right]:
     """Return every single right that a role needs, those on the database last."""
     file = _file()
@@ -42,6 +47,7 @@ def rights(duty: str) -> list[Right]:
         for section, kind, prefix in (
             ("schemas", "SCHEMA", ""),
             ("tables", "TABLE", "tideline."),
+            ("views", "TABLE", "tideline."),
             ("functions", "FUNCTION", "tideline."),
         )
         for name, of_duty in file[section].items()

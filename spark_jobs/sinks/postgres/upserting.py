@@ -228,7 +228,7 @@ def occupied(staged: Staged, row: DictRow) -> FatalError:
     return FatalError(
         f"{staged.attempt}: {staged.target.name} already holds a row of partition {row['kafka_partition']} offset "
         f"{row['kafka_offset']}, of batch {row['tideline_batch']}, {whose}: another writer has inserted it",
-        next_step="let pipelines that share a table load different records; if the ledger was restored, see docs/restoring.md; else find out who "
-        "else writes to this table",
+        next_step="let pipelines that share a table load different records; if the ledger was restored, see docs/operating.md#restoring-the-ledger; "
+        "else find out who else writes to this table",
         entry="table-refuses-rows",
     )

@@ -54,7 +54,7 @@ class Scheduler:
         self.unexpected: list[Exception] = []
         """Errors that no verb may raise."""
         self.is_restored = False
-        """Whether the database was restored while drivers may still have been running, which docs/restoring.md forbids.
+        """Whether the database was restored while drivers may still have been running, which docs/operating.md forbids.
 
         The restored ledger assigns their attempt ids again, and does not know such attempts: it refuses what their tasks
         stage. Any other error is unexpected.

@@ -200,7 +200,7 @@ class World:
         self.scheduler.is_restored = self.losses.restores > 0
 
     def _lose_with(self, output: SimulatedOutside, operation: Loss) -> None:
-        """Back up and restore the output at the same moments as the ledger. As docs/restoring.md says: end all processes before, and afterwards give
+        """Back up and restore the output at the same moments as the ledger. As docs/operating.md says: end all processes before, and afterwards give
         up what was open at the moment of the backup and is committed since. What was sent arrives before the restore."""
         if isinstance(operation, KeepLedger):
             output.keep()

@@ -1,4 +1,4 @@
-"""A ledger is restored to an earlier moment and its Delta table is not, or both are. These tests follow docs/restoring.md, word by word."""
+"""A ledger is restored to an earlier moment and its Delta table is not, or both are. These tests follow docs/operating.md, word by word."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ from ledger_dump import at_server
 from loading import Loading
 from tideline.settings import PROJECT
 
-PAGE = (PROJECT / "docs" / "restoring.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs" / "operating.md").read_text(encoding="utf-8").partition("\n## Restoring the ledger\n")[2]
 RESTORE = re.search(r'^ +pg_restore (.*) --dbname "\$DATABASE" tideline\.dump$', PAGE, re.MULTILINE)[1].split()
 SKIP = shlex.split(re.search(r"^ +tideline (skip .*)$", PAGE, re.MULTILINE)[1])
 HOUR = 20

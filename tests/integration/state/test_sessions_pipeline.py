@@ -36,8 +36,8 @@ def found(sessions, sent):
 
 
 def are_final(sessions, visits):
-    """Return for each visit whether docs/recipes.md says that no later run changes it."""
-    [(watermark,)] = sessions.rows(the_query("recipes.md", "AS watermark"))
+    """Return for each visit whether docs/operating.md says that no later run changes it."""
+    [(watermark,)] = sessions.rows(the_query("operating.md", "AS watermark"))
     return [visit[2] + demo_visits.PAUSE <= watermark for visit in visits]
 
 
@@ -84,7 +84,7 @@ def into_a_visit(events, at):
 
 
 def test_after_an_event_from_the_future_the_recipe_gives_all_visits_back(sessions, tmp_path):
-    """docs/recipes.md: it was let pass because the declared tolerance was too large. Find the batch, declare a smaller one, rewind, load again."""
+    """docs/operating.md: it was let pass because the declared tolerance was too large. Find the batch, declare a smaller one, rewind, load again."""
     declared = replace(sessions, folder=tmp_path / "sessions")
     shutil.copytree(FOLDER, declared.folder)
     declaration = declared.folder / "pipeline.yaml"
@@ -103,7 +103,7 @@ def test_after_an_event_from_the_future_the_recipe_gives_all_visits_back(session
         batch_ids += declared.run()
     assert len(declared.rejects()) > 50
 
-    [(_, partition, newest, batch_id)] = sessions.rows(the_query("recipes.md", "came_with_batch"))
+    [(_, partition, newest, batch_id)] = sessions.rows(the_query("operating.md", "came_with_batch"))
     place = next(place for place, event in sent.items() if event == ahead)
     assert (partition, newest, batch_id) == (place[0], ahead.at, batch_ids[1])
     declaration.write_text(strict, encoding="utf-8")

@@ -164,7 +164,8 @@ def output_rows(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:
             pipeline.name,
             "output rows",
             f"{table} holds rows that no batch of the ledger has written: {listed(places)}",
-            "was the ledger restored without its tables? The table's key refuses these offsets until the rows are deleted: docs/restoring.md",
+            "was the ledger restored without its tables? The table's key refuses these offsets until the rows are deleted: "
+            "docs/operating.md#restoring-the-ledger",
         )
     else:
         yield ok(pipeline.name, "output rows", f"{table} has no rows above the heads that the ledger does not know")

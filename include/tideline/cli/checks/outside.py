@@ -64,7 +64,7 @@ def receipts(ledger: Ledger, pipeline: Pipeline, batches: Sequence[Row]) -> Iter
             pipeline.name,
             _CHECK,
             f"the ledger has published batches that {pipeline.sink.output} does not show as committed: {listed(missing)}",
-            "was the output restored, deleted or written by another program? replay what it has lost: docs/restoring.md",
+            "was the output restored, deleted or written by another program? replay what it has lost: docs/operating.md#restoring-the-ledger",
         )
     if not strange and not missing:
         yield ok(

@@ -46,7 +46,7 @@ def _upserted(session: Ledger, pipeline: Pipeline, sink: PostgresSink, ranges: S
             pipeline.name,
             _CHECK,
             f"{sink.table} has no row, and {n_written} records of its newest batches were written to it",
-            f"{_WHY} Load it again: tideline replay {pipeline.name} --range ... --reason ...; see docs/restoring.md#rows-that-are-gone",
+            f"{_WHY} Load it again: tideline replay {pipeline.name} --range ... --reason ...; see docs/operating.md#rows-that-are-gone",
         )
     else:
         yield ok(pipeline.name, _CHECK, f"{sink.table} has rows; which, cannot be compared for an upsert")
@@ -94,7 +94,7 @@ def of_topic(pipeline: Pipeline, batches: Sequence[Sent]) -> Iterable[Check]:
         _CHECK,
         f"records of published batches were deleted from {pipeline.sink.output}, and not by its retention: {listed(texts)}",
         "was the topic truncated, or deleted and created again? If its readers still need the records, send each of these batches again: "
-        f"tideline replay {pipeline.name} --batch {by_batch[0][0].batch_id} --reason ...; see docs/restoring.md#rows-that-are-gone",
+        f"tideline replay {pipeline.name} --batch {by_batch[0][0].batch_id} --reason ...; see docs/operating.md#rows-that-are-gone",
     )
 
 
@@ -117,5 +117,5 @@ def _said(pipeline: Pipeline, output: str, ranges: Sequence[Published], wrong: M
         pipeline.name,
         _CHECK,
         f"{output} does not hold what was published: {listed(texts)}",
-        f"{_WHY} Load each of these batches again: {how}; see docs/restoring.md#rows-that-are-gone",
+        f"{_WHY} Load each of these batches again: {how}; see docs/operating.md#rows-that-are-gone",
     )

@@ -55,7 +55,7 @@ def state(name: str) -> Page:
     if ahead := [f"{row['topic']}/{row['partition']}" for row in rows if _is_ahead(pipeline, row["max_time"])]:
         parts.append(
             f"{', '.join(ahead)}: the newest event is further ahead of the clock than state.ahead_minutes allows, and events of today are late. "
-            "See docs/recipes.md#events-ahead-of-their-time"
+            "See docs/operating.md#events-ahead-of-their-time"
         )
     return Page(document={"pipeline": name, "streams": rows, **sums, "ahead": ahead}, parts=parts)
 

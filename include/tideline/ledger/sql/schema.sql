@@ -1359,6 +1359,55 @@ ALTER TABLE tideline.gone_reject ALTER COLUMN gone_id ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE tideline.stream (
+    stream_id bigint NOT NULL,
+    pipeline text NOT NULL,
+    cluster_id text NOT NULL,
+    topic text NOT NULL,
+    topic_id uuid NOT NULL,
+    partition integer NOT NULL,
+    start_offset bigint NOT NULL,
+    next_offset bigint NOT NULL,
+    state tideline.stream_state DEFAULT 'active'::tideline.stream_state NOT NULL,
+    stopped_because text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    accepted_end bigint,
+    leader_epoch integer,
+    returned_offset bigint,
+    returned_behind bigint,
+    CONSTRAINT return_has_both CHECK (((returned_offset IS NULL) = (returned_behind IS NULL))),
+    CONSTRAINT stream_accepted_end_check CHECK ((accepted_end >= 0)),
+    CONSTRAINT stream_check CHECK ((next_offset >= start_offset)),
+    CONSTRAINT stream_check1 CHECK (((state = 'stopped'::tideline.stream_state) = (stopped_because IS NOT NULL))),
+    CONSTRAINT stream_leader_epoch_check CHECK ((leader_epoch >= 0)),
+    CONSTRAINT stream_partition_check CHECK ((partition >= 0)),
+    CONSTRAINT stream_start_offset_check CHECK ((start_offset >= 0))
+);
+
+COMMENT ON COLUMN tideline.stream.leader_epoch IS 'of the leader at the last look, when the log held all that was planned of it';
+
+COMMENT ON COLUMN tideline.stream.returned_offset IS 'its head when it was first followed again after it had retired';
+
+COMMENT ON COLUMN tideline.stream.returned_behind IS 'the newest stream of the ledger when it was last followed again';
+
+CREATE VIEW tideline.holes WITH (security_invoker='true') AS
+ SELECT stream.pipeline,
+    stream.stream_id,
+    stream.topic,
+    stream.topic_id,
+    stream.partition,
+    lower((coverage.offsets)::int8range) AS start_offset,
+    upper((coverage.offsets)::int8range) AS end_offset,
+    (coverage.hole)::text AS hole,
+    coverage.reason,
+    coverage.decided_by,
+    coverage.recorded_at
+   FROM (tideline.stream
+     JOIN tideline.coverage USING (stream_id))
+  WHERE (coverage.hole IS NOT NULL);
+
+COMMENT ON VIEW tideline.holes IS 'offsets that were left out by a decision, each with its kind, the reason and who decided';
+
 CREATE TABLE tideline.intent (
     attempt_id bigint NOT NULL,
     batch_id bigint NOT NULL,
@@ -1401,6 +1450,22 @@ CREATE TABLE tideline.migration (
     checksum text NOT NULL,
     applied_at timestamp with time zone DEFAULT now() NOT NULL
 );
+
+CREATE VIEW tideline.missing_offsets WITH (security_invoker='true') AS
+ SELECT stream.pipeline,
+    stream.stream_id,
+    stream.topic,
+    stream.topic_id,
+    stream.partition,
+    lower(piece.piece) AS start_offset,
+    upper(piece.piece) AS end_offset
+   FROM ((tideline.stream
+     CROSS JOIN LATERAL ( SELECT range_agg((coverage.offsets)::int8range) AS accounted
+           FROM tideline.coverage
+          WHERE (coverage.stream_id = stream.stream_id)) covered)
+     CROSS JOIN LATERAL unnest((int8multirange(int8range(stream.start_offset, stream.next_offset)) - COALESCE(covered.accounted, '{}'::int8multirange))) piece(piece));
+
+COMMENT ON VIEW tideline.missing_offsets IS 'offsets before a head that no batch and no hole accounts for: always none. Reads all coverage of the pipelines that are asked for';
 
 CREATE TABLE tideline.outbox (
     batch_id bigint NOT NULL,
@@ -1492,6 +1557,69 @@ CREATE TABLE tideline.run_batch (
     batch_id bigint NOT NULL,
     CONSTRAINT run_batch_position_check CHECK (("position" >= 0))
 );
+
+CREATE VIEW tideline.run_completeness WITH (security_invoker='true') AS
+ SELECT read_by_the_run.pipeline,
+    read_by_the_run.dag_id,
+    read_by_the_run.run_id,
+    read_by_the_run.stream_id,
+    read_by_the_run.topic,
+    read_by_the_run.topic_id,
+    read_by_the_run.partition,
+    read_by_the_run.start_offset,
+    read_by_the_run.end_offset,
+    (int8multirange(int8range(read_by_the_run.start_offset, read_by_the_run.end_offset)) - COALESCE(covered.loaded, '{}'::int8multirange)) AS not_loaded
+   FROM (( SELECT of_run.pipeline,
+            of_run.dag_id,
+            of_run.run_id,
+            of_run.stream_id,
+            of_run.first_offset,
+            of_run.end_offset,
+            stream.topic,
+            stream.topic_id,
+            stream.partition,
+            LEAST(stream.start_offset, of_run.first_offset) AS start_offset
+           FROM (( SELECT given.pipeline,
+                    given.dag_id,
+                    given.run_id,
+                    batch_range.stream_id,
+                    min(lower((batch_range.offsets)::int8range)) AS first_offset,
+                    max(upper((batch_range.offsets)::int8range)) AS end_offset
+                   FROM (tideline.run_batch given
+                     JOIN tideline.batch_range USING (batch_id))
+                  GROUP BY given.pipeline, given.dag_id, given.run_id, batch_range.stream_id) of_run
+             JOIN tideline.stream USING (stream_id))) read_by_the_run
+     CROSS JOIN LATERAL ( SELECT range_agg((covering.offsets)::int8range) FILTER (WHERE (covering.batch_id IS NOT NULL)) AS loaded
+           FROM tideline.covering(read_by_the_run.stream_id, int8range(read_by_the_run.start_offset, read_by_the_run.end_offset)) covering(coverage_id, stream_id, offsets, batch_id, hole, reason, decided_by, recorded_at, decided_in)) covered);
+
+COMMENT ON VIEW tideline.run_completeness IS 'for each partition of which a DAG run was given offsets: from the beginning of the stream, or from a first offset before it, to the last one, and what of it is not loaded. Name pipeline, dag_id and run_id';
+
+CREATE VIEW tideline.run_offsets WITH (security_invoker='true') AS
+ SELECT given.pipeline,
+    given.dag_id,
+    given.run_id,
+    given."position",
+    given.batch_id,
+    (batch.kind)::text AS kind,
+    (batch.state)::text AS state,
+    batch.run_id AS planned_by,
+    batch_range.stream_id,
+    stream.topic,
+    stream.topic_id,
+    stream.partition,
+    lower((batch_range.offsets)::int8range) AS start_offset,
+    upper((batch_range.offsets)::int8range) AS end_offset,
+    batch_range.n_read,
+    batch_range.n_written,
+    batch_range.n_rejected,
+    batch_range.n_filtered,
+    batch_range.n_gap
+   FROM (((tideline.run_batch given
+     JOIN tideline.batch USING (batch_id))
+     JOIN tideline.batch_range USING (batch_id))
+     JOIN tideline.stream USING (stream_id));
+
+COMMENT ON VIEW tideline.run_offsets IS 'the offset ranges that a DAG run was given, with the counts of published batches. Name pipeline, dag_id and run_id';
 
 CREATE TABLE tideline.staged_count (
     attempt_id bigint NOT NULL,
@@ -1619,37 +1747,6 @@ CREATE TABLE tideline.state_undo (
 );
 
 COMMENT ON TABLE tideline.state_undo IS 'the state of each key before a batch that has changed it';
-
-CREATE TABLE tideline.stream (
-    stream_id bigint NOT NULL,
-    pipeline text NOT NULL,
-    cluster_id text NOT NULL,
-    topic text NOT NULL,
-    topic_id uuid NOT NULL,
-    partition integer NOT NULL,
-    start_offset bigint NOT NULL,
-    next_offset bigint NOT NULL,
-    state tideline.stream_state DEFAULT 'active'::tideline.stream_state NOT NULL,
-    stopped_because text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    accepted_end bigint,
-    leader_epoch integer,
-    returned_offset bigint,
-    returned_behind bigint,
-    CONSTRAINT return_has_both CHECK (((returned_offset IS NULL) = (returned_behind IS NULL))),
-    CONSTRAINT stream_accepted_end_check CHECK ((accepted_end >= 0)),
-    CONSTRAINT stream_check CHECK ((next_offset >= start_offset)),
-    CONSTRAINT stream_check1 CHECK (((state = 'stopped'::tideline.stream_state) = (stopped_because IS NOT NULL))),
-    CONSTRAINT stream_leader_epoch_check CHECK ((leader_epoch >= 0)),
-    CONSTRAINT stream_partition_check CHECK ((partition >= 0)),
-    CONSTRAINT stream_start_offset_check CHECK ((start_offset >= 0))
-);
-
-COMMENT ON COLUMN tideline.stream.leader_epoch IS 'of the leader at the last look, when the log held all that was planned of it';
-
-COMMENT ON COLUMN tideline.stream.returned_offset IS 'its head when it was first followed again after it had retired';
-
-COMMENT ON COLUMN tideline.stream.returned_behind IS 'the newest stream of the ledger when it was last followed again';
 
 ALTER TABLE tideline.stream ALTER COLUMN stream_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tideline.stream_stream_id_seq
