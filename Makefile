@@ -3,7 +3,7 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo down check style audit test explore soak soak-load bench screenshots format lock
+.PHONY: help setup up demo tour down check style audit test explore soak soak-load bench screenshots format lock
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -15,9 +15,11 @@ setup:  ## Install packages and jars under .local/ (slow only the first time)
 up: setup  ## Start Postgres, Kafka and Airflow, and print their addresses
 	@$(ENV)/python -m tideline.local up
 
-demo: setup  ## Start the stack, play the shipped pipelines through Airflow, and compare what they load with what was sent
-	@$(ENV)/python -m tideline.local up
+demo: setup  ## Start the stack, and play it in two minutes: a load, a failure, a backfill, a replay, and where each record is
 	@$(ENV)/python -m tideline.local.demo
+
+tour: setup  ## Start the stack, and play the other pipelines; each is complete by itself (PARTS='topics lake offers sessions anomalies')
+	@$(ENV)/python -m tideline.local.tour $(PARTS)
 
 down:  ## Stop Postgres, Kafka and Airflow, also after a crash; the data stays
 	@test ! -x $(ENV)/python || $(ENV)/python -m tideline.local down

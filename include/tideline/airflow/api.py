@@ -77,14 +77,15 @@ class AirflowApi:
             if not found[items] or offset >= found["total_entries"]:
                 return
 
-    def unpause(self, dag_id: str, *, seconds: float = 120) -> None:
-        """Unpause a DAG, after waiting at most `seconds` until Airflow has parsed it."""
+    def unpause(self, dag_id: str, *, seconds: float = 120) -> dict[str, Any]:
+        """Unpause a DAG, after waiting at most `seconds` until Airflow has parsed it. Return it as Airflow describes it."""
         self.wait(
             lambda: dag_id in {dag["dag_id"] for dag in self.listed("dags", "dags", order_by="dag_id")},
             f"DAG {dag_id} to be parsed",
             seconds=seconds,
         )
-        self.call("PATCH", f"dags/{dag_id}", is_paused=False)
+        found: dict[str, Any] = self.call("PATCH", f"dags/{dag_id}", is_paused=False)
+        return found
 
     def trigger(self, dag_id: str, *, run_id: str | None = None, **conf: Any) -> str:
         """Trigger a manual run and return its id."""

@@ -2,11 +2,10 @@
 
 import argparse
 import sys
-import time
 
 from tideline import settings
 from tideline.errors import FatalError, TidelineError
-from tideline.local import supervisor
+from tideline.local import supervisor, up
 from tideline.local.processes import recorded
 from tideline.local.supervisor import RUN, State
 
@@ -22,7 +21,8 @@ def main() -> int:
     try:
         _check_is_checkout()
         if given.command == "up":
-            return up(unpaused=given.unpaused)
+            up.up(unpaused=given.unpaused)
+            return 0
         if given.command == "supervise":
             supervisor.supervise(unpaused=given.unpaused)
             return 0
@@ -43,21 +43,6 @@ def _check_is_checkout() -> None:
         )
 
 
-def up(*, unpaused: bool) -> int:
-    """Start the stack unless it is up, and print its addresses."""
-    state = State.read()
-    if state is None:
-        begin = time.monotonic()
-        state = supervisor.launch(unpaused=unpaused)
-        print(f"The local stack is up after {time.monotonic() - begin:.0f} s.")
-    else:
-        print(
-            "The local stack is up already." if state.ready else "The local stack is being started by another command."
-        )
-    _show_places(state)
-    return 0
-
-
 def down() -> int:
     """Stop the stack; do nothing when it is not running."""
     with supervisor.show_step("Stop Airflow, Kafka, Postgres"):
@@ -75,19 +60,8 @@ def status() -> int:
     alive = {file: identity.process() is not None for file, identity in recorded(RUN).items()}
     for file, lives in sorted(alive.items()):
         print(f"  {file.stem:<16} {'running' if lives else 'ENDED; read ' + str(file.with_suffix('.log'))}")
-    _show_places(state)
+    up.show_places(state)
     return 0 if all(alive.values()) else _NOT_UP
-
-
-def _show_places(state: State) -> None:
-    if not state.ready:
-        return
-    found = state.environment
-    print(f"  Airflow   {found['TIDELINE_AIRFLOW_URL']}   user {found['TIDELINE_AIRFLOW_USERNAME']}", end="")
-    print(f"   password {found['TIDELINE_AIRFLOW_PASSWORD']}")
-    print(f"  Kafka     {found['TIDELINE_KAFKA']}")
-    print(f"  Postgres  {found['TIDELINE_LEDGER_URL'].rpartition('@')[2]}   (passwords: {RUN}/postgres/roles)")
-    print("  Try       .local/env/bin/tideline doctor     (checks everything)")
 
 
 if __name__ == "__main__":

@@ -1,30 +1,14 @@
-"""`make demo`: load the shipped pipelines through Airflow, let runs fail, load again, and compare the result with what was sent.
+"""`make demo`: load ad impressions, let a run fail and retry it, load hours and a batch again, and account for each record.
 
-The stack must be up. Each part plays one pipeline, and returns a line for each difference that it finds.
+It starts the stack unless it is up. The other shipped pipelines are `make tour`.
 """
 
-import os
 import sys
-from collections.abc import Callable, Mapping
 
-from rich.console import Console
-
-from tideline import settings
-from tideline.airflow.api import AirflowApi
-from tideline.errors import FatalError, TidelineError
-from tideline.ledger.connection import Ledger
-from tideline.local import demo_anomalies, demo_events, demo_lake, demo_loads, demo_offer_cache, demo_sessions
-from tideline.local.demo_stage import Stage
-from tideline.local.supervisor import State
-
-PARTS: tuple[Callable[[Stage], list[str]], ...] = (
-    demo_loads.play,
-    demo_events.play,
-    demo_lake.play,
-    demo_offer_cache.play,
-    demo_sessions.play,
-    demo_anomalies.play,
-)
+from tideline.errors import TidelineError
+from tideline.local import demo_failures, demo_loads
+from tideline.local.demo_stage import TIDELINE, Stage, opened
+from tideline.local.up import up
 
 
 def main() -> int:
@@ -34,54 +18,39 @@ def main() -> int:
     except TidelineError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
 
 
 def demo() -> int:
-    """Play each part.
+    """Play the demo, and say what to try next.
 
     Returns:
         0 when every record is accounted for, else 1.
 
     Raises:
-        FatalError: The stack is not up, or a step failed that must succeed.
+        FatalError: A step failed that must succeed.
+        RetryableError: The stack did not come up, or Kafka or Airflow did not answer in time.
     """
-    state = State.read()
-    if state is None or not state.ready:
-        raise FatalError("the local stack is not up", next_step="run `make up`, or `make demo`, which starts it")
-    environment = state.environment
-    os.environ.update(environment)
-    # The role that owns the output tables: the demo creates one that a pipeline reads, and renames it.
-    url, variable = settings.url_of(settings.WRITER_URL)
-    with Ledger(url, actor="demo", variable=variable) as ledger, _airflow(environment) as airflow:
-        stage = Stage(ledger=ledger, airflow=airflow, environment=environment)
-        problems = [problem for play in PARTS for problem in play(stage)]
-    return _show(problems, environment)
-
-
-def _airflow(environment: Mapping[str, str]) -> AirflowApi:
-    return AirflowApi(
-        environment["TIDELINE_AIRFLOW_URL"],
-        environment["TIDELINE_AIRFLOW_USERNAME"],
-        environment["TIDELINE_AIRFLOW_PASSWORD"],
-    )
-
-
-def _show(problems: list[str], environment: Mapping[str, str]) -> int:
-    console = Console()
-    console.line()
-    for problem in problems:
-        console.print(f"  [red]{problem}[/]")
-    if not problems:
-        console.print("  [green]Every record produced is accounted for, exactly once[/], in every table.")
-    url, user = environment["TIDELINE_AIRFLOW_URL"], environment["TIDELINE_AIRFLOW_USERNAME"]
-    console.print(f"  Airflow: {url}/dags/{demo_loads.DAG}", soft_wrap=True)
-    console.print(
-        f"  Log in as {user} with password {environment['TIDELINE_AIRFLOW_PASSWORD']}. `make down` stops the stack; its data stays.",
-        soft_wrap=True,
-    )
-    console.print("  Try: .local/env/bin/tideline coverage impressions")
-    console.print("       .local/env/bin/tideline state sessions")
+    up()
+    with opened() as stage:
+        problems = stage.judge(play(stage))
+        stage.say_login()
+        print(f"  Try next  {TIDELINE} doctor                 (is everything in order?)")
+        print(f"            {TIDELINE} coverage impressions   (was anything left out?)")
+        print("            make tour   (the other pipelines: from topic to topic, a Delta table, upserts, states)")
+        print("            make down   (stop everything; the data stays)")
     return 1 if problems else 0
+
+
+def play(stage: Stage) -> list[str]:
+    """Load, fail, retry, load again, and compare the result with what was sent. Return a line for each difference."""
+    sent = demo_loads.send(stage)
+    demo_loads.load(stage)
+    number = demo_failures.fail_and_retry(stage, sent)
+    demo_failures.load_hours_again(stage)
+    demo_failures.load_batch_again(stage, number)
+    return demo_loads.account(stage, sent)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A part of the demo: a job counts a baseline, and the pipeline `offer_anomalies` flags an offer that stops and one that converts too much."""
+"""A part of the tour: a job counts a baseline, and the pipeline `offer_anomalies` flags an offer that stops and one that converts too much."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from psycopg2.errorcodes import UNDEFINED_TABLE
 
 from tideline.ledger.database_errors import RefusedError
-from tideline.local import demo_offer_events
+from tideline.local import demo_loads, demo_offer_events
 from tideline.local.demo_offer_events import BOOSTED, RATE, STOPPED
 from tideline.local.demo_stage import Stage
 from tideline.local.supervisor import show_step
@@ -21,9 +21,7 @@ def play(stage: Stage) -> list[str]:
     Returns:
         One line for each difference.
     """
-    print(
-        "\n  Offers that stop converting: a job counts a baseline, and a pipeline compares the newest events with it."
-    )
+    demo_loads.bring(stage)
     demo_offer_events.create_topic(stage.bootstrap)
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     past = demo_offer_events.history(_missing(stage, hour), hour=hour)

@@ -1,4 +1,4 @@
-"""A part of the demo: the pipeline `enriched_events` sends impressions with their offer to a topic, and its rejects to another, each once."""
+"""A part of the tour: the pipeline `enriched_events` sends impressions with their offer to a topic, and its rejects to another, each once."""
 
 import time
 from collections import Counter
@@ -8,7 +8,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline.errors import RetryableError
-from tideline.local.demo_stage import Stage
+from tideline.local import demo_loads
+from tideline.local.demo_stage import TIDELINE, Stage
 
 DAG = "enriched_events"
 OUTPUT, REJECTS = "enriched_impressions", "ad_impressions_rejects"
@@ -20,12 +21,12 @@ _POLL_S = 0.5
 
 
 def play(stage: Stage) -> list[str]:
-    """Load the impressions that the first part has sent into another topic, and compare what its readers see with what the ledger has counted.
+    """Load impressions into another topic, and compare what its readers see with what the ledger has counted.
 
     Returns:
         One line for each difference.
     """
-    print("\n  Events from topic to topic: impressions with their offer, each once for readers of committed records.")
+    demo_loads.bring(stage)
     _create_topics(stage.bootstrap)
     stage.load(DAG)
     [counted] = stage.look("count_events", pipeline=DAG)
@@ -37,6 +38,7 @@ def play(stage: Stage) -> list[str]:
             problems.append(f"{topic}: {twice:,} impressions are there twice")
         if len(found) != expected:
             problems.append(f"{topic}: expected {expected:,} impressions, found {len(found):,}")
+    stage.look_at(f"{TIDELINE} batches {DAG}")
     return problems
 
 
@@ -68,7 +70,7 @@ def origins(bootstrap: str, topic: str) -> list[str]:
         if messages:
             deadline = time.monotonic() + _SECONDS
         elif time.monotonic() > deadline:
-            raise RetryableError(f"topic {topic} could not be read to its end", next_step="run the demo again")
+            raise RetryableError(f"topic {topic} could not be read to its end", next_step="run it again")
         found += [_origin(message) for message in messages if message.error() is None]
         left -= {int(message.partition() or 0) for message in messages if _is_end(message)}
     consumer.close()

@@ -1,4 +1,4 @@
-"""A part of the demo: the pipeline `impressions_lake` loads the same impressions into a Delta table, and a replay changes no row."""
+"""A part of the tour: the pipeline `impressions_lake` loads the same impressions into a Delta table, and a replay changes no row."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from tideline.declaration import pipelines
+from tideline.local import demo_loads
 from tideline.local.demo_stage import Stage
 from tideline.outside import delta_log
 
@@ -15,18 +16,18 @@ _PLACE = ["kafka_partition", "kafka_offset", "impression_id", "price"]
 
 
 def play(stage: Stage) -> list[str]:
-    """Load the impressions that the first part has sent, compare the Delta table with ads.impressions, and load a batch again.
+    """Load impressions, compare the Delta table with ads.impressions, and load a batch again.
 
     Returns:
         One line for each difference.
     """
-    print("\n  The same impressions in a Delta table, by the same transform.")
-    run_id = stage.load(DAG)
+    demo_loads.bring(stage)
+    stage.load(DAG)
     before, expected = rows(), stage.look("list_output")
     problems = differences(expected)
     print(f"  {_table().table_uri} holds {before.total():,} rows, ads.impressions {len(expected):,}.")
-    number = str(stage.look("list_batches_of_run", pipeline=DAG, run_id=run_id)[0]["batch_id"])
-    stage.follow(DAG, stage.tideline("replay", DAG, "--batch", number, "--reason", "the demo loads it again"))
+    number = str(stage.look("find_progress", pipeline=DAG)[0]["newest_batch"])
+    stage.follow(DAG, stage.tideline("replay", DAG, "--batch", number, "--reason", "the tour loads it again"))
     if rows() != before:
         problems.append("rows were changed by a replay")
     return [f"{DAG}: {problem}" for problem in problems]

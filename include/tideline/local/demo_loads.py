@@ -1,4 +1,4 @@
-"""The first part of the demo: load impressions, retry a failed run, load past hours again, and compare the result."""
+"""Impressions for the demo and the tour: send them, load them with the pipeline `impressions`, and account for each."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -9,51 +9,90 @@ from rich.console import Console
 from rich.table import Table
 
 from tideline.declaration import pipelines
-from tideline.local import demo_failures, demo_impressions
-from tideline.local.demo_stage import Stage
+from tideline.local import demo_impressions
+from tideline.local.demo_stage import TIDELINE, Stage
 from tideline.local.supervisor import show_step
 
 DAG = "impressions"
-RECORDS = 200_000
+RECORDS = 100_000
+HOURS = 2
+"""Over so many past hours, and the begun one, the records are spread."""
 SHOWN = 3
 """How many partitions the table lists, so that the output of the demo stays short."""
 
 
-def play(stage: Stage) -> list[str]:
-    """Produce and load records, retry a failed range, run a backfill, and compare what was sent with what was loaded.
+def send(stage: Stage) -> demo_impressions.Sent:
+    """Send impressions of the past hours. Return what the broker has acknowledged."""
+    print("\n1. Records: ad impressions, some of them malformed. The table ads.offers says whose ad it was.")
+    _prepare(stage)
+    stage.switch_on(DAG)
+    sent = _send(stage)
+    stage.look_at(f"{stage.environment['TIDELINE_AIRFLOW_URL']}/dags/{DAG}   (the DAG and its runs)")
+    return sent
 
-    Returns:
-        One line for each difference.
 
-    Raises:
-        FatalError: A step failed that must succeed.
-    """
-    _create_offers(stage)
-    since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=demo_failures.HOURS)
-    with show_step(f"{RECORDS:,} impressions into Kafka"):
-        sent = demo_impressions.produce(stage.bootstrap, RECORDS, seed=time.time_ns(), since=since)
+def load(stage: Stage) -> None:
+    """Load what was sent, in one run, and show what the run did by partition."""
+    print(
+        f"\n2. A run of the DAG {DAG} loads them into the table ads.impressions: plan reserves offsets, write is a Spark job."
+    )
     run_id = stage.load(DAG)
     Console().print(_table(stage.look("list_counts", pipeline=DAG, run_id=run_id)))
-    sent.add(demo_failures.fail_and_retry(stage, DAG))
-    demo_failures.load_hours_again(stage, DAG)
-    return _compare(stage, sent)
+    number = stage.look("list_batches_of_run", pipeline=DAG, run_id=run_id)[0]["batch_id"]
+    stage.look_at(f"{stage.page('pipelines', DAG, 'batches', str(number))}")
 
 
-def _create_offers(stage: Stage) -> None:
+def bring(stage: Stage) -> None:
+    """Load impressions for a part of the tour, unless all those that were ever sent are loaded."""
+    _prepare(stage)
+    if demo_impressions.count(stage.bootstrap) == 0:
+        print("  It begins with ad impressions, which the DAG impressions loads into ads.impressions.")
+        stage.switch_on(DAG)
+        _send(stage)
+    if stage.tideline("plan", DAG, "--dry-run")["batches"]:
+        stage.load(DAG)
+
+
+def _prepare(stage: Stage) -> None:
+    """Create the table of offers and the topic."""
     text = (pipelines.load_named(DAG).folder / "offers.sql").read_text(encoding="utf-8")
     with stage.ledger.transaction():
         stage.ledger.run_sql(SQL(text.replace("%", "%%")), {})
+    demo_impressions.create_topic(stage.bootstrap)
 
 
-def _compare(stage: Stage, sent: demo_impressions.Sent) -> list[str]:
+def _send(stage: Stage) -> demo_impressions.Sent:
+    since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS)
+    with show_step(f"{RECORDS:,} impressions into Kafka"):
+        return demo_impressions.produce(stage.bootstrap, RECORDS, seed=time.time_ns(), since=since)
+
+
+def account(stage: Stage, sent: demo_impressions.Sent) -> list[str]:
+    """Compare what was sent with the table and the rejects, by partition and offset.
+
+    Returns:
+        One line for each difference.
+    """
+    print("\n6. The account: what was sent, compared with what is there, by partition and offset.")
     loaded = stage.look("list_loaded", topic=demo_impressions.TOPIC)
-    n_rows = stage.look("count_output")[0]["n_rows"]
-    output = {(row["kafka_partition"], row["kafka_offset"]) for row in loaded if row["is_output"]}
-    rejects = {(row["kafka_partition"], row["kafka_offset"]) for row in loaded if not row["is_output"]}
-    print(
-        f"\n  ads.impressions holds {n_rows:,} rows; tideline.reject holds {len(rejects):,}. Robots are filtered, by transform.py."
+    rows, rejected = (
+        [(row["kafka_partition"], row["kafka_offset"]) for row in loaded if row["is_output"] is is_output]
+        for is_output in (True, False)
     )
-    return [f"ads.impressions: {problem}" for problem in sent.compare(output, rejects)]
+    output, rejects = set(rows), set(rejected)
+    problems = sent.compare(output, rejects)
+    if twice := len(loaded) - len(output) - len(rejects):
+        problems.append(f"{twice:,} records are there twice")
+    there = output | rejects
+    print(f"  {len(sent.written):9,} good records     {len(sent.written.keys() & output):9,} are in ads.impressions")
+    print(
+        f"  {len(sent.rejected):9,} malformed ones   {len(sent.rejected & rejects):9,} are rejects, with bytes and reason"
+    )
+    print(
+        f"  {len(sent.filtered):9,} robots           {len(sent.filtered - there):9,} are in neither: transform.py filters them"
+    )
+    stage.look_at(f"{TIDELINE} rejects {DAG}")
+    return [f"ads.impressions: {problem}" for problem in problems]
 
 
 def _table(counts: list[Any]) -> Table:

@@ -1,4 +1,4 @@
-"""A part of the demo: the pipeline `entity_cache` keeps the offers as they are now, and a replay changes nothing."""
+"""A part of the tour: the pipeline `entity_cache` keeps the offers as they are now, and a replay changes nothing."""
 
 from tideline.local import demo_offers
 from tideline.local.demo_stage import Stage
@@ -14,7 +14,7 @@ def play(stage: Stage) -> list[str]:
     Returns:
         One line for each difference.
     """
-    print("\n  A cache of offers: the newest change of each, from a compacted topic. It begins at the topic's end.")
+    print("  The topic is compacted. The pipeline begins at its end, so the first run finds nothing to load.")
     demo_offers.create_topic(stage.bootstrap)
     stage.load(DAG)
     with show_step(f"{CHANGES:,} changes of {demo_offers.OFFERS:,} offers into Kafka"):
@@ -26,7 +26,7 @@ def play(stage: Stage) -> list[str]:
     print(f"  ads.offer_cache holds {len(before):,} offers; {len(sent.deleted):,} were deleted by tombstones.")
     for batch in stage.look("list_batches_of_run", pipeline=DAG, run_id=run_id):
         number = str(batch["batch_id"])
-        stage.follow(DAG, stage.tideline("replay", DAG, "--batch", number, "--reason", "the demo loads it again"))
+        stage.follow(DAG, stage.tideline("replay", DAG, "--batch", number, "--reason", "the tour loads it again"))
     if stage.look("list_offer_cache") != before:
         problems.append("rows were changed by a replay")
     return [f"ads.offer_cache: {problem}" for problem in problems]

@@ -1,4 +1,4 @@
-"""A part of the demo: the pipeline `sessions` folds events into visits, also after an outage, and once more after a rewind."""
+"""A part of the tour: the pipeline `sessions` folds events into visits, also after an outage, and once more after a rewind."""
 
 import time
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def play(stage: Stage) -> list[str]:
     start = demo_ad_events.beginning(stage.bootstrap)
     events = demo_ad_events.generate(start, USERS, seed=time.time_ns())
     outage = start + timedelta(hours=3)
-    print(f"\n  Visits, from {len(events):,} impressions and clicks: 5 % come hours too late, 1 % out of order.")
+    print(f"  Visits, from {len(events):,} impressions and clicks: 5 % come hours too late, 1 % out of order.")
     sent = demo_ad_events.produce(stage.bootstrap, (event for event in events if event.arrives_at < outage))
     stage.load(DAG)
     [boundary] = stage.look("find_progress", pipeline=DAG)
@@ -35,7 +35,7 @@ def play(stage: Stage) -> list[str]:
         f"  ads.sessions holds {len(before.ended):,} visits, {len(before.opened):,} are open, {len(before.rejected):,} late events are rejects."
     )
     problems = demo_visits.expected(sent).compare(before)
-    to_batch, reason = str(boundary["newest_batch"]), "the demo folds the rest again"
+    to_batch, reason = str(boundary["newest_batch"]), "the tour folds the rest again"
     done = stage.tideline("rewind", DAG, "--to-batch", to_batch, "--reason", reason)
     left = seen(stage.ledger, sent)
     print(f"  {done['deleted_rows']:,} visits are taken back, {len(left.opened):,} are open as before the outage.")

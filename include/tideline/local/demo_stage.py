@@ -1,40 +1,100 @@
-"""What each part of the demo is given, and the few things that all parts do."""
+"""What the demo and each part of the tour are given, and the few things that all of them do."""
 
 import json
+import os
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from psycopg2.sql import SQL
+from rich.console import Console
 
+from tideline import settings
 from tideline.airflow.api import AirflowApi
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger, statement
 from tideline.local import program_environment, run_progress
+from tideline.local.supervisor import State
+
+TIDELINE = ".local/env/bin/tideline"
+"""The command line, as it is typed in the folder of the checkout."""
+_SECONDS = 120.0
+"""Time limit in seconds until Airflow starts a run that is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The running stack, as a part of the demo uses it."""
+    """The running stack, as the demo and the parts of the tour use it."""
 
     ledger: Ledger
     airflow: AirflowApi
     environment: Mapping[str, str]
     """The variables of the stack's clients."""
+    begin: float = field(default_factory=time.monotonic)
+    """When it was opened, in seconds of the monotonic clock."""
 
     @property
     def bootstrap(self) -> str:
         """Return the address of the broker."""
         return self.environment["TIDELINE_KAFKA"]
 
+    def say_login(self) -> None:
+        """Print where the page is, and how to log in."""
+        user, password = (self.environment[f"TIDELINE_AIRFLOW_{name}"] for name in ("USERNAME", "PASSWORD"))
+        print(f"  The page  {self.page('')}   user {user}   password {password}")
+
+    def judge(self, problems: list[str]) -> list[str]:
+        """Print the differences that were found, or that there are none, and how long it took. Return the differences."""
+        console = Console(soft_wrap=True, highlight=False)
+        console.line()
+        for problem in problems:
+            console.print(f"  [red]{problem}[/]")
+        if not problems:
+            console.print("  [green]Every record produced is accounted for, exactly once.[/]")
+        console.print(f"  It took {time.monotonic() - self.begin:.0f} s.")
+        return problems
+
+    def look_at(self, what: str) -> None:
+        """Print where the step that was just shown can be seen: an address, or a command to type."""
+        print(f"  Look at  {what}")
+
+    def page(self, *parts: str) -> str:
+        """Return the address of a page of Tideline in Airflow."""
+        return "/".join(
+            [self.environment["TIDELINE_AIRFLOW_URL"], "tideline", *(quote(part, safe="") for part in parts)]
+        )
+
     def load(self, dag_id: str) -> str:
         """Start a run of a DAG, and show it until it has succeeded. Return its id."""
-        self.airflow.unpause(dag_id)
+        self.switch_on(dag_id)
         run_id = self.airflow.trigger(dag_id)
         run_progress.succeed(self.airflow, dag_id, run_id)
         return run_id
+
+    def switch_on(self, dag_id: str) -> None:
+        """Unpause a DAG, and show the run that Airflow starts then, for the newest interval. Do nothing if the DAG is on.
+
+        That run loads records up to the end of its interval. Beside it, the run that is shown next would be given some of
+        the records only, and wait until this one has written the others.
+        """
+        if _is_past(self.airflow.unpause(dag_id)["next_dagrun_run_after"]):
+            print(f"  The DAG {dag_id} is switched on. Airflow starts the run that is due.")
+            run_progress.succeed(self.airflow, dag_id, self._scheduled_run(dag_id))
+
+    def _scheduled_run(self, dag_id: str) -> str:
+        """Wait until Airflow has started the run that is due, and return its id."""
+        self.airflow.wait(
+            lambda: not _is_past(self.airflow.call("GET", f"dags/{dag_id}")["next_dagrun_run_after"]),
+            f"the scheduled run of {dag_id} to begin",
+            seconds=_SECONDS,
+        )
+        newest = self.airflow.call("GET", f"dags/{dag_id}/dagRuns?run_type=scheduled&order_by=-id&limit=1")
+        return str(newest["dag_runs"][0]["dag_run_id"])
 
     def look(self, name: str, **parameters: Any) -> list[Any]:
         """Return the rows of one of the demo's queries."""
@@ -67,6 +127,30 @@ class Stage:
         """Show the runs that a command has started until they have succeeded."""
         for run in said["runs"]:
             run_progress.succeed(self.airflow, dag_id, unquote(run["url"].rpartition("/")[2]))
+
+
+def _is_past(due: str | None) -> bool:
+    """Return whether a time of Airflow's has come; None is no time."""
+    return due is not None and datetime.fromisoformat(due) <= datetime.now(UTC)
+
+
+@contextmanager
+def opened() -> Iterator[Stage]:
+    """Connect to the stack of this checkout, which must be up.
+
+    Raises:
+        FatalError: It is not up.
+    """
+    state = State.read()
+    if state is None or not state.ready:
+        raise FatalError("the local stack is not up", next_step="run `make up`")
+    environment = state.environment
+    os.environ.update(environment)
+    # The role that owns the output tables: the demo creates one that a pipeline reads, and renames it.
+    url, variable = settings.url_of(settings.WRITER_URL)
+    login = (environment[f"TIDELINE_AIRFLOW_{name}"] for name in ("URL", "USERNAME", "PASSWORD"))
+    with Ledger(url, actor="demo", variable=variable) as ledger, AirflowApi(*login) as airflow:
+        yield Stage(ledger=ledger, airflow=airflow, environment=environment)
 
 
 def look(ledger: Ledger, name: str, **parameters: Any) -> list[Any]:
