@@ -135,7 +135,7 @@ def test_an_empty_ledger_has_nothing_to_show(ledger):
     assert [query(ledger, f"SELECT * FROM tideline.{view}") for view in VIEWS] == [[]] * len(VIEWS)
 
 
-def test_a_view_shows_nobody_what_the_tables_do_not(story):
+def test_a_view_shows_no_user_what_the_tables_do_not(story):
     role = f"curious_{uuid4().hex[:8]}"
     query(story, f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA tideline TO {role}")
     try:
