@@ -88,11 +88,17 @@ class Warehouse:
     @contextmanager
     def without(self, right: Granted) -> Iterator[None]:
         """Take a right away for a while."""
-        self.run(f"REVOKE {right.privilege} ON {right.on} FROM {self.role(right.duty)}")
+        self.run(self.revoking(right))
         try:
             yield
         finally:
-            self.run(f"GRANT {right.privilege} ON {right.on} TO {self.role(right.duty)}")
+            self.run(self.granting(right))
+
+    def granting(self, right: Granted) -> str:
+        return f"GRANT {right.privilege} ON {right.on} TO {self.role(right.duty)};"
+
+    def revoking(self, right: Granted) -> str:
+        return f"REVOKE {right.privilege} ON {right.on} FROM {self.role(right.duty)};"
 
 
 @contextmanager

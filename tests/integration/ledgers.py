@@ -61,7 +61,9 @@ def copy_of(postgres: Postgres, template_name: str) -> Iterator[str]:
     admin.autocommit = True
     try:
         with admin.cursor() as cursor:
-            cursor.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template_name)))
+            # Where no replica needs it, copying files without their log takes half as long.
+            create = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
+            cursor.execute(create.format(Identifier(name), Identifier(template_name)))
             yield postgres.url(name)
             cursor.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
     finally:

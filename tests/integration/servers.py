@@ -49,14 +49,18 @@ PROPERTIES = {
 }
 
 
+# Each test creates and drops a database of 300 files, and what is for a crash of the machine or for replicas doubles the time of that. No test
+# of this server cuts the power.
+CHEAP = {"fsync": "off", "full_page_writes": "off", "wal_level": "minimal", "max_wal_senders": "0"}
+
+
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """Start a server."""
     if there := shared_servers.found("postgres"):
         yield Postgres(**there)
         return
-    # Each test creates and drops a database of 300 files, and fsync doubles the time of that. No test of this server cuts the power.
-    server = Postgres(tmp_path_factory.mktemp("postgres"), settings={"fsync": "off"})
+    server = Postgres(tmp_path_factory.mktemp("postgres"), settings=CHEAP)
     server.start()
     yield server
     server.stop()

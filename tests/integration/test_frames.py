@@ -82,8 +82,6 @@ def test_a_join_with_a_dimension(loading, topic):
     [
         "df.join(dimension(df.sparkSession, 'shop.offers'), 'id')",
         "df.limit(0).unionByName(df.filter('false'))",
-        "df.filter('false')",
-        "df.limit(3).filter('false')",
     ],
 )
 def test_records_that_a_frame_does_not_read_count_as_filtered(loading, topic, body):

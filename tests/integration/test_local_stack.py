@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -79,48 +80,63 @@ def urls(stack):
     return [stack.postgres.url("x"), *(value for name, value in stack.environment().items() if name in ROLES)]
 
 
-def test_data_outlives_a_restart_on_other_ports(tmp_path):
-    with Stack(tmp_path) as stack:
-        first = stack.postgres.port, stack.broker.port
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A stack that was started, used and stopped, and what was seen of it."""
+
+    folder: Path
+    ports: tuple[int, int]
+    parts: list[Identity]
+    n_alive: int
+    shown: str
+    """The command lines of its parts."""
+    secrets: list[str]
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory) -> Stopped:
+    """Start a stack whose broker creates topics, write to it, and stop it."""
+    folder = tmp_path_factory.mktemp("stack")
+    with Stack(folder, broker_properties={"auto.create.topics.enable": "true"}) as stack:
         with psycopg2.connect(stack.environment()["TIDELINE_WRITER_URL"]) as connection:
             connection.cursor().execute("CREATE TABLE kept AS SELECT 7 AS n")
         connection.close()
-        admin = AdminClient({"bootstrap.servers": stack.broker.bootstrap})
-        admin.create_topics([NewTopic("kept", 1)])["kept"].result()
         producer = Producer({"bootstrap.servers": stack.broker.bootstrap})
-        producer.produce("kept", b"seven")
-        assert producer.flush(30) == 0
-    with Stack(tmp_path) as stack:
-        assert first != (stack.postgres.port, stack.broker.port)
+        producer.produce("made-by-its-first-record", b"seven")
+        assert producer.flush(30) == 0, "the property has not reached the broker"
+        parts = [stack.postgres.child.identity, stack.broker.child.identity]
+        return Stopped(
+            folder=folder,
+            ports=(stack.postgres.port, stack.broker.port),
+            parts=parts,
+            n_alive=sum(part.process() is not None for part in parts),
+            shown=" ".join(word for part in parts for word in psutil.Process(part.pid).cmdline()),
+            secrets=[stack.broker.sasl_password, *(urlsplit(url).password for url in urls(stack))],
+        )
+
+
+def test_a_stopped_stack_leaves_no_process_and_no_readable_password(stopped):
+    assert stopped.n_alive == len(stopped.parts) == 2
+    assert not any(part.process() for part in stopped.parts)
+    folder = stopped.folder
+    passwords = [file for found in ("*/*", "postgres/roles/*/*") for file in folder.glob(found) if file.is_file()]
+    for secret in stopped.secrets:
+        assert secret not in stopped.shown
+        holders = [file for file in passwords if secret in file.read_text()]
+        assert holders
+        assert {oct(file.stat().st_mode & 0o777) for file in holders} == {"0o600"}
+    assert not recorded(folder)
+
+
+def test_data_outlives_a_restart_on_other_ports(stopped):
+    with Stack(stopped.folder) as stack:
+        assert stopped.ports != (stack.postgres.port, stack.broker.port)
         connection = psycopg2.connect(stack.postgres.url("warehouse"))
         with connection.cursor() as cursor:
             cursor.execute("SELECT n FROM kept")
             assert cursor.fetchone() == (7,)
         connection.close()
-        assert consume("kept", sasl(stack)) == b"seven"
-
-
-def test_broker_properties_reach_the_broker(tmp_path):
-    with Stack(tmp_path, broker_properties={"auto.create.topics.enable": "true"}) as stack:
-        producer = Producer({"bootstrap.servers": stack.broker.bootstrap})
-        producer.produce("made-by-its-first-record", b"1")
-        assert producer.flush(30) == 0
-
-
-def test_a_stopped_stack_leaves_no_process_and_no_readable_password(tmp_path):
-    with Stack(tmp_path) as stack:
-        parts = [stack.postgres.child.identity, stack.broker.child.identity]
-        assert all(part.process() for part in parts)
-        shown = " ".join(word for part in parts for word in psutil.Process(part.pid).cmdline())
-        secrets = [stack.broker.sasl_password, *(urlsplit(url).password for url in urls(stack))]
-    assert not any(part.process() for part in parts)
-    assert not recorded(tmp_path)
-    passwords = [file for found in ("*/*", "postgres/roles/*/*") for file in tmp_path.glob(found) if file.is_file()]
-    for secret in secrets:
-        assert secret not in shown
-        holders = [file for file in passwords if secret in file.read_text()]
-        assert holders
-        assert {oct(file.stat().st_mode & 0o777) for file in holders} == {"0o600"}
+        assert consume("made-by-its-first-record", sasl(stack)) == b"seven"
 
 
 def test_parts_end_with_a_killed_owner_and_start_again(tmp_path):

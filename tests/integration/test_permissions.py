@@ -11,6 +11,7 @@ import granted_rights
 import loading_by_hand
 from granted_rights import Granted
 from ledger_queries import query
+from needed_rights import Needs
 from tideline.errors import FatalError
 from tideline.ledger import invariants, rights
 from tideline.ledger.connection import Ledger
@@ -20,6 +21,7 @@ LOADING = ("operator", "writer", "stager")
 OPTIONAL = Granted("TEMPORARY", "DATABASE warehouse", "stager")
 STATES = ("superseded", *["advanced"] * 4, "superseded", "advanced", "abandoned")
 EVERY = [right for duty in LOADING for right in granted_rights.granted(duty) if right != OPTIONAL]
+OF_TABLES = [right for right in EVERY if right.on.startswith("tideline.")]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,14 @@ def test_with_their_rights_the_roles_do_everything(warehouse):
     assert states == [(one,) for one in STATES]
 
 
-@pytest.mark.parametrize("right", EVERY, ids=str)
+def test_each_right_on_a_table_of_the_ledger_is_needed_by_a_statement(warehouse):
+    needs = Needs(warehouse, OF_TABLES)
+    with needs.looked_for():
+        loading_by_hand.everything(warehouse.urls)
+    assert sorted(map(str, needs.needed)) == sorted(map(str, OF_TABLES))
+
+
+@pytest.mark.parametrize("right", [one for one in EVERY if one not in OF_TABLES], ids=str)
 def test_without_one_right_the_error_names_what_it_was_for(warehouse, right):
     with warehouse.without(right), pytest.raises((FatalError, adbc.Error)) as caught:
         loading_by_hand.everything(warehouse.urls)

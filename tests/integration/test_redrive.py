@@ -1,7 +1,7 @@
 """A re-drive decodes rejects again, from the bytes that were kept: those that can be written now move into the output, once."""
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 
 import records
 from offset_owners import batches, counts_of, coverage, everything, names, owners, ranges
@@ -48,30 +48,24 @@ def test_rejects_that_fit_now_move_to_the_output_and_others_get_their_new_reason
     assert loading.published() == 28
 
 
-@pytest.mark.parametrize(
-    ("chosen", "moved"),
-    [
-        (Rejects(batch_id=1), {3, 5}),
-        (Rejects(reason_like="ONE"), {3, 20}),
-        (Rejects(batch_id=2, reason_like="two"), {25}),
-        (Rejects(reason_like="no such reason"), set()),
-    ],
-)
-def test_only_the_rejects_that_were_chosen_move(loading, topic, chosen, moved):
+def test_only_the_rejects_that_were_chosen_move(loading, topic):
     loading.transform("")
-    assert loading.run(chosen) == ([3] if moved else [])
-    assert {offset for _, offset in loading.rejects()} == {3, 5, 7, 20, 25} - moved
-    assert set(names(loading)) == set(range(30)) - {3, 5, 7, 20, 25} | moved
+    left = {3, 5, 7, 20, 25}
+    for chosen, moved in (
+        (Rejects(reason_like="no such reason"), set()),
+        (Rejects(batch_id=2, reason_like="two"), {25}),
+        (Rejects(reason_like="ONE"), {3, 20}),
+        (Rejects(batch_id=1), {5}),
+    ):
+        assert len(loading.run(chosen)) == (1 if moved else 0)
+        left -= moved
+        assert {offset for _, offset in loading.rejects()} == left
+        assert set(names(loading)) == set(range(30)) - left
 
 
-@pytest.mark.parametrize("loss", ["records", "topic"])
-def test_kafka_need_not_hold_the_records_any_more(loading, topic, admin, loss):
-    if loss == "records":
-        place = TopicPartition(topic, 0, 30)
-        admin.delete_records([place])[place].result(180)
-    else:
-        admin.delete_topics([topic])[topic].result(180)
-        until(lambda: not exists(admin, topic))
+def test_kafka_need_not_hold_the_records_any_more(loading, topic, admin):
+    admin.delete_topics([topic])[topic].result(180)
+    until(lambda: not exists(admin, topic))
     loading.transform("")
     loading.run(ALL)
     assert (set(names(loading)), set(loading.rejects())) == (set(range(30)) - {7}, {(0, 7)})
@@ -156,7 +150,7 @@ def test_a_re_drive_gives_what_a_load_out_of_kafka_gives(loading, shape):
     ]
 
 
-@pytest.mark.parametrize("body", ["df.filter('false')", "df.limit(1)", "df.limit(0)"])
+@pytest.mark.parametrize("body", ["df.filter('false')", "df.limit(1)"])
 def test_rejects_that_a_frame_does_not_read_count_as_filtered(loading, topic, body, monkeypatch):
     monkeypatch.setattr(kept_rejects, "SLICE_RECORDS", 1)
     loading.transform(f"def frame(df): return {body}")
@@ -169,14 +163,14 @@ def test_rejects_that_a_frame_does_not_read_count_as_filtered(loading, topic, bo
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("limit", "value", "n_tasks"), [("SLICE_RECORDS", 4, 8), ("SLICE_BYTES", 1, 30)])
+@pytest.mark.parametrize(("limit", "value", "n_tasks"), [("SLICE_RECORDS", 2, 6), ("SLICE_BYTES", 1, 10)])
 def test_many_rejects_are_read_by_many_tasks_and_each_once(loading, monkeypatch, limit, value, n_tasks):
     topic = records.create(loading.bootstrap, partitions=2)
-    values = [f'{{"id": {n}, "name": "{"x" * n}", "price": "late"}}' for n in range(30)]
+    values = [f'{{"id": {n}, "name": "{"x" * n}", "price": "late"}}' for n in range(10)]
     records.produce(loading.bootstrap, topic, values, partitions=2)
     loading.declare(topic)
     loading.run()
-    assert len(loading.rejects()) == 30
+    assert len(loading.rejects()) == 10
     ran, tasks = write_batches._run, []
 
     def run(*arguments):
@@ -188,7 +182,7 @@ def test_many_rejects_are_read_by_many_tasks_and_each_once(loading, monkeypatch,
     loading.declare(topic, columns={"id": "bigint", "name": "string"})
     loading.run(ALL)
     assert (loading.rejects(), len(tasks[0])) == ({}, n_tasks)
-    assert {row[0]: row[1] for row in loading.output().values()} == {n: "x" * n for n in range(30)}
+    assert {row[0]: row[1] for row in loading.output().values()} == {n: "x" * n for n in range(10)}
 
 
 def test_rejects_of_a_topic_and_of_the_one_before_it_go_back_to_their_own(loading, topic, admin):
@@ -221,11 +215,8 @@ def test_rejects_of_a_topic_and_of_the_one_before_it_go_back_to_their_own(loadin
     )
 
 
-@pytest.mark.parametrize("shift", [1, 1000])
-def test_rows_that_belong_to_no_reject_are_refused(loading, topic, shift):
-    loading.transform(
-        f"def frame(df): return df.withColumn('kafka', df.kafka.withField('offset', df.kafka.offset + {shift}))"
-    )
+def test_rows_that_belong_to_no_reject_are_refused(loading, topic):
+    loading.transform("def frame(df): return df.withColumn('kafka', df.kafka.withField('offset', df.kafka.offset + 1))")
     before = everything(loading)
     with pytest.raises(FatalError, match="rows whose `kafka` is not a record of the batch"):
         loading.run(ALL)

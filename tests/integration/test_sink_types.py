@@ -138,19 +138,35 @@ UNFIT = [
 ]
 
 
-@pytest.mark.parametrize(("declared", "column", "value", "reason"), UNFIT)
-def test_a_value_that_does_not_fit_is_a_reject(loading, declared, column, value, reason):
-    topic = records.create(loading.bootstrap)
+def good_for(declared, column):
+    """Return a value that the column takes."""
     good = {"decimal(12,4)": "1.0", "bigint": 1, "double": 0.5}.get(declared)
-    good = {"uuid": str(uuid.UUID(int=7)), "json": "{}", "jsonb": "{}"}.get(column, "abc") if good is None else good
-    records.produce(loading.bootstrap, topic, (json.dumps({"c": v}) for v in (good, value, good)))
-    loading.declare(topic, columns={"c": declared}, target=target(f"c {column}"))
+    return {"uuid": str(uuid.UUID(int=7)), "json": "{}", "jsonb": "{}"}.get(column, "abc") if good is None else good
+
+
+def test_a_value_that_does_not_fit_is_a_reject(loading):
+    """Each column has a record of its own, whose other values fit, between two records that are written."""
+    topic = records.create(loading.bootstrap)
+    good = {f"c{n}": good_for(declared, column) for n, (declared, column, *_) in enumerate(UNFIT)}
+    bad = [json.dumps({**good, f"c{n}": value}) for n, (*_, value, _) in enumerate(UNFIT)]
+    fine = json.dumps(good)
+    records.produce(loading.bootstrap, topic, [fine, *(one for value in bad for one in (value, fine))])
+    loading.declare(
+        topic,
+        columns={f"c{n}": declared for n, (declared, *_) in enumerate(UNFIT)},
+        target=target(", ".join(f"c{n} {column.replace('(c ', f'(c{n} ')}" for n, (_, column, *_) in enumerate(UNFIT))),
+        fail_above=1.0,
+    )
     loading.run()
-    ((place, (step, said, raw)),) = loading.rejects().items()
-    assert (place, step, raw) == ((0, 1), "store", json.dumps({"c": value}).encode())
-    assert reason in said, said
-    assert "column c" in said or "constraint" in said
-    assert loading.counts() == {"n_read": 3, "n_written": 2, "n_rejected": 1, "n_filtered": 0, "n_gap": 0}
+    rejects = loading.rejects()
+    assert [*rejects] == [(0, 2 * n + 1) for n in range(len(UNFIT))]
+    for n, (step, said, raw) in enumerate(rejects.values()):
+        assert (step, raw) == ("store", bad[n].encode())
+        assert UNFIT[n][-1] in said, (UNFIT[n], said)
+        assert f"column c{n}" in said or f'column "c{n}"' in said or "constraint" in said, said
+    n_bad = len(UNFIT)
+    counts = {"n_read": 2 * n_bad + 1, "n_written": n_bad + 1, "n_rejected": n_bad, "n_filtered": 0, "n_gap": 0}
+    assert loading.counts() == counts
 
 
 def test_text_with_nul_is_a_reject_of_the_table(loading):

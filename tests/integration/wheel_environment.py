@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from importlib.metadata import Distribution, distribution
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -39,8 +40,10 @@ def create(folder: Path, wheel: Path) -> Path:
     for required in _required(_requirements(wheel)):
         for file in required.files or []:
             path = Path(os.path.normpath(str(file.locate())))
-            if path.is_relative_to(here) and path.exists():
-                _place(path, folder / path.relative_to(here), here, folder)
+            # Compiled modules too: a list of installed files has none, and compiling them all takes longer than the test.
+            for one in (path, Path(cache_from_source(str(path))) if path.suffix == ".py" else path):
+                if one.is_relative_to(here) and one.exists():
+                    _place(one, folder / one.relative_to(here), here, folder)
     run([str(UV), "pip", "install", "--quiet", "--offline", "--python", str(folder / "bin" / "python"), str(wheel)])
     return folder / "bin"
 

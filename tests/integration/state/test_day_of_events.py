@@ -14,7 +14,7 @@ import records
 from day_of_events import HOURS, PARTITIONS, Day
 
 WANTED = os.environ.get("TIDELINE_TEST_EVENTS")
-N_EVENTS, N_BATCHES = (int(WANTED), HOURS) if WANTED else (20_000, 5)
+N_EVENTS, N_BATCHES = (int(WANTED), HOURS) if WANTED else (10_000, 5)
 
 
 @pytest.fixture

@@ -2,20 +2,19 @@
 
 import json
 import os
-import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import cli_server
 import records
-from cli_server import TIDELINE
 from ledger_queries import execute
 from stateful_events import EPOCH
 from stateful_loads import check, declare, kept, rows, send, transform
 from tideline.errors import FatalError
 from tideline.ledger import abandoning, reservations
 
-N_BATCHES = 5
+N_BATCHES = 4
 
 
 def load(loading, n_batches):
@@ -46,8 +45,8 @@ def rewind(loading, to_batch, *more):
         "TIDELINE_LEDGER_URL": loading.url,
         "TIDELINE_KAFKA": loading.bootstrap,
     }
-    command = [TIDELINE, "rewind", loading.folder.name, "--to-batch", str(to_batch), "--reason", "wrong", *more]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    words = ["rewind", loading.folder.name, "--to-batch", str(to_batch), "--reason", "wrong", *more]
+    done = cli_server.run(words, environment, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
