@@ -13,9 +13,10 @@ import notifications
 import secured_login
 import start_stack
 import statsd_packets
+from killed_run import Killed, load_in_spite_of_kills
 from loaded_runs import Announced, Loaded, load_impressions, publish_announced
 from statsd_packets import Packets
-from system import System
+from system import CLOSED, System
 from tideline.settings import PROJECT
 
 # In addition to the project's DAGs there are foreign ones, which wait for a pipeline's asset.
@@ -50,6 +51,7 @@ def system(tmp_path_factory, packets) -> Iterator[System]:
     settings = SETTINGS | plugins | metrics_token.USERS | packets.settings | secured_login.settings(folder)
     with start_stack.running(folder, settings=settings) as running:
         secured_login.write(folder, running.stack.broker)
+        running.pool(CLOSED, slots=0)
         yield running
 
 
@@ -57,6 +59,12 @@ def system(tmp_path_factory, packets) -> Iterator[System]:
 def loaded(system) -> Loaded:
     """Load impressions of 18 partitions, malformed ones among them, with one run of the DAG."""
     return load_impressions(system)
+
+
+@pytest.fixture(scope="session")
+def killed(system) -> Killed:
+    """Load a batch whose writers are killed."""
+    return load_in_spite_of_kills(system)
 
 
 @pytest.fixture(scope="session")

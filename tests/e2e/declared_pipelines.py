@@ -9,10 +9,12 @@ from typing import Any
 
 import notifications
 import secured_login
+from system import CLOSED
 from tideline.settings import PROJECT
 
 SHARED = Path(__file__).parent / "pipelines"
-UNREACHABLE = "127.0.0.1:1"
+BACKFILLS = "backfills"
+"""The pool of the pipeline `backfilled`."""
 _DEFAULTS = {
     "schedule": "null",
     "wake": "false",
@@ -37,33 +39,22 @@ _HOURLY = f'"{LAST_TICK.minute} * * * *"'
 def declare_all(folder: Path) -> None:
     """Write every pipeline below `folder`; its topic and its table have the same name."""
     pipelines: dict[str, dict[str, Any]] = {
-        "jvm_killed": {},
-        "orphan_first": {},
-        "retry_first": {},
-        "side_by_side": {"schedule": _HOURLY},
+        "announced": {"batch_records": 40},
+        "killed": {},
         "restarted": {},
         "unfinished": {"transform": "missing_transform.py", "batch_records": 120},
-        "announced": {"batch_records": 40},
-        "by_role": {},
         "woken": {"wake": "true", "batch_records": 10, "run_batches": 2, **secured_login.DECLARED},
         "refused": {"retries": 0, "notify": notifications.section(folder.parent)},
-        # Acts of people: fill in, load again, try again.
-        "backfilled": {"schedule": _HOURLY, "start": (LAST_TICK - HOUR).isoformat()},
-        "poisoned": {"schedule": _HOURLY, "retries": 0, "transform": "dying_transform.py"},
-        "asked": {"start": (LAST_TICK - HOUR).isoformat()},
-        "replayed": {"batch_records": 20},
-        "rejected": {"transform": "choosy_transform.py"},
-        "rewound": {
-            "batch_records": 5,
-            "transform": "counting_transform.py",
-            "state": {"key": "lane", "columns": {"seen": "bigint"}},
-        },
-        # Changes of the source.
+        "backfilled": {"schedule": _HOURLY, "start": (LAST_TICK - HOUR).isoformat(), "pool": BACKFILLS},
         "outrun": {
             "pool": "default_pool",
             "notify": notifications.section(folder.parent),
             "spark": {"connection": "spark_default", "properties": {"spark.sql.shuffle.partitions": 3}},
         },
+        # They plan, and write nothing.
+        "asked": {"pool": CLOSED},
+        "restored": {"pool": CLOSED},
+        "rewound": {"pool": CLOSED, "batch_records": 5, "state": {"key": "id", "columns": {"seen": "bigint"}}},
     }
     for name, rest in pipelines.items():
         declare(folder / name, **rest)
@@ -77,11 +68,11 @@ def declare_all(folder: Path) -> None:
 
 
 def _take_over_impressions(folder: Path) -> None:
-    """Write the shipped pipeline with another minute in its schedule."""
+    """Write the shipped pipeline without its schedule: each run loads what a test has sent for it."""
     shutil.copytree(PROJECT / "include" / "pipelines" / "impressions", folder)
     declaration = (folder / "pipeline.yaml").read_text()
     assert 'schedule: "0 * * * *"' in declaration
-    (folder / "pipeline.yaml").write_text(declaration.replace('"0 * * * *"', _HOURLY))
+    (folder / "pipeline.yaml").write_text(declaration.replace('"0 * * * *"', "null"))
 
 
 def declare(folder: Path, *, transform: str | None = None, **words: Any) -> None:

@@ -49,11 +49,15 @@ def _known(process: psutil.Process | None, word: str) -> psutil.Process:
     return process
 
 
-def writing(system: System, name: str, *, fence: int = 1) -> Writing:
-    """Wait until attempt `fence` at the pipeline's only open batch writes."""
+def writing(system: System, name: str, run_id: str, *, fence: int = 1) -> Writing:
+    """Wait until attempt `fence` at the pipeline's only open batch writes, unless the run ends before."""
 
     def found() -> Writing | None:
-        return next((attempt for attempt in at_work(system, name) if attempt.fence == fence), None)
+        attempt = next((attempt for attempt in at_work(system, name) if attempt.fence == fence), None)
+        if attempt is None:
+            state = system.airflow.run(name, run_id)["state"]
+            assert state in {"queued", "running"}, f"{run_id} of {name} is {state}: {system.states(name, run_id)}"
+        return attempt
 
     return system.wait(found, f"attempt {fence} of {name} to write")
 
@@ -80,21 +84,13 @@ def _alive(pid: int) -> list[psutil.Process]:
 
 
 @contextmanager
-def before_claim(system: System, name: str) -> Iterator[None]:
-    """Hold the next writer of the pipeline's only open batch; enter once it waits. Call this as soon as a run has been started."""
-    opened = "SELECT batch_id FROM tideline.batch WHERE pipeline = %s AND state = 'planned'"
-    [(batch_id,)] = system.wait(lambda: system.rows(opened, name), f"a batch of {name} to be planned", seconds=300)
-    with before_publish(system, batch_id):
-        assert system.batches(name)[batch_id] == "planned"
-        yield
-
-
-@contextmanager
-def before_publish(system: System, batch_id: int, *, seconds: float = 90) -> Iterator[psutil.Process]:
-    """Hold the publication of the batch after everything is staged; enter once it waits."""
+def before_publish(
+    system: System, batch_id: int, *, seconds: float = 90, driver: psutil.Process | None = None
+) -> Iterator[psutil.Process]:
+    """Hold the publication of the batch after everything is staged; enter once it waits: that of one driver, where others live."""
     with _transaction(system) as cursor:
         cursor.execute("SELECT FROM tideline.batch WHERE batch_id = %s FOR NO KEY UPDATE", (batch_id,))
-        yield _await_waiter(system, cursor, seconds)
+        yield _await_waiter(system, cursor, seconds, (lambda process: process == driver) if driver else None)
 
 
 @contextmanager
@@ -201,14 +197,14 @@ def _await_waiter(
     system: System,
     cursor: psycopg2.extensions.cursor,
     seconds: float,
-    wanted: Callable[[psutil.Process], bool] = lambda process: not _runs_a_task(process),
+    wanted: Callable[[psutil.Process], bool] | None = None,
 ) -> psutil.Process:
     """Return the first process that is `wanted` and whose session waits for a lock of this one; by default any but a task of Airflow."""
     own = cursor.connection.info.backend_pid
 
     def found() -> psutil.Process | None:
         waiters = (process for port, _ in system.rows(_WAITING, own) for process in _connected_from(port))
-        return next(filter(wanted, waiters), None)
+        return next(filter(wanted or _no_task, waiters), None)
 
     return system.wait(found, "a wanted process to wait for the lock", seconds=seconds)
 
@@ -225,6 +221,10 @@ def _connected_from(port: int) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
         return [psutil.Process(pid) for pid in owners]
     return []
+
+
+def _no_task(process: psutil.Process) -> bool:
+    return not _runs_a_task(process)
 
 
 def _runs_a_task(process: psutil.Process) -> bool:

@@ -1,5 +1,6 @@
 """Start one real stack for tests: Airflow with the project's DAG files, Kafka, Postgres, and Spark as Airflow starts it."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,10 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
         folder: The folder of all its data. Pipelines below `pipelines` are seen earlier if they are declared before.
         settings: AIRFLOW__SECTION__KEY variables in addition to those of this folder.
     """
-    look_for(fernet_key(folder / "stack" / "airflow"))
+    home = folder / "stack" / "airflow"
+    look_for(fernet_key(home))
+    (home / "config").mkdir()  # Airflow imports its local settings from there
+    shutil.copy(Path(__file__).with_name("airflow_local_settings.py"), home / "config")
     airflow = AirflowOptions(dags=PROJECT / "dags", plugins=PROJECT / "plugins", settings=SETTINGS | dict(settings))
     with Stack(
         folder / "stack",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import psycopg2
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -19,6 +20,9 @@ T = TypeVar("T")
 Place = tuple[int, int]
 """Partition and offset."""
 
+CLOSED = "closed"
+"""An Airflow pool without slots: a run of a pipeline that declares it plans, and does not write."""
+_ENDED = {"success", "failed", "skipped", "upstream_failed"}
 COUNTS = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
 
 
@@ -76,6 +80,31 @@ class System:
         self.succeed(name, run_id)
         return run_id
 
+    def scheduled(self, name: str) -> str:
+        """Switch a DAG with a schedule on, and return the id of the run that Airflow starts at once: that of the newest interval."""
+        self.airflow.unpause(name)
+
+        def found() -> str | None:
+            runs = self.airflow.call("GET", f"dags/{name}/dagRuns?run_type=scheduled&order_by=run_after&limit=1")
+            return next((str(run["dag_run_id"]) for run in runs["dag_runs"]), None)
+
+        return self.wait(found, f"the scheduled run of {name}")
+
+    def await_plan(self, name: str, run_id: str) -> list[int]:
+        """Wait until the plan of a run has succeeded, and return its batches."""
+        self.wait(lambda: self.states(name, run_id).get("plan") in _ENDED, f"the plan of {run_id} of {name} to end")
+        assert self.states(name, run_id)["plan"] == "success", self.log(name, run_id, "plan")
+        return self.planned(name, run_id)
+
+    def plan_only(self, name: str, run_id: str) -> list[int]:
+        """Wait until the plan of a run has succeeded, end the run before it writes, and return its batches.
+
+        The pipeline has the pool CLOSED, so that nothing has begun to write.
+        """
+        batch_ids = self.await_plan(name, run_id)
+        self.airflow.call("PATCH", f"dags/{name}/dagRuns/{quote(run_id, safe='')}", state="failed")
+        return batch_ids
+
     def succeed(self, name: str, run_id: str) -> None:
         """Wait for the end of a run; if it is not success, show the logs of the failed tasks."""
         if self.airflow.finished(name, run_id) != "success":
@@ -101,6 +130,14 @@ class System:
         """Return the batches that `plan` handed to `write`."""
         found: list[int] = self.airflow.returned(name, run_id, "plan")
         return found
+
+    def pool(self, name: str, *, slots: int) -> None:
+        """Create a pool with so many slots, or give an existing one so many."""
+        pools = self.airflow.call("GET", "pools?limit=100")["pools"]
+        if name in {pool["name"] for pool in pools}:
+            self.airflow.call("PATCH", f"pools/{name}?update_mask=slots", name=name, slots=slots)
+        else:
+            self.airflow.call("POST", "pools", name=name, slots=slots)
 
     # Postgres
 

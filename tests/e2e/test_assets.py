@@ -1,10 +1,12 @@
-"""Assets: the events that consumers of a pipeline get, and runs that records start. For a cleared run see test_impressions.py."""
+"""Assets: the events that consumers of a pipeline get, and runs that records start. For a cleared run see test_impressions.py.
+
+When records wake a pipeline again, and which events are doubled or lost: tests/integration/test_waking.py and test_announcing.py.
+"""
 
 import pytest
 
-import records
 import secured_login
-from assets import described, events
+from assets import events
 from system import decoded
 
 BATCHES = [[(0, 20), (0, 20)], [(20, 40), (20, 40)], [(40, 50), (40, 50)]]
@@ -67,43 +69,24 @@ def woken(system) -> dict:
     """Load the records of a pipeline without a schedule and without a manual run. A run takes only two thirds of them."""
     sent = system.fill("woken", 30, partitions=2)
     system.look_for_records("woken")
-    loaded(system, sent)
+    system.wait(lambda: is_quiet_after(system, len(sent)), "all records to be loaded, and all runs to end")
     return sent
 
 
-def more(system, sent, count):
-    numbers = range(len(sent), len(sent) + count)
-    sent |= records.produce(system.bootstrap, "woken", map(records.record, numbers), partitions=2)
+def is_quiet_after(system, count):
+    """Return whether the heads have passed all records, and no run is active that could still add something; fail if a run has failed."""
+    states = [state for _, state in runs(system, "woken").values()]
+    assert "failed" not in states
+    return set(states) == {"success"} and sum(system.heads("woken")) >= count
 
 
-def loaded(system, sent):
-    """Wait until nothing is missing, and no run is active that could still add something."""
-    system.wait(lambda: sum(system.heads("woken")) >= len(sent), "the heads to pass the records", seconds=300)
-    quiet(system)
-    assert system.output("woken") == decoded(sent)
-
-
-def quiet(system):
-    system.wait(
-        lambda: all(state in {"success", "failed"} for _, state in runs(system, "woken").values()),
-        "all runs to end",
-        seconds=300,
-    )
-
-
-def test_a_woken_pipeline_goes_on_until_it_has_loaded_all_there_is(system, woken):
+def test_records_wake_a_pipeline_that_goes_on_until_it_has_loaded_all_there_is(system, woken):
     """More than one run plans, and no later record would start the next one."""
+    assert set(runs(system, "woken").values()) == {("asset_triggered", "success")}
     planned = "SELECT count(*)::int FROM tideline.batch WHERE pipeline = 'woken' GROUP BY run_id"
     assert sorted(system.rows(planned)) == [(1,), (2,)]
+    assert system.output("woken") == decoded(woken)
     assert system.heads("woken") == [15, 15]
-
-
-def test_new_records_wake_a_pipeline_without_a_schedule(system, woken):
-    before = set(system.batches("woken"))
-    more(system, woken, 20)
-    loaded(system, woken)
-    assert set(runs(system, "woken").values()) == {("asset_triggered", "success")}
-    assert set(system.batches("woken")) > before
 
 
 def test_a_password_that_only_airflow_keeps_reaches_task_trigger_and_spark(system, woken):
@@ -114,31 +97,3 @@ def test_a_password_that_only_airflow_keeps_reaches_task_trigger_and_spark(syste
     run_id = max(runs(system, "woken"))
     assert "--batches=" in str(system.airflow.tasks("woken", run_id)["write"]["rendered_fields"])
     assert password not in str(system.airflow.tasks("woken", run_id))
-
-
-def test_an_event_that_is_doubled_changes_nothing(system, woken):
-    quiet(system)
-    before = (system.output("woken"), system.batches("woken"), system.heads("woken"))
-    known = set(runs(system, "woken"))
-    for _ in range(2):
-        system.airflow.call("POST", "assets/events", asset_id=described(system, "woken records")["id"], extra={})
-    system.wait(lambda: set(runs(system, "woken")) - known, "the events to start a run")
-    quiet(system)
-    assert (system.output("woken"), system.batches("woken"), system.heads("woken")) == before
-    for run_id in set(runs(system, "woken")) - known:
-        assert set(system.states("woken", run_id).values()) == {"skipped"}
-
-
-def test_an_event_that_is_lost_is_made_up_for_by_the_next(system, woken):
-    """An event that a paused DAG misses is not delivered later either."""
-    system.airflow.call("PATCH", "dags/woken", is_paused=True)
-    known = len(events(system, "woken records"))
-    more(system, woken, 10)
-    system.wait(
-        lambda: len(events(system, "woken records")) > known or not described(system, "woken records")["watchers"],
-        "the event to be lost, or the watching to have ended",
-    )
-    assert len(system.output("woken")) == len(woken) - 10
-    system.look_for_records("woken")
-    more(system, woken, 10)
-    loaded(system, woken)

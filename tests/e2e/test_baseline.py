@@ -12,7 +12,8 @@ def test_a_run_computes_its_hour_once_also_when_it_is_cleared(system, loaded):
         "INSERT INTO ads.conversions (offer_id, converted_at, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch) "
         "SELECT offer_id, shown_at, kafka_topic_id, kafka_partition, kafka_offset, 1 FROM ads.impressions WHERE kafka_offset % 10 = 0"
     )
-    run_id = system.run(NAME)
+    run_id = system.scheduled(NAME)
+    system.succeed(NAME, run_id)
     said = system.airflow.returned(NAME, run_id, "compute")
     [(version, n_impressions, n_conversions)] = system.rows(
         "SELECT version, sum(impressions)::int, sum(conversions)::int FROM ads.baseline_current GROUP BY version"

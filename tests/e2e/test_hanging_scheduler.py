@@ -4,7 +4,6 @@ import time
 
 import psutil
 
-from system import decoded
 from tideline.local import heartbeats, supervisor
 
 SILENT_S = 15.0
@@ -24,6 +23,6 @@ def test_a_scheduler_without_a_heartbeat_is_started_again_and_runs_go_on(system,
             time.sleep(0.5)
     assert "scheduler sends no heartbeat and is started again\n" in capsys.readouterr().out
     assert system.stack.parts()["scheduler"].alive()
-    sent = system.fill("restarted", 30)
-    system.succeed("restarted", system.start("restarted"))
-    assert system.output("restarted") == decoded(sent)
+    system.fill("restarted", 0)
+    run_id = system.run("restarted")
+    assert system.states("restarted", run_id)["plan"] == "skipped"  # by the task itself, which has looked for records

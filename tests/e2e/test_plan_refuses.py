@@ -1,25 +1,22 @@
-"""User mistakes and unavailable servers are reported in the log of `plan`: where, what was expected, what to do."""
+"""What keeps a run from planning is reported in the log of `plan`, and notified once: where, what was expected, what to do.
+
+For the other mistakes see tests/unit/test_trigger_form.py, and tests/integration/test_kafka_access.py for topics and brokers.
+"""
 
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import psycopg2
 
-import declared_pipelines
 import records
 from notifications import notified
 
 NAME = "refused"
 
 
-def test_an_unknown_key_in_conf_is_refused(system):
-    run_id = system.fail(NAME, untill="2026-01-01T00:00:00Z")
-    assert "unknown conf untill; known: load, reason, replace, until, " in system.log(NAME, run_id, "plan")
-    assert system.batches(NAME) == {}
-
-
 def test_a_broken_declaration_names_file_and_key_and_leaves_the_other_dags_alive(system):
-    run_id = system.fail("broken")
+    run_id = system.scheduled("broken")
+    assert system.airflow.finished("broken", run_id) == "failed"
     log = system.log("broken", run_id, "plan")
     assert "broken/pipeline.yaml:3: retires: unknown key" in log
     assert [(sent.task_id, sent.event) for sent in notified(system, run_id)] == [("plan", "failure")]
@@ -27,11 +24,6 @@ def test_a_broken_declaration_names_file_and_key_and_leaves_the_other_dags_alive
     dags = system.airflow.call("GET", "dags?limit=200")["dags"]
     assert {dag["dag_id"] for dag in dags} >= {folder.name for folder in (system.folder / "pipelines").iterdir()}
     assert system.airflow.call("GET", "importErrors")["import_errors"] == []
-
-
-def test_a_missing_topic_is_named(system):
-    run_id = system.fail(NAME)
-    assert f"topic {NAME} does not exist" in system.log(NAME, run_id, "plan")
 
 
 def test_a_ledger_that_cannot_be_reached_is_reported_as_such(system):
@@ -43,12 +35,6 @@ def test_a_ledger_that_cannot_be_reached_is_reported_as_such(system):
     assert "TIDELINE_LEDGER_URL" in log
     # Both `plan` and `announce` have failed.
     assert [(sent.task_id, sent.event) for sent in notified(system, run_id)] == [("plan", "failure")]
-
-
-def test_a_broker_that_does_not_answer_is_named(system):
-    declared_pipelines.declare(system.folder / "pipelines" / NAME, retries=0, servers=declared_pipelines.UNREACHABLE)
-    run_id = system.fail(NAME)
-    assert f"brokers {declared_pipelines.UNREACHABLE} could not answer" in system.log(NAME, run_id, "plan")
 
 
 @contextmanager

@@ -2,44 +2,34 @@
 
 from psycopg2.extensions import parse_dsn
 
+import loaded_by_hand
 import records
 from ledger_dump import at_server
-from system import decoded
 
-NAME = "announced"
+NAME = "restored"
 
 
-def test_offsets_forgotten_by_a_restored_ledger_are_refused_and_loaded_again_once(system, announced, tmp_path):
-    sent = announced.sent
+def test_a_run_that_a_restored_ledger_has_forgotten_is_refused_and_once_it_is_cleared_planned_again(system, tmp_path):
+    system.fill(NAME, 100, partitions=2)
+    loaded_by_hand.load(system, NAME)
     file = str(tmp_path / "tideline.dump")
     at_server("pg_dump", system.url, "--format=custom", f"--file={file}")
-    later = records.produce(system.bootstrap, NAME, map(records.record, range(100, 140)), partitions=2)
-    forgotten = system.run(NAME)
-    [batch_id] = system.planned(NAME, forgotten)
-    assert system.output(NAME) == decoded(sent | later)
+    records.produce(system.bootstrap, NAME, map(records.record, range(100, 140)), partitions=2)
+    forgotten = system.start(NAME)
+    [batch_id] = system.await_plan(NAME, forgotten)
 
-    at_server(
-        "pg_restore", system.url, "--clean", "--if-exists", "--exit-on-error", f"--dbname={database(system)}", file
-    )
-    assert (system.output(NAME), system.heads(NAME)) == (decoded(sent), [50, 50])
+    database = parse_dsn(system.url)["dbname"]
+    at_server("pg_restore", system.url, "--clean", "--if-exists", "--exit-on-error", f"--dbname={database}", file)
+    assert system.heads(NAME) == [50, 50]
 
-    system.airflow.clear(NAME, forgotten, "write", "advance")
-    assert system.airflow.finished(NAME, forgotten) == "failed"
-    refused = f"expected batches {batch_id} among those of the run {forgotten} of {NAME}"
-    assert refused in system.log(NAME, forgotten, "write")
-    assert "was the ledger restored to an earlier moment?" in system.log(NAME, forgotten, "write")
     system.airflow.mark(NAME, forgotten, "write", "success")
-    system.wait(lambda: system.states(NAME, forgotten)["advance"] == "failed", "advance to be refused as well")
-    # A run that is cleared while the scheduler is about to mark it as failed stays failed.
     assert system.airflow.finished(NAME, forgotten) == "failed"
-    assert refused in system.log(NAME, forgotten, "advance")
-    assert (system.output(NAME), system.heads(NAME)) == (decoded(sent), [50, 50])
+    log = system.log(NAME, forgotten, "advance")
+    assert f"expected batches {batch_id} among those of the run {forgotten} of {NAME}" in log
+    assert "was the ledger restored to an earlier moment?" in log
+    assert system.heads(NAME) == [50, 50]
 
-    # As the message says: clear the whole run. It plans in the restored ledger, and loads what the restore has lost.
+    # As the message says: clear the whole run. It plans in the restored ledger, and gets what the restore has lost.
     system.airflow.clear(NAME, forgotten)
-    system.succeed(NAME, forgotten)
-    assert (system.output(NAME), system.heads(NAME)) == (decoded(sent | later), [70, 70])
-
-
-def database(system) -> str:
-    return parse_dsn(system.url)["dbname"]
+    [again] = system.plan_only(NAME, forgotten)
+    assert system.ranges(again) == {0: (50, 70), 1: (50, 70)}

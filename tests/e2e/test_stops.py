@@ -1,7 +1,7 @@
 """Retention passes the head of one stream: it stops, the others go on, and the log names the offsets and the command that resolves it.
 
-The tests are one sequence, from the first run, which finds no records, to the run after the operator's decision. Other causes that stop a
-stream, and each decision, are tested without Airflow: tests/integration/test_cut_logs.py, test_losses.py, test_source.py and test_cli_acts.py.
+Other causes that stop a stream, each decision, and what goes on after it are tested without Airflow: tests/integration/test_cut_logs.py,
+test_losses.py, test_source.py, test_plan.py and test_cli_acts.py.
 """
 
 import json
@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+import loaded_by_hand
 import records
 from notifications import notified
 from operator_acts import WHO, command, decide, decisions, holes, proposed
-from system import decoded
 from topic_changes import forget
 
 NAME = "outrun"
@@ -21,35 +21,22 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
-def idle(system) -> str:
-    """Run once before there are records, so that the ledger knows a topic of two partitions."""
+def stopped(system) -> str:
+    """Let the ledger know two partitions, delete the oldest records of one before they are read, and return the run that detects it."""
     records.create(system.bootstrap, name=NAME, partitions=2, **{"retention.ms": str(HOUR_MS)})
-    return system.run(NAME)
-
-
-@pytest.fixture(scope="module")
-def sent(system, idle) -> dict:
-    """Send the records; the oldest of one partition are deleted before they are read."""
+    loaded_by_hand.begin(system, NAME)
     late = round(time.time() * 1000) - HOUR_MS * 2 // 3
-    sent = records.produce(system.bootstrap, NAME, map(records.record, range(40)), partitions=2, timestamp_ms=late)
+    records.produce(system.bootstrap, NAME, map(records.record, range(40)), partitions=2, timestamp_ms=late)
     forget(system, NAME, {0: 5})
-    return sent
-
-
-@pytest.fixture(scope="module")
-def stopped(system, sent) -> str:
-    """Return the run that detects it."""
     return system.fail(NAME)
 
 
-def test_a_run_without_records_is_skipped_and_starts_no_jvm(system, idle):
-    assert system.states(NAME, idle) == {
-        "plan": "skipped",
-        "write": "skipped",
-        "advance": "skipped",
-        "announce": "skipped",
-    }
-    assert (system.batches(NAME), system.attempts(NAME), system.heads(NAME)) == ({}, [], [0, 0])
+@pytest.fixture(scope="module")
+def decided(system, stopped) -> None:
+    """Run the command that the log proposes."""
+    assert (system.heads(NAME), holes(system, NAME)) == ([0, 20], [])
+    [proposal] = proposed(system.log(NAME, stopped, "advance"))
+    decide(system, proposal, LOSS)
 
 
 def test_the_stream_stops_and_the_others_go_on(system, stopped):
@@ -58,7 +45,7 @@ def test_the_stream_stops_and_the_others_go_on(system, stopped):
     log = system.log(NAME, stopped, "advance")
     assert "outrun/0 at offset 0: offsets [0, 5) are gone unread" in log
     assert proposed(log) == {"tideline accept-loss outrun outrun/0 --reason ..."}
-    assert (system.heads(NAME), holes(system, NAME)) == ([0, 20], [])
+    assert len(system.output(NAME)) == 20
 
 
 def test_a_stopped_stream_notifies_once_with_its_reason_and_the_next_command(system, stopped):
@@ -81,24 +68,10 @@ def test_plan_warns_when_unread_records_have_used_half_of_their_retention(system
     assert used in system.log(NAME, stopped, "plan")
 
 
-def test_a_run_that_finds_nothing_but_stopped_streams_fails_in_plan(system, stopped):
-    run_id = system.fail(NAME)
-    assert system.states(NAME, run_id)["plan"] == "failed"
-    assert [(sent.task_id, sent.event) for sent in notified(system, run_id)] == [("plan", "stopped_stream")]
-    log = system.log(NAME, run_id, "plan")
-    assert "outrun/0 at offset 0: offsets [0, 5) are gone unread" in log
-    assert proposed(log) == {"tideline accept-loss outrun outrun/0 --reason ..."}
-
-
-def test_the_command_proposed_by_the_log_records_a_hole_and_the_next_run_continues(system, sent, stopped):
-    [proposal] = proposed(system.log(NAME, stopped, "advance"))
-    decide(system, proposal, LOSS)
-    system.run(NAME)
+def test_the_command_proposed_by_the_log_records_a_hole_and_the_stream_goes_on(system, decided):
     assert holes(system, NAME) == [(0, 0, 5, "lost", LOSS, WHO)]
     assert ("accept loss", LOSS) in decisions(system, NAME)
-    left = {place: value for place, value in sent.items() if place not in {(0, n) for n in range(5)}}
-    assert system.output(NAME) == decoded(left)
-    assert system.heads(NAME) == [20, 20]
+    assert system.heads(NAME) == [5, 20]
 
 
 def test_doctor_finds_the_declared_notifier_and_pool(system, stopped):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
@@ -39,6 +40,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+@cache
 def axe() -> str:
     """Return the script of axe-core."""
     folder = _package(_AXE)

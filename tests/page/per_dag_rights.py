@@ -1,13 +1,13 @@
 """An auth manager with a right for each DAG, as FAB has them. It runs in the API server, from the plugin folder.
 
-`partner` sees one pipeline, and a DAG that is none of Tideline. `guest` may only read them.
+`partner` sees one pipeline, and a DAG that is none of Tideline. `guest` may only read them. `stranger` sees no pipeline.
 """
 
 from typing import Any
 
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 
-SEES = {"partner": {"clicks", "report"}, "guest": {"clicks", "report"}}
+SEES = {"partner": {"clicks", "report"}, "guest": {"clicks", "report"}, "stranger": {"report"}}
 
 
 class PerDagRights(SimpleAuthManager):  # type: ignore[misc]  # mypy does not follow Airflow: the class is untyped here

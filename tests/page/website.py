@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -37,7 +37,7 @@ from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT, WRITER_URL
 
 ROLES = ("viewer", "user", "op", "admin")
-_USERS = {role: role for role in ROLES} | {"partner": "op", "guest": "viewer"}
+_USERS = {role: role for role in ROLES} | {"partner": "op", "guest": "viewer", "stranger": "viewer"}
 SCRAPER = "the token of the numbers"
 """No user of Airflow: what Prometheus sends."""
 
@@ -70,10 +70,7 @@ class Website:
     def token(self, role: str) -> str:
         if role == SCRAPER:
             return self.passwords[role]
-        asked = {"username": role, "password": self.passwords[role]}
-        answer = httpx.post(f"{self.url}/auth/token", json=asked, timeout=60, trust_env=False)
-        answer.raise_for_status()
-        return str(answer.json()["access_token"])
+        return _logged_in(self.url, role, self.passwords[role])
 
     def await_dag(self, dag_id: str) -> None:
         """Wait until Airflow has read the DAG files."""
@@ -232,6 +229,15 @@ class Website:
         piece = NamedRange(self.prefix + topic, 0, OffsetRange(start, end))
         with self.ledger(actor) as session:
             flow.skip(session, Broker(declared.source), declared, piece, reason=reason)
+
+
+@cache
+def _logged_in(url: str, username: str, password: str) -> str:
+    """Return the token of a user, which is valid for hours. Each login takes time of the server, and would be one for each window."""
+    asked = {"username": username, "password": password}
+    answer = httpx.post(f"{url}/auth/token", json=asked, timeout=60, trust_env=False)
+    answer.raise_for_status()
+    return str(answer.json()["access_token"])
 
 
 def _without_secrets(answer: httpx.Response) -> None:
