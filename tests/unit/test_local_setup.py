@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.local import jars, ports, setup
+from tideline.local import jars, packages, ports, setup
 
 _SOURCE = Path(setup.__file__)
 
@@ -123,7 +123,7 @@ def test_uv_goes_where_pip_is_sent(monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels/a /wheels/b")
     monkeypatch.setenv("PIP_TRUSTED_HOST", "mirror.invalid")
     monkeypatch.setenv("UV_INSECURE_HOST", "chosen-for-uv.invalid")
-    found = setup.registry_settings()
+    found = packages.registry_settings()
     assert found["UV_INDEX_URL"] == "https://mirror.invalid/simple"
     assert found["UV_FIND_LINKS"] == "/wheels/a,/wheels/b"
     assert found["UV_INSECURE_HOST"] == "chosen-for-uv.invalid"

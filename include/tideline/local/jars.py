@@ -103,7 +103,11 @@ def _proxy_options() -> list[str]:
 
 
 if __name__ == "__main__":
+    kept = _LOCAL / "cache" / "ivy"
+    before = set(kept.rglob("*.jar"))
     try:
-        fetch({name: _LOCAL / "jars" / name for name in ("spark", "kafka", "delta")}, cache=_LOCAL / "cache" / "ivy")
+        fetch({name: _LOCAL / "jars" / name for name in ("spark", "kafka", "delta")}, cache=kept)
     except (FatalError, RetryableError) as error:
         sys.exit(str(error))
+    for jar in set(kept.rglob("*.jar")) - before:
+        print(f"Downloading {jar.name} ({jar.stat().st_size / 1e6:.1f} MB)")  # set-up reads this
