@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.local import jars, ports, setup
+from tideline.local import jars, packages, ports, setup
 
 _SOURCE = Path(setup.__file__)
 
@@ -110,6 +110,14 @@ def test_a_step_that_was_killed_is_done_again(steps):
     assert steps == ["done", "killed", "again"]
 
 
+def test_a_step_says_how_much_it_has_downloaded(steps, capsys):
+    said = "Downloading numpy (16.1MiB)\n Downloaded numpy\n  Downloading uv-0.9.2-py3-none.whl (2.3 MB)\nDownloading spark (1.1 GB)\n"
+    assert setup.step("Packages", "a", lambda log: log.write_text(said) and None) == pytest.approx(1118.4)
+    assert "s   1118 MB downloaded\n" in capsys.readouterr().out
+    assert setup.step("Packages", "a", lambda log: None) is None
+    assert capsys.readouterr().out == ""
+
+
 def test_a_failed_command_shows_the_end_of_its_output(tmp_path):
     with pytest.raises(
         setup.SetupError, match=r"exit code 3; the end of its output:\n    the cause\n  Next: "
@@ -123,7 +131,7 @@ def test_uv_goes_where_pip_is_sent(monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels/a /wheels/b")
     monkeypatch.setenv("PIP_TRUSTED_HOST", "mirror.invalid")
     monkeypatch.setenv("UV_INSECURE_HOST", "chosen-for-uv.invalid")
-    found = setup.registry_settings()
+    found = packages.registry_settings()
     assert found["UV_INDEX_URL"] == "https://mirror.invalid/simple"
     assert found["UV_FIND_LINKS"] == "/wheels/a,/wheels/b"
     assert found["UV_INSECURE_HOST"] == "chosen-for-uv.invalid"

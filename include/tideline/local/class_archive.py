@@ -27,16 +27,23 @@ def dump() -> None:
         kafka.start()
         try:
             _produce(kafka.bootstrap)
-            subprocess.run(
-                _submit(Path(folder) / "spark", of_spark, kafka.bootstrap),
-                env=program_environment.clean(Path(folder)),
-                cwd=folder,
-                check=True,
-            )
+            _run_job(Path(folder), of_spark, kafka)
         finally:
             kafka.stop()
     of_spark.rename(spark.ARCHIVE)
     of_kafka.rename(broker.ARCHIVE)
+
+
+def _run_job(folder: Path, archive: Path, kafka: broker.Broker) -> None:
+    """Run the job, and stop the broker as soon as the job does not need it: each JVM dumps for seconds, with one thread."""
+    command = _submit(folder / "spark", archive, kafka.bootstrap)
+    environment = program_environment.clean(folder)
+    with subprocess.Popen(command, env=environment, cwd=folder, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None  # noqa: S101 - for the type checker: PIPE is set above
+        job.stdout.readline()  # the job prints a line when it has read the topic
+        kafka.stop()
+    if job.returncode:
+        raise subprocess.CalledProcessError(job.returncode, command)
 
 
 def _produce(bootstrap: str) -> None:

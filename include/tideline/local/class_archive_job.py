@@ -13,7 +13,7 @@ def passing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main() -> None:
-    """Read the whole topic, pass it through a Python worker as Arrow, aggregate and collect."""
+    """Read the whole topic, pass it through a Python worker as Arrow, aggregate and collect. Print a line at the end."""
     bootstrap, topic = sys.argv[1:]
     spark = SparkSession.builder.getOrCreate()
     options = {"kafka.bootstrap.servers": bootstrap, "assign": f'{{"{topic}": [0]}}', "includeHeaders": "true"}
@@ -23,6 +23,7 @@ def main() -> None:
     spark.stop()
     if [row["count"] for row in counted] != [100]:
         sys.exit(f"expected 100 records of one partition, found {counted}")
+    print("done", flush=True)
 
 
 if __name__ == "__main__":

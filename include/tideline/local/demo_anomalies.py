@@ -8,7 +8,7 @@ from psycopg2.errorcodes import UNDEFINED_TABLE
 from tideline.ledger.database_errors import RefusedError
 from tideline.local import demo_loads, demo_offer_events
 from tideline.local.demo_offer_events import BOOSTED, RATE, STOPPED
-from tideline.local.demo_stage import Stage
+from tideline.local.demo_stage import TIDELINE, Stage
 from tideline.local.supervisor import show_step
 
 DAG, CONVERSIONS, BASELINE = "offer_anomalies", "conversions", "ads_baseline"
@@ -37,7 +37,9 @@ def play(stage: Stage) -> list[str]:
         demo_offer_events.produce(stage.bootstrap, events)
     stage.load(DAG)
     problems = _compare(stage, before["newest_batch"], seen, version["version"])
-    return problems + _skipped(stage, before, len(past) + len(events))
+    problems += _skipped(stage, before, len(past) + len(events))
+    stage.look_at(f"{TIDELINE} coverage {DAG}   (which offsets were skipped, and why)")
+    return problems
 
 
 def _missing(stage: Stage, hour: datetime) -> dict[int, int]:

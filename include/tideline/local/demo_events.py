@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline.errors import RetryableError
 from tideline.local import demo_loads
-from tideline.local.demo_stage import TIDELINE, Stage
+from tideline.local.demo_stage import Stage
 
 DAG = "enriched_events"
 OUTPUT, REJECTS = "enriched_impressions", "ad_impressions_rejects"
@@ -38,7 +38,7 @@ def play(stage: Stage) -> list[str]:
             problems.append(f"{topic}: {twice:,} impressions are there twice")
         if len(found) != expected:
             problems.append(f"{topic}: expected {expected:,} impressions, found {len(found):,}")
-    stage.look_at(f"{TIDELINE} batches {DAG}")
+    stage.look_at(stage.page("pipelines", DAG))
     return problems
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline.errors import RetryableError
 
@@ -53,14 +53,6 @@ def create_topic(bootstrap: str, *, partitions: int = PARTITIONS) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     if TOPIC not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic(TOPIC, num_partitions=partitions, replication_factor=1)])[TOPIC].result(30)
-
-
-def count(bootstrap: str) -> int:
-    """Return how many offsets the topic has, which exists."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    partitions = admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions
-    ends = admin.list_offsets({TopicPartition(TOPIC, one): OffsetSpec.latest() for one in partitions})
-    return sum(end.result(30).offset for end in ends.values())
 
 
 def produce(

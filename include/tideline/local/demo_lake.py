@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from tideline.declaration import pipelines
 from tideline.local import demo_loads
-from tideline.local.demo_stage import Stage
+from tideline.local.demo_stage import TIDELINE, Stage
 from tideline.outside import delta_log
 
 DAG = "impressions_lake"
@@ -30,6 +30,7 @@ def play(stage: Stage) -> list[str]:
     stage.follow(DAG, stage.tideline("replay", DAG, "--batch", number, "--reason", "the tour loads it again"))
     if rows() != before:
         problems.append("rows were changed by a replay")
+    stage.look_at(f"{TIDELINE} batch {number}   (the version of the Delta table that it made, and who replaced it)")
     return [f"{DAG}: {problem}" for problem in problems]
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tideline.declaration import pipelines
+from tideline.kafka.broker import Broker
 from tideline.local import demo_impressions
 from tideline.local.demo_stage import TIDELINE, Stage
 from tideline.local.supervisor import show_step
@@ -45,7 +46,8 @@ def load(stage: Stage) -> None:
 def bring(stage: Stage) -> None:
     """Load impressions for a part of the tour, unless all those that were ever sent are loaded."""
     _prepare(stage)
-    if demo_impressions.count(stage.bootstrap) == 0:
+    [topic] = Broker(pipelines.load_named(DAG).source).topic_facts()
+    if not any(partition.end for partition in topic.partitions):
         print("  It begins with ad impressions, which the DAG impressions loads into ads.impressions.")
         stage.switch_on(DAG)
         _send(stage)

@@ -29,4 +29,5 @@ def play(stage: Stage) -> list[str]:
         stage.follow(DAG, stage.tideline("replay", DAG, "--batch", number, "--reason", "the tour loads it again"))
     if stage.look("list_offer_cache") != before:
         problems.append("rows were changed by a replay")
+    stage.look_at(stage.page("pipelines", DAG))
     return [f"ads.offer_cache: {problem}" for problem in problems]

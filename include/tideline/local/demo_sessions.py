@@ -7,7 +7,7 @@ from datetime import timedelta
 from tideline.ledger.connection import Ledger
 from tideline.local import demo_ad_events, demo_visits
 from tideline.local.demo_ad_events import Event, Place
-from tideline.local.demo_stage import Stage, look
+from tideline.local.demo_stage import TIDELINE, Stage, look
 from tideline.local.demo_visits import Visits
 
 DAG = "sessions"
@@ -42,6 +42,7 @@ def play(stage: Stage) -> list[str]:
     stage.load(DAG)
     after = seen(stage.ledger, sent)
     print(f"  Folded again: {len(after.ended):,} visits, {len(after.opened):,} are open.")
+    stage.look_at(f"{TIDELINE} state {DAG}   (the visits that are open)")
     problems += [f"after a rewind, {problem}" for problem in before.compare(after)]
     return [f"{DAG}: {problem}" for problem in problems]
 

@@ -3,10 +3,8 @@
 Standard library only, and no syntax newer than Python 3.6, so that an old Python prints a message and no syntax error.
 Each finished step leaves a stamp file with a key of all that the step depends on. A repeat with the same key does
 nothing; a step that was killed has no stamp, and is done again.
-Names no registry: pip, uv and Java use the registries and proxies of the user's own configuration.
 """
 
-import ast
 import fcntl
 import hashlib
 import importlib.util
@@ -23,22 +21,14 @@ ROOT = Path(__file__).resolve().parents[3]
 LOCAL = ROOT / ".local"
 ENV = LOCAL / "env"
 PYTHON = ENV / "bin" / "python"
-UV = ENV / "bin" / "uv"
 NEEDED_PYTHON = (3, 11)
 NEEDED_JAVA = 17
 NEEDED_DISK_GB = 5
+DOWNLOADED_GB = 0.9
+"""What is downloaded the first time, about. Half of it is Spark."""
 _LOG_TAIL = 15
-# pip's options, and the variables in which uv expects them: uv reads neither pip's files nor its variables.
-_UV_WORDS = {
-    "index-url": "UV_INDEX_URL",
-    "extra-index-url": "UV_EXTRA_INDEX_URL",
-    "find-links": "UV_FIND_LINKS",
-    "trusted-host": "UV_INSECURE_HOST",
-    "cert": "SSL_CERT_FILE",
-    "default-timeout": "UV_HTTP_TIMEOUT",
-    "timeout": "UV_HTTP_TIMEOUT",
-    "proxy": "ALL_PROXY",
-}
+# What a step prints of each file of a megabyte or more. uv: "Downloading numpy (16.1MiB)"
+_DOWNLOADED = re.compile(r"Downloading \S+ \(([\d.]+) ?([MG])i?B\)")
 
 
 class SetupError(Exception):
@@ -63,13 +53,21 @@ def main() -> None:
 
 def set_up(java_version: str) -> None:
     """Do the steps in order. Each key is built from all that the step's result depends on."""
+    begin = time.monotonic()
+    if not (LOCAL / "stamps").exists():
+        print(f"  Set-up, once: about {DOWNLOADED_GB} GB are downloaded. All of it is kept in {LOCAL}.")
     interpreter = f"{sys.implementation.cache_tag} {sys.base_prefix}"
     packages = interpreter + digest(ROOT / "requirements.txt")
-    step("Python environment", interpreter, make_environment)
-    step("Python packages", packages, install_packages)
-    step("Project", packages + digest(ROOT / "pyproject.toml"), install_project)
-    step("Jars", digest(Path(__file__).with_name("ivy.xml")), run_module("tideline.local.jars"))
-    step("Class-data archives for Java", archive_key(java_version), dump_archives)
+    sizes = [
+        step("Python environment", interpreter, make_environment),
+        step("Python packages", packages, install("packages")),
+        step("Project", packages + digest(ROOT / "pyproject.toml"), install("project")),
+        step("Jars", digest(Path(__file__).with_name("ivy.xml")), run_module("tideline.local.jars")),
+        step("Class-data archives for Java", archive_key(java_version), dump_archives),
+    ]
+    done = [size for size in sizes if size is not None]
+    if done:
+        print(f"  {'Set-up, in all':<34}{figures(begin, sum(done))}")
 
 
 def check_python() -> None:
@@ -114,12 +112,16 @@ def check_disk() -> None:
         )
 
 
-def step(name: str, key: str, action: "Callable[[Path], None]") -> None:
-    """Run `action(log)` unless the stamp file holds the same key already; print one line with its duration."""
+def step(name: str, key: str, action: "Callable[[Path], None]") -> "float | None":
+    """Run `action(log)` unless the stamp file holds the same key already, and print what it took.
+
+    Returns:
+        How many megabytes it has downloaded, by its log; None if there was nothing to do.
+    """
     slug = name.lower().replace(" ", "-")
     stamp = LOCAL / "stamps" / slug
     if stamp.exists() and stamp.read_text() == key:
-        return
+        return None
     check_disk()
     log = LOCAL / "log" / (slug + ".log")
     for folder in (stamp.parent, log.parent):
@@ -135,7 +137,15 @@ def step(name: str, key: str, action: "Callable[[Path], None]") -> None:
         print(" failed")
         raise
     stamp.write_text(key)
-    print(f"{time.monotonic() - begin:7.1f} s", flush=True)
+    found = _DOWNLOADED.findall(log.read_text(errors="replace"))
+    megabytes = sum(float(number) * (1000 if unit == "G" else 1) for number, unit in found)
+    print(figures(begin, megabytes), flush=True)
+    return megabytes
+
+
+def figures(begin: float, megabytes: float) -> str:
+    """Return how long something took that began then, and how much it has downloaded."""
+    return f"{time.monotonic() - begin:7.1f} s" + (f"{megabytes:7.0f} MB downloaded" if megabytes else "")
 
 
 def make_environment(log: Path) -> None:
@@ -145,25 +155,9 @@ def make_environment(log: Path) -> None:
     run(log, [sys.executable, "-m", "venv", *([] if works else ["--clear"]), str(ENV)])
 
 
-def install_packages(log: Path) -> None:
-    """Install exactly the packages of requirements.txt, and compile them: without that, importing Airflow takes half as long again."""
-    pinned = re.search(r"^uv==\S+", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    if pinned is None:
-        raise SetupError(
-            "requirements.txt pins no uv, which installs the rest", "run `make lock`, or `git checkout` the file"
-        )
-    environment = registry_settings()
-    run(log, [str(PYTHON), "-m", "pip", "install", "--quiet", pinned.group()], environment)
-    sync = ["pip", "sync", "--compile-bytecode", "--python", str(PYTHON), "requirements.txt"]
-    run(log, [str(UV), *sync], environment)
-    # More than a gigabyte, and not needed later: uv downloads only packages that the environment lacks.
-    shutil.rmtree(str(LOCAL / "cache" / "uv"), ignore_errors=True)
-
-
-def install_project(log: Path) -> None:
-    """Install the project itself as editable, so that Airflow, Spark and the command line import the checkout."""
-    options = ["--no-deps", "--no-build-isolation", "--python", str(PYTHON)]
-    run(log, [str(UV), "pip", "install", *options, "--editable", "."], registry_settings())
+def install(what: str) -> "Callable[[Path], None]":
+    """Return an action that installs the packages, or the project, into the environment."""
+    return lambda log: run(log, [str(PYTHON), str(Path(__file__).with_name("packages.py")), what])
 
 
 def dump_archives(log: Path) -> None:
@@ -179,13 +173,12 @@ def run_module(name: str) -> "Callable[[Path], None]":
     return lambda log: run(log, [str(PYTHON), "-m", name])
 
 
-def run(log: Path, command: "list[str]", environment: "dict[str, str] | None" = None) -> None:
+def run(log: Path, command: "list[str]") -> None:
     """Run `command` and append its output to `log`. Raise SetupError with the end of the log when the command fails."""
     with log.open("a") as out:
         code = subprocess.run(
             command,
             cwd=str(ROOT),
-            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -197,23 +190,6 @@ def run(log: Path, command: "list[str]", environment: "dict[str, str] | None" = 
             "`{}` ended with exit code {}; the end of its output:\n{}".format(" ".join(command), code, tail.rstrip()),
             f"fix the cause (network, proxy, disk; the whole output is in {log}) and run the same command again",
         )
-
-
-def registry_settings() -> "dict[str, str]":
-    """Return the environment for pip and uv: caches under `.local/`, and pip's registry settings translated for uv."""
-    environment = dict(os.environ)
-    environment.setdefault("UV_CACHE_DIR", str(LOCAL / "cache" / "uv"))
-    environment.setdefault("PIP_CACHE_DIR", str(LOCAL / "cache" / "pip"))
-    listing = subprocess.run([str(PYTHON), "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
-    lines = [line.partition("=") for line in listing.stdout.splitlines()]
-    # pip's order of precedence, strongest first: variables, then its section for `install`, then the global one.
-    for section in (":env:", "install", "global"):
-        for option, word in _UV_WORDS.items():
-            for name, _, value in lines:
-                if name == f"{section}.{option}":
-                    several = "," if word == "UV_FIND_LINKS" else " "
-                    environment.setdefault(word, several.join(str(ast.literal_eval(value)).split()))
-    return environment
 
 
 def digest(*files: Path) -> str:
