@@ -76,7 +76,7 @@ def account(stage: Stage, sent: demo_impressions.Sent) -> list[str]:
         One line for each difference.
     """
     print("\n6. The account: what was sent, compared with what is there, by partition and offset.")
-    loaded = stage.look("list_loaded", topic=demo_impressions.TOPIC)
+    loaded = stage.look("list_loaded", pipeline=DAG)
     rows, rejected = (
         [(row["kafka_partition"], row["kafka_offset"]) for row in loaded if row["is_output"] is is_output]
         for is_output in (True, False)
