@@ -45,7 +45,7 @@ class Stage:
 
     def say_login(self) -> None:
         """Print where the page is, and how to log in."""
-        user, password = (self.environment[f"TIDELINE_AIRFLOW_{name}"] for name in ("USERNAME", "PASSWORD"))
+        user, password = (self.environment[name] for name in ("TIDELINE_AIRFLOW_USERNAME", "TIDELINE_AIRFLOW_PASSWORD"))
         print(f"  The page  {self.page('')}   user {user}   password {password}")
 
     def judge(self, problems: list[str]) -> list[str]:
@@ -148,7 +148,9 @@ def opened() -> Iterator[Stage]:
     os.environ.update(environment)
     # The role that owns the output tables: the demo creates one that a pipeline reads, and renames it.
     url, variable = settings.url_of(settings.WRITER_URL)
-    login = (environment[f"TIDELINE_AIRFLOW_{name}"] for name in ("URL", "USERNAME", "PASSWORD"))
+    login = (
+        environment[name] for name in ("TIDELINE_AIRFLOW_URL", "TIDELINE_AIRFLOW_USERNAME", "TIDELINE_AIRFLOW_PASSWORD")
+    )
     with Ledger(url, actor="demo", variable=variable) as ledger, AirflowApi(*login) as airflow:
         yield Stage(ledger=ledger, airflow=airflow, environment=environment)
 
