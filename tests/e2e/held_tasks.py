@@ -85,7 +85,7 @@ def _alive(pid: int) -> list[psutil.Process]:
 
 @contextmanager
 def before_publish(
-    system: System, batch_id: int, *, seconds: float = 90, driver: psutil.Process | None = None
+    system: System, batch_id: int, *, seconds: float = 300, driver: psutil.Process | None = None
 ) -> Iterator[psutil.Process]:
     """Hold the publication of the batch after everything is staged; enter once it waits: that of one driver, where others live."""
     with _transaction(system) as cursor:
@@ -110,7 +110,7 @@ def while_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
 
 
 @contextmanager
-def amid_staging(system: System, attempt: Writing, *, seconds: float = 90) -> Iterator[psutil.Process]:
+def amid_staging(system: System, attempt: Writing, *, seconds: float = 300) -> Iterator[psutil.Process]:
     """Hold the next Spark task of one attempt that stages rows; enter once it waits, with its Python worker."""
     system.wait(
         lambda: system.rows("SELECT to_regclass(%s)", attempt.staging)[0][0],
@@ -123,7 +123,7 @@ def amid_staging(system: System, attempt: Writing, *, seconds: float = 90) -> It
 
 
 @contextmanager
-def amid_counting(system: System, attempt: Writing, *, seconds: float = 90) -> Iterator[psutil.Process]:
+def amid_counting(system: System, attempt: Writing, *, seconds: float = 300) -> Iterator[psutil.Process]:
     """Hold the next Spark task of one attempt that stores its counts, as each task does; enter once it waits, with its Python worker."""
     jvm = attempt.jvm
     with _transaction(system) as cursor:
@@ -133,7 +133,7 @@ def amid_counting(system: System, attempt: Writing, *, seconds: float = 90) -> I
 
 @contextmanager
 def before_plan(
-    system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 90
+    system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 300
 ) -> Iterator[psutil.Process]:
     """Hold the next process that plans for a pipeline with an earlier plan; enter once one that is `wanted` waits, with that process."""
     with _transaction(system) as cursor:
@@ -142,7 +142,7 @@ def before_plan(
 
 
 @contextmanager
-def plan_of(system: System, name: str, *, seconds: float = 90) -> Iterator[tuple[str, set[str]]]:
+def plan_of(system: System, name: str, *, seconds: float = 300) -> Iterator[tuple[str, set[str]]]:
     """Start a run of a pipeline with an earlier plan, and hold its plan; enter once it waits, with the run's id and the users that wait.
 
     Only root can say which process a task's connection belongs to, but the server knows the user of each.
@@ -156,7 +156,7 @@ def plan_of(system: System, name: str, *, seconds: float = 90) -> Iterator[tuple
 
 @contextmanager
 def before_heads_move(
-    system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 90
+    system: System, name: str, wanted: Callable[[psutil.Process], bool], *, seconds: float = 300
 ) -> Iterator[psutil.Process]:
     """Hold every process that moves a pipeline's heads, as `advance` and `plan` do; enter once one that is `wanted` waits, with that process."""
     with _transaction(system) as cursor:
@@ -170,7 +170,7 @@ def before_looks(system: System) -> Iterator[Callable[[], psutil.Process]]:
     with _transaction(system) as cursor:
         # Every command reads the second one first.
         cursor.execute("LOCK TABLE tideline.pipeline, tideline.migration IN ACCESS EXCLUSIVE MODE")
-        yield lambda: _await_waiter(system, cursor, 90)
+        yield lambda: _await_waiter(system, cursor, 300)
 
 
 def users_of(system: System, process: psutil.Process) -> set[str]:
