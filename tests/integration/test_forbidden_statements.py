@@ -101,7 +101,7 @@ def may(duty: str) -> dict[str, set[str]]:
 
 
 def on_views(duty: str) -> Iterator[str]:
-    """Yield what a role may not do with the views. Nobody can change rows through one: each joins tables."""
+    """Yield what a role may not do with the views. No role can change rows by one: each joins tables."""
     for view in rights.views():
         yield from (text.format(view=f"tideline.{view}") for text in ON_ANY_VIEW)
         if duty != "reader":

@@ -1,4 +1,4 @@
-"""The views of the ledger say what its own commands say, for whoever asks in SQL."""
+"""The views of the ledger say in SQL what its own commands say."""
 
 from uuid import uuid4
 
