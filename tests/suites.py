@@ -73,29 +73,36 @@ class Runner:
         self._lock = threading.Lock()
         self._running: dict[str, _Running] = {}
         self._stopping = threading.Event()
+        self._is_asked_to_end = False
 
     def run(self, lanes: Sequence[Sequence[Suite]]) -> list[Outcome]:
         """Run all lanes to their ends; return the result of each suite, in the order of the lanes."""
         # Closing the terminal does not reach suites, which are sessions of their own.
         for asked in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(asked) != signal.SIG_IGN:  # as under nohup
-                signal.signal(asked, lambda *_: self._stopping.set())
+                signal.signal(asked, self._ask_to_end)
         # A shell that starts this in the background makes its programs ignore Ctrl-C, and suites would ignore the signal that ends them.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with ThreadPoolExecutor(len(lanes)) as pool:
             futures = [pool.submit(self._lane, lane) for lane in lanes]
             try:
                 reported = time.monotonic()
-                while not all(future.done() for future in futures) and not self._stopping.wait(0.2):
+                while not all(future.done() for future in futures) and not self._is_asked_to_end:
+                    time.sleep(0.2)
                     if time.monotonic() - reported > _PROGRESS_EVERY_S:
                         reported = time.monotonic()
                         self._say(", ".join(f"{name} {_progress(name)}" for name in sorted(self._running)))
             except KeyboardInterrupt:
-                self._stopping.set()
+                self._is_asked_to_end = True
             finally:
-                if self._stopping.is_set():
+                if self._is_asked_to_end:
+                    self._stopping.set()
                     self._stop()
         return [outcome for future in futures for outcome in future.result()]
+
+    def _ask_to_end(self, *_: object) -> None:
+        """Handle a signal. It interrupts this thread anywhere: to set an event, whose lock the thread may hold, would wait for ever."""
+        self._is_asked_to_end = True
 
     def _lane(self, suites: Sequence[Suite]) -> list[Outcome]:
         done: list[Outcome] = []

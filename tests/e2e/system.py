@@ -134,10 +134,11 @@ class System:
     def pool(self, name: str, *, slots: int) -> None:
         """Create a pool with so many slots, or give an existing one so many."""
         pools = self.airflow.call("GET", "pools?limit=100")["pools"]
+        wanted = {"slots": slots, "description": "of a test", "include_deferred": False}
         if name in {pool["name"] for pool in pools}:
-            self.airflow.call("PATCH", f"pools/{name}?update_mask=slots", name=name, slots=slots)
+            self.airflow.call("PATCH", f"pools/{name}", pool=name, **wanted)
         else:
-            self.airflow.call("POST", "pools", name=name, slots=slots)
+            self.airflow.call("POST", "pools", name=name, **wanted)
 
     # Postgres
 

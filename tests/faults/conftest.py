@@ -1,18 +1,14 @@
 """Fixtures that all levels share: the servers, and the numbers of schedules to play."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faults.share import COMMIT, FIRST_SEED, SOAK, Share
+from faults.share import COMMIT, FIRST_SEED, SOAK, Share, new_first_seed
 from servers import admin, broker, certificates, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
-
-NIGHTS = 100_000_000
-"""First seeds of nights are below it: names of topics and tables contain them."""
 
 __all__ = [
     "admin",
@@ -50,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the first seed: a commit answers the same twice, and each night plays schedules that no night has played."""
     if config.option.first_seed is None:
-        config.option.first_seed = int(time.time()) % NIGHTS if config.option.soak else FIRST_SEED
+        config.option.first_seed = new_first_seed() if config.option.soak else FIRST_SEED
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -22,6 +22,7 @@ from faults.drawn_schedules import OUTSIDE, STATEFUL
 from faults.processes import process_schedules, steps_table
 from faults.processes.matrix import outcomes
 from faults.processes.workers import COUNT, Workers
+from faults.share import new_first_seed
 from faults.simulation.seeds import play, play_side_by_side
 from tideline.settings import PROJECT
 
@@ -29,8 +30,6 @@ KEPT = PROJECT / ".local" / "explored.jsonl"
 SIMULATION, PROCESSES, STEPS = "simulation", "processes", "steps"
 SIMULATED, PLAYED, STRUCK = 300, 6, 6
 """In each round: schedules of the simulation of each kind, schedules of processes, and faults at a step."""
-SEEDS = 100_000_000
-"""First seeds are below it: names of tables contain them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, help="default: a new one")
     parser.add_argument("--processes", type=int, default=COUNT)
     asked = parser.parse_args()
-    first = int(time.time()) % SEEDS if asked.first_seed is None else asked.first_seed
+    first = new_first_seed() if asked.first_seed is None else asked.first_seed
     end = time.monotonic() + asked.minutes * 60
     print(f"new schedules for {asked.minutes:g} minutes; seeds from {first} on", flush=True)
     with tempfile.TemporaryDirectory() as folder, Workers(Path(folder), asked.processes) as workers:

@@ -3,12 +3,20 @@
 A commit answers the same twice, so a red run is about the change. New schedules are for `make explore` and `make soak`.
 """
 
+import time
 from dataclasses import dataclass
 
 FIRST_SEED = 5824
 """Seed of the first schedule of each level that a commit plays. Chosen for its schedules that are few: of the job (Spark folds a state, while a
 broker, a driver and Postgres are killed) and of the stack (Postgres, Kafka, the scheduler, a JVM before it publishes, and the runner of
 a write that stages are killed; one of the outputs is a topic)."""
+_SEEDS = 100_000_000
+"""New first seeds are below it: names of topics and tables contain them."""
+
+
+def new_first_seed() -> int:
+    """Return the seed of a first schedule that was not played before."""
+    return int(time.time()) % _SEEDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

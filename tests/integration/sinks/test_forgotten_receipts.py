@@ -88,7 +88,9 @@ def test_a_batch_whose_receipt_is_forgotten_is_found_by_its_records_and_never_se
 
 
 def test_brokers_that_forget_within_a_minute_are_refused(attempt):
-    limits = replace(attempt.sink.limits(), memory_days=1 / 1440)
+    limits = attempt.sink.limits()
+    assert limits.memory_days == pytest.approx(7), "what these brokers say, by default"
+    limits = replace(limits, memory_days=1 / 1440)
     with pytest.raises(
         FatalError, match=r"(?s)remember groups.*found 0\.0167 hours.*raise offsets\.retention\.minutes"
     ):

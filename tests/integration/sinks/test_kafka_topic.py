@@ -12,6 +12,8 @@ from tideline.errors import FatalError, NeedsOperatorError, RetryableError, Supe
 from tideline.local import secret
 from tideline.outside.kafka_topic import ORIGIN
 
+BEFORE_THE_COMMIT = ["begin", "look", "send", "commit"]
+
 
 @pytest.fixture
 def out(admin, topic):
@@ -102,7 +104,7 @@ def test_rows_that_cannot_be_read_commit_nothing(broker, out, sink):
     assert (sink.look(batch(7)), origins(broker.bootstrap, out)) == (None, [])
 
 
-@pytest.mark.parametrize("door", ["begin", "look", "send", "commit"])
+@pytest.mark.parametrize("door", BEFORE_THE_COMMIT)
 def test_a_retry_is_read_once_when_the_frozen_attempt_thaws_afterwards(broker, out, sink, door, frozen):
     orphan = frozen(out, door, 7, receipt(1))
     own = receipt(2)
@@ -113,7 +115,7 @@ def test_a_retry_is_read_once_when_the_frozen_attempt_thaws_afterwards(broker, o
     assert origins(broker.bootstrap, out) == all_of(7)
 
 
-@pytest.mark.parametrize("door", ["begin", "commit"])
+@pytest.mark.parametrize("door", BEFORE_THE_COMMIT)
 def test_an_abandoned_batch_is_never_read_when_the_frozen_attempt_thaws(broker, out, sink, door, frozen):
     """Without a marker, an attempt that was frozen before its producer began would commit: it would end all others."""
     orphan = frozen(out, door, 7, receipt(1))
@@ -122,7 +124,7 @@ def test_an_abandoned_batch_is_never_read_when_the_frozen_attempt_thaws(broker, 
     assert (sink.look(batch(7)), origins(broker.bootstrap, out)) == (None, [])
 
 
-@pytest.mark.parametrize("door", ["look", "commit"])
+@pytest.mark.parametrize("door", BEFORE_THE_COMMIT)
 def test_an_attempt_that_dies_before_its_commit_holds_no_reader_up(broker, out, sink, door, frozen):
     frozen(out, door, 7, receipt(1)).killed()
     assert sink.fence(batch(7), 2) is None
