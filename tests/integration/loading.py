@@ -152,6 +152,14 @@ class Loading:
         finally:
             connection.close()
 
+    def execute(self, *statements: str) -> None:
+        """Execute statements in one transaction."""
+        connection = psycopg2.connect(self.url)
+        with connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+        connection.close()
+
     def output(self) -> dict[tuple[int, int], tuple[Any, ...]]:
         """Return the table's rows by (partition, offset); fail if a coordinate is there twice."""
         rows = self.rows("SELECT kafka_partition, kafka_offset, id, name, price FROM ads.output")

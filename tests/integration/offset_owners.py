@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import psycopg2
-
 from loading import Loading
 from tideline.domain.requests import NamedRange, Ranges
 
@@ -77,11 +75,3 @@ def counts_of(loading: Loading, batch_id: int) -> dict[str, int]:
     sums = ", ".join(f"sum({column})::int" for column in columns)
     row = loading.rows(f"SELECT {sums} FROM tideline.batch_range WHERE batch_id = %s", batch_id)[0]
     return dict(zip(columns, row, strict=True))
-
-
-def execute(loading: Loading, statement: str) -> None:
-    """Execute one statement and commit."""
-    connection = psycopg2.connect(loading.url)
-    with connection, connection.cursor() as cursor:
-        cursor.execute(statement)
-    connection.close()

@@ -2,9 +2,6 @@
 
 from collections.abc import Iterable
 
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
-
 from ledger_queries import query
 from planners import ranges_of
 from tideline.declaration.pipelines import Pipeline
@@ -26,7 +23,3 @@ def kinds(ledger: Ledger, batch_ids: Iterable[int]) -> list[tuple[str, dict[int,
     """Return (kind, ranges) of each batch."""
     found = [query(ledger, "SELECT kind::text FROM tideline.batch WHERE batch_id = %s", n)[0][0] for n in batch_ids]
     return [(kind, ranges_of(ledger, n)) for kind, n in zip(found, batch_ids, strict=True)]
-
-
-def delete_before(admin: AdminClient, topic: str, offset: int) -> None:
-    admin.delete_records([TopicPartition(topic, 0, offset)])[TopicPartition(topic, 0)].result()

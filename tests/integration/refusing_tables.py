@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import psycopg2
-
 import records
 from loading import Loading
 
@@ -44,13 +42,6 @@ def declare(
     records.produce(loading.bootstrap, topic, values, partitions=partitions)
     loading.declare(topic, target=text, **declared)
     return topic
-
-
-def execute(loading: Loading, text: str) -> None:
-    connection = psycopg2.connect(loading.url)
-    with connection, connection.cursor() as cursor:
-        cursor.execute(text)
-    connection.close()
 
 
 def reasons(loading: Loading) -> dict[int, str]:

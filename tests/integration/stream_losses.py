@@ -14,7 +14,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import NewRecords
 from tideline.ledger.connection import Ledger
 
-WHY = "the source has them no longer"
+LOST = "the source has them no longer"
 REPLACED = "offsets [{}, {}) may hold other records than those that were planned or read: the log was cut at {}"
 
 
@@ -23,11 +23,11 @@ def delete_before(admin: AdminClient, topic: str, offset: int, partition: int = 
 
 
 def accept(url: str, pipeline: Pipeline, topic: str, partition: int | None = None) -> list[str]:
-    return decide(url, pipeline, flow.accept_loss, topic, partition, reason=WHY)
+    return decide(url, pipeline, flow.accept_loss, topic, partition, reason=LOST)
 
 
 def adopt(url: str, pipeline: Pipeline, topic: str) -> list[str]:
-    return decide(url, pipeline, flow.adopt_topic, topic, reason=WHY)
+    return decide(url, pipeline, flow.adopt_topic, topic, reason=LOST)
 
 
 def stopped(ledger: Ledger) -> list[tuple[str, int, str]]:
@@ -68,7 +68,7 @@ class Cut:
         return flow.plan(self.ledger, self.broker, self.pipeline, run(f"cut {self.turn}"), NewRecords()).batch_ids
 
     def accept(self) -> list[str]:
-        return flow.accept_loss(self.ledger, self.broker, self.pipeline, "ads", 0, reason=WHY)
+        return flow.accept_loss(self.ledger, self.broker, self.pipeline, "ads", 0, reason=LOST)
 
 
 def replace_from(log: Log, offset: int, *, end: int) -> None:

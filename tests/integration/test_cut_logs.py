@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 
 from ledger_queries import state
 from planners import NAME, declared, finish, load, next_offsets, plan, ranges_of, run
-from stream_losses import REPLACED, WHY, Cut, accept, replace_from, stopped
+from stream_losses import LOST, REPLACED, Cut, accept, replace_from, stopped
 from tideline import flow, settings
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges
@@ -118,7 +118,7 @@ def test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed(ledger,
     cut.end_at(end + 1)
     assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{0: (20, end + 1)}]
     asked = Ranges(ranges=(NamedRange("ads", 0, OffsetRange(offset, 20)),), replace=True)
-    [again] = load(ledger, flow.plan(ledger, cut.broker, cut.pipeline, run("again"), asked, reason=WHY).batch_ids)
+    [again] = load(ledger, flow.plan(ledger, cut.broker, cut.pipeline, run("again"), asked, reason=LOST).batch_ids)
     assert ranges_of(ledger, again) == {0: (offset, 20)}
 
 

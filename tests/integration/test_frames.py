@@ -2,7 +2,6 @@
 
 import json
 
-import psycopg2
 import pytest
 
 import records
@@ -39,14 +38,6 @@ def frame(body: str) -> str:
     return f"{IMPORTS}def frame(df):\n    return {body}\n"
 
 
-def execute(loading, *statements):
-    connection = psycopg2.connect(loading.url)
-    with connection, connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-    connection.close()
-
-
 def ids(loading):
     return sorted(row[0] for row in loading.rows("SELECT id FROM ads.output"))
 
@@ -56,8 +47,7 @@ def counts(read, written, *, rejected=0, filtered=0):
 
 
 def test_a_join_with_a_dimension(loading, topic):
-    execute(
-        loading,
+    loading.execute(
         "CREATE SCHEMA shop",
         "CREATE TABLE shop.offers (id bigint, rate numeric(6, 3), code uuid, tags text[], opened date, seen timestamptz)",
         "INSERT INTO shop.offers SELECT n, n / 8.0, md5(n::text)::uuid, ARRAY['a', n::text], '2026-01-01', '2026-01-01Z'"
@@ -86,7 +76,7 @@ def test_a_join_with_a_dimension(loading, topic):
 )
 def test_records_that_a_frame_does_not_read_count_as_filtered(loading, topic, body):
     """Spark does not even read Kafka if the result is known to be empty."""
-    execute(loading, "CREATE SCHEMA shop", "CREATE TABLE shop.offers (id bigint)")
+    loading.execute("CREATE SCHEMA shop", "CREATE TABLE shop.offers (id bigint)")
     loading.declare(topic, transform=frame(body), gaps="allowed")
     loading.run()
     assert (ids(loading), loading.counts()) == ([], counts(40, 0, filtered=40))

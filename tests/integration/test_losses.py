@@ -7,7 +7,7 @@ import pytest
 import ledgers
 from ledger_queries import query, state
 from planners import NAME, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of
-from stream_losses import WHY, accept, decided, delete_before, stopped
+from stream_losses import LOST, accept, decided, delete_before, stopped
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
@@ -32,8 +32,8 @@ def test_exactly_the_unread_offsets_that_are_gone_are_recorded_as_lost(broker, a
         plan(ledger_url, pipeline, "second")
     assert accept(ledger_url, pipeline, topic) == [f"{topic}/0: [4, 9) recorded as lost; goes on at 9"]
     assert coverage(ledger) == [(0, 4, first), (4, 9, "lost")]
-    assert query(ledger, "SELECT reason, decided_by FROM tideline.coverage WHERE hole = 'lost'") == [(WHY, "ada")]
-    assert decided(ledger) == [("accept loss", f"{topic}/0", WHY), ("resume", f"{topic}/0", WHY)]
+    assert query(ledger, "SELECT reason, decided_by FROM tideline.coverage WHERE hole = 'lost'") == [(LOST, "ada")]
+    assert decided(ledger) == [("accept loss", f"{topic}/0", LOST), ("resume", f"{topic}/0", LOST)]
     assert next_offsets(ledger)[0] == 9
     assert [ranges_of(ledger, n) for n in plan(ledger_url, pipeline, "second")] == [{0: (9, 12)}]
 
@@ -100,7 +100,7 @@ def test_a_stream_that_stopped_can_be_skipped_instead(broker, admin, topic, ledg
     with pytest.raises(NeedsOperatorError):
         plan(ledger_url, pipeline, "first")
     wanted = NamedRange(topic, 0, OffsetRange(0, 7))
-    assert decide(ledger_url, pipeline, flow.skip, wanted, reason=WHY) == []
+    assert decide(ledger_url, pipeline, flow.skip, wanted, reason=LOST) == []
     assert next_offsets(ledger)[0] == 7
     assert [row[:2] for row in stopped(ledger)] == [(topic, 0)]
     assert accept(ledger_url, pipeline, topic) == [f"{topic}/0: nothing is missing now; goes on at 7"]

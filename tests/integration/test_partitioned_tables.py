@@ -6,7 +6,6 @@ import records
 from ledger_queries import execute, query
 from ledgers import plan, start_streams
 from offset_owners import coverage, ranges
-from offset_owners import execute as execute_in
 from spark_jobs.sinks.postgres.target_table import sink_sql
 from tideline.cli.checks import Verdict
 from tideline.cli.checks import ledger as checks
@@ -59,7 +58,7 @@ def test_a_table_partitioned_by_day_is_loaded_replayed_and_rid_of_an_old_day(loa
     assert loading.run(OneBatch(batch_id=2, replace=True)) == [4]
     assert days(loading) == {n: 3 if n >= 10 else 1 for n in range(30)}
 
-    execute_in(loading, "ALTER TABLE ads.output DETACH PARTITION ads.output_1")
+    loading.execute("ALTER TABLE ads.output DETACH PARTITION ads.output_1")
     loading.transform(ON_DAY.format(day="2"))
     assert loading.run(ranges(f"{topic}/0 [5, 15)", replace=True)) == [5]
     # A detached partition belongs to its owner: a replay of its offsets writes them again, into the remaining partitions.

@@ -6,7 +6,7 @@ import pytest
 
 from concurrency import together
 from cutting_proxy import CuttingProxy, cut_before
-from offset_owners import batches, counts_of, everything, execute, names, owners, ranges
+from offset_owners import batches, counts_of, everything, names, owners, ranges
 from redrivable_records import ALL, faulty, loaded_with_rejects
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
@@ -48,8 +48,7 @@ def test_two_re_drives_at_once_never_double_a_record(loading, topic, at_once):
     loading.transform("")
     (one,) = loading.plan("one", Rejects(reason_like="two"))
     (other,) = loading.plan("other", Rejects(reason_like="one"))
-    execute(
-        loading,
+    loading.execute(
         f"INSERT INTO tideline.redrive SELECT {other}, stream_id, kafka_offset FROM tideline.redrive"
         f" WHERE batch_id = {one} AND kafka_offset = 5",
     )

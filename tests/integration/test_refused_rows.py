@@ -3,7 +3,7 @@
 import pytest
 
 import records
-from refusing_tables import KEY, LATER, TABLE, acting, declare, execute, given, reasons, target
+from refusing_tables import KEY, LATER, TABLE, acting, declare, given, reasons, target
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.errors import FatalError, NeedsOperatorError
@@ -178,18 +178,18 @@ FRAME = """\
 @pytest.mark.parametrize("transform", ["", FRAME])
 def test_a_replay_a_backfill_and_a_re_drive_reject_what_the_table_refuses(loading, transform):
     """Each keeps what Kafka had, to the byte."""
-    execute(loading, "CREATE TABLE known (id bigint PRIMARY KEY); INSERT INTO known SELECT generate_series(0, 9)")
+    loading.execute("CREATE TABLE known (id bigint PRIMARY KEY); INSERT INTO known SELECT generate_series(0, 9)")
     text = target(after="ALTER TABLE ads.output ADD FOREIGN KEY (id) REFERENCES known NOT VALID")
     values = [given(n, f"n{n}") for n in range(10)]
     declare(loading, values, text, transform=transform, fail_above=0.9)
     [batch] = loading.run()
-    execute(loading, "ALTER TABLE ads.output DROP CONSTRAINT output_id_fkey; DELETE FROM known WHERE id IN (3, 7);"
+    loading.execute("ALTER TABLE ads.output DROP CONSTRAINT output_id_fkey; DELETE FROM known WHERE id IN (3, 7);"
                      "ALTER TABLE ads.output ADD FOREIGN KEY (id) REFERENCES known NOT VALID")  # fmt: skip
     loading.run(OneBatch(batch_id=batch, replace=True))
     before = loading.rejects()
     assert {offset: value for (_, offset), (_, _, value) in before.items()} == {n: values[n].encode() for n in (3, 7)}
     assert sorted(row[0] for row in loading.output().values()) == [0, 1, 2, 4, 5, 6, 8, 9]
-    execute(loading, "INSERT INTO known VALUES (3)")
+    loading.execute("INSERT INTO known VALUES (3)")
     loading.run(Rejects())
     assert {offset: value for (_, offset), (_, _, value) in loading.rejects().items()} == {7: values[7].encode()}
     assert sorted(row[0] for row in loading.output().values()) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
@@ -214,7 +214,7 @@ def test_an_error_of_no_row_fails_its_batch_only_and_leaves_nothing_behind(loadi
     assert (loading.states(), loading.rejects()) == (["failed", "published"], {})
     assert {row[0] for row in loading.output().values()} == {5, 6, 7, 8, 9}
     assert len(loading.staging_tables()) == 2
-    execute(loading, "DROP TRIGGER acts ON ads.output")
+    loading.execute("DROP TRIGGER acts ON ads.output")
     loading.write("one", batch_ids, try_number=3)
     loading.advance("one")
     assert (loading.published(), loading.staging_tables(), loading.heads()) == (10, [], [10])
@@ -226,20 +226,19 @@ def test_a_replay_of_rows_with_deferred_references_replaces_all_or_fails(loading
     unique = "ALTER TABLE ads.output ADD UNIQUE (id)"
     declare(loading, [given(n, "x") for n in range(4)], target(after=unique), fail_above=1)
     [batch] = loading.run()
-    execute(
-        loading,
+    loading.execute(
         "CREATE TABLE readers (id bigint REFERENCES ads.output (id) DEFERRABLE INITIALLY DEFERRED); INSERT INTO readers VALUES (1), (2)",
     )
     loading.run(OneBatch(batch_id=batch, replace=True))
     assert loading.published() == 4
-    execute(loading, acting("IF NEW.id = 2 THEN RAISE 'no twos'; END IF; RETURN NEW;"))
+    loading.execute(acting("IF NEW.id = 2 THEN RAISE 'no twos'; END IF; RETURN NEW;"))
     replay = loading.plan("two", OneBatch(batch_id=batch, replace=True))
     with pytest.raises(
         FatalError, match=r'as a whole: .* on table "output" violates foreign key constraint "readers_id_fkey"'
     ):
         loading.write("two", replay)
     assert loading.published() == 4
-    execute(loading, "DELETE FROM readers WHERE id = 2")
+    loading.execute("DELETE FROM readers WHERE id = 2")
     loading.write("two", replay, try_number=2)
     assert (loading.published(), set(loading.rejects())) == (3, {(0, 2)})
 

@@ -9,7 +9,7 @@ import pytest
 import records
 from concurrency import together
 from cutting_proxy import CuttingProxy, cut_before
-from offset_owners import RENAMING, actions, batches, coverage, everything, execute, names, owners, ranges
+from offset_owners import RENAMING, actions, batches, coverage, everything, names, owners, ranges
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Window
 from tideline.errors import FatalError, RetryableError
@@ -123,8 +123,8 @@ def test_a_replay_whose_transform_fails_half_way_leaves_the_old_rows(loading, to
 
 def test_rows_that_another_table_refers_to_are_not_replaced(loading, topic):
     key = "kafka_topic_id, kafka_partition, kafka_offset"
-    execute(loading, f"CREATE TABLE bills (LIKE ads.output, FOREIGN KEY ({key}) REFERENCES ads.output)")
-    execute(loading, "INSERT INTO bills SELECT * FROM ads.output WHERE kafka_offset = 12")
+    loading.execute(f"CREATE TABLE bills (LIKE ads.output, FOREIGN KEY ({key}) REFERENCES ads.output)")
+    loading.execute("INSERT INTO bills SELECT * FROM ads.output WHERE kafka_offset = 12")
     with pytest.raises(FatalError, match=r"ads\.output refuses the output as a whole: .* violates foreign key"):
         loading.run(OneBatch(batch_id=2, replace=True))
     assert (loading.published(), batches(loading)[2]) == (30, ("live", "advanced"))

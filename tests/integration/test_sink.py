@@ -2,7 +2,6 @@
 
 import json
 
-import psycopg2
 import pytest
 
 import records
@@ -31,15 +30,8 @@ def target(columns: str, key: str = KEY, coordinates: str = COORDINATES) -> str:
     return f"CREATE SCHEMA IF NOT EXISTS ads;\nCREATE TABLE ads.output ({columns}, {coordinates} {key});"
 
 
-def execute(loading, statement):
-    connection = psycopg2.connect(loading.url)
-    with connection, connection.cursor() as cursor:
-        cursor.execute(statement)
-    connection.close()
-
-
 def test_a_table_that_is_there_is_used_as_it_is(loading, topic):
-    execute(loading, TARGET)
+    loading.execute(TARGET)
     loading.declare(topic, target="nonsense")
     loading.run()
     assert loading.published() == 10
