@@ -6,7 +6,7 @@ from collections.abc import Callable
 import records
 from benchmarks import rivals
 from benchmarks.scene import PARTITIONS, RECORDS, ROUNDS, Scene, in_turns, table
-from output_topics import committed_count
+from given_topics.output_topics import committed_count
 from tideline import settings
 from tideline.declaration import pipelines
 from tideline.declaration.kafka_sink import KafkaSink

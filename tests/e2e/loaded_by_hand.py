@@ -5,8 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-import ledgers
-import stateful
+from given_ledger import ledgers, states
 from system import System
 from tideline import flow
 from tideline.declaration import pipelines
@@ -49,6 +48,6 @@ def fold(system: System, name: str) -> list[int]:
     with _session(system) as session:
         batch_ids = _plan(system, session, name, "folded by hand")
         for batch_id in batch_ids:
-            stateful.folded(session, batch_id)
+            states.folded(session, batch_id)
         flow.advance(session, name, Run(dag_id=name, run_id="folded by hand"))
     return batch_ids

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from faults.share import COMMIT, FIRST_SEED, SOAK, Share, new_first_seed
-from servers import admin, broker, certificates, ledger, ledger_template, ledger_url, loading, postgres, spark, topic
+from servers.fixtures import (
+    admin,
+    broker,
+    certificates,
+    ledger,
+    ledger_template,
+    ledger_url,
+    loading,
+    postgres,
+    spark,
+    topic,
+)
 
 __all__ = [
     "admin",

@@ -5,9 +5,9 @@ from random import Random
 
 from faults.actions import TOPIC
 from faults.operations import ABatch, DrawnRequest, SomeRejects
+from given_topics.topics import at
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Window
-from windows import at
 
 ANY = 60
 """Upper bound of drawn numbers that are later taken modulo a count. It has many divisors, so the remainders are

@@ -49,8 +49,8 @@ from faults.operations import (
 )
 from faults.races import RACES, Scene
 from faults.schedules import Beginning, DeclaredVisits, Schedule
+from given_topics.topics import at
 from tideline.domain.requests import NewRecords
-from windows import at
 
 CROWDED_EVERY = 3
 """One in so many schedules consists of race scenes only."""

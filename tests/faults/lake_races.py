@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from identities import batch
-from lake_tables import Lake, Table, own
+from loads.lake_tables import Lake, Table, own
 from tideline.errors import SupersededError
 from tideline.outside.delta_table import DeltaOutput
 

@@ -7,8 +7,8 @@ from typing import Protocol
 from faults.actions import Abandon, AcceptLoss, AcceptPartitions, AdoptTopic, Skip, Task
 from faults.operations import Heal, PassTime, Thaw
 from faults.schedule_runner import MANY, DagRun, Play
+from given_topics.topics import at
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch
-from windows import at
 
 SCHEDULED = NewRecords(until=at(100_000))
 """A scheduled run, long after the last record. Records with later timestamps than that must not block other records."""

@@ -1,6 +1,6 @@
 """The servers that the tests share."""
 
-from servers import (
+from servers.fixtures import (
     admin,
     broker,
     certificates,

@@ -2,9 +2,8 @@
 
 import pytest
 
-from concurrency import beside
-from ledger_queries import query, state
-from ledgers import claim, plan, publish, stage, start_streams, wait_for_a_lock
+from given_ledger.ledgers import claim, plan, publish, query, stage, start_streams, state, wait_for_a_lock
+from servers.concurrency import beside
 from tideline import flow
 from tideline.errors import FatalError, SupersededError
 from tideline.ledger import abandoning, attempts

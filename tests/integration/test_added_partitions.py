@@ -2,12 +2,11 @@
 
 import pytest
 
-from brokerless_planning import Brokerless
 from faults.memory import Log, MemoryBroker
-from ledger_queries import query
-from planners import declared, finish, ranges
-from stateful import folded, with_state
-from stream_losses import LOST, decided, stopped
+from given_ledger.decisions import LOST, decided, stopped
+from given_ledger.ledgers import query
+from given_ledger.planners import Brokerless, declared, finish, ranges
+from given_ledger.states import folded, with_state
 from tideline import flow
 from tideline.domain.streams import ADDED, DIVIDED_ANEW
 from tideline.errors import FatalError, NeedsOperatorError

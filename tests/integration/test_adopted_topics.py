@@ -5,16 +5,15 @@ from uuid import uuid4
 
 import pytest
 
-from concurrency import together
-from ledger_queries import query, state
-from ledgers import claim
-from planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges_of, run
-from stream_losses import LOST, Cut, adopt, decided, stopped
+from given_ledger.decisions import LOST, Cut, adopt, decided, stopped
+from given_ledger.ledgers import claim, query, state
+from given_ledger.planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges_of, run
+from given_topics.topics import created, produce, recreate
+from servers.concurrency import together
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Ranges
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
-from topics import created, produce, recreate
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 import pytest
 
-import ledgers
-from brokerless_planning import Brokerless
-from ledger_queries import query, state
-from planners import coverage, finish, load, next_offsets, ranges_of
+from given_ledger import ledgers
+from given_ledger.ledgers import query, state
+from given_ledger.planners import Brokerless, coverage, finish, load, next_offsets, ranges_of
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Ranges, Rejects

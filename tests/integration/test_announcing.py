@@ -8,8 +8,7 @@ from uuid import UUID
 import psycopg2
 import pytest
 
-from ledger_queries import execute, query
-from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
+from given_ledger.ledgers import PIPELINE, RUN, claim, execute, plan, publish, published, query, stage, start_streams
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange

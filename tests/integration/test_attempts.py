@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
-from concurrency import together
-from ledger_queries import events, query, state
-from ledgers import PIPELINE, WRITER, claim, plan, publish, stage, start_streams
+from given_ledger.ledgers import PIPELINE, WRITER, claim, events, plan, publish, query, stage, start_streams, state
+from servers.concurrency import together
 from tideline import flow
 from tideline.domain.states import BatchState
 from tideline.errors import FatalError, SupersededError

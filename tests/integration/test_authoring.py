@@ -7,11 +7,11 @@ import psycopg2
 import pytest
 from confluent_kafka import Producer
 
-from cli_process import Cli
+from given_topics.topics import transaction
+from servers.cli_process import Cli
 from tideline.authoring.survey import Field
 from tideline.authoring.table_columns import RESERVED, table_columns
 from tideline.domain.columns import SimpleType
-from topics import transaction
 
 ORDERS = [
     {"orderId": number, "amount": "2.50", "placed_at": "2026-01-31T10:00:00Z", "items": [{"sku": "a"}], "note": None}

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import records
-from offset_owners import RENAMING, batches, coverage, names, owners, ranges
+from loads.loading import RENAMING, batches, coverage, names, owners, ranges
 from tideline import flow
 from tideline.domain.requests import NamedRange, OneBatch, Window
 from tideline.errors import RetryableError

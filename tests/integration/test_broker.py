@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from given_topics.topics import created, ends, exists, produce, recreate, source, transaction, until
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
-from topics import created, ends, exists, produce, recreate, source, transaction, until
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-import ledgers
-from ledger_queries import query
-from rejected_records import reject
+from given_ledger import ledgers
+from given_ledger.decisions import reject
+from given_ledger.ledgers import query
 from tideline import flow
 from tideline.ledger import queries
 from tideline.web import cells as web

@@ -4,14 +4,14 @@ from contextlib import contextmanager
 
 import pytest
 
-import cli_process
-from concurrency import beside
-from ledger_queries import query, refused
-from ledgers import claim as claimed
-from ledgers import plan, publish, stage, start_streams, wait_for_a_lock
-from loading import TARGET
-from planners import declared
-from planners import plan as planned
+from given_ledger.ledgers import claim as claimed
+from given_ledger.ledgers import plan, publish, query, refused, stage, start_streams, wait_for_a_lock
+from given_ledger.planners import declared
+from given_ledger.planners import plan as planned
+from given_topics.topics import produce
+from loads.loading import TARGET
+from servers import cli_process
+from servers.concurrency import beside
 from tideline import flow
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import PostgresSink, Rejects
@@ -24,7 +24,6 @@ from tideline.ledger import claimed_outputs, reservations
 from tideline.ledger.claimed_outputs import REJECTS, ROWS, Output
 from tideline.ledger.connection import Ledger, statement
 from tideline.local import secret
-from topics import produce
 
 TABLE = "ads.output"
 

@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import pytest
 
-import cli_process
-import ledgers
-import topics
-from cli_process import NAME, Cli, table
-from cli_server import TIDELINE
+from given_ledger import ledgers
+from given_topics import topics
+from servers import cli_process
+from servers.cli_process import NAME, Cli, table
+from servers.cli_server import TIDELINE
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange

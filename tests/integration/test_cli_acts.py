@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition
 
-import cli_process
-import ledgers
-import planners
-import topics
-from cli_process import NAME, table
-from ledger_queries import query, state
+from given_ledger import ledgers, planners
+from given_ledger.ledgers import query, state
+from given_topics import topics
+from servers import cli_process
+from servers.cli_process import NAME, table
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import attempts
 from tideline.local import secret

@@ -10,13 +10,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from psycopg2.sql import SQL, Identifier
 
-import cli_process
-import granted_rights
-import ledgers
-import topics
-from cli_process import NAME, Cli, table
-from database_settings import alter
-from poolers import Pooler
+from given_ledger import granted_rights, ledgers
+from given_ledger.ledgers import alter
+from given_topics import topics
+from servers import cli_process
+from servers.cli_process import NAME, Cli, table
+from servers.poolers import Pooler
 from spark_jobs.sinks.staging_tables import staging_name
 from tideline import flow
 from tideline.cli.checks import ledger as ledger_checks

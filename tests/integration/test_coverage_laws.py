@@ -1,8 +1,7 @@
 """The laws of coverage, tried from a psql prompt: Postgres itself refuses each violation."""
 
-from ledger_queries import execute, query, refused
-from ledgers import plan, publish, start_streams
-from single_stream import HOLE, loaded, replay
+from given_ledger.decisions import HOLE, loaded, replay
+from given_ledger.ledgers import execute, plan, publish, query, refused, start_streams
 from tideline.domain.states import BatchKind
 
 

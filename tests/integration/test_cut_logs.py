@@ -5,15 +5,15 @@ import shutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from ledger_queries import state
-from planners import NAME, declared, finish, load, next_offsets, plan, ranges_of, run
-from stream_losses import LOST, REPLACED, Cut, accept, replace_from, stopped
+from given_ledger.decisions import LOST, REPLACED, Cut, accept, replace_from, stopped
+from given_ledger.ledgers import state
+from given_ledger.planners import NAME, declared, finish, load, next_offsets, plan, ranges_of, run
+from given_topics.topics import created, exists, produce, until
 from tideline import flow, settings
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges
 from tideline.errors import NeedsOperatorError
 from tideline.local.broker import Broker as RealBroker
-from topics import created, exists, produce, until
 
 
 @pytest.fixture

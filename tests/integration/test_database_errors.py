@@ -9,9 +9,10 @@ import pytest
 from psycopg2 import errorcodes
 from psycopg2.sql import SQL, Literal
 
-import ledgers
-from ledger_queries import execute, query, state
-from planners import declared
+from given_ledger import ledgers
+from given_ledger.ledgers import execute, query, state
+from given_ledger.planners import declared
+from given_topics.topics import until
 from spark_jobs import heartbeat
 from spark_jobs.heartbeat import Heartbeat
 from spark_jobs.records import task_sessions
@@ -22,7 +23,6 @@ from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.ledger import attempts, connection, publishing, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import RefusedError
-from topics import until
 
 STATES = sorted(
     code for name, code in vars(errorcodes).items() if name.isupper() and len(str(code)) == 5 and code[:2] > "02"

@@ -4,19 +4,31 @@ from uuid import uuid4
 
 import pytest
 
-import ledgers
-from abandon_and_skip import WHY, abandon, everything, fall_silent, filled, skip, story
-from concurrency import together
-from ledger_queries import query, state
-from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
-from range_requests import piece
+from given_ledger import ledgers
+from given_ledger.decisions import WHY, abandon, everything, fall_silent, filled, skip, story
+from given_ledger.ledgers import query, state
+from given_ledger.planners import (
+    NAME,
+    ask,
+    coverage,
+    decide,
+    declared,
+    finish,
+    load,
+    next_offsets,
+    piece,
+    plan,
+    ranges_of,
+    run,
+)
+from given_topics.topics import created, produce
+from servers.concurrency import together
 from tideline import flow
 from tideline.domain.requests import Ranges
 from tideline.domain.states import BatchState
 from tideline.errors import FatalError, SupersededError
 from tideline.ledger import attempts, heads
 from tideline.ledger.connection import Ledger
-from topics import created, produce
 
 
 @pytest.fixture

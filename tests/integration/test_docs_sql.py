@@ -2,9 +2,8 @@
 
 import pytest
 
-from documented_queries import queries, the_query
-from ledger_queries import query
-from ledgers import PIPELINE, claim, leave_hole, plan, publish, stage, start_streams
+from given_ledger.documented_queries import queries, the_query
+from given_ledger.ledgers import PIPELINE, claim, leave_hole, plan, publish, query, stage, start_streams
 from tideline.ledger import attempts, heads
 from tideline.ledger.attempts import Writer
 from tideline.ledger.reservations import Run

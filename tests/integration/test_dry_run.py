@@ -3,10 +3,11 @@
 import pytest
 from confluent_kafka import TopicPartition
 
-import ledgers
-from concurrency import beside, together
-from ledger_queries import query
-from planners import NAME, ask, decide, declared, finish, load, plan
+from given_ledger import ledgers
+from given_ledger.ledgers import query
+from given_ledger.planners import NAME, ask, decide, declared, finish, load, plan
+from given_topics.topics import at, stamped, topic_of, window
+from servers.concurrency import beside, together
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects
@@ -14,7 +15,6 @@ from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.flow import Draft
 from tideline.ledger import attempts, heads, reservations
 from tideline.ledger.connection import Ledger
-from windows import at, stamped, topic_of, window
 
 
 @pytest.fixture

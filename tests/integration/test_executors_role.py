@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import granted_rights
 import records
-import stateful_loads
-from loading import Loading
-from stateful_loads import TARGET, check, send
+from given_ledger import granted_rights
+from loads import sessions
+from loads.loading import Loading
+from loads.sessions import TARGET, check, send
 
 CLICKS = [
     (partition, user, minute, "1.5") for minute in range(0, 400, 40) for partition, user in ((0, "ann"), (1, "bob"))
@@ -43,7 +43,7 @@ def loads(roles, broker, spark, tmp_path, monkeypatch):
 def test_a_pipeline_with_state_loads_with_a_role_for_each_process(loads):
     """Executors read states, and stage rows, states, counts and rejects."""
     topic = records.create(loads.bootstrap, partitions=2)
-    stateful_loads.declare(loads, topic, batch_records=8)
+    sessions.declare(loads, topic, batch_records=8)
     send(loads, topic, [*CLICKS, (0, "ann", None, "1")])
     loads.run()
     found = check(loads, [*CLICKS, (0, "ann", None, "1")])

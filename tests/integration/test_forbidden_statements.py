@@ -6,10 +6,9 @@ import psycopg2
 import pytest
 from psycopg2.errors import InsufficientPrivilege
 
-import granted_rights
-import ledgers
-import loading_by_hand
-from ledger_queries import execute, query, refused
+from given_ledger import granted_rights, ledgers
+from given_ledger.ledgers import execute, query, refused
+from loads import by_hand
 from spark_jobs.sinks.staging_tables import staging_name
 from tideline.ledger import attempts, rights
 
@@ -76,7 +75,7 @@ PRUNED = "SET LOCAL tideline.prune_before = '2100-01-01'; DELETE FROM tideline.e
 @pytest.fixture(scope="module")
 def warehouse(postgres):
     with granted_rights.warehouse(postgres) as made:
-        loading_by_hand.everything(made.urls)  # there is something to read and to delete
+        by_hand.everything(made.urls)  # there is something to read and to delete
         made.run(f"CREATE TABLE {STAGED} (mine int)", duty="writer")
         made.run(f"GRANT SELECT, INSERT ON {STAGED} TO {made.role('stager')}", duty="writer")
         yield made
@@ -183,7 +182,7 @@ def test_the_date_to_prune_by_counts_for_the_owner_only(warehouse):
 
 @pytest.mark.parametrize("duty", ["operator", "writer"])
 def test_an_event_shows_the_login_whatever_name_a_role_says(warehouse, duty):
-    name = loading_by_hand.everything(warehouse.urls)
+    name = by_hand.everything(warehouse.urls)
     warehouse.run(
         "SET LOCAL tideline.actor = 'ada'; INSERT INTO tideline.event (action, pipeline, login, detail)"
         f" VALUES ('retry', '{name}', 'ada', '{{\"mine\": true}}')",
@@ -225,7 +224,7 @@ def test_the_staging_of_an_attempt_that_holds_its_batch_is_not_dropped(ledger):
 
 def test_a_role_cannot_put_an_operator_of_its_own_before_that_of_a_law(warehouse):
     """The role of drivers can create functions and operators in the schema of staging tables."""
-    name = loading_by_hand.everything(warehouse.urls)
+    name = by_hand.everything(warehouse.urls)
     warehouse.run(
         """
         CREATE FUNCTION tideline_staging.allowed(text, tideline.batch_state) RETURNS text LANGUAGE sql AS $$SELECT 'planned>writing'$$;

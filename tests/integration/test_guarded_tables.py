@@ -3,9 +3,8 @@
 import psycopg2.errors
 import pytest
 
-from ledger_queries import execute, query, refused
-from ledgers import claim, plan, publish, stage, start_streams
-from rejected_records import load, reject
+from given_ledger.decisions import load, reject
+from given_ledger.ledgers import claim, execute, plan, publish, query, refused, stage, start_streams
 from tideline.domain.states import BatchKind
 from tideline.ledger import reservations
 from tideline.ledger.database_errors import RefusedError

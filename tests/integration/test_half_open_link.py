@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from half_open_link import WAIT_S
+from servers import half_open_link
+from servers.half_open_link import WAIT_S
 from tideline.local.postgres import Postgres
 
-SCRIPT = Path(__file__).with_name("half_open_link.py")
+SCRIPT = Path(half_open_link.__file__)
 DRIVERS = ("ledger", "task")
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--net")
 

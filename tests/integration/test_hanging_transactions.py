@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-import topics
-from planners import NAME, declared, load, next_offsets, run
+from given_ledger.planners import NAME, declared, load, next_offsets, run
+from given_topics import topics
 from tideline import flow
 from tideline.cli.checks import sources
 from tideline.declaration.pipelines import Pipeline

@@ -6,9 +6,20 @@ from itertools import pairwise
 
 import pytest
 
-from concurrency import beside, together
-from ledger_queries import query
-from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams, wait_for_a_lock, write
+from given_ledger.ledgers import (
+    PIPELINE,
+    RUN,
+    claim,
+    plan,
+    publish,
+    published,
+    query,
+    stage,
+    start_streams,
+    wait_for_a_lock,
+    write,
+)
+from servers.concurrency import beside, together
 from tideline import flow
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ledger_queries import execute, query
-from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
+from given_ledger.ledgers import PIPELINE, RUN, claim, execute, plan, publish, published, query, stage, start_streams
 from tideline.domain.states import BatchKind
 from tideline.ledger import heads, invariants, queries
 from tideline.ledger.reservations import Run

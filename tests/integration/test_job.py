@@ -6,7 +6,7 @@ import logging
 import pytest
 
 import records
-from offset_owners import batches, names, ranges
+from loads.loading import batches, names, ranges
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.ledger import reservations

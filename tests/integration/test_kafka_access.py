@@ -22,13 +22,13 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from given_topics.topics import ends, produce, source, until
 from tideline import settings
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
 from tideline.kafka.settings import spark_settings
 from tideline.local import java_program, secret
-from topics import ends, produce, source, until
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default
 

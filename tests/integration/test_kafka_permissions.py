@@ -7,16 +7,16 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 from ruamel.yaml import YAML
 
-import acls
-import granted_rights
 import records
-from loading import Loading
+from given_ledger import granted_rights
+from given_topics import acls
+from given_topics.topics import produce, source, until
+from loads.loading import Loading
 from tideline.declaration.source import Source
 from tideline.domain.requests import Rejects
 from tideline.errors import FatalError, TidelineError
 from tideline.kafka.broker import Broker
 from tideline.settings import PROJECT
-from topics import produce, source, until
 
 EXAMPLE = PROJECT / "include" / "pipelines" / "impressions"
 

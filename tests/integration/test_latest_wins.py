@@ -5,17 +5,28 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import TopicPartition
 
-import ledgers
-from brokerless_planning import Brokerless
-from ledger_queries import query, state
-from planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges, ranges_of, run
+from given_ledger import ledgers
+from given_ledger.ledgers import query, state
+from given_ledger.planners import (
+    NAME,
+    Brokerless,
+    ask,
+    coverage,
+    declared,
+    finish,
+    load,
+    next_offsets,
+    plan,
+    ranges,
+    ranges_of,
+    run,
+)
+from given_topics.topics import at, produce, stamped, topic_of, window
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.ledger import attempts, heads
 from tideline.ledger.abandoning import GRACE_SECONDS
 from tideline.ledger.attempts import Writer
-from topics import produce
-from windows import at, stamped, topic_of, window
 
 POLICY = ("latest wins", "policy latest_wins")
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ledger_queries import execute, refused
-from ledgers import claim, plan, publish, published, stage, start_streams
-from single_stream import HOLE
+from given_ledger.decisions import HOLE
+from given_ledger.ledgers import claim, execute, plan, publish, published, refused, stage, start_streams
 from tideline.domain.states import TRANSITIONS, BatchState
 from tideline.errors import NeedsOperatorError, RetryableError
 

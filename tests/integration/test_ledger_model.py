@@ -1,5 +1,6 @@
 """Compares the ledger with a model of it: after any sequence of operations both have the same state and history."""
 
+from dataclasses import dataclass, field
 from itertools import count, pairwise
 from uuid import UUID
 
@@ -16,10 +17,8 @@ from hypothesis.stateful import (
 )
 
 from faults.memory import Cluster, MemoryBroker
-from ledger_model import PARTITIONS, Batch
-from ledger_queries import query
-from ledgers import stage
-from planners import declared
+from given_ledger.ledgers import query, stage
+from given_ledger.planners import declared
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.domain.states import BatchState
@@ -28,7 +27,7 @@ from tideline.ledger import attempts, heads, publishing
 from tideline.ledger.attempts import Attempt, Held, Writer
 from tideline.ledger.reservations import Run
 
-BATCH_RECORDS, RUN_BATCHES = 12, 3
+PARTITIONS, BATCH_RECORDS, RUN_BATCHES = 3, 12, 3
 NEVER_STALE, ALWAYS_STALE = 3600.0, -1.0
 NUMBERS = count()
 
@@ -37,6 +36,27 @@ any_run = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 any_patience = st.sampled_from([NEVER_STALE, ALWAYS_STALE])
 any_number = st.integers(0, 99)
 """A choice among the existing things, by remainder."""
+
+
+@dataclass
+class Batch:
+    """The state of one batch in the model of the ledger."""
+
+    ranges: dict[int, tuple[int, int]]
+    """(start, end) by partition."""
+    state: BatchState = BatchState.PLANNED
+    fence: int = 0
+    writer: Writer | None = None
+    history: list[tuple[str | None, str | None]] = field(default_factory=lambda: [(None, "planned")])
+    """From and to of each change; (None, None) for a refusal."""
+
+    def become(self, state: BatchState) -> None:
+        self.history.append((self.state, state))
+        self.state = state
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in {BatchState.PLANNED, BatchState.WRITING, BatchState.FAILED}
 
 
 class LedgerMachine(RuleBasedStateMachine):

@@ -4,8 +4,8 @@ import pytest
 from airflow.utils.state import TaskInstanceState
 from psycopg2.extensions import parse_dsn
 
-import lineage_events
 import records
+from loads import lineage_events
 
 
 @pytest.fixture

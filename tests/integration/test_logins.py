@@ -9,8 +9,8 @@ from uuid import uuid4
 import psycopg2
 import pytest
 
-import loading_by_hand
-from loading_by_hand import Urls
+from loads import by_hand
+from loads.by_hand import Urls
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.rights import DUTIES, GRANTED
@@ -63,7 +63,7 @@ def passwords(tmp_path: Path) -> logins.Passwords:
 
 def loads(urls: dict[str, str]) -> None:
     """Do everything that the roles do."""
-    loading_by_hand.everything(Urls(operator=urls[LEDGER_URL], writer=urls[WRITER_URL], stager=urls[STAGER_URL]))
+    by_hand.everything(Urls(operator=urls[LEDGER_URL], writer=urls[WRITER_URL], stager=urls[STAGER_URL]))
 
 
 def test_each_login_can_do_its_work_and_the_writer_creates_the_output(admin, here, passwords):

@@ -4,15 +4,15 @@ from uuid import uuid4
 
 import pytest
 
-import ledgers
-from ledger_queries import query, state
-from planners import NAME, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of
-from stream_losses import LOST, accept, decided, delete_before, stopped
+from given_ledger import ledgers
+from given_ledger.decisions import LOST, accept, decided, stopped
+from given_ledger.ledgers import query, state
+from given_ledger.planners import NAME, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of
+from given_topics.topics import created, delete_before, produce, recreate
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.errors import FatalError, NeedsOperatorError
-from topics import created, produce, recreate
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """No query of the ledger lets Postgres lose entries of the indexes that keep an offset from getting two owners (migration 0028)."""
 
-from ledger_queries import query
-from ledgers import plan, start_streams
+from given_ledger.ledgers import plan, query, start_streams
 
 NESTED_LOOPS = (
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"

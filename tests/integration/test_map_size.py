@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 
 import large_ledger
-import ledgers
-from ledgers import PIPELINE
+from given_ledger import ledgers
+from given_ledger.ledgers import PIPELINE
 from tideline.ledger.connection import Ledger
 from tideline.web import pipeline
 

@@ -14,10 +14,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as of_the_older_format
 
-import cli_process
-import ledgers
-import topics
-from cli_process import NAME, Cli
+from given_ledger import ledgers
+from given_topics import topics
+from servers import cli_process
+from servers.cli_process import NAME, Cli
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange

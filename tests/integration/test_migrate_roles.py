@@ -9,9 +9,9 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
-import loading_by_hand
-from cli_process import Cli
-from loading_by_hand import Urls
+from loads import by_hand
+from loads.by_hand import Urls
+from servers.cli_process import Cli
 from tideline.cli.pages.migrations import apply_with_roles
 from tideline.ledger import rights, roles
 from tideline.ledger.connection import Ledger
@@ -263,7 +263,7 @@ def test_one_user_may_have_several_duties(empty):
         " PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)); CREATE TABLE ads.offers (offer_id bigint);"
         f"GRANT USAGE ON SCHEMA ads TO {empty.prefix}etl; GRANT ALL ON ALL TABLES IN SCHEMA ads TO {empty.prefix}etl"
     )
-    loading_by_hand.everything(Urls(operator=url, writer=url, stager=url))
+    by_hand.everything(Urls(operator=url, writer=url, stager=url))
 
 
 @pytest.mark.parametrize("prefix", ["", 'x"; DROP SCHEMA tideline; --'])

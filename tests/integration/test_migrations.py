@@ -10,10 +10,10 @@ import pytest
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from psycopg2.sql import SQL
 
-import ledgers
-from cli_process import Cli
-from concurrency import beside, together
-from ledger_queries import query
+from given_ledger import ledgers
+from given_ledger.ledgers import query
+from servers.cli_process import Cli
+from servers.concurrency import beside, together
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import attempts, invariants, publishing
 from tideline.ledger.connection import Ledger

@@ -2,9 +2,19 @@
 
 import pytest
 
-from ledger_queries import execute, query, refused
-from ledgers import PIPELINE, claim, plan, publish, published, stage, start_streams
-from single_stream import HOLE, loaded
+from given_ledger.decisions import HOLE, loaded
+from given_ledger.ledgers import (
+    PIPELINE,
+    claim,
+    execute,
+    plan,
+    publish,
+    published,
+    query,
+    refused,
+    stage,
+    start_streams,
+)
 from tideline.ledger import decisions, heads
 
 RANGE = (

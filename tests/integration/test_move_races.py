@@ -6,10 +6,11 @@ from uuid import uuid4
 
 import pytest
 
-import ledgers
-from concurrency import beside, together
-from ledger_queries import query, state
-from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, run
+from given_ledger import ledgers
+from given_ledger.ledgers import query, state
+from given_ledger.planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, run
+from given_topics.topics import created, recreate, stamped, topic_of, window
+from servers.concurrency import beside, together
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
@@ -17,8 +18,6 @@ from tideline.domain.requests import NamedRange, NewRecords, Ranges
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import attempts, heads, publishing
 from tideline.ledger.connection import Ledger
-from topics import created, recreate
-from windows import stamped, topic_of, window
 
 PARTITIONS, RECORDS = 3, 24
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ledger_queries import query
-from ledgers import claim, plan, publish, stage, start_streams
+from given_ledger.ledgers import claim, plan, publish, query, stage, start_streams
 from tideline.errors import NeedsOperatorError, RetryableError, TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.database_errors import RefusedError

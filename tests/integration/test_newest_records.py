@@ -5,10 +5,10 @@ from uuid import uuid4
 
 from confluent_kafka import Producer, TopicPartition
 
+from given_topics.topics import created, produce, source, transaction
 from tideline.kafka.broker import Broker
 from tideline.kafka.newest_records import newest_records
 from tideline.kafka.settings import client_settings
-from topics import created, produce, source, transaction
 
 SECONDS = 60
 

@@ -7,14 +7,12 @@ from functools import partial
 
 import pytest
 
-import ledgers
 import records
-import stateful_loads
-import upserts
-from cli_process import Cli
-from database_settings import alter
-from ledger_queries import query
-from poolers import Pooler
+from given_ledger import ledgers
+from given_ledger.ledgers import alter, query
+from loads import sessions, upserts
+from servers.cli_process import Cli
+from servers.poolers import Pooler
 from spark_jobs.records.task_sessions import opened
 from test_sink import target
 from test_sink_types import FITTING, in_json
@@ -81,7 +79,7 @@ def upserted(loading, topic):
 
 
 def folded(loading, topic):
-    stateful_loads.declare(loading, topic)
+    sessions.declare(loading, topic)
     loading.run()
 
 
@@ -96,7 +94,7 @@ def fill_upserts(loading, topic):
 
 
 def fill_clicks(loading, topic):
-    stateful_loads.send(
+    sessions.send(
         loading, topic, [(0, "ada", 0, 1.5), (0, "bob \\ 😀", 1, 2.25), (0, "ada", 90, None), (0, "", None, 3)]
     )
 

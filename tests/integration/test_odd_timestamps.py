@@ -8,13 +8,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-import topics
-from brokerless_planning import Brokerless
-from planners import coverage, declared, finish, load, next_offsets, ranges_of, run
+from given_ledger.planners import Brokerless, coverage, declared, finish, load, next_offsets, ranges_of, run
+from given_topics import topics
+from given_topics.topics import at
 from tideline import flow
 from tideline.domain.requests import NewRecords, Window
 from tideline.kafka.broker import Broker
-from windows import at
 
 HOUR = timedelta(hours=1)
 YEAR_1970 = datetime(1970, 1, 2, tzinfo=UTC)

@@ -3,9 +3,8 @@
 import pytest
 
 import records
-from ledger_queries import execute, query
-from ledgers import plan, start_streams
-from offset_owners import coverage, ranges
+from given_ledger.ledgers import execute, plan, query, start_streams
+from loads.loading import coverage, ranges
 from spark_jobs.sinks.postgres.target_table import sink_sql
 from tideline.cli.checks import Verdict
 from tideline.cli.checks import ledger as checks

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewPartitions
 
-import topics
+from given_topics import topics
 from tideline.errors import RetryableError
 from tideline.kafka import passing
 from tideline.kafka.broker import Broker

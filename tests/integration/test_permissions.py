@@ -7,11 +7,10 @@ import adbc_driver_postgresql.dbapi as adbc
 import psycopg2
 import pytest
 
-import granted_rights
-import loading_by_hand
-from granted_rights import Granted
-from ledger_queries import query
-from needed_rights import Needs
+from given_ledger import granted_rights
+from given_ledger.granted_rights import Granted, Needs
+from given_ledger.ledgers import query
+from loads import by_hand
 from tideline.errors import FatalError
 from tideline.ledger import invariants, rights
 from tideline.ledger.connection import Ledger
@@ -31,12 +30,12 @@ def warehouse(postgres):
 
 
 def test_with_their_rights_the_roles_do_everything(warehouse):
-    name = loading_by_hand.everything(warehouse.urls)
+    name = by_hand.everything(warehouse.urls)
     for duty in (*LOADING, "reader"):
         with Ledger(warehouse.url(duty), actor="test") as ledger:
             assert invariants.lacking_rights(ledger, [duty]) == []
     with Ledger(warehouse.url("writer"), actor="test") as ledger:
-        assert invariants.output_privileges(ledger, loading_by_hand.TABLE) == {"exists": True, "can_write": True}
+        assert invariants.output_privileges(ledger, by_hand.TABLE) == {"exists": True, "can_write": True}
         states = query(ledger, "SELECT state::text FROM tideline.batch WHERE pipeline = %s ORDER BY batch_id", name)
     assert states == [(one,) for one in STATES]
 
@@ -44,14 +43,14 @@ def test_with_their_rights_the_roles_do_everything(warehouse):
 def test_each_right_on_a_table_of_the_ledger_is_needed_by_a_statement(warehouse):
     needs = Needs(warehouse, OF_TABLES)
     with needs.looked_for():
-        loading_by_hand.everything(warehouse.urls)
+        by_hand.everything(warehouse.urls)
     assert sorted(map(str, needs.needed)) == sorted(map(str, OF_TABLES))
 
 
 @pytest.mark.parametrize("right", [one for one in EVERY if one not in OF_TABLES], ids=str)
 def test_without_one_right_the_error_names_what_it_was_for(warehouse, right):
     with warehouse.without(right), pytest.raises((FatalError, adbc.Error)) as caught:
-        loading_by_hand.everything(warehouse.urls)
+        by_hand.everything(warehouse.urls)
     kind, name = (
         ("table", right.on) if right.on.startswith(("tideline.", "ads.")) else right.on.lower().split(maxsplit=1)
     )
@@ -70,8 +69,8 @@ def test_doctors_query_knows_every_right_on_the_ledger(warehouse):
 
 
 def test_doctor_names_what_is_missing_by_role(warehouse, cli, topic):
-    name = loading_by_hand.everything(warehouse.urls)
-    cli.declare(name, topic, sink={"table": loading_by_hand.TABLE})
+    name = by_hand.everything(warehouse.urls)
+    cli.declare(name, topic, sink={"table": by_hand.TABLE})
     variables = {
         "TIDELINE_LEDGER_URL": warehouse.url("operator"),
         "TIDELINE_WRITER_URL": warehouse.url("writer"),
@@ -126,11 +125,11 @@ def test_a_role_has_no_right_on_the_ledger_but_those(warehouse):
 
 
 def test_without_temporary_tables_refused_rows_are_still_found(warehouse):
-    loading_by_hand.everything(warehouse.urls, refused={2})
+    by_hand.everything(warehouse.urls, refused={2})
     with warehouse.without(OPTIONAL):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             warehouse.run("CREATE TEMPORARY TABLE mine ()", duty="stager")
-        loading_by_hand.everything(warehouse.urls, refused={2})
+        by_hand.everything(warehouse.urls, refused={2})
 
 
 def test_each_migration_needs_create_on_the_database(warehouse):
@@ -160,7 +159,7 @@ INSPECTING = (
 
 
 def test_a_role_that_looks_can_inspect_and_change_nothing(warehouse, cli, topic):
-    name = loading_by_hand.everything(warehouse.urls)
+    name = by_hand.everything(warehouse.urls)
     with Ledger(warehouse.url("reader"), actor="test") as ledger:
         [(batch,)] = query(ledger, "SELECT min(batch_id) FROM tideline.batch WHERE pipeline = %s", name)
     cli.declare(name, topic)
@@ -173,7 +172,7 @@ def test_a_role_that_looks_can_inspect_and_change_nothing(warehouse, cli, topic)
 
 
 def test_a_role_without_the_rejects_still_sees_everything_else(warehouse, cli, topic):
-    name = loading_by_hand.everything(warehouse.urls)
+    name = by_hand.everything(warehouse.urls)
     cli.declare(name, topic)
     shell = replace(cli, variables={**cli.variables, "TIDELINE_LEDGER_URL": warehouse.url("reader")})
     with (

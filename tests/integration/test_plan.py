@@ -7,15 +7,15 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from ledgers import plan as reserved
-from ledgers import start_streams
-from planners import NAME, declared, finish, plan, ranges, ranges_of, run
+from given_ledger.ledgers import plan as reserved
+from given_ledger.ledgers import start_streams
+from given_ledger.planners import NAME, declared, finish, plan, ranges, ranges_of, run
+from given_topics.topics import created, produce, until
 from tideline import flow
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger import reservations
-from topics import created, produce, until
 
 MINUTE = timedelta(minutes=1)
 

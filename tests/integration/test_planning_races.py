@@ -8,16 +8,16 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-import ledgers
-from concurrency import together
-from planners import NAME, declared, finish, plan, ranges, run
+from given_ledger import ledgers
+from given_ledger.planners import NAME, declared, finish, plan, ranges, run
+from given_topics.topics import created, produce
+from servers.concurrency import together
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.errors import RetryableError
 from tideline.kafka.broker import Broker
 from tideline.ledger import publishing, reservations
 from tideline.ledger.connection import Ledger
-from topics import created, produce
 
 PLANNERS = 8
 PARTITIONS = 12

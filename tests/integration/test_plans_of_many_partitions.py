@@ -7,17 +7,16 @@ from uuid import uuid4
 
 import pytest
 
-import topics
-from brokerless_planning import Brokerless
-from ledger_queries import query
-from planners import coverage, declared, load, next_offsets, run
+from given_ledger.ledgers import query
+from given_ledger.planners import Brokerless, coverage, declared, load, next_offsets, run
+from given_topics import topics
+from given_topics.topics import at
 from test_odd_timestamps import stamp
 from tideline import flow
 from tideline.domain.requests import NewRecords, Window
 from tideline.errors import RetryableError
 from tideline.flow import planning
 from tideline.kafka.broker import Broker
-from windows import at
 
 PARTITIONS = 40
 BEHIND = 4_000

@@ -6,7 +6,7 @@ rows that were written a moment ago have not been analyzed.
 import pytest
 from psycopg2.sql import SQL
 
-from ledgers import claim, plan, start_streams
+from given_ledger.ledgers import claim, plan, start_streams
 from spark_jobs.sinks.postgres.column_types import Column
 from spark_jobs.sinks.postgres.insertion import Staged, insert_output
 from spark_jobs.sinks.postgres.target_table import Target, create_staging

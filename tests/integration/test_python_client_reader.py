@@ -7,10 +7,10 @@ from confluent_kafka import Producer
 import records
 from batch_ranges import piece
 from faults.bad_input import wire
+from given_topics.topics import source
 from records import produce
 from spark_jobs.readers import kafka, python_client
 from tideline.kafka.settings import executor_settings, spark_settings
-from topics import source
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 from psycopg2.sql import SQL, Composable
 
 import large_ledger
-import ledgers
-from ledgers import PIPELINE
-from query_parameters import BOUND, FILLED, OTHER_NAMES, OTHERWISE
+from given_ledger import ledgers
+from given_ledger.ledgers import PIPELINE
+from given_ledger.query_parameters import BOUND, FILLED, OTHER_NAMES, OTHERWISE
 from tideline.domain.states import BatchKind
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger

@@ -5,9 +5,9 @@ import json
 import pytest
 
 import records
+from given_topics.topics import ends, source, until
 from spark_jobs import write_batches
 from tideline.kafka.broker import Broker
-from topics import ends, source, until
 
 FRAME = """
     def frame(df):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from documented_queries import queries, the_query
-from ledger_queries import execute, query
-from ledgers import PIPELINE, TOPIC_ID, plan, published, start_streams, write
+from given_ledger.documented_queries import queries, the_query
+from given_ledger.ledgers import PIPELINE, TOPIC_ID, execute, plan, published, query, start_streams, write
 from tideline.domain.states import BatchKind
 from tideline.ledger import heads
 from tideline.ledger.reservations import Run

@@ -4,15 +4,25 @@ import pytest
 from confluent_kafka import Producer
 
 import records
-from offset_owners import batches, counts_of, coverage, everything, names, owners, ranges
-from redrivable_records import ALL, faulty, loaded_with_rejects
+from given_topics.topics import exists, recreate, until
+from loads.loading import (
+    ALL,
+    batches,
+    counts_of,
+    coverage,
+    everything,
+    faulty,
+    loaded_with_rejects,
+    names,
+    owners,
+    ranges,
+)
 from spark_jobs import write_batches
 from spark_jobs.readers import kept_rejects
 from tideline import flow
 from tideline.domain.requests import Rejects
 from tideline.errors import FatalError
 from tideline.kafka.broker import Broker
-from topics import exists, recreate, until
 
 
 @pytest.fixture

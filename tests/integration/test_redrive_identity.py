@@ -2,9 +2,8 @@
 
 import pytest
 
-from ledger_queries import query
-from ledgers import PIPELINE, claim, plan, start_streams
-from rejected_records import load, reject
+from given_ledger.decisions import load, reject
+from given_ledger.ledgers import PIPELINE, claim, plan, query, start_streams
 from spark_jobs.readers import kept_rejects
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind

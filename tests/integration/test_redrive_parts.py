@@ -1,7 +1,6 @@
 """Rejects are distributed to re-drives within the database: a client that fetched them would need memory for all of them."""
 
-from ledger_queries import query
-from ledgers import PIPELINE, RUN, claim, plan, publish, stage, start_streams
+from given_ledger.ledgers import PIPELINE, RUN, claim, plan, publish, query, stage, start_streams
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind

@@ -4,10 +4,9 @@ import threading
 
 import pytest
 
-from concurrency import together
-from cutting_proxy import CuttingProxy, cut_before
-from offset_owners import batches, counts_of, everything, names, owners, ranges
-from redrivable_records import ALL, faulty, loaded_with_rejects
+from loads.loading import ALL, batches, counts_of, everything, faulty, loaded_with_rejects, names, owners, ranges
+from servers.concurrency import together
+from servers.cutting_proxy import CuttingProxy, cut_before
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.errors import RetryableError

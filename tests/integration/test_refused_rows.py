@@ -3,7 +3,7 @@
 import pytest
 
 import records
-from refusing_tables import KEY, LATER, TABLE, acting, declare, given, reasons, target
+from loads.loading import KEY, LATER, TABLE, acting, declare, given, reasons, target
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.errors import FatalError, NeedsOperatorError

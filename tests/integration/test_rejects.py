@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-import ledgers
 import records
-from ledger_queries import query
+from given_ledger import ledgers
+from given_ledger.ledgers import query
 from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.records.transforms import KAFKA
 from tideline.errors import FatalError, NeedsOperatorError

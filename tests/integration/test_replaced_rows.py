@@ -2,8 +2,7 @@
 
 from uuid import UUID
 
-from ledger_queries import execute, query
-from ledgers import TOPIC_ID, plan, published, start_streams
+from given_ledger.ledgers import TOPIC_ID, execute, plan, published, query, start_streams
 from spark_jobs.sinks.postgres.target_table import sink_sql
 from tideline.domain.states import BatchKind
 from tideline.ledger.reservations import Run

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 import records
-from concurrency import together
-from cutting_proxy import CuttingProxy, cut_before
-from offset_owners import RENAMING, actions, batches, coverage, everything, names, owners, ranges
+from loads.loading import RENAMING, actions, batches, coverage, everything, names, owners, ranges
+from servers.concurrency import together
+from servers.cutting_proxy import CuttingProxy, cut_before
 from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Window
 from tideline.errors import FatalError, RetryableError

@@ -2,9 +2,8 @@
 
 import threading
 
-from concurrency import beside
-from ledger_queries import query
-from ledgers import PIPELINE, RUN, claim, plan, published, stage, start_streams, wait_for_a_lock
+from given_ledger.ledgers import PIPELINE, RUN, claim, plan, published, query, stage, start_streams, wait_for_a_lock
+from servers.concurrency import beside
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind

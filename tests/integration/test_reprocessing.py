@@ -4,14 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger_queries import query
-from planners import NAME, ask, declared, finish, plan, ranges_of
+from given_ledger.ledgers import query
+from given_ledger.planners import NAME, ask, declared, finish, plan, ranges_of
+from given_topics.topics import produce
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Window
 from tideline.kafka.broker import Broker
 from tideline.ledger import heads
-from topics import produce
 
 T0 = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)

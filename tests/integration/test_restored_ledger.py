@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from psycopg2.extensions import parse_dsn
 
+from given_ledger.ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, query, stage, start_streams
 from ledger_dump import at_server
-from ledger_queries import query
-from ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, stage, start_streams
 from spark_jobs.sinks.staging_tables import staging_name
 from tideline import flow
 from tideline.errors import NeedsOperatorError, SupersededError

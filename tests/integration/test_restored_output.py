@@ -7,8 +7,8 @@ import pytest
 from psycopg2.extensions import parse_dsn
 
 import records
+from given_ledger.ledgers import execute
 from ledger_dump import at_server
-from ledger_queries import execute
 from tideline.errors import TidelineError
 from tideline.ledger import invariants
 from tideline.settings import PROJECT

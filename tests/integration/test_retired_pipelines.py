@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
-import cli_process
-import ledgers
-import topics
-from cli_process import NAME, table
-from ledger_queries import query, refused
-from planners import declared
-from planners import plan as planned
+from given_ledger import ledgers
+from given_ledger.ledgers import query, refused
+from given_ledger.planners import declared
+from given_ledger.planners import plan as planned
+from given_topics import topics
+from servers import cli_process
+from servers.cli_process import NAME, table
 from tideline import flow
 from tideline.errors import FatalError
 from tideline.ledger import queries

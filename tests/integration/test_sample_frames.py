@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from author_pipelines import author
-from ledger_queries import execute
+from given_ledger.ledgers import execute
 from tideline.authoring import target_sql
 from tideline.declaration import pipelines
 from tideline.errors import FatalError

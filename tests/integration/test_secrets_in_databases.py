@@ -4,9 +4,9 @@ import psycopg2
 import pytest
 from psycopg2.extras import Json
 
-from cli_process import NAME
+from given_topics.topics import produce
 from secret_scan import Scan
-from topics import produce
+from servers.cli_process import NAME
 
 MARK = "PLANTED".capitalize() + "Mark"
 PLANTED = f'{MARK}p%"a\\s\ns{MARK}'

@@ -12,12 +12,12 @@ from uuid import uuid4
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-import cli_process
-import ledgers
 import statsd_packets
-import topics
-from cli_process import NAME, Cli
+from given_ledger import ledgers
+from given_topics import topics
 from otlp_collector import collecting, tags_of
+from servers import cli_process
+from servers.cli_process import NAME, Cli
 from statsd_packets import Sent
 from tideline.ledger import publications
 from tideline.ledger.connection import Ledger

@@ -8,22 +8,20 @@ import psycopg2
 import psycopg2.errors
 import pytest
 
-import ledgers
-from abandon_and_skip import filled, skip
-from concurrency import beside
-from database_settings import alter
-from ledger_queries import query
-from planners import NAME, coverage, plan
-from poolers import Pooler
-from single_stream import HOLE
+from given_ledger import ledgers
+from given_ledger.decisions import HOLE, filled, skip
+from given_ledger.ledgers import alter, query
+from given_ledger.planners import NAME, coverage, plan
+from given_topics.topics import created, produce
+from loads.upserts import Rec, scene
+from servers.concurrency import beside
+from servers.poolers import Pooler
 from spark_jobs.records.task_sessions import opened
 from spark_jobs.sinks.postgres import upserting
 from tideline.domain.facts import PartitionFacts
 from tideline.errors import FatalError
 from tideline.ledger import publishing, reservations
 from tideline.ledger.connection import Ledger
-from topics import created, produce
-from upserts_by_hand import Rec, scene
 
 LEVELS = ("repeatable read", "serializable")
 NEEDED = {

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 import records
-from loading import Loading
-from offset_owners import ranges
+from loads.loading import Loading, ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
 from tideline.ledger import claimed_outputs, reservations

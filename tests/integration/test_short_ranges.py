@@ -7,12 +7,12 @@ from confluent_kafka import Producer
 
 import records
 from batch_ranges import piece
+from given_topics.topics import source
 from records import produce
 from spark_jobs.readers import kafka, short_ranges
 from tideline.domain.offsets import OffsetRange
 from tideline.kafka.settings import spark_settings
 from tideline.ledger.attempts import Range
-from topics import source
 
 PARTITIONS = 60
 

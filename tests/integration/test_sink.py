@@ -5,8 +5,8 @@ import json
 import pytest
 
 import records
-from concurrency import together
-from loading import TARGET, Loading
+from loads.loading import TARGET, Loading
+from servers.concurrency import together
 from tideline.errors import FatalError
 
 COORDINATES = """\

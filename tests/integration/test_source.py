@@ -4,12 +4,12 @@ import pytest
 from confluent_kafka import TopicPartition
 
 import records
-from offset_owners import coverage
+from given_topics.topics import ends, grown, recreate, source, until
+from loads.loading import coverage
 from spark_jobs.sinks.postgres import target_table
 from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError
 from tideline.kafka.broker import Broker
-from topics import ends, grown, recreate, source, until
 
 
 @pytest.fixture

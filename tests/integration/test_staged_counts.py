@@ -7,8 +7,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-import ledgers
-from ledger_queries import query
+from given_ledger import ledgers
+from given_ledger.ledgers import query
 from spark_jobs.records.staged_counts import Recorder
 from spark_jobs.records.transforms import KAFKA
 from tideline.ledger.database_errors import RefusedError

@@ -4,7 +4,8 @@ from uuid import uuid4
 
 import pytest
 
-from planners import NAME, declared, load, plan, ranges, run
+from given_ledger.planners import NAME, declared, load, plan, ranges, run
+from given_topics.topics import created, exists, grown, produce, recreate, until
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords
@@ -12,7 +13,6 @@ from tideline.errors import FatalError, NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger import reservations, rewinds
 from tideline.ledger.connection import Ledger
-from topics import created, exists, grown, produce, recreate, until
 
 
 @pytest.fixture

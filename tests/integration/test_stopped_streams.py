@@ -4,15 +4,15 @@ from uuid import uuid4
 
 import pytest
 
-import ledgers
-from ledger_queries import query, state
-from planners import NAME, declared, load, plan, ranges_of, run
-from stream_losses import Cut, adopt, delete_before, stopped
+from given_ledger import ledgers
+from given_ledger.decisions import Cut, adopt, stopped
+from given_ledger.ledgers import query, state
+from given_ledger.planners import NAME, declared, load, plan, ranges_of, run
+from given_topics.topics import created, delete_before, exists, produce, until
 from tideline import flow
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger import heads
 from tideline.ledger.connection import Ledger
-from topics import created, exists, produce, until
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
-from ledger_queries import execute
-from planners import declared
+from given_ledger.ledgers import execute
+from given_ledger.planners import declared
 from spark_jobs.sinks.postgres import target_table
 from tideline.authoring import database_table, findings
 from tideline.cli.checks import Verdict

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 import records
+from given_topics.topics import until
 from spark_jobs import heartbeat, write_batches
 from tideline import flow
 from tideline.errors import SupersededError
 from tideline.ledger.attempts import Attempt, Writer
-from topics import until
 
 # Every batch waits until the test releases it.
 SLOW = """\

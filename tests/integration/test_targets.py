@@ -2,17 +2,30 @@
 
 import pytest
 
-import ledgers
-from ledger_queries import query, state
-from planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges_of, run
-from range_requests import delete_before, kinds, piece, these
+from given_ledger import ledgers
+from given_ledger.ledgers import query, state
+from given_ledger.planners import (
+    NAME,
+    ask,
+    coverage,
+    declared,
+    finish,
+    kinds,
+    load,
+    next_offsets,
+    piece,
+    plan,
+    ranges_of,
+    run,
+    these,
+)
+from given_topics.topics import delete_before, stamped, topic_of, window
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Ranges, Rejects
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger import attempts, reservations
 from tideline.ledger.connection import Ledger
-from windows import stamped, topic_of, window
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-import ledgers
-from ledger_queries import execute
+from given_ledger import ledgers
+from given_ledger.ledgers import execute
 from tideline import flow
 from tideline.domain.states import BatchKind
 from tideline.ledger import queries

@@ -8,14 +8,13 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 import records
-from certificates import ADDRESS, Certificates
-from cli_process import Cli
-from kafka_loading import TopicLoading, output_of
+from given_topics.topics import source
+from loads.kafka_loading import TopicLoading, output_of
+from servers.cli_process import Cli
+from servers.tls import ADDRESS, Certificates, TlsTerminator
 from tideline.errors import FatalError
 from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
-from tls_terminator import TlsTerminator
-from topics import source
 
 LOOKED_UP = """
     from pyspark.sql import functions as F

@@ -3,9 +3,8 @@
 import pytest
 from psycopg2.extensions import make_dsn
 
-from cutting_proxy import CuttingProxy, cut_after, cut_before, cut_meanwhile
-from ledger_queries import events, query, state
-from ledgers import claim, plan, publish, stage, start_streams
+from given_ledger.ledgers import claim, events, plan, publish, query, stage, start_streams, state
+from servers.cutting_proxy import CuttingProxy, cut_after, cut_before, cut_meanwhile
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import publishing
 from tideline.ledger.connection import Ledger

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ledger_queries import query
-from ledgers import PIPELINE, RUN, claim, plan, publish, published, stage, start_streams
-from planners import declared
+from given_ledger.ledgers import PIPELINE, RUN, claim, plan, publish, published, query, stage, start_streams
+from given_ledger.planners import declared
 from tideline import flow
 from tideline.domain.states import BatchState
 from tideline.errors import SupersededError

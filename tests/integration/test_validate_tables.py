@@ -5,8 +5,8 @@ import json
 import pytest
 
 from author_pipelines import COORDINATES, KEY, TABLE, author
-from cli_process import reader_of
-from ledger_queries import execute, query
+from given_ledger.ledgers import execute, query
+from servers.cli_process import reader_of
 
 ORDERS = "table shop.orders"
 

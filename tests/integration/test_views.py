@@ -5,9 +5,8 @@ from uuid import uuid4
 import psycopg2
 import pytest
 
-import ledgers
-from ledger_queries import query
-from ledgers import PIPELINE
+from given_ledger import ledgers
+from given_ledger.ledgers import PIPELINE, query
 from tideline import flow
 from tideline.domain.states import BatchKind
 from tideline.ledger import heads, queries

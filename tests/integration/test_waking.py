@@ -11,12 +11,12 @@ from uuid import uuid4
 import pytest
 from airflow.triggers.base import BaseEventTrigger
 
-import planners
+from given_ledger import planners
+from given_topics.topics import created, grown, produce, recreate, transaction
 from tideline import flow
 from tideline.airflow import trigger
 from tideline.airflow.trigger import NewRecordsTrigger
 from tideline.kafka.broker import Broker
-from topics import created, grown, produce, recreate, transaction
 
 NAME = "woken"
 

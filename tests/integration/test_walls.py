@@ -3,10 +3,8 @@
 import psycopg2.errors
 import pytest
 
-from ledger_queries import acting, execute, query, refused
-from ledgers import claim, plan, publish, published, start_streams
-from rejected_records import load
-from single_stream import HOLE, replay
+from given_ledger.decisions import HOLE, load, replay
+from given_ledger.ledgers import acting, claim, execute, plan, publish, published, query, refused, start_streams
 from tideline.domain.states import BatchKind
 from tideline.ledger import reservations
 

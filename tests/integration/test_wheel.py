@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 import records
-import wheel_environment
+from servers import wheel_environment
 from tideline.local import spark
 from tideline.settings import PROJECT
 

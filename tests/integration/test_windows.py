@@ -5,13 +5,27 @@ from itertools import pairwise
 
 import pytest
 
-from ledger_queries import query, state
-from planners import NAME, ask, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of, run
-from range_requests import delete_before, kinds, piece, these
+from given_ledger.ledgers import query, state
+from given_ledger.planners import (
+    NAME,
+    ask,
+    coverage,
+    decide,
+    declared,
+    finish,
+    kinds,
+    load,
+    next_offsets,
+    piece,
+    plan,
+    ranges_of,
+    run,
+    these,
+)
+from given_topics.topics import at, delete_before, stamped, topic_of, window
 from tideline import flow
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import heads
-from windows import at, stamped, topic_of, window
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Pipelines in every condition that the page tells apart, each with its history."""
 
-import ledger_queries
-import stateful
+from given_ledger import ledgers, states
 from hostile import CONTROL, HOSTILE, HOSTILE_FOLDER, HOSTILE_RUN
 from tideline.ledger.connection import Ledger
 from website import Website
@@ -51,10 +50,10 @@ def declare_all(site: Website, *, hostile: bool = True) -> None:
         "visits",
         "visits",
         value={"format": "json", "columns": {"user_id": "string"}},
-        state={"key": "user_id", "columns": dict(stateful.COLUMNS.types)},
+        state={"key": "user_id", "columns": dict(states.COLUMNS.types)},
     )
     with Ledger(site.writer_url, actor="test") as session:
-        ledger_queries.execute(session, "CREATE SCHEMA page; CREATE TABLE page.visits (tideline_batch bigint)")
+        ledgers.execute(session, "CREATE SCHEMA page; CREATE TABLE page.visits (tideline_batch bigint)")
     site.fill("visits", 10)
     site.fold("visits", "manual__first", 3, 4)
     site.add("visits", 10)

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 import chromium
 import conditions
 import website
-from servers import broker, certificates, postgres
+from servers.fixtures import broker, certificates, postgres
 from website import Website
 
 expect.set_options(timeout=60_000)  # the first page of an Airflow that has just started takes seconds

@@ -12,8 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import doors
 import doors_table
-import topics
 from doors import HEADER, PEOPLE
+from given_topics import topics
 from hostile import HOSTILE_FOLDER
 from website import Website
 

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from playwright.sync_api import expect
 
-import ledgers
+from given_ledger import ledgers
 from page_reading import of_pipeline, pipelines, serious, settled
 from tideline import flow
 from tideline.ledger.connection import Ledger

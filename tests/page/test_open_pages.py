@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-import topics
+from given_topics import topics
 from page_reading import of_pipeline, pipelines, settled
 
 

@@ -14,12 +14,11 @@ import httpx
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-import ledgers
 import records
-import stateful
-import topics
-from cutting_proxy import CuttingProxy
+from given_ledger import ledgers, states
+from given_topics import topics
 from secret_scan import Scan, look_for
+from servers.cutting_proxy import CuttingProxy
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
@@ -220,7 +219,7 @@ class Website:
             rows = [
                 (1, f'["user {user}"]', stream_id, {"clicks": n}, None, first + user) for user, n in enumerate(clicks)
             ]
-            stateful.folded(session, batch_id, rows)
+            states.folded(session, batch_id, rows)
             flow.advance(session, name, Run(dag_id=name, run_id=run_id))
         return batch_id
 

@@ -6,7 +6,7 @@ import psycopg2
 import pytest
 
 from faults.share import Share
-from servers import cli
+from servers.fixtures import cli
 
 __all__ = ["canary", "cli", "n_records"]
 

@@ -11,7 +11,7 @@ from faults.bad_input.comparing import Loaded
 from faults.bad_input.fates import Case
 from faults.bad_input.pipelines import PIPELINES, Declared
 from faults.bad_input.sending import CONFIG, PARTITIONS, send
-from loading import Loading
+from loads.loading import Loading
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges, Rejects
 from tideline.kafka.broker import topic_uuid

@@ -8,8 +8,8 @@ from confluent_kafka import KafkaException
 from psycopg2.sql import SQL, Identifier
 
 import records
-import topics
-from cli_process import Cli
+from given_topics import topics
+from servers.cli_process import Cli
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Rejects

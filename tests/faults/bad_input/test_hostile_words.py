@@ -6,13 +6,13 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import TopicPartition
 
-import cli_process
-import ledgers
 import records
-import topics
-from cli_process import NAME
 from faults.bad_input.test_hostile_names import shell
-from ledger_queries import query
+from given_ledger import ledgers
+from given_ledger.ledgers import query
+from given_topics import topics
+from servers import cli_process
+from servers.cli_process import NAME
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange

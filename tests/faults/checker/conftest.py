@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-import ledgers
 from faults.checker import Remembered
 from faults.checker.healthy import Loads, carry_out_everything, stop_halfway, truth
+from given_ledger import ledgers
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
 

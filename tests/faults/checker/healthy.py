@@ -18,8 +18,8 @@ from faults.checker import Remembered
 from faults.checker.facts import WRITTEN, Expected, Record, Stream
 from faults.memory import Cluster, MemoryBroker
 from faults.memory.memory_broker import Topic
-from ledger_queries import query
-from planners import declared
+from given_ledger.ledgers import query
+from given_ledger.planners import declared
 from spark_jobs.readers import kept_rejects
 from tideline import flow
 from tideline.domain.offsets import OffsetRange

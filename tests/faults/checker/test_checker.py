@@ -11,7 +11,6 @@ from uuid import UUID
 import psycopg2
 import pytest
 
-import ledgers
 from faults import records
 from faults.checker import Remembered, read, violations
 from faults.checker.all_laws import AT_MOST
@@ -29,6 +28,7 @@ from faults.checker.facts import (
     Stream,
 )
 from faults.checker.healthy import NAME, TABLE
+from given_ledger import ledgers
 from tideline import flow
 from tideline.ledger.connection import Ledger
 from tideline.settings import PROJECT

@@ -10,7 +10,7 @@ from confluent_kafka import Producer, TopicCollection, TopicPartition
 from faults.checker import Remembered
 from faults.checker.facts import Expected, Record, Stream
 from faults.checker.kafka_truth import KafkaTruth
-from topics import recreate
+from given_topics.topics import recreate
 
 HEADERS = [("any", bytes(range(256))), ("any", b""), ("null", None)]
 

@@ -6,11 +6,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-import lake_tables
 from faults.checker.facts import Commit, Found, Stream
 from faults.checker.lake_log import LakeLog
 from identities import batch
-from lake_tables import TOPIC_ID, Table, own
+from loads import lake_tables
+from loads.lake_tables import TOPIC_ID, Table, own
 from tideline.outside import delta_log
 
 STREAM = Stream(1, "cluster", "ads", UUID(TOPIC_ID), 0, 0, 0)

@@ -5,11 +5,11 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-import ledgers
 from faults.checker import Watch, watch
 from faults.checker.healthy import NAME, TABLE, Loads, carry_out_everything
+from given_ledger import ledgers
+from given_topics.topics import until
 from tideline.ledger.connection import Ledger
-from topics import until
 
 
 @pytest.fixture

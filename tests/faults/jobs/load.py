@@ -24,7 +24,6 @@ from typing import Any
 import psutil
 from confluent_kafka.admin import AdminClient
 
-import topics
 from faults.jobs import order_producer, orders, read_back
 from faults.jobs.crashing_servers import Servers
 from faults.jobs.drawn_faults import ANY, Fault, Kind
@@ -35,6 +34,7 @@ from faults.jobs.order_outputs import Output, Sink
 from faults.jobs.rounds import Rounds
 from faults.jobs.sampling import TENTHS, Sampler
 from faults.jobs.write_progress import PUBLISHED, Witness
+from given_topics import topics
 from tideline import settings
 
 NAME = "soak"

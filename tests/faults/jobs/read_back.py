@@ -18,10 +18,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-import topics
 from faults.checker.facts import Commit
 from faults.jobs.order_outputs import Output, Sink
-from output_topics import committed
+from given_topics import topics
+from given_topics.output_topics import committed
 
 PARTITIONS = 3
 """Partitions of an output topic."""

@@ -10,7 +10,6 @@ from random import Random
 
 from confluent_kafka.admin import AdminClient
 
-import topics
 from faults.checker import watch
 from faults.checker.facts import Violation
 from faults.jobs import order_producer, orders, read_back
@@ -24,6 +23,7 @@ from faults.jobs.order_producer import fill_in_transactions
 from faults.jobs.rounds import TASK_S, Rounds
 from faults.jobs.sent_letters import differences
 from faults.jobs.write_progress import PUBLISHED, Witness
+from given_topics import topics
 from tideline import flow
 from tideline.ledger.connection import Ledger
 

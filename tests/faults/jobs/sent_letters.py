@@ -9,7 +9,7 @@ import psycopg2
 
 from faults.checker.record_fate import kept_headers
 from faults.jobs.order_outputs import Output
-from output_topics import committed
+from given_topics.output_topics import committed
 
 _OWN_HEADERS = ["tideline-reason", "tideline-step", "tideline-origin"]
 """What follows the headers of the record, in this order."""

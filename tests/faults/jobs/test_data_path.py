@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-import topics
 from faults.jobs import order_producer, orders
-from loading import TARGET
+from given_topics import topics
+from loads.loading import TARGET
 from spark_jobs.sinks.postgres import insertion
 from tideline.errors import RetryableError, TidelineError
 from tideline.kafka.broker import Broker

@@ -5,8 +5,7 @@ import pytest
 from faults import records
 from faults.memory import MemoryLedger
 from faults.memory.mirrored import MirroredDatabase
-from ledger_queries import execute
-from ledgers import start_streams
+from given_ledger.ledgers import execute, start_streams
 
 
 @pytest.fixture

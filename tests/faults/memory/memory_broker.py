@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from given_topics.topics import MINUTE, T0
 from tideline.declaration import Source
 from tideline.domain.facts import FoundOffset, PartitionFacts, Place, RecordFacts, TopicFacts
 from tideline.errors import FatalError
 from tideline.kafka.broker import Broker
 from tideline.kafka.passing import PassingError
-from windows import MINUTE, T0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

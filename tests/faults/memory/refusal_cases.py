@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from faults.memory import MemoryLedger, record
-from ledgers import PIPELINE, RUN, claim, plan
+from given_ledger.ledgers import PIPELINE, RUN, claim, plan
 from tideline.domain.facts import PartitionFacts
 from tideline.ledger import publishing
 from tideline.ledger.attempts import Attempt

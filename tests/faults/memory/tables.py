@@ -9,7 +9,7 @@ from typing import Any
 from psycopg2.sql import SQL, Identifier
 
 from faults.memory.database import MemoryDatabase, Table
-from ledger_queries import query
+from given_ledger.ledgers import query
 from tideline.ledger.connection import Ledger
 
 _QUERIES = {

@@ -1,7 +1,7 @@
 """The attempts of a batch that people see: the ledger in memory returns the same as Postgres, whatever the outcome of each attempt."""
 
 from faults.memory import record
-from ledgers import claim, plan, publish
+from given_ledger.ledgers import claim, plan, publish
 from tideline.ledger import attempts
 
 

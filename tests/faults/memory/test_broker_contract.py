@@ -7,12 +7,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-import topics
 from faults.memory import Cluster, Log, MemoryBroker, transaction
+from given_topics import topics
+from given_topics.topics import MINUTE, T0, at
 from tideline.declaration import Source
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
-from windows import MINUTE, T0, at
 
 GONE = "gone_before"
 YEAR_1970 = (datetime(1970, 1, 2, tzinfo=UTC) - T0) // MINUTE

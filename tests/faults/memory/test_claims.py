@@ -5,8 +5,8 @@ import pytest
 from faults import records
 from faults.memory import Cluster, MemoryBroker, MemoryLedger, MemorySink, record
 from faults.memory.refusal_cases import refused, run
-from ledgers import PIPELINE, RUN, claim, plan, start_streams
-from planners import declared
+from given_ledger.ledgers import PIPELINE, RUN, claim, plan, start_streams
+from given_ledger.planners import declared
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts

@@ -17,12 +17,11 @@ from faults.schedules import Beginning, Schedule
 from faults.simulation import world
 from faults.simulation.simulating import simulate
 from faults.simulation.tally import Tally
-from ledger_queries import execute
-from ledgers import PIPELINE, claim, plan, start_streams
+from given_ledger.ledgers import PIPELINE, claim, execute, plan, start_streams
+from given_topics.topics import at
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges
 from tideline.ledger import abandoning, cleanup
-from windows import at
 
 NEVER_BY_THE_FLOW = {
     "queries.py",

@@ -8,9 +8,9 @@ from psycopg2.extras import Json
 from faults.memory import MemoryLedger
 from faults.memory.refusal_cases import refused
 from faults.memory.rows import StagedState
-from ledgers import PIPELINE, WRITER, claim, plan
+from given_ledger.ledgers import PIPELINE, WRITER, claim, plan
+from given_ledger.states import COLUMNS, planned, publish
 from spark_jobs.sinks.staging_tables import staging_name
-from stateful import COLUMNS, planned, publish
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError, RetryableError

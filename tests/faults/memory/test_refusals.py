@@ -1,7 +1,7 @@
 """What Postgres refuses for streams and batches is refused in memory with the same message: each statement is sent to both, and both must agree."""
 
 from faults.memory.refusal_cases import WHY, batch, planned, refused, reserved, run, written
-from ledgers import PIPELINE, TOPIC_ID, claim, plan, start_streams
+from given_ledger.ledgers import PIPELINE, TOPIC_ID, claim, plan, start_streams
 from tideline.ledger.connection import json
 
 

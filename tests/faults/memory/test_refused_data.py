@@ -11,7 +11,7 @@ import pytest
 from faults import records
 from faults.memory import MemorySink, record
 from faults.memory.refusal_cases import WHY, hole, refused, run, written
-from ledgers import claim, plan
+from given_ledger.ledgers import claim, plan
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
 from tideline.ledger import attempts, decisions

@@ -6,9 +6,8 @@ import pytest
 
 from faults import records
 from faults.memory import Cluster, MemoryBroker, MemorySink, record
-from ledger_queries import execute
-from ledgers import PIPELINE, RUN, claim
-from planners import declared
+from given_ledger.ledgers import PIPELINE, RUN, claim, execute
+from given_ledger.planners import declared
 from spark_jobs.sinks.postgres import publishing
 from spark_jobs.sinks.sink import Publication
 from tideline import flow

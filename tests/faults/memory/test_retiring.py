@@ -4,8 +4,8 @@ import pytest
 
 from faults.memory import Cluster, MemoryBroker, MemoryLedger
 from faults.memory.refusal_cases import refused, run
-from ledgers import PIPELINE, RUN, plan
-from planners import declared
+from given_ledger.ledgers import PIPELINE, RUN, plan
+from given_ledger.planners import declared
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.ledger.database_errors import RefusedError

@@ -7,8 +7,8 @@ import pytest
 from faults.memory.refusal_cases import refused
 from faults.memory.rows import StagedState
 from faults.memory.test_folding import fold, skip
-from ledgers import PIPELINE, start_streams
-from stateful import planned
+from given_ledger.ledgers import PIPELINE, start_streams
+from given_ledger.states import planned
 from tideline.domain.states import BatchKind
 from tideline.ledger import heads, rewinds, state, turns
 from tideline.ledger.database_errors import RefusedError

@@ -5,7 +5,7 @@ import pytest
 
 from faults import records
 from faults.memory import MemoryDatabase, MemoryLedger, MemorySink, record
-from ledgers import PIPELINE, claim, plan, publish, start_streams
+from given_ledger.ledgers import PIPELINE, claim, plan, publish, start_streams
 from tideline.errors import RetryableError
 from tideline.ledger import attempts, reservations
 from tideline.ledger.connection import CommitUnknownError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import shared_servers
+from servers import shared_servers
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-import shared_servers
 from faults.drawn_schedules import CROWDED_EVERY
 from faults.mutants.__main__ import PLAYS, beginning
 from faults.mutants.mutant import PROCESSES, SIMULATION, TEST, Mutant, edited, every
 from faults.mutants.mutant_runner import Verdict, simulated, with_tests
 from faults.mutants.trials import trials
+from servers import shared_servers
 from tideline.settings import PROJECT
 
 MIGRATIONS = "include/tideline/ledger/sql/migrations"

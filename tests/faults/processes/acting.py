@@ -6,13 +6,13 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from cutting_proxy import CuttingProxy, cut_before
 from faults.operations import Strike
 from faults.processes.gate import Kind, Outcome, Step
 from faults.processes.lake import Lake
 from faults.processes.outcomes import Variety, as_played
 from faults.processes.process import PATIENCE_SECONDS, HangsError, LiveProcess
 from faults.schedule_runner import Ended
+from servers.cutting_proxy import CuttingProxy, cut_before
 from tideline.errors import RetryableError
 
 _COMMITS = {Strike.COMMIT_KEPT, Strike.COMMIT_LOST}

@@ -13,11 +13,11 @@ from typing import Any
 import psycopg2
 from psycopg2.extensions import make_dsn, parse_dsn
 
-from cutting_proxy import CuttingProxy
 from faults.checker.snapshots import snapshot
 from faults.processes.process import HelperProcess
 from faults.processes.process_pipelines import Output, declared
 from faults.processes.zygote import Zygote
+from servers.cutting_proxy import CuttingProxy
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate

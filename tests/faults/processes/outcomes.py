@@ -6,10 +6,10 @@ from itertools import cycle
 import psycopg2
 import psycopg2.errors
 
-from cutting_proxy import cut_after, cut_meanwhile
 from faults.operations import Strike
 from faults.processes import gate
 from faults.schedule_runner import Ended
+from servers.cutting_proxy import cut_after, cut_meanwhile
 from tideline.errors import FatalError, RetryableError, TidelineError
 
 _NEVER = (

@@ -5,9 +5,9 @@ import socket
 from collections.abc import Iterator
 from enum import StrEnum
 
-from cutting_proxy import Act, CuttingProxy, cut_after, cut_before
 from faults.processes.gate import Kind, Outcome, Step
 from faults.processes.process import PATIENCE_SECONDS, LiveProcess
+from servers.cutting_proxy import Act, CuttingProxy, cut_after, cut_before
 from tideline.errors import RetryableError
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import lake_tables
-import s3_server
 from faults import lake_races
 from faults.share import Share
 from identities import batch
-from lake_tables import Lake, own
+from loads import lake_tables
+from loads.lake_tables import Lake, own
+from servers import s3_server
 
 _LONGEST_S = 0.4
 """A commit takes a tenth of a second: the moment of a death is anywhere in some of them."""

@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
-import lake_tables
-import s3_server
 from faults import lake_races
 from faults.share import Share
-from lake_tables import Lake
+from loads import lake_tables
+from loads.lake_tables import Lake
+from servers import s3_server
 
 
 def test_of_two_processes_exactly_one_commits_each_batch_to_a_folder(tmp_path: Path, share: Share):

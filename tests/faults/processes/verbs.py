@@ -25,9 +25,9 @@ from faults.processes.scenarios import (
     writing,
 )
 from faults.processes.state_verbs import STATE_VERBS
+from given_topics.topics import window
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Rejects
-from windows import window
 
 
 def _plan_first(scene: Scene) -> Scenario:

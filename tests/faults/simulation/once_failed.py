@@ -27,8 +27,8 @@ from faults.operations import (
     Until,
 )
 from faults.schedules import Beginning, DeclaredVisits, Schedule
+from given_topics.topics import at
 from tideline.domain.requests import NewRecords, Window
-from windows import at
 
 ONCE_FAILED = {
     "seed 6050278792, shrunk: a driver of before a restore stages a reject of an offset that another batch holds": Schedule(

@@ -7,7 +7,7 @@ from typing import Any
 from faults.actions import OTHER, PIPELINE, TOPIC
 from faults.schedules import Beginning, DeclaredVisits
 from faults.visits import COLUMNS
-from planners import declared
+from given_ledger.planners import declared
 from tideline.declaration import Limits, Upkeep
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline

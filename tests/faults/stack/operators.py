@@ -13,12 +13,12 @@ import httpx
 from confluent_kafka.admin import AdminClient
 
 import operator_acts
-import topics
 from declared_pipelines import HOUR, LAST_TICK
 from faults.jobs import orders, read_back
 from faults.stack import arriving_records
 from faults.stack.stack_scene import PARTITIONS, REPLAY, Scene, declare, names, outputs
 from faults.stack.stack_schedules import Replayed, Schedule
+from given_topics import topics
 from system import System
 
 WHY = "prices were wrong"

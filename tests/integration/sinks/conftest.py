@@ -2,13 +2,12 @@
 
 import pytest
 
-import lake_tables
-import s3_server
-import spark_tables
-from kafka_loading import loading_of, output_of
-from mounted_lake import mounted
-from output_topics import Frozen
-from outside_scene import scene
+from given_topics.output_topics import Frozen
+from loads import lake_tables
+from loads.kafka_loading import loading_of, output_of
+from loads.lake_tables import mounted
+from loads.outside_log import scene
+from servers import s3_server, spark_tables
 
 __all__ = ["mounted", "scene"]
 

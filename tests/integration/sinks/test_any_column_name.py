@@ -11,10 +11,10 @@ import re
 from psycopg2.sql import SQL, Identifier
 
 import records
-from kafka_loading import loading_of, output_of
-from lake_loading import into_lake, query
-from loading import Loading
-from output_topics import committed_records
+from given_topics.output_topics import committed_records
+from loads.kafka_loading import loading_of, output_of
+from loads.lake_tables import into_lake, lake_query
+from loads.loading import Loading
 from spark_jobs.sinks.postgres.fitting import FILLED
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.settings import PROJECT
@@ -269,6 +269,7 @@ def test_a_lake_has_any_columns(loading, lake):
     loading.run()
     names = ", ".join(map(_quoted, WORDS))
     assert [
-        dict(zip(WORDS, row, strict=True)) for row in query(loading, f"SELECT {names} FROM lake ORDER BY kafka_offset")
+        dict(zip(WORDS, row, strict=True))
+        for row in lake_query(loading, f"SELECT {names} FROM lake ORDER BY kafka_offset")
     ] == good
     assert [offset for _, offset in loading.rejects()] == [3]

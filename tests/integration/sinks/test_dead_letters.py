@@ -5,10 +5,10 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-import topics
-from concurrency import together
-from kafka_loading import loading_of, output_of
-from output_topics import committed_records
+from given_topics import topics
+from given_topics.output_topics import committed_records
+from loads.kafka_loading import loading_of, output_of
+from servers.concurrency import together
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges, Rejects

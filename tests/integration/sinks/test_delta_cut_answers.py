@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import cutting_proxy
-import lake_tables
-from cutting_proxy import Act, cut_after, cut_before
 from identities import batch
-from lake_tables import Lake, own
-from s3_server import Store
+from loads import lake_tables
+from loads.lake_tables import Lake, own
+from servers import cutting_proxy
+from servers.cutting_proxy import Act, cut_after, cut_before
+from servers.s3_server import Store
 from tideline.domain import receipts
 
 

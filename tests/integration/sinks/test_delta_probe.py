@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import lake_tables
-import s3_server
+from loads import lake_tables
+from servers import s3_server
 from tideline.errors import RetryableError
 from tideline.outside import delta_probe
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 from deltalake.exceptions import DeltaError
 
-import lake_tables
-import s3_server
 from identities import batch
-from lake_tables import Lake, own
+from loads import lake_tables
+from loads.lake_tables import Lake, own
+from servers import s3_server
 from tideline.domain import receipts
 from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
 from tideline.outside import ForgottenError, delta_files, delta_log

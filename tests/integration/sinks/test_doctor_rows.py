@@ -3,12 +3,11 @@
 import pytest
 from deltalake import DeltaTable
 
-import lake_tables
 import records
-from lake_loading import into_lake, output
-from ledger_queries import execute
-from loading import TARGET
-from redrivable_records import ALL, faulty
+from given_ledger.ledgers import execute
+from loads import lake_tables
+from loads.lake_tables import into_lake, output
+from loads.loading import ALL, TARGET, faulty
 from tideline import flow
 from tideline.cli.checks import Check, Verdict, rows
 from tideline.domain.requests import OneBatch

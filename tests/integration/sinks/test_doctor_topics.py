@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import TopicPartition
 
-import topics
+from given_topics import topics
 from tideline.cli.checks import Check, Verdict, rows
 from tideline.domain.requests import OneBatch
 from tideline.inspection.session import moment

@@ -8,9 +8,9 @@ from psycopg2.sql import SQL
 from ruamel.yaml import YAML
 
 import records
-import topics
-from kafka_loading import TopicLoading
-from output_topics import committed_records, origins
+from given_topics import topics
+from given_topics.output_topics import committed_records, origins
+from loads.kafka_loading import TopicLoading
 from tideline.local import demo_events
 from tideline.settings import PROJECT
 

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from loading import Loading
+from loads.loading import Loading
 from test_replay import EVERYTHING
 from tideline.local import demo_offers
 from tideline.settings import PROJECT

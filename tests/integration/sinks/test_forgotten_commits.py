@@ -2,9 +2,9 @@
 
 import pytest
 
-from ledger_queries import state
-from mounted_lake import N, doctors
-from outside_scene import WHY
+from given_ledger.ledgers import state
+from loads.lake_tables import N, doctors
+from loads.outside_log import WHY
 from tideline import flow
 from tideline.outside import ForgottenError
 

@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-import topics
+from given_topics import topics
+from given_topics.output_topics import N_ROWS, all_of, origins, output, receipt, rows
 from identities import batch
-from kafka_loading import output_of
-from output_topics import N_ROWS, all_of, origins, output, receipt, rows
+from loads.kafka_loading import output_of
 from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.ledger.intents import Intent

@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg2
 import pytest
 
-from lake_loading import query
+from loads.lake_tables import lake_query
 from tideline.declaration import pipelines
 from tideline.domain.requests import OneBatch
 from tideline.local import demo_impressions, demo_lake
@@ -42,14 +42,14 @@ def test_the_lake_has_the_rows_of_the_table_and_a_replay_changes_none(declared, 
     table.run()
     first, *_ = lake.run()
     expected = table.rows(f"SELECT {COLUMNS} FROM ads.impressions ORDER BY 1, 2")
-    found = query(lake, f"SELECT {COLUMNS} FROM lake ORDER BY 1, 2")
+    found = lake_query(lake, f"SELECT {COLUMNS} FROM lake ORDER BY 1, 2")
     assert len(found) == len(sent.written)
     assert [plain(row) for row in found] == [plain(row) for row in expected]
     monkeypatch.setenv("TIDELINE_PIPELINES", str(FOLDERS))
     assert demo_lake.differences(table.rows(OUTPUT)) == []
     assert demo_lake.differences(table.rows(OUTPUT)[1:]) == ["1 rows are not in ads.impressions, or twice"]
     lake.run(OneBatch(batch_id=first, replace=True), reason="again")
-    assert query(lake, f"SELECT {COLUMNS} FROM lake ORDER BY 1, 2") == found
+    assert lake_query(lake, f"SELECT {COLUMNS} FROM lake ORDER BY 1, 2") == found
     rejects = lake.rows(
         "SELECT count(*)::int FROM tideline.reject JOIN tideline.stream USING (stream_id) WHERE pipeline = 'impressions_lake'"
     )

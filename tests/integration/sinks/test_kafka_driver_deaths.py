@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
 import records
-import topics
+from given_topics import topics
 from tideline import flow
 from tideline.errors import FatalError
 from tideline.outside.kafka_topic import KafkaTopic

@@ -5,14 +5,13 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-import acls
-import topics
+from given_topics import acls, topics
+from given_topics.output_topics import N_ROWS, all_of, origins, output, receipt, rows
+from given_topics.topics import until
 from identities import batch
-from output_topics import N_ROWS, all_of, origins, output, receipt, rows
 from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import Security
 from tideline.errors import FatalError, TidelineError
-from topics import until
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import json
 import pytest
 
 import records
-import topics
-from kafka_loading import output_of
-from output_topics import committed_records
+from given_topics import topics
+from given_topics.output_topics import committed_records
+from loads.kafka_loading import output_of
 from tideline import settings
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges, Rejects

@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-import topics
+from given_topics import topics
+from given_topics.output_topics import N_ROWS, all_of, committed_records, origins, output, receipt, rows
 from identities import batch
-from output_topics import N_ROWS, all_of, committed_records, origins, output, receipt, rows
 from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import Security
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError

@@ -6,10 +6,10 @@ import time
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-import topics
+from given_topics import topics
+from given_topics.output_topics import N_ROWS, all_of, committed_records, origins, output, receipt, rows
 from identities import batch
-from kafka_loading import output_of
-from output_topics import N_ROWS, all_of, committed_records, origins, output, receipt, rows
+from loads.kafka_loading import output_of
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError
 from tideline.outside.kafka_topic import KafkaTopic, Message
 from tideline.outside.kafka_transaction import Transaction

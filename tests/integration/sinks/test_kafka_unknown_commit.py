@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import AdminClient
 
-import topics
-from cutting_proxy import CuttingProxy, cut_after, cut_before
+from given_topics import topics
+from given_topics.output_topics import N_ROWS, all_of, origins, output, receipt, rows
 from identities import batch
-from output_topics import N_ROWS, all_of, origins, output, receipt, rows
+from servers.cutting_proxy import CuttingProxy, cut_after, cut_before
 from tideline import settings
 from tideline.errors import RetryableError
 from tideline.local import ports

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import lake_tables
 from identities import batch
-from lake_tables import Table, own
+from loads import lake_tables
+from loads.lake_tables import Table, own
 from tideline.errors import RetryableError
 from tideline.outside import delta_disk, delta_upkeep
 from tideline.outside.delta_table import DeltaOutput

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-import lake_tables
 from identities import batch
-from lake_tables import Table, own
+from loads import lake_tables
+from loads.lake_tables import Table, own
 from tideline.errors import FatalError
 from tideline.outside import delta_features, delta_files, delta_log, delta_upkeep
 from tideline.outside.delta_log import RefusedError

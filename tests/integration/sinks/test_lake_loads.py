@@ -6,9 +6,8 @@ from decimal import Decimal
 import pytest
 
 import records
-from lake_loading import committed, files, into_lake, lake_owners, lake_rows, output, query
-from offset_owners import RENAMING, ranges
-from redrivable_records import ALL
+from loads.lake_tables import committed, files, into_lake, lake_owners, lake_query, lake_rows, output
+from loads.loading import ALL, RENAMING, ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
 
@@ -65,9 +64,9 @@ def test_a_replay_replaces_the_rows_of_its_batch_in_one_commit_and_no_others(loa
     assert output(loading).location.open().version() == version + 1
     replaced = {place for place, row in lake_rows(loading).items() if row[1].startswith("new ")}
     assert {place for place, row in lake_rows(loading).items() if row != before[place]} == replaced
-    assert len(replaced) == sum(owner == 3 for (owner,) in query(loading, "SELECT tideline_batch FROM lake"))
+    assert len(replaced) == sum(owner == 3 for (owner,) in lake_query(loading, "SELECT tideline_batch FROM lake"))
     assert lake_rows(loading).keys() == before.keys()
-    assert sorted(set(query(loading, "SELECT DISTINCT tideline_batch FROM lake"))) == [(2,), (3,)]
+    assert sorted(set(lake_query(loading, "SELECT DISTINCT tideline_batch FROM lake"))) == [(2,), (3,)]
     assert set(owners.values()) == {1, 2}
     assert loading.rows("SELECT state FROM tideline.batch WHERE batch_id = 1") == [("superseded",)]
 
@@ -114,7 +113,7 @@ def test_rows_of_one_record_are_told_apart_by_their_item(loading, lake):
     into_lake(loading, lake, item="line")
     loading.transform(TWICE)
     assert loading.run() == [1]
-    assert query(
+    assert lake_query(
         loading, "SELECT count(*), count(DISTINCT kafka_offset), count(DISTINCT (kafka_offset, line)) FROM lake"
     ) == [(20, 10, 20)]
 
@@ -149,7 +148,7 @@ def test_a_record_with_one_row_that_does_not_fit_is_rejected_with_all_its_rows(l
     into_lake(loading, lake, item="line")
     loading.transform(SPREAD)
     loading.run()
-    assert query(loading, "SELECT count(*) FROM lake") == [(20,)]
+    assert lake_query(loading, "SELECT count(*) FROM lake") == [(20,)]
     narrow = """\
         from pyspark.sql import functions as F
 
@@ -162,7 +161,7 @@ def test_a_record_with_one_row_that_does_not_fit_is_rejected_with_all_its_rows(l
     loading.transform(narrow)
     records.produce(loading.bootstrap, name, [records.record(n) for n in range(10, 20)])
     loading.run()
-    assert query(loading, "SELECT kafka_offset, count(*) FROM lake GROUP BY 1 ORDER BY 1") == [
+    assert lake_query(loading, "SELECT kafka_offset, count(*) FROM lake GROUP BY 1 ORDER BY 1") == [
         (offset, 2) for offset in range(20) if offset != 13
     ]
     assert loading.rejects()[0, 13][:2] == (

@@ -7,9 +7,9 @@ import duckdb
 import duckdb_extension_delta
 import pytest
 
-import lake_tables
 import records
-from lake_loading import into_lake, lake_owners, lake_rows, output
+from loads import lake_tables
+from loads.lake_tables import into_lake, lake_owners, lake_rows, output
 from tideline.domain.requests import OneBatch
 from tideline.outside import delta_upkeep
 

@@ -11,9 +11,9 @@ import pytest
 from deltalake import CommitProperties, DeltaTable
 from pyarrow import fs
 
-import lake_tables
 from identities import batch as known
-from lake_tables import TOPIC_ID, Table, own
+from loads import lake_tables
+from loads.lake_tables import TOPIC_ID, Table, own
 from spark_jobs.sinks.delta.replacing import Replacing
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.receipts import Receipt

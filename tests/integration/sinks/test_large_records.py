@@ -6,10 +6,10 @@ import os
 import pytest
 from confluent_kafka import Producer
 
-import topics
+from given_topics import topics
+from given_topics.output_topics import committed_count, committed_records, origin, output, receipt
 from identities import batch
-from kafka_loading import output_of
-from output_topics import committed_count, committed_records, origin, output, receipt
+from loads.kafka_loading import output_of
 from tideline.errors import RetryableError
 from tideline.outside.kafka_topic import ORIGIN, Message
 

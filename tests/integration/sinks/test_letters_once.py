@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 
-import topics
-from ledger_queries import query, refused
-from ledgers import PIPELINE, claim, plan, publish, stage, start_streams
-from output_topics import N_ROWS, committed_records, origins, output, receipt, rows
-from planners import declared
-from rejected_records import load
+from given_ledger.decisions import load
+from given_ledger.ledgers import PIPELINE, claim, plan, publish, query, refused, stage, start_streams
+from given_ledger.planners import declared
+from given_topics import topics
+from given_topics.output_topics import N_ROWS, committed_records, origins, output, receipt, rows
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import BatchIdentity
 from tideline.errors import RetryableError

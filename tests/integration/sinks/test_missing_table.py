@@ -2,11 +2,10 @@
 
 import pytest
 
-from brokerless_planning import Brokerless
-from ledger_queries import query, state
-from mounted_lake import N, doctors
-from outside_scene import WHY
-from planners import NAME
+from given_ledger.ledgers import query, state
+from given_ledger.planners import NAME, Brokerless
+from loads.lake_tables import N, doctors
+from loads.outside_log import WHY
 from tideline import flow
 from tideline.cli.checks.outside import commits
 from tideline.cli.pages import actions

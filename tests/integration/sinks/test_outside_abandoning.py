@@ -2,9 +2,8 @@
 
 import pytest
 
-from ledger_queries import query, state
-from outside_log import OutsideLog
-from outside_scene import WHY, all_rows, failed, killed
+from given_ledger.ledgers import query, state
+from loads.outside_log import WHY, OutsideLog, all_rows, failed, killed
 from tideline import flow, outside
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.receipts import Receipt

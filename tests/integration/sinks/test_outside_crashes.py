@@ -5,10 +5,8 @@ One test for each line of the crash table.
 
 import pytest
 
-from ledger_queries import query, state
-from ledgers import stage
-from outside_log import unknown
-from outside_scene import KilledError, all_rows, killed
+from given_ledger.ledgers import query, stage, state
+from loads.outside_log import KilledError, all_rows, killed, unknown
 from spark_jobs.sinks.outside import OutcomeUnknownError
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt

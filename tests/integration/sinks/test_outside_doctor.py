@@ -2,8 +2,8 @@
 
 from uuid import UUID, uuid4
 
-from outside_scene import Scene
-from planners import NAME
+from given_ledger.planners import NAME
+from loads.outside_log import Scene
 from tideline.cli.checks.outside import MOST, receipts
 from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.ledger import invariants

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ledger_queries import execute, query, refused
-from ledgers import PIPELINE, RUN, claim, plan, stage, start_streams
-from rejected_records import reject
+from given_ledger.decisions import reject
+from given_ledger.ledgers import PIPELINE, RUN, claim, execute, plan, query, refused, stage, start_streams
 from spark_jobs.sinks.staging_tables import staging_name
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange

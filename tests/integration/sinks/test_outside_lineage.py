@@ -2,9 +2,9 @@
 
 import pytest
 
-import lineage_events
 import records
-from lake_loading import into_lake
+from loads import lineage_events
+from loads.lake_tables import into_lake
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from brokerless_planning import Brokerless
-from ledger_queries import query, refused, state
-from outside_log import OutsideLog
-from outside_scene import WHY, KilledError, Scene, failed, killed
+from given_ledger.ledgers import query, refused, state
+from given_ledger.planners import Brokerless
+from loads.outside_log import WHY, KilledError, OutsideLog, Scene, failed, killed
 from tideline import flow, outside
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.sections import FromEnvironment

@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable
 from psycopg2.extensions import parse_dsn
 
-import cli_process
 import records
-from cli_process import NAME, Cli
 from ledger_dump import at_server
-from loading import Loading
+from loads.loading import Loading
+from servers import cli_process
+from servers.cli_process import NAME, Cli
 from tideline.settings import PROJECT
 
 PAGE = (PROJECT / "docs" / "operating.md").read_text(encoding="utf-8").partition("\n## Restoring the ledger\n")[2]

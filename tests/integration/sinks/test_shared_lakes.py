@@ -7,9 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 import records
-from lake_loading import into_lake, lake_rows, output, query
-from loading import Loading
-from offset_owners import ranges
+from loads.lake_tables import into_lake, lake_query, lake_rows, output
+from loads.loading import Loading, ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
 from tideline.outside import delta_upkeep
@@ -62,11 +61,11 @@ def test_a_replay_refuses_rows_of_its_offsets_that_no_batch_of_the_ledger_has_lo
     table = output(loads).location.open()
     assert table is not None
     table.update({"tideline_batch": "77"}, predicate="id in (4, 6)")
-    before = sorted(query(loads, "SELECT * FROM lake"))
+    before = sorted(lake_query(loads, "SELECT * FROM lake"))
     with pytest.raises(FatalError, match=r"of batches that this ledger has not loaded them with: 77") as caught:
         loads.run(OneBatch(batch_id=1, replace=True))
     assert caught.value.entry == "rows-of-another-writer"
-    assert sorted(query(loads, "SELECT * FROM lake")) == before
+    assert sorted(lake_query(loads, "SELECT * FROM lake")) == before
 
 
 def test_a_table_that_was_created_beforehand_gets_an_owner_and_is_shared_by_consent_of_both(pair, lake):

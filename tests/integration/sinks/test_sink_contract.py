@@ -3,12 +3,10 @@
 import pytest
 from pyspark import cloudpickle
 
-import file_sink
-import lake_loading
-import upserts
-from file_sink import FileOutput, FileSink, log_of
-from kafka_loading import loading_of, output_of
-from sink_contract import SinkCase, SinkContract, loses_answer_of, loses_answer_of_the_ledger
+from loads import file_sink, lake_tables, upserts
+from loads.file_sink import FileOutput, FileSink, log_of
+from loads.kafka_loading import loading_of, output_of
+from loads.sink_contract import SinkCase, SinkContract, loses_answer_of, loses_answer_of_the_ledger
 from spark_jobs import preparation
 from spark_jobs.sinks.delta.sink import LakeOutput
 from spark_jobs.sinks.kafka.sink import TopicOutput
@@ -81,11 +79,11 @@ class TestDelta(SinkContract):
     def case(self, loading, topic, lake):
         def declare(transform):
             loading.declare(topic, transform=transform, fail_above=1.0)
-            lake_loading.into_lake(loading, lake)
+            lake_tables.into_lake(loading, lake)
 
         def visible():
-            there = lake_loading.output(loading).location.open() is not None
-            return sorted(lake_loading.lake_rows(loading)) if there else []
+            there = lake_tables.output(loading).location.open() is not None
+            return sorted(lake_tables.lake_rows(loading)) if there else []
 
         return SinkCase(
             loading=loading,

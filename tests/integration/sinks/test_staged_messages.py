@@ -2,9 +2,8 @@
 
 import pytest
 
-from ledger_queries import execute
-from ledgers import TOPIC_ID, claim, plan, stage, start_streams
-from rejected_records import reject
+from given_ledger.decisions import reject
+from given_ledger.ledgers import TOPIC_ID, claim, execute, plan, stage, start_streams
 from spark_jobs.sinks.kafka import staging
 from spark_jobs.sinks.kafka.counting import counted
 from spark_jobs.sinks.kafka.encoding import Records

@@ -6,14 +6,14 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 import records
-from loading import Loading
+from given_topics.topics import until
+from loads.loading import Loading
+from loads.upserts import TARGET, declare, reduced, send, table, tombstones, whole
 from spark_jobs import write_batches
 from spark_jobs.tasks import Deletions
 from test_replay import EVERYTHING
 from tideline.domain.requests import OneBatch, Rejects
 from tideline.errors import FatalError, RetryableError
-from topics import until
-from upserts import TARGET, declare, marks, reduced, send, table, whole
 
 EVENTS = [(1, "a"), (2, "b"), (3, "c"), (1, "d"), (2, None), (4, "e"), (3, None), (3, "f"), (5, None), (1, "g")]
 
@@ -29,15 +29,15 @@ def test_the_table_holds_the_newest_record_of_each_key_and_a_replay_changes_noth
     send(loading, topic, EVENTS)
     batch_ids = loading.run()
     assert table(loading) == reduced(EVENTS) == {1: "g", 3: "f", 4: "e"}
-    assert marks(loading) == {2: 4, 3: 6, 5: 8}
+    assert tombstones(loading) == {2: 4, 3: 6, 5: 8}
     counts = loading.counts()
     assert (counts["n_read"], counts["n_written"], counts["n_filtered"]) == (10, 10, 0)
     before = whole(loading)
     for batch_id in reversed(batch_ids):
         loading.run(OneBatch(batch_id=batch_id, replace=True))
-        assert (whole(loading), marks(loading)) == (before, {2: 4, 3: 6, 5: 8})
+        assert (whole(loading), tombstones(loading)) == (before, {2: 4, 3: 6, 5: 8})
     loading.run(EVERYTHING)
-    assert (whole(loading), marks(loading)) == (before, {2: 4, 3: 6, 5: 8})
+    assert (whole(loading), tombstones(loading)) == (before, {2: 4, 3: 6, 5: 8})
     assert loading.staging_tables() == []
 
 
@@ -99,10 +99,10 @@ def test_a_replay_that_no_longer_deletes_takes_its_marks_back(loading, topic):
     declare(loading, topic)
     send(loading, topic, [(1, "a"), (1, None), (2, None)])
     loading.run()
-    assert (table(loading), marks(loading)) == ({}, {1: 1, 2: 2})
+    assert (table(loading), tombstones(loading)) == ({}, {1: 1, 2: 2})
     declare(loading, topic, tombstones="reject")
     loading.run(EVERYTHING)
-    assert (table(loading), marks(loading)) == ({1: "a"}, {})
+    assert (table(loading), tombstones(loading)) == ({1: "a"}, {})
 
 
 def test_a_frame_writes_rows_and_tombstones_pass_it_by(loading, topic):

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from psycopg2.sql import SQL
 
-from planners import declared
+from given_ledger.planners import declared
+from loads.upserts import Rec, scene
 from spark_jobs.sinks.postgres import marks
 from spark_jobs.sinks.postgres.fitting import Upsert
 from tideline import flow
@@ -15,7 +16,6 @@ from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import connection
 from tideline.ledger.connection import Ledger
-from upserts_by_hand import Rec, scene
 
 LOG = [Rec(1, "a"), Rec(2, "b"), Rec(1, None), Rec(2, None), Rec(3, "c")]
 

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from psycopg2.sql import SQL
 
-from ledgers import WAITING
+from given_ledger.ledgers import WAITING
+from loads.upserts import Rec, Scene, scene
 from spark_jobs.sinks.postgres import upserting
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
-from upserts_by_hand import Rec, Scene, scene
 
 KEYS = 4
 settings.register_profile(

@@ -2,11 +2,11 @@
 
 import pytest
 
+from loads.upserts import Rec, Scene, scene, started
 from tideline.domain.states import BatchKind
 from tideline.domain.streams import RETURNED
 from tideline.errors import FatalError
 from tideline.ledger import decisions, reservations
-from upserts_by_hand import Rec, Scene, scene, started
 
 FIRST = [
     Rec(1, "first", rank=1),

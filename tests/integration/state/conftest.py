@@ -2,9 +2,8 @@
 
 import pytest
 
-from ledgers import start_streams
-from state_refusals import LATER, SOONER
-from stateful import folded, planned
+from given_ledger.ledgers import start_streams
+from given_ledger.states import LATER, SOONER, folded, planned
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import psycopg2
 import psycopg2.errors
 import pytest
 
-import offer_events
-from concurrency import beside, together
-from ledger_queries import query
-from offer_events import NOON, count
+from given_ledger.ledgers import query
+from loads import offer_events
+from loads.offer_events import NOON, count
+from servers.concurrency import beside, together
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger
 

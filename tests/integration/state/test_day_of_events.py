@@ -9,9 +9,9 @@ from decimal import Decimal
 
 import pytest
 
-import day_of_events
 import records
-from day_of_events import HOURS, PARTITIONS, Day
+from loads import day_of_events
+from loads.day_of_events import HOURS, PARTITIONS, Day
 
 WANTED = os.environ.get("TIDELINE_TEST_EVENTS")
 N_EVENTS, N_BATCHES = (int(WANTED), HOURS) if WANTED else (10_000, 5)

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ledgers import PIPELINE, claim, stage, start_streams, wait_for_a_lock
-from stateful import planned, positions, publish, staged, states
+from given_ledger.ledgers import PIPELINE, claim, stage, start_streams, wait_for_a_lock
+from given_ledger.states import planned, positions, publish, staged, states
 from tideline.errors import RetryableError
 from tideline.ledger.connection import Ledger
 

@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledger_queries import execute, query
-from ledgers import PIPELINE, claim, start_streams
+from given_ledger.ledgers import PIPELINE, claim, execute, query, start_streams
+from given_ledger.states import folded, planned, staged
 from spark_jobs.sinks.postgres.due_timers import Reached, count_due
 from spark_jobs.sinks.postgres.state_session import StateSession
-from stateful import folded, planned, staged
 from stateful_events import rules
 from tideline.ledger.connection import Ledger
 from tideline.ledger.folding import SUFFIX

@@ -5,11 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ledger_queries import execute, query
-from ledgers import PIPELINE, claim, stage, start_streams
-from single_stream import HOLE
+from given_ledger.decisions import HOLE
+from given_ledger.ledgers import PIPELINE, claim, execute, query, stage, start_streams
+from given_ledger.states import folded, planned, positions, publish, staged, states
 from spark_jobs.sinks.postgres.due_timers import count_due
-from stateful import folded, planned, positions, publish, staged, states
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError, SupersededError
 from tideline.ledger import rewinds, state, state_columns

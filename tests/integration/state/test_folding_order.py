@@ -2,12 +2,11 @@
 
 import pytest
 
-from brokerless_planning import Brokerless
-from concurrency import beside
-from ledger_queries import execute, query
-from ledgers import stage
-from planners import NAME, coverage, ranges_of
-from stateful import folded, positions, publish, staged, states, with_state
+from given_ledger.ledgers import execute, query, stage
+from given_ledger.planners import NAME, Brokerless, coverage, ranges_of
+from given_ledger.states import folded, positions, publish, staged, states, with_state
+from given_topics.topics import at
+from servers.concurrency import beside
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
@@ -18,7 +17,6 @@ from tideline.ledger import attempts, heads, publishing, state
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Written
-from windows import at
 
 ANN = '["ann"]'
 SILENT = "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '2 minutes'"

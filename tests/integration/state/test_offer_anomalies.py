@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka.admin import AdminClient
 
-import offer_events
 import records
-from abandon_and_skip import skip
-from loading import Loading
-from offer_events import NOON, TOPIC, count, values, window
+from given_ledger.decisions import skip
+from loads import offer_events
+from loads.loading import Loading
+from loads.offer_events import NOON, TOPIC, count, values, window
 from tideline import flow
 from tideline.errors import FatalError
 from tideline.kafka.broker import Broker

@@ -4,10 +4,10 @@ from contextlib import suppress
 
 import pytest
 
-from folding_by_hand import Folded
-from ledger_queries import query
-from planners import NAME, coverage, run
-from stateful import positions
+from given_ledger.ledgers import query
+from given_ledger.planners import NAME, coverage, run
+from given_ledger.states import positions
+from loads.by_hand import Folded
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-import cli_server
 import records
-from ledger_queries import execute
+from given_ledger.ledgers import execute
+from loads.sessions import check, declare, kept, rows, send, transform
+from servers import cli_server
 from stateful_events import EPOCH
-from stateful_loads import check, declare, kept, rows, send, transform
 from tideline.errors import FatalError
 from tideline.ledger import abandoning, reservations
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from documented_queries import the_query
-from loading import Loading
+from given_ledger.documented_queries import the_query
+from loads.loading import Loading
 from tideline import flow
 from tideline.kafka.broker import Broker
 from tideline.local import demo_ad_events, demo_sessions, demo_visits

@@ -3,12 +3,22 @@
 import psycopg2
 import pytest
 
-from ledger_queries import execute, refused
-from ledgers import PIPELINE, claim, plan, stage, start_streams
-from ledgers import publish as publish_rows
-from single_stream import HOLE
-from state_refusals import LATER, REWIND, SOONER, out_of_turn, read_again, refuses
-from stateful import folded, planned, positions, publish, staged
+from given_ledger.decisions import HOLE
+from given_ledger.ledgers import PIPELINE, claim, execute, plan, refused, stage, start_streams
+from given_ledger.ledgers import publish as publish_rows
+from given_ledger.states import (
+    LATER,
+    REWIND,
+    SOONER,
+    folded,
+    out_of_turn,
+    planned,
+    positions,
+    publish,
+    read_again,
+    refuses,
+    staged,
+)
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError
 

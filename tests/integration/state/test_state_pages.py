@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledgers import PIPELINE, start_streams
-from stateful import COLUMNS, folded, planned, with_state
+from given_ledger.ledgers import PIPELINE, start_streams
+from given_ledger.states import COLUMNS, folded, planned, with_state
 from tideline.cli.pages import history, states
 from tideline.declaration import pipelines
 from tideline.errors import FatalError

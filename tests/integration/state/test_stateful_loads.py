@@ -5,10 +5,10 @@ import random
 import pytest
 
 import records
-from abandon_and_skip import skip
-from cutting_proxy import CuttingProxy, cut_after, cut_before
+from given_ledger.decisions import skip
+from loads.sessions import TARGET, check, declare, kept, rows, send, transform
+from servers.cutting_proxy import CuttingProxy, cut_after, cut_before
 from spark_jobs import stateful, write_batches
-from stateful_loads import TARGET, check, declare, kept, rows, send, transform
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger

@@ -1,10 +1,20 @@
 """The laws of undo and rewind, tried from a psql prompt: Postgres itself refuses each violation, whatever the code does."""
 
-from ledger_queries import execute, query, refused
-from ledgers import PIPELINE, claim, stage
-from single_stream import HOLE
-from state_refusals import LATER, REWIND, SOONER, out_of_turn, read_again, refuses
-from stateful import folded, planned, positions, publish, staged
+from given_ledger.decisions import HOLE
+from given_ledger.ledgers import PIPELINE, claim, execute, query, refused, stage
+from given_ledger.states import (
+    LATER,
+    REWIND,
+    SOONER,
+    folded,
+    out_of_turn,
+    planned,
+    positions,
+    publish,
+    read_again,
+    refuses,
+    staged,
+)
 from tideline.domain.states import BatchKind
 
 
