@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import psycopg2
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from httpx import HTTPStatusError
 
 import records
 from tideline.airflow.api import AirflowApi
@@ -102,8 +104,18 @@ class System:
         The pipeline has the pool CLOSED, so that nothing has begun to write.
         """
         batch_ids = self.await_plan(name, run_id)
-        self.airflow.call("PATCH", f"dags/{name}/dagRuns/{quote(run_id, safe='')}", state="failed")
+        self.wait(lambda: self._is_ended(name, run_id), f"the end of {run_id} of {name} to be accepted")
         return batch_ids
+
+    def _is_ended(self, name: str, run_id: str) -> bool:
+        try:
+            self.airflow.call("PATCH", f"dags/{name}/dagRuns/{quote(run_id, safe='')}", state="failed")
+        except HTTPStatusError as error:
+            # Airflow's API and its scheduler change a run and its tasks at once: Postgres may refuse one of them ("Database error").
+            if error.response.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            return False
+        return True
 
     def succeed(self, name: str, run_id: str) -> None:
         """Wait for the end of a run; if it is not success, show the logs of the failed tasks."""

@@ -176,7 +176,8 @@ def test_the_offset_at_a_time_is_the_first_record_at_or_after_it(broker, topic, 
 
 
 def test_the_offset_at_a_time_stays_between_log_start_and_last_stable_offset(broker, admin):
-    topic = created(admin, f"times_{uuid4().hex[:8]}", partitions=3)
+    # The records are old: without this, Kafka deletes them whenever its retention is next applied.
+    topic = created(admin, f"times_{uuid4().hex[:8]}", partitions=3, **{"retention.ms": "-1"})
     milliseconds = int(T0.timestamp() * 1000)
     for partition in (0, 1):
         produce(broker, topic, 10, partition, timestamp=milliseconds)
