@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -104,15 +103,18 @@ class System:
         The pipeline has the pool CLOSED, so that nothing has begun to write.
         """
         batch_ids = self.await_plan(name, run_id)
-        self.wait(lambda: self._is_ended(name, run_id), f"the end of {run_id} of {name} to be accepted")
+        self.wait(
+            lambda: self._accepts_the_end_of(name, run_id),
+            f"Airflow to end {run_id} of {name} without a database error",
+        )
         return batch_ids
 
-    def _is_ended(self, name: str, run_id: str) -> bool:
+    def _accepts_the_end_of(self, name: str, run_id: str) -> bool:
         try:
             self.airflow.call("PATCH", f"dags/{name}/dagRuns/{quote(run_id, safe='')}", state="failed")
         except HTTPStatusError as error:
-            # Airflow's API and its scheduler change a run and its tasks at once: Postgres may refuse one of them ("Database error").
-            if error.response.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
+            # Airflow's API and its scheduler change a run and its tasks at once: Postgres may refuse one of them.
+            if "Database error" not in error.response.text:
                 raise
             return False
         return True

@@ -3,7 +3,7 @@
 import pytest
 
 from faults.memory import Log, MemoryBroker
-from given_ledger.decisions import LOST, decided, stopped
+from given_ledger.decisions import WHY, decided, stopped
 from given_ledger.ledgers import query
 from given_ledger.planners import Brokerless, declared, finish, ranges
 from given_ledger.states import folded, with_state
@@ -80,7 +80,7 @@ def test_a_person_decides_that_no_key_has_moved(ledger, ledger_url):
     with Ledger(ledger_url, actor="ada") as ada:
 
         def accept(**more):
-            return flow.accept_partitions(ada, scene.broker, scene.pipeline, "ads", reason=LOST, **more)
+            return flow.accept_partitions(ada, scene.broker, scene.pipeline, "ads", reason=WHY, **more)
 
         # No plan has seen the partitions yet. A dry run changes nothing.
         lines = ["ads/2: goes on at 0", "ads/3: goes on at 0"]
@@ -91,8 +91,8 @@ def test_a_person_decides_that_no_key_has_moved(ledger, ledger_url):
         with pytest.raises(FatalError, match="no partition of ads waits for a decision"):
             accept()
     assert [row for row in decided(ledger) if row[0] == "resume"] == [
-        ("resume", "ads/2", LOST),
-        ("resume", "ads/3", LOST),
+        ("resume", "ads/2", WHY),
+        ("resume", "ads/3", WHY),
     ]
     scene.load("third")
     assert ranges(ledger)["ads", 3] == [(0, 4)]
@@ -111,7 +111,7 @@ def test_where_keys_are_divided_anew_the_partitions_before_stop_too(ledger):
     assert query(ledger, "SELECT state::text FROM tideline.batch WHERE batch_id = ANY (%s)", open_ones) == [
         ("abandoned",)
     ]
-    flow.accept_partitions(ledger, scene.broker, scene.pipeline, "ads", reason=LOST)
+    flow.accept_partitions(ledger, scene.broker, scene.pipeline, "ads", reason=WHY)
     scene.plan("third")
     assert ranges(ledger)["ads", 0][-1] == (5, 7)
     assert ranges(ledger)["ads", 2] == [(0, 3)]
@@ -122,7 +122,7 @@ def test_a_loss_is_accepted_by_another_decision(ledger):
     scene.grow(3, 4)
     scene.plan("second")
     with pytest.raises(FatalError, match="no stream of ads is stopped because of a loss"):
-        flow.accept_loss(ledger, scene.broker, scene.pipeline, "ads", None, reason=LOST)
+        flow.accept_loss(ledger, scene.broker, scene.pipeline, "ads", None, reason=WHY)
     assert len(stopped(ledger)) == 2
 
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from given_ledger.decisions import LOST, Cut, adopt, decided, stopped
+from given_ledger.decisions import WHY, Cut, adopt, decided, stopped
 from given_ledger.ledgers import claim, query, state
 from given_ledger.planners import NAME, ask, coverage, declared, finish, load, next_offsets, plan, ranges_of, run
 from given_topics.topics import created, produce, recreate
@@ -54,7 +54,7 @@ def test_a_topic_that_was_created_again_is_followed_from_its_first_offset(
     assert ranges_of(ledger, batch_id) == {0: (0, records)}
     assert {owner for *_, owner in coverage(ledger)} == {old, batch_id}
     flow.advance(ledger, NAME, run("second"))
-    assert {(action, why) for action, _, why in decided(ledger)} == {("retire", LOST), ("start", LOST)}
+    assert {(action, why) for action, _, why in decided(ledger)} == {("retire", WHY), ("start", WHY)}
 
 
 def test_open_batches_over_the_old_topic_are_abandoned_and_other_topics_replanned(
@@ -115,8 +115,8 @@ def test_a_partition_that_is_gone_retires_alone(ledger, cut):
     load(ledger, cut.plan())
     assert [(row[1], row[2].partition(":")[0]) for row in stopped(ledger)] == [(1, "the partition is gone")]
     with pytest.raises(FatalError, match=r"the partition is gone(.*\n)*.*tideline adopt-topic"):
-        flow.accept_loss(ledger, cut.broker, cut.pipeline, "ads", 1, reason=LOST)
-    [said] = flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=LOST)
+        flow.accept_loss(ledger, cut.broker, cut.pipeline, "ads", 1, reason=WHY)
+    [said] = flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=WHY)
     assert said.startswith("ads/1 of topic id")
     assert next_offsets(ledger) == {0: 25}
     cut.end_at(30)
@@ -136,7 +136,7 @@ def test_nothing_is_decided_on_the_word_of_another_cluster(ledger, cut):
         with pytest.raises(
             NeedsOperatorError, match="expected cluster c at the declared address, found cluster elsewhere"
         ):
-            verb(ledger, cut.broker, cut.pipeline, *asked, reason=LOST)
+            verb(ledger, cut.broker, cut.pipeline, *asked, reason=WHY)
     assert query(ledger, "SELECT count(*) FROM tideline.event") == before
     assert state(ledger, opened)[0] == "planned"
 
@@ -163,7 +163,7 @@ def test_an_address_that_changes_cluster_between_two_queries_adopts_nothing(ledg
     acts = {
         "plan": cut.plan,
         "accept": cut.accept,
-        "adopt": lambda: flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=LOST),
+        "adopt": lambda: flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=WHY),
         "write": lambda: flow.check_source(ledger, cut.broker, attempt),
     }
     with suppress(FatalError, NeedsOperatorError, RetryableError):
@@ -175,7 +175,7 @@ def test_a_batch_of_a_topic_that_was_adopted_since_cannot_be_replayed(ledger, cu
     """Its offsets belong to other records now."""
     [batch_id] = load(ledger, cut.plan())
     cut.cluster.create("ads", 50, 50)
-    flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=LOST)
+    flow.adopt_topic(ledger, cut.broker, cut.pipeline, "ads", reason=WHY)
     with pytest.raises(
         FatalError, match=r"ads/0 \[0, 20\): the ledger follows topic id .*1, which the brokers do not have"
     ):
@@ -226,7 +226,7 @@ class Restored(Cut):
         self.cluster.topics["ads"] = self.first
 
     def adopt(self):
-        return flow.adopt_topic(self.ledger, self.broker, self.pipeline, "ads", reason=LOST)
+        return flow.adopt_topic(self.ledger, self.broker, self.pipeline, "ads", reason=WHY)
 
 
 def states(ledger):

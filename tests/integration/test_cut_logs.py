@@ -5,7 +5,7 @@ import shutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from given_ledger.decisions import LOST, REPLACED, Cut, accept, replace_from, stopped
+from given_ledger.decisions import REPLACED, WHY, Cut, accept, replace_from, stopped
 from given_ledger.ledgers import state
 from given_ledger.planners import NAME, declared, finish, load, next_offsets, plan, ranges_of, run
 from given_topics.topics import created, exists, produce, until
@@ -118,7 +118,7 @@ def test_a_log_that_was_cut_and_has_grown_past_the_head_again_is_noticed(ledger,
     cut.end_at(end + 1)
     assert [ranges_of(ledger, n) for n in load(ledger, cut.plan())] == [{0: (20, end + 1)}]
     asked = Ranges(ranges=(NamedRange("ads", 0, OffsetRange(offset, 20)),), replace=True)
-    [again] = load(ledger, flow.plan(ledger, cut.broker, cut.pipeline, run("again"), asked, reason=LOST).batch_ids)
+    [again] = load(ledger, flow.plan(ledger, cut.broker, cut.pipeline, run("again"), asked, reason=WHY).batch_ids)
     assert ranges_of(ledger, again) == {0: (offset, 20)}
 
 

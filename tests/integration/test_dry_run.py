@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from given_ledger import ledgers
-from given_ledger.ledgers import query
+from given_ledger.ledgers import everything, query
 from given_ledger.planners import NAME, ask, decide, declared, finish, load, plan
 from given_topics.topics import at, stamped, topic_of, window
 from servers.concurrency import beside, together
@@ -21,12 +21,6 @@ from tideline.ledger.connection import Ledger
 def topic(admin, broker):
     """Create minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
     return topic_of(admin, broker, 12, 5)
-
-
-def everything(ledger):
-    """Return all rows of all tables, except the counters of ids."""
-    names = [row[0] for row in query(ledger, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline'")]
-    return {name: sorted(map(str, query(ledger, f"SELECT * FROM tideline.{name}"))) for name in names}
 
 
 def drafts_of(ledger, batch_ids):

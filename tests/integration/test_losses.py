@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from given_ledger import ledgers
-from given_ledger.decisions import LOST, accept, decided, stopped
+from given_ledger.decisions import WHY, accept, decided, stopped
 from given_ledger.ledgers import query, state
 from given_ledger.planners import NAME, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of
 from given_topics.topics import created, delete_before, produce, recreate
@@ -32,8 +32,8 @@ def test_exactly_the_unread_offsets_that_are_gone_are_recorded_as_lost(broker, a
         plan(ledger_url, pipeline, "second")
     assert accept(ledger_url, pipeline, topic) == [f"{topic}/0: [4, 9) recorded as lost; goes on at 9"]
     assert coverage(ledger) == [(0, 4, first), (4, 9, "lost")]
-    assert query(ledger, "SELECT reason, decided_by FROM tideline.coverage WHERE hole = 'lost'") == [(LOST, "ada")]
-    assert decided(ledger) == [("accept loss", f"{topic}/0", LOST), ("resume", f"{topic}/0", LOST)]
+    assert query(ledger, "SELECT reason, decided_by FROM tideline.coverage WHERE hole = 'lost'") == [(WHY, "ada")]
+    assert decided(ledger) == [("accept loss", f"{topic}/0", WHY), ("resume", f"{topic}/0", WHY)]
     assert next_offsets(ledger)[0] == 9
     assert [ranges_of(ledger, n) for n in plan(ledger_url, pipeline, "second")] == [{0: (9, 12)}]
 
@@ -100,7 +100,7 @@ def test_a_stream_that_stopped_can_be_skipped_instead(broker, admin, topic, ledg
     with pytest.raises(NeedsOperatorError):
         plan(ledger_url, pipeline, "first")
     wanted = NamedRange(topic, 0, OffsetRange(0, 7))
-    assert decide(ledger_url, pipeline, flow.skip, wanted, reason=LOST) == []
+    assert decide(ledger_url, pipeline, flow.skip, wanted, reason=WHY) == []
     assert next_offsets(ledger)[0] == 7
     assert [row[:2] for row in stopped(ledger)] == [(topic, 0)]
     assert accept(ledger_url, pipeline, topic) == [f"{topic}/0: nothing is missing now; goes on at 7"]

@@ -5,8 +5,8 @@ from uuid import uuid4
 import pytest
 
 from given_ledger import ledgers
-from given_ledger.decisions import WHY, abandon, everything, fall_silent, filled, skip, story
-from given_ledger.ledgers import query, state
+from given_ledger.decisions import WHY, abandon, fall_silent, filled, skip, story
+from given_ledger.ledgers import everything, query, state
 from given_ledger.planners import NAME, ask, coverage, declared, load, next_offsets, piece, plan, ranges_of, run
 from given_topics.topics import created, produce
 from servers.concurrency import beside, together

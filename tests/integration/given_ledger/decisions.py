@@ -48,26 +48,19 @@ def story(ledger: Ledger, since: int = 0) -> list[tuple[str, str, str]]:
     )
 
 
-def everything(ledger: Ledger) -> dict[str, list[str]]:
-    """Return the content of all tables of the ledger, except times."""
-    names = [row[0] for row in query(ledger, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline'")]
-    return {name: sorted(map(str, query(ledger, f"SELECT t.* FROM tideline.{name} t"))) for name in names}
-
-
 def fall_silent(ledger: Ledger) -> None:
     query(ledger, "UPDATE tideline.attempt SET heartbeat_at = now() - interval '1 hour'")
 
 
-LOST = "the source has them no longer"
 REPLACED = "offsets [{}, {}) may hold other records than those that were planned or read: the log was cut at {}"
 
 
 def accept(url: str, pipeline: Pipeline, topic: str, partition: int | None = None) -> list[str]:
-    return decide(url, pipeline, flow.accept_loss, topic, partition, reason=LOST)
+    return decide(url, pipeline, flow.accept_loss, topic, partition, reason=WHY)
 
 
 def adopt(url: str, pipeline: Pipeline, topic: str) -> list[str]:
-    return decide(url, pipeline, flow.adopt_topic, topic, reason=LOST)
+    return decide(url, pipeline, flow.adopt_topic, topic, reason=WHY)
 
 
 def stopped(ledger: Ledger) -> list[tuple[str, int, str]]:
@@ -108,7 +101,7 @@ class Cut:
         return flow.plan(self.ledger, self.broker, self.pipeline, run(f"cut {self.turn}"), NewRecords()).batch_ids
 
     def accept(self) -> list[str]:
-        return flow.accept_loss(self.ledger, self.broker, self.pipeline, "ads", 0, reason=LOST)
+        return flow.accept_loss(self.ledger, self.broker, self.pipeline, "ads", 0, reason=WHY)
 
 
 def replace_from(log: Log, offset: int, *, end: int) -> None:

@@ -204,7 +204,7 @@ def alter(url: str, **settings: str) -> None:
 
 
 LOADING = "test_loading"
-"""A role with all rights of the roles that load. Databases of tests have it, see `ledgers`."""
+"""A role with all rights of the roles that load. Databases of tests have it, see `template`."""
 UNHINDERED = "test_unhindered"
 """A role with every right on the tables of the ledger, which it does not own. Databases of tests have it, too."""
 _LAWS = (psycopg2.errors.IntegrityError, psycopg2.errors.RestrictViolation)
@@ -265,3 +265,9 @@ def events(ledger: Ledger, batch_id: int) -> list[tuple[Any, ...]]:
         "SELECT actor, action, from_state, to_state FROM tideline.event WHERE batch_id = %s ORDER BY event_id",
         batch_id,
     )
+
+
+def everything(ledger: Ledger) -> dict[str, list[str]]:
+    """Return all rows of all tables of the ledger, as text; not the counters of ids."""
+    names = [row[0] for row in query(ledger, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline'")]
+    return {name: sorted(map(str, query(ledger, f"SELECT t.* FROM tideline.{name} t"))) for name in names}

@@ -344,7 +344,6 @@ _LISTS = {
     "rows": "SELECT kafka_partition, kafka_offset, hash FROM ads.output ORDER BY 1, 2",
     "rejects": "SELECT stream_id, kafka_offset FROM tideline.reject ORDER BY 1, 2",
 }
-TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'tideline' ORDER BY 1"
 
 
 class Folded:
@@ -413,5 +412,5 @@ class Folded:
 
     def everything(self) -> dict[str, Any]:
         """Return all rows of all tables."""
-        names = [f"tideline.{name}" for (name,) in query(self.ledger, TABLES)]
-        return {name: sorted(map(repr, query(self.ledger, f"SELECT * FROM {name}"))) for name in (*names, "ads.output")}
+        output = {"ads.output": sorted(map(str, query(self.ledger, "SELECT * FROM ads.output")))}
+        return ledgers.everything(self.ledger) | output

@@ -9,11 +9,9 @@ from confluent_kafka.admin import AdminClient
 import records
 from given_topics.output_topics import committed_records, origins
 from given_topics.topics import created
-from loads.loading import Loading
+from loads.loading import COLUMNS, Loading
 from spark_jobs import write_batches
 from tideline.ledger.attempts import Writer
-
-COLUMNS = {"id": "bigint", "name": "string", "price": "decimal(12,4)"}
 
 
 class TopicLoading(Loading):
