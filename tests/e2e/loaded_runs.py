@@ -1,6 +1,7 @@
 """DAGs that are run once for all tests that check their results or continue from there: `impressions` and `announced`."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import psutil
 
@@ -10,6 +11,8 @@ from tideline.settings import PROJECT
 
 NAME = "impressions"
 COUNT = 20_000
+SINCE = timedelta(hours=3)
+"""They are as old as this, or newer. The DAG `ads_baseline` counts up to a full hour, which may have passed an hour and a half ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,9 @@ class Loaded:
 def load_impressions(system: System) -> Loaded:
     """Create the dimension, fill the topic and run the DAG."""
     system.prepare((PROJECT / "include" / "pipelines" / NAME / "offers.sql").read_text())
-    sent = demo_impressions.produce(system.bootstrap, COUNT, seed=7, malformed_every=100)
+    sent = demo_impressions.produce(
+        system.bootstrap, COUNT, seed=7, malformed_every=100, since=datetime.now(UTC) - SINCE
+    )
     run_id = system.start(NAME)
     driver_pid = system.wait(lambda: _writing(system), "the batch to be written")
     command_lines = _command_lines()
