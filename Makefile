@@ -43,6 +43,7 @@ explore: setup  ## Play new schedules of faults for ten minutes; print and keep 
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m faults.explore $(ARGS)
 
 soak: setup  ## Run for a night: kill, freeze and disconnect everything at random, and check every record
+	@$(ENV)/python -m pytest -q tests -m hypothesis --hypothesis-profile 'new examples'
 	@$(ENV)/python -m pytest -q tests/faults --soak
 
 soak-load: setup  ## Load 10 million records while a process is killed each minute; report throughput, its variation and memory (ARGS=--help)

@@ -6,6 +6,7 @@ key and each token of Airflow begins with one. It looks for the marks as they ar
 
 import base64
 import mmap
+import os
 import stat
 import threading
 from collections.abc import Iterable, Iterator
@@ -52,6 +53,8 @@ _WITHOUT_MARK: dict[bytes, None] = {}
 _EVERY_S = 0.1 if Path("/proc/self/cmdline").exists() else 0.5
 """Seconds between two looks at all processes. Where the system has no such files, a look takes six times as long."""
 
+_AT_ONCE = 1 << 16
+"""Bytes of a command line that are read at once."""
 _TABLES = """
     SELECT table_schema, table_name FROM information_schema.tables
     WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('information_schema', 'pg_catalog')
@@ -186,10 +189,22 @@ def _command_lines() -> Iterator[tuple[int, bytes]]:
         for process in psutil.process_iter(["cmdline"]):
             yield process.pid, "\0".join(process.info["cmdline"] or ()).encode(errors="surrogateescape")
         return
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):  # it has ended meanwhile
-            if folder.name.isdigit():
-                yield int(folder.name), (folder / "cmdline").read_bytes()
+    # By plain calls of the system: by objects of paths, ten looks a second would take a tenth of a processor in each suite.
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            with suppress(OSError):  # it has ended meanwhile
+                yield int(name), _content(f"/proc/{name}/cmdline")
+
+
+def _content(path: str) -> bytes:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        parts = []
+        while part := os.read(file, _AT_ONCE):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(file)
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

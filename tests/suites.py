@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import suite_folder
 import suite_leaks
 from secret_scan import Scan
 from suite_lanes import LANES, Suite
@@ -66,9 +67,14 @@ class _Running(NamedTuple):
 
 
 class Runner:
-    """Runs the lanes and knows which processes live."""
+    """Runs the lanes and knows which processes live.
 
-    def __init__(self) -> None:
+    Args:
+        folder: Where the suites put their temporary files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._begun = time.monotonic()
         self._lock = threading.Lock()
         self._running: dict[str, _Running] = {}
@@ -142,7 +148,7 @@ class Runner:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=_environment(),
+                env=_environment(self._folder),
                 start_new_session=True,  # Linux schedules by session: within one session all suites would have the same priority
             )
             self._running[suite.name] = _Running(process.pid, threading.Event())
@@ -168,9 +174,13 @@ class Runner:
                         os.kill(suite.pid, signal.SIGKILL)
 
 
-def _environment() -> dict[str, str]:
+def _environment(folder: Path) -> dict[str, str]:
     """Return the environment of a suite. Its hundreds of Python processes keep compiled files, which many images switch off."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        **kept,
+        "PYTEST_DEBUG_TEMPROOT": str(folder),
+    }  # despite its name, pytest's setting for where it puts temporary folders
 
 
 def read(suite: Suite, seconds: float, code: int) -> Outcome:
@@ -262,7 +272,8 @@ def main() -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     lanes = [[suite for suite in lane if not asked.names or suite.name in asked.names] for lane in LANES]
     begun = time.monotonic()
-    outcomes = Runner().run([lane for lane in lanes if lane])
+    with suite_folder.temporary() as folder:
+        outcomes = Runner(folder).run([lane for lane in lanes if lane])
     code = report(outcomes)
     missing = sum(map(len, lanes)) - len(outcomes)
     if missing:

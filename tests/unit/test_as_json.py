@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.sinks.kafka.as_json import UnencodableError, can_encode, encoded, objects
@@ -27,19 +27,16 @@ def parsed(values: pa.Array) -> list[object]:
     return [json.loads(text) for text in encoded(values).to_pylist()]
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | TEXTS))
 def test_every_text_comes_back(texts):
     assert parsed(pa.array(texts, pa.string())) == texts
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))
 def test_every_finite_number_comes_back(numbers):
     assert parsed(pa.array(numbers, pa.float64())) == numbers
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.none() | st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**20), max_value=10**20)
@@ -50,7 +47,6 @@ def test_every_decimal_comes_back_with_all_its_digits(numbers):
     assert [json.loads(text, parse_float=Decimal, parse_int=Decimal) for text in texts] == numbers
 
 
-@settings(deadline=None)
 @given(st.lists(NESTED_VALUES, max_size=5), st.integers(0, 3))
 def test_every_nested_value_comes_back_from_a_slice_too(values, start):
     array = pa.array(values, NESTED).slice(start)

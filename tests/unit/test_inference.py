@@ -35,7 +35,7 @@ SHAPES = st.recursive(
     ),
     max_leaves=4,
 )
-QUIET = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def types(seen):

@@ -186,7 +186,7 @@ NEAR_THE_LIMITS = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(records)
 @example(NEAR_THE_LIMITS)
 def test_a_batch_keeps_what_the_oracle_keeps_and_rejects_the_rest(batch):
@@ -197,7 +197,7 @@ def test_a_batch_keeps_what_the_oracle_keeps_and_rejects_the_rest(batch):
     assert sorted([*expected, *decoded.rejected]) == list(range(len(batch)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(records)
 @example(NEAR_THE_LIMITS)
 def test_decoding_a_batch_equals_decoding_each_record_alone(batch):
@@ -207,7 +207,7 @@ def test_decoding_a_batch_equals_decoding_each_record_alone(batch):
     assert together.rejected == {place: one.rejected[0] for place, one in enumerate(alone) if one.rejected}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(records)
 @example(NEAR_THE_LIMITS)
 def test_a_glance_says_what_the_judge_says_or_nothing(batch):
@@ -215,7 +215,7 @@ def test_a_glance_says_what_the_judge_says_or_nothing(batch):
         assert glance(raw) in {None, syntax_fault(raw) or judge(raw)}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(records)
 @example(NEAR_THE_LIMITS)
 def test_a_batch_behind_bad_records_is_decoded_as_any_other(batch):

@@ -24,7 +24,7 @@ def table(rows, *names):
     return pa.table({name: pa.array(list(column), pa.int64()) for name, column in zip(names, columns, strict=True)})
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     rows=st.lists(st.tuples(st.sampled_from(RECORDS), st.integers(0, 2)), max_size=120),
     n_files=st.integers(1, 4),

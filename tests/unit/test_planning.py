@@ -3,13 +3,12 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import Limits, cut, newest, records_for
 
-always = settings(deadline=None, derandomize=True)
 PLENTY = 10_000
 
 
@@ -36,13 +35,11 @@ def everything(free):
     return {(stream, offset) for stream, pieces in free.items() for r in pieces for offset in range(r.start, r.end)}
 
 
-@always
 @given(free=free_ranges(), limits=enough)
 def test_every_offset_is_in_exactly_one_batch(free, limits):
     assert planned(cut(free, limits)) == Counter(everything(free))
 
 
-@always
 @given(free=free_ranges(), limits=limits)
 def test_no_offset_is_in_two_batches_and_none_is_made_up(free, limits):
     found = planned(cut(free, limits))
@@ -50,7 +47,6 @@ def test_no_offset_is_in_two_batches_and_none_is_made_up(free, limits):
     assert all(times == 1 for times in found.values())
 
 
-@always
 @given(free=free_ranges(), limits=limits)
 def test_within_a_stream_batches_ascend_without_leaving_anything_out(free, limits):
     batches = cut(free, limits)
@@ -62,7 +58,6 @@ def test_within_a_stream_batches_ascend_without_leaving_anything_out(free, limit
             assert all(piece.start >= taken[-1].end for piece in reached)
 
 
-@always
 @given(free=free_ranges(), limits=limits)
 def test_limits_are_kept_and_used(free, limits):
     batches = cut(free, limits)
@@ -80,7 +75,6 @@ def test_limits_are_kept_and_used(free, limits):
     assert not left or len(batches) == limits.run_batches
 
 
-@always
 @given(free=free_ranges(), batch_records=st.integers(1, 40))
 def test_a_long_stream_does_not_starve_the_others(free, batch_records):
     """Each of n streams gets at least the n-th part of a batch, or all that it has."""
@@ -91,7 +85,6 @@ def test_a_long_stream_does_not_starve_the_others(free, batch_records):
             assert len(batch.get(stream, ())) >= fair
 
 
-@always
 @given(free=free_ranges(), batch_records=st.integers(1, 3))
 def test_streams_that_a_small_batch_left_out_come_first_in_the_next(free, batch_records):
     """If a batch has fewer records than there are streams, every stream is still in one of the first batches."""
@@ -101,7 +94,6 @@ def test_streams_that_a_small_batch_left_out_come_first_in_the_next(free, batch_
     assert {stream for batch in batches[:rounds] for stream in batch} == set(streams)
 
 
-@always
 @given(free=free_ranges(), limits=limits)
 def test_the_same_input_in_any_order_gives_the_same_batches(free, limits):
     turned = dict(reversed(free.items()))
@@ -118,7 +110,6 @@ def offsets(ranges):
     return [offset for piece in ranges for offset in range(piece.start, piece.end)]
 
 
-@always
 @given(free=free_ranges(), count=st.integers(0, 200))
 def test_the_newest_are_the_last_of_each_stream_and_no_more_than_requested(free, count):
     kept = newest(free, count)
@@ -131,7 +122,6 @@ def test_the_newest_are_the_last_of_each_stream_and_no_more_than_requested(free,
     assert sum(len(offsets(pieces)) for pieces in kept.values()) == min(count, total)
 
 
-@always
 @given(free=free_ranges(), count=st.integers(0, 200))
 def test_of_the_newest_each_stream_has_all_it_has_or_as_many_as_any_other(free, count):
     kept = newest(free, count)
@@ -141,7 +131,6 @@ def test_of_the_newest_each_stream_has_all_it_has_or_as_many_as_any_other(free, 
             assert sizes[stream] >= max(sizes.values()) - 1
 
 
-@always
 @given(free=free_ranges(), count=st.integers(0, 200))
 def test_the_newest_do_not_depend_on_the_order_of_streams(free, count):
     assert list(newest(free, count).items()) == list(newest(dict(reversed(free.items())), count).items())

@@ -3,13 +3,12 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords, Ranges, Window
 
-always = settings(deadline=None, derandomize=True)
 T0 = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
@@ -22,7 +21,6 @@ crowded = st.lists(
 )
 
 
-@always
 @given(piece=named)
 def test_a_range_is_read_as_it_is_written(piece):
     assert NamedRange.parse(str(piece)) == piece
@@ -99,7 +97,6 @@ def test_no_ranges_are_refused():
         Ranges(ranges=())
 
 
-@always
 @given(ranges=crowded)
 def test_ranges_are_refused_exactly_when_two_of_one_partition_share_an_offset(ranges):
     overlap = any(

@@ -32,7 +32,7 @@ SECRETS = st.lists(st.sampled_from("QXZJV7"), min_size=3, max_size=6).flatmap(
         st.sampled_from([*"%/@?#:&= '\"{}[]*!,|>-+\\~$;é", "%41", "\t"]), min_size=len(letters), max_size=len(letters)
     ).map(lambda odd: "".join(a + b for a, b in zip(letters, odd, strict=True)))
 )
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=60)
 
 
 def parts(secret: str) -> set[str]:
@@ -128,7 +128,7 @@ PLACES = (
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(secret=SECRETS, place=st.sampled_from(PLACES))
 def test_a_declaration_never_shows_a_secret_that_was_put_into_it(tmp_path_factory, secret, place):
     folder = tmp_path_factory.getbasetemp() / "orders"
@@ -178,7 +178,7 @@ def test_airflows_address_is_never_quoted_when_it_holds_a_password(secret):
             surroundings.airflow()
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(SECRETS)
 def test_an_airflow_that_does_not_answer_is_reported_without_its_password(secret):
     variables = {

@@ -49,7 +49,7 @@ def places(tables):
     return [(row[KEY], row[STREAM], row["kafka"]["offset"]) for table in tables for row in table.to_pylist()]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.integers(1, 9), st.integers(1, 25), st.randoms())
 def test_every_record_comes_once_and_those_of_a_key_in_one_task_in_order(lengths, most_keys, n_keys, random: Random):
     """However streams are cut into tasks and tables, in whatever order the tasks end."""

@@ -34,7 +34,7 @@ def plain(stored):
     return {key: (orjson.loads(one.value), one.expires_at, one.offset) for key, one in stored.items()}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(STEPS, st.lists(st.integers(0, 60), max_size=6), st.integers(1, 7))
 def test_any_cuts_of_data_in_order_give_the_rows_and_the_states_of_a_plain_loop(steps, cuts, chunk_records):
     records = list(in_order(steps))
@@ -50,7 +50,7 @@ def test_any_cuts_of_data_in_order_give_the_rows_and_the_states_of_a_plain_loop(
     }
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 90), st.sampled_from([None, 1, 13])), max_size=40),
     st.lists(st.integers(0, 40), max_size=4), st.integers(1, 9), st.integers(0, 30),

@@ -55,7 +55,7 @@ def same(one, other):
 def test_what_fits_comes_back_from_json_as_it_was_and_fits_arrow(kind):
     columns = {"x": parse_type(kind)}
 
-    @settings(deadline=None, max_examples=25)
+    @settings(max_examples=25)
     @given(VALUES[kind])
     def check(value):
         found = fit_columns(columns)({"x": value})
@@ -113,7 +113,6 @@ def test_states_of_former_columns_fit_the_new_ones():
     )
 
 
-@settings(deadline=None)
 @given(
     TEXTS, st.integers(-(2**63), 2**63 - 1), MOMENTS, st.dates(), st.decimals(-(10**5), 10**5, places=2), st.booleans()
 )

@@ -4,14 +4,13 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.streams import Stream, compare, frontier, is_other, lost
 
-always = settings(deadline=None, derandomize=True)
 OLD, NEW = UUID(int=1), UUID(int=2)
 STREAM = Stream(
     stream_id=1,
@@ -69,7 +68,6 @@ asked_topics = st.dictionaries(names, st.lists(bounds, min_size=1, max_size=4)).
 )
 
 
-@always
 @given(streams=known_streams(), topics=asked_topics)
 def test_each_stream_of_a_declared_topic_is_in_exactly_one_list(streams, topics):
     found = compare(streams, topics)
@@ -80,7 +78,6 @@ def test_each_stream_of_a_declared_topic_is_in_exactly_one_list(streams, topics)
     ]
 
 
-@always
 @given(streams=known_streams(), topics=asked_topics)
 def test_a_ready_stream_lies_within_its_own_log(streams, topics):
     for stream, asked, facts in compare(streams, topics).ready:
@@ -91,7 +88,6 @@ def test_a_ready_stream_lies_within_its_own_log(streams, topics):
         assert owned >= set(range(stream.next_offset, facts.log_start))
 
 
-@always
 @given(streams=known_streams(), topics=asked_topics)
 def test_only_a_partition_that_no_stream_stands_for_is_unseen(streams, topics):
     names_known = {stream.topic for stream in streams}
@@ -171,7 +167,6 @@ def test_an_accepted_end_is_no_leave_for_retention():
     assert "[20, 25)" in inconsistent(stream, topic((25, 30)))
 
 
-@always
 @given(head=offsets, reserved=st.lists(pieces, max_size=3), start=offsets)
 def test_lost_is_what_lies_between_head_and_log_without_an_owner(head, reserved, start):
     stream = replace(STREAM, next_offset=head, reserved=tuple(reserved))
@@ -184,7 +179,6 @@ def test_lost_is_what_lies_between_head_and_log_without_an_owner(head, reserved,
     assert gone == set(range(head, start)) - owned
 
 
-@always
 @given(head=offsets, reserved=st.lists(pieces, max_size=3))
 def test_the_frontier_is_behind_all_that_is_loaded_or_reserved(head, reserved):
     stream = replace(STREAM, next_offset=head, reserved=tuple(reserved))

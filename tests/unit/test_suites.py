@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import suite_folder
 import suites
 from secret_scan import Scan
 from suite_lanes import LANES, Suite
@@ -46,7 +47,7 @@ def wait_for(file):
         time.sleep(0.05)
 
 {more}
-suites.Runner().run([[suite_lanes.Suite("slow", ("test_slow.py",), nice=3)]])
+suites.Runner(suites.LOGS).run([[suite_lanes.Suite("slow", ("test_slow.py",), nice=3)]])
 """
 
 
@@ -62,7 +63,7 @@ def run_lanes(tmp_path, monkeypatch, capsys):
             for name, text in lane:
                 (tmp_path / f"test_{name}.py").write_text(text)
             made.append([Suite(name, (f"test_{name}.py",)) for name, _ in lane])
-        return report(Runner().run(made)), capsys.readouterr().out
+        return report(Runner(tmp_path).run(made)), capsys.readouterr().out
 
     return run
 
@@ -122,7 +123,7 @@ def test_a_command_that_fails_shows_the_end_of_its_output(tmp_path, monkeypatch,
     monkeypatch.setattr(suites, "LOGS", tmp_path)
     monkeypatch.setattr(suites, "PROJECT", tmp_path)
     command = (sys.executable, "-c", "print('line 3 is too long'); raise SystemExit(3)")
-    assert report(Runner().run([[Suite("style", command=command)]])) == 1
+    assert report(Runner(tmp_path).run([[Suite("style", command=command)]])) == 1
     assert "    line 3 is too long" in capsys.readouterr().out
 
 
@@ -172,3 +173,16 @@ def test_a_suite_is_as_nice_as_it_is_declared(in_background):
     while suite.nice() != min(os.getpriority(os.PRIO_PROCESS, 0) + 3, 19):
         assert time.monotonic() < deadline, suite.nice()
         time.sleep(0.05)
+
+
+def test_the_folder_of_a_run_ends_with_it_and_that_of_a_killed_run_with_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(suite_folder, "_root", lambda: tmp_path)
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    left, other = tmp_path / f"tideline-tests-{killed.pid}-a", tmp_path / f"tideline-tests-{os.getppid()}-b"
+    for folder in (left, other):
+        (folder / "postgres").mkdir(parents=True)
+    with suite_folder.temporary() as folder:
+        (folder / "file").touch()
+        assert {*tmp_path.iterdir()} == {folder, other}
+    assert [*tmp_path.iterdir()] == [other]

@@ -66,7 +66,7 @@ def looked_up(start, head, loaded, pieces):
 
 
 @given(streams())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_gaps_overlaps_and_owners_are_found_wherever_there_are_any(stream):
     start, head, loaded, pieces = stream
     found = looked_up(*stream)

@@ -16,15 +16,12 @@ from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
 
 KEYS = 4
-settings.register_profile(
-    "the same examples each time",
-    derandomize=True,
-    deadline=None,
+FEW = settings(
+    max_examples=10,
     phases=[Phase.generate],  # without shrinking, which takes minutes of statements: an example has a few steps only
     # Each example has a pipeline and a table of its own in the test's ledger.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-SAME = settings.get_profile("the same examples each time")
 texts = st.text("abc", min_size=1, max_size=3)
 
 
@@ -79,14 +76,14 @@ def play(data, made: Scene) -> None:
     assert set(made.loaded.values()) == {True}
 
 
-@settings(SAME, max_examples=20)
+@settings(FEW, max_examples=20)
 @given(data=st.data())
 def test_any_order_of_loads_replays_and_redrives_equals_the_reduce(ledger, data):
     log = [data.draw(events(keys=[n for n in range(KEYS) if n % 2 == part])) for part in (0, 1)]
     play(data, scene(ledger, [log]))
 
 
-@settings(SAME, max_examples=10)
+@FEW
 @given(data=st.data())
 def test_records_of_a_topic_that_was_created_again_are_newer_whatever_their_offsets(ledger, data):
     first = [data.draw(events(keys=[n for n in range(KEYS) if n % 2 == part])) for part in (0, 1)]
@@ -94,7 +91,7 @@ def test_records_of_a_topic_that_was_created_again_are_newer_whatever_their_offs
     play(data, scene(ledger, [first, second]))
 
 
-@settings(SAME, max_examples=10)
+@FEW
 @given(data=st.data())
 def test_an_order_decides_whatever_the_partition_and_the_order_of_loads(ledger, data):
     log = [data.draw(events(keys=range(KEYS), ranked=True)) for _ in (0, 1)]
