@@ -6,7 +6,7 @@ from typing import Any
 from psycopg2.errorcodes import UNDEFINED_TABLE
 
 from tideline.ledger.database_errors import RefusedError
-from tideline.local import demo_loads, demo_offer_events
+from tideline.local import demo_impressions, demo_loads, demo_offer_events
 from tideline.local.demo_offer_events import BOOSTED, RATE, STOPPED
 from tideline.local.demo_stage import TIDELINE, Stage
 from tideline.local.supervisor import show_step
@@ -28,6 +28,7 @@ def play(stage: Stage) -> list[str]:
     with show_step(f"{len(past):,} conversions of past hours into Kafka"):
         demo_offer_events.produce(stage.bootstrap, past)
     stage.load(CONVERSIONS)
+    _level(stage, hour)
     stage.load(BASELINE)
     [version] = stage.look("find_baseline")
     print(f"  ads.baseline: version {version['version']} with {version['n_offers']:,} offers.")
@@ -44,14 +45,37 @@ def play(stage: Stage) -> list[str]:
 
 def _missing(stage: Stage, hour: datetime) -> dict[int, int]:
     """Return how many conversions each offer lacks, so that it has one for ten impressions, also when the demo runs again."""
+    there = _converted(stage, hour)
+    shown = stage.look("count_shown", hour=hour)
+    return {row["offer_id"]: max(0, round(RATE * row["n"]) - there.get(row["offer_id"], 0)) for row in shown}
+
+
+def _converted(stage: Stage, hour: datetime) -> dict[int, int]:
+    """Return how many conversions each offer has."""
     try:
-        there = {row["offer_id"]: row["n"] for row in stage.look("count_converted", hour=hour)}
+        return {row["offer_id"]: row["n"] for row in stage.look("count_converted", hour=hour)}
     except RefusedError as error:
         if error.sqlstate != UNDEFINED_TABLE:  # the first load creates it
             raise
-        there = {}
-    shown = stage.look("count_shown", hour=hour)
-    return {row["offer_id"]: max(0, round(RATE * row["n"]) - there.get(row["offer_id"], 0)) for row in shown}
+        return {}
+
+
+def _level(stage: Stage, hour: datetime) -> None:
+    """Send and load the impressions that offers lack for the conversions of a tour that was played before.
+
+    Its hour has impressions among the events of offers only. Without them among the ad impressions too, the next baseline would expect more
+    conversions of each offer than come, and all would be flagged.
+    """
+    shown = {row["offer_id"]: row["n"] for row in stage.look("count_shown", hour=hour)}
+    missing = {offer_id: round(n / RATE) - shown.get(offer_id, 0) for offer_id, n in _converted(stage, hour).items()}
+    # Rounding leaves up to half a conversion, five impressions.
+    offers = [offer_id for offer_id, n in missing.items() if n > 1 / RATE for _ in range(n)]
+    if offers:
+        with show_step(f"{len(offers):,} impressions for the conversions of an earlier tour into Kafka"):
+            demo_impressions.produce(
+                stage.bootstrap, len(offers), seed=len(offers), since=hour - 2 * _HOUR, offers=offers
+            )
+        stage.load(demo_loads.DAG)
 
 
 def _begin(newest: datetime | None, hour: datetime) -> datetime:

@@ -3,7 +3,7 @@
 import json
 import random
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +14,7 @@ from tideline.errors import RetryableError
 
 TOPIC = "ad_impressions"
 PARTITIONS = 18
+OFFERS = range(1, 411)
 MALFORMED_EVERY = 500
 """One record in this many is malformed on purpose."""
 _BROKEN = (b'{"impression_id": "cut of', b"\xff\xfe not text", b"", b'{"offer_id": "seven"}', b"[1, 2, 3]")
@@ -56,28 +57,33 @@ def create_topic(bootstrap: str, *, partitions: int = PARTITIONS) -> None:
 
 
 def produce(
-    bootstrap: str, count: int, *, seed: int, malformed_every: int = MALFORMED_EVERY, since: datetime | None = None
+    bootstrap: str,
+    count: int,
+    *,
+    seed: int,
+    malformed_every: int = MALFORMED_EVERY,
+    since: datetime | None = None,
+    offers: Sequence[int] = OFFERS,
 ) -> Sent:
     """Send `count` impressions to the topic, keyed by user, with timestamps evenly spread from `since` to now; return what was acknowledged.
+
+    Args:
+        bootstrap: Addresses of brokers.
+        count: Number of records.
+        seed: Decides what is in them.
+        malformed_every: One record in this many is malformed.
+        since: Time of the first record; now by default.
+        offers: The offers to draw from; one that is there twice is drawn twice as often.
 
     Raises:
         RetryableError: The broker did not acknowledge all of them within two minutes.
     """
     create_topic(bootstrap)
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 20,
-            "compression.type": "lz4",
-            "queue.buffering.max.messages": 500_000,
-            # The client would print its own lines into the progress of the demo. A record that it cannot send is counted below.
-            "log_level": 0,
-        }
-    )
+    producer = _producer(bootstrap)
     sent = Sent()
     now = datetime.now(UTC)
     moments = (now - (now - (since or now)) * (count - number) / count for number in range(1, count + 1))
-    impressions = _impressions(moments, seed, malformed_every)
+    impressions = _impressions(moments, seed, malformed_every, offers)
     for number, (moment, user_id, impression_id, kind, value) in enumerate(impressions):
 
         def acknowledged(
@@ -103,8 +109,21 @@ def produce(
     return sent
 
 
+def _producer(bootstrap: str) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 500_000,
+            # The client would print its own lines into the progress of the demo. `produce` counts the records that could not be sent.
+            "log_level": 0,
+        }
+    )
+
+
 def _impressions(
-    moments: Iterable[datetime], seed: int, malformed_every: int
+    moments: Iterable[datetime], seed: int, malformed_every: int, offers: Sequence[int]
 ) -> Iterator[tuple[datetime, str, str, str, bytes]]:
     """Yield for each moment: the moment, the user id, the impression id, the expected outcome, and the record's value."""
     chance = random.Random(seed)  # noqa: S311 - repeatable test data
@@ -119,7 +138,7 @@ def _impressions(
         )
         value = {
             "impression_id": impression_id,
-            "offer_id": chance.randrange(1, 411),
+            "offer_id": chance.choice(offers),
             "user_id": user_id,
             "placement": f"site-{chance.randrange(300)}/slot-{chance.randrange(8)}",
             "country": chance.choice(["DE", "FR", "GB", "JP", "BR", "US"]),
