@@ -15,10 +15,7 @@ from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, OneBatch, Ranges
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 
-
-@pytest.fixture
-def topic(admin):
-    return created(admin, f"adopted_{uuid4().hex[:8]}", partitions=2)
+pytestmark = pytest.mark.topic(partitions=2)
 
 
 @pytest.fixture

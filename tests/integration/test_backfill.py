@@ -20,14 +20,13 @@ def hour(number: int) -> Window:
 
 
 @pytest.fixture
-def topic(loading) -> str:
-    """Create thirty records in one partition, ten in each hour from noon on."""
-    name = records.create(loading.bootstrap)
+def topic(loading, topic) -> str:
+    """Send thirty records, ten in each hour from noon on."""
     for number in range(3):
         moment = round((NOON + timedelta(hours=number, minutes=1)).timestamp() * 1000)
         values = map(records.record, range(10 * number, 10 * number + 10))
-        records.produce(loading.bootstrap, name, values, timestamp_ms=moment)
-    return name
+        records.produce(loading.bootstrap, topic, values, timestamp_ms=moment)
+    return topic
 
 
 @pytest.fixture

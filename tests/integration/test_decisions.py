@@ -1,7 +1,5 @@
 """Abandoning batches: each decision records who and why, and leaves every offset accounted for."""
 
-from uuid import uuid4
-
 import pytest
 
 from given_ledger import ledgers
@@ -21,7 +19,7 @@ from given_ledger.planners import (
     ranges_of,
     run,
 )
-from given_topics.topics import created, produce
+from given_topics.topics import produce
 from servers.concurrency import together
 from tideline import flow
 from tideline.domain.requests import Ranges
@@ -30,10 +28,7 @@ from tideline.errors import FatalError, SupersededError
 from tideline.ledger import attempts, heads
 from tideline.ledger.connection import Ledger
 
-
-@pytest.fixture
-def topic(admin):
-    return created(admin, f"decide_{uuid4().hex[:8]}", partitions=2)
+pytestmark = pytest.mark.topic(partitions=2)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from confluent_kafka import TopicPartition
 from given_ledger import ledgers
 from given_ledger.ledgers import everything, query
 from given_ledger.planners import NAME, ask, decide, declared, finish, load, plan
-from given_topics.topics import at, stamped, topic_of, window
+from given_topics.topics import at, stamped, window
 from servers.concurrency import beside, together
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
@@ -16,11 +16,7 @@ from tideline.flow import Draft
 from tideline.ledger import attempts, heads, reservations
 from tideline.ledger.connection import Ledger
 
-
-@pytest.fixture
-def topic(admin, broker):
-    """Create minutes 0 to 11 in partition 0, 0 to 4 in partition 1."""
-    return topic_of(admin, broker, 12, 5)
+pytestmark = pytest.mark.topic(minutes=(12, 5))
 
 
 def drafts_of(ledger, batch_ids):

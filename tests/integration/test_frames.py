@@ -9,6 +9,8 @@ from spark_jobs import write_batches
 from test_sink import target
 from tideline.errors import FatalError, RetryableError
 
+pytestmark = pytest.mark.topic(partitions=2, records=40)
+
 IMPORTS = "from pyspark.sql import Window, functions as F\nfrom tideline.transforms import dimension\n"
 WITH_OFFER = """\
 CREATE SCHEMA IF NOT EXISTS ads;
@@ -24,14 +26,6 @@ CREATE TABLE ads.output (
     PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)
 );
 """
-
-
-@pytest.fixture
-def topic(loading) -> str:
-    """Create forty records with the ids 0 to 39 in two partitions."""
-    name = records.create(loading.bootstrap, partitions=2)
-    records.produce(loading.bootstrap, name, map(records.record, range(40)), partitions=2)
-    return name
 
 
 def frame(body: str) -> str:

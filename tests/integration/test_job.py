@@ -13,6 +13,8 @@ from tideline.ledger import reservations
 from tideline.ledger.reservations import Run
 from tideline.local import secret
 
+pytestmark = pytest.mark.topic(records=10)
+
 
 @pytest.fixture
 def job(loading, monkeypatch, capsys):
@@ -34,14 +36,6 @@ def job(loading, monkeypatch, capsys):
         return code, capsys.readouterr().out
 
     return run
-
-
-@pytest.fixture
-def topic(loading) -> str:
-    """Create ten records in one partition."""
-    name = records.create(loading.bootstrap)
-    records.produce(loading.bootstrap, name, map(records.record, range(10)))
-    return name
 
 
 def test_success_says_ranges_and_counts_and_passes_over_what_is_done(loading, topic, job):

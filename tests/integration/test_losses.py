@@ -1,23 +1,18 @@
 """Unread records that retention has deleted: which offsets an operator accepts as lost, and which not."""
 
-from uuid import uuid4
-
 import pytest
 
 from given_ledger import ledgers
 from given_ledger.decisions import WHY, accept, decided, stopped
 from given_ledger.ledgers import query, state
 from given_ledger.planners import NAME, coverage, decide, declared, finish, load, next_offsets, plan, ranges_of
-from given_topics.topics import created, delete_before, produce, recreate
+from given_topics.topics import delete_before, produce, recreate
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.errors import FatalError, NeedsOperatorError
 
-
-@pytest.fixture
-def topic(admin):
-    return created(admin, f"losses_{uuid4().hex[:8]}", partitions=2)
+pytestmark = pytest.mark.topic(partitions=2)
 
 
 def test_exactly_the_unread_offsets_that_are_gone_are_recorded_as_lost(broker, admin, topic, ledger, ledger_url):

@@ -20,11 +20,7 @@ from tideline.ledger import attempts, heads, publishing
 from tideline.ledger.connection import Ledger
 
 PARTITIONS, RECORDS = 3, 24
-
-
-@pytest.fixture
-def topic(admin, broker):
-    return topic_of(admin, broker, *[RECORDS] * PARTITIONS)
+pytestmark = pytest.mark.topic(minutes=[RECORDS] * PARTITIONS)
 
 
 def patient(call):

@@ -11,6 +11,8 @@ from tideline.cli.checks import ledger as checks
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
 
+pytestmark = pytest.mark.topic(records=30)
+
 KEY = "kafka_topic_id, kafka_partition, kafka_offset"
 TARGET = """\
 CREATE SCHEMA ads;
@@ -34,13 +36,11 @@ TEN_A_DAY = ON_DAY.format(day="1 + n // 10")
 
 
 @pytest.fixture
-def topic(loading) -> str:
+def topic(loading, topic) -> str:
     """Load thirty records in one partition, ten of each of three days, as the batches 1, 2 and 3."""
-    name = records.create(loading.bootstrap)
-    records.produce(loading.bootstrap, name, map(records.record, range(30)))
-    loading.declare(name, target=BY_DAY, transform=TEN_A_DAY, batch_records=10)
+    loading.declare(topic, target=BY_DAY, transform=TEN_A_DAY, batch_records=10)
     assert loading.run() == [1, 2, 3]
-    return name
+    return topic
 
 
 def days(loading) -> dict[int, int]:

@@ -1,7 +1,7 @@
 """Properties of a single planner, on a real broker and a real ledger."""
 
 from datetime import UTC, datetime, timedelta
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -10,19 +10,16 @@ from confluent_kafka.admin import NewPartitions
 from given_ledger.ledgers import plan as reserved
 from given_ledger.ledgers import start_streams
 from given_ledger.planners import NAME, declared, finish, plan, ranges, ranges_of, run
-from given_topics.topics import created, produce, until
+from given_topics.topics import produce, until
 from tideline import flow
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger import reservations
 
+pytestmark = pytest.mark.topic(partitions=2)
+
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def topic(admin):
-    return created(admin, f"plan_{uuid4().hex[:8]}", partitions=2)
 
 
 def test_open_batches_come_first(broker, topic, ledger, ledger_url):

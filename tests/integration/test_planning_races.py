@@ -19,13 +19,10 @@ from tideline.kafka.broker import Broker
 from tideline.ledger import publishing, reservations
 from tideline.ledger.connection import Ledger
 
+pytestmark = pytest.mark.topic(partitions=2)
+
 PLANNERS = 8
 PARTITIONS = 12
-
-
-@pytest.fixture
-def topic(admin):
-    return created(admin, f"races_{uuid4().hex[:8]}", partitions=2)
 
 
 @contextmanager

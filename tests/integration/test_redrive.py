@@ -7,12 +7,13 @@ import records
 from given_topics.topics import exists, recreate, until
 from loads.loading import (
     ALL,
+    WITH_A_BAD_RECORD,
     batches,
     counts_of,
     coverage,
     everything,
     faulty,
-    loaded_with_rejects,
+    load_with_rejects,
     names,
     owners,
     ranges,
@@ -24,10 +25,13 @@ from tideline.domain.requests import Rejects
 from tideline.errors import FatalError
 from tideline.kafka.broker import Broker
 
+pytestmark = pytest.mark.topic(**WITH_A_BAD_RECORD)
+
 
 @pytest.fixture
-def topic(loading) -> str:
-    return loaded_with_rejects(loading)
+def topic(loading, topic) -> str:
+    load_with_rejects(loading, topic)
+    return topic
 
 
 def test_rejects_that_fit_now_move_to_the_output_and_others_get_their_new_reason(loading, topic):

@@ -4,7 +4,18 @@ import threading
 
 import pytest
 
-from loads.loading import ALL, batches, counts_of, everything, faulty, loaded_with_rejects, names, owners, ranges
+from loads.loading import (
+    ALL,
+    WITH_A_BAD_RECORD,
+    batches,
+    counts_of,
+    everything,
+    faulty,
+    load_with_rejects,
+    names,
+    owners,
+    ranges,
+)
 from servers.concurrency import together
 from servers.cutting_proxy import CuttingProxy, cut_before
 from spark_jobs import write_batches
@@ -13,10 +24,13 @@ from tideline.errors import RetryableError
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 
+pytestmark = pytest.mark.topic(**WITH_A_BAD_RECORD)
+
 
 @pytest.fixture
-def topic(loading) -> str:
-    return loaded_with_rejects(loading)
+def topic(loading, topic) -> str:
+    load_with_rejects(loading, topic)
+    return topic
 
 
 @pytest.fixture

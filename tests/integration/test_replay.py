@@ -16,19 +16,19 @@ from tideline.errors import FatalError, RetryableError
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 
+pytestmark = pytest.mark.topic(records=30)
+
 EVERYTHING = Window(start=datetime(2001, 1, 1, tzinfo=UTC), end=datetime(2999, 1, 1, tzinfo=UTC), replace=True)
 DELETE, INSERT = 'DELETE FROM "ads"."output"', 'INSERT INTO "ads"."output"'
 PUBLISH = "SET state = 'published'"
 
 
 @pytest.fixture
-def topic(loading) -> str:
+def topic(loading, topic) -> str:
     """Load thirty records in one partition as the batches 1, 2 and 3, ten offsets each."""
-    name = records.create(loading.bootstrap)
-    records.produce(loading.bootstrap, name, map(records.record, range(30)))
-    loading.declare(name, batch_records=10)
+    loading.declare(topic, batch_records=10)
     assert loading.run() == [1, 2, 3]
-    return name
+    return topic
 
 
 def renamed(*offsets):

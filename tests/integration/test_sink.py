@@ -9,6 +9,8 @@ from loads.loading import TARGET, Loading
 from servers.concurrency import together
 from tideline.errors import FatalError
 
+pytestmark = pytest.mark.topic(records=10)
+
 COORDINATES = """\
     kafka_topic_id uuid,
     kafka_partition integer,
@@ -16,14 +18,6 @@ COORDINATES = """\
     tideline_batch bigint NOT NULL,
 """
 KEY = "PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)"
-
-
-@pytest.fixture
-def topic(loading) -> str:
-    """Create ten records in one partition."""
-    name = records.create(loading.bootstrap)
-    records.produce(loading.bootstrap, name, map(records.record, range(10)))
-    return name
 
 
 def target(columns: str, key: str = KEY, coordinates: str = COORDINATES) -> str:

@@ -1,14 +1,12 @@
 """Offsets that an operator skips: heads pass them with a record of it, and a backfill may fill them later."""
 
-from uuid import uuid4
-
 import pytest
 
 from given_ledger import ledgers
 from given_ledger.decisions import WHY, abandon, fall_silent, filled, skip, story
 from given_ledger.ledgers import everything, query, state
 from given_ledger.planners import NAME, ask, coverage, declared, load, next_offsets, piece, plan, ranges_of, run
-from given_topics.topics import created, produce
+from given_topics.topics import produce
 from servers.concurrency import beside, together
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
@@ -16,10 +14,7 @@ from tideline.domain.requests import Ranges
 from tideline.errors import FatalError
 from tideline.ledger import publishing
 
-
-@pytest.fixture
-def topic(admin):
-    return created(admin, f"decide_{uuid4().hex[:8]}", partitions=2)
+pytestmark = pytest.mark.topic(partitions=2)
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError
 from tideline.kafka.broker import Broker
 
+pytestmark = pytest.mark.topic(records=50)
+
 
 @pytest.fixture
-def topic(loading) -> str:
+def topic(loading, topic) -> str:
     """Declare fifty records in one partition; each test plans before it changes the topic."""
-    name = records.create(loading.bootstrap)
-    records.produce(loading.bootstrap, name, map(records.record, range(50)))
-    loading.declare(name)
-    return name
+    loading.declare(topic)
+    return topic
 
 
 def abort(loading, topic, values=(b"aborted",)):

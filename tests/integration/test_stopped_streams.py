@@ -14,10 +14,7 @@ from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger import heads
 from tideline.ledger.connection import Ledger
 
-
-@pytest.fixture
-def topic(admin):
-    return created(admin, f"stopped_{uuid4().hex[:8]}", partitions=2)
+pytestmark = pytest.mark.topic(partitions=2)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Topics on a real broker: create, fill and query them; records a minute apart, and windows of them."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -9,6 +9,8 @@ from uuid import uuid4
 from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
+from records import produce as produced
+from records import record
 from tideline.declaration import Source
 from tideline.domain.requests import Window
 from tideline.kafka.broker import Broker as KafkaBroker
@@ -23,6 +25,30 @@ def source(servers: str, *topics: str, **rest: Any) -> Source:
 def created(admin: AdminClient, name: str, partitions: int = 1, **config: str) -> str:
     admin.create_topics([NewTopic(name, num_partitions=partitions, config=config)])[name].result()
     until(lambda: exists(admin, name))
+    return name
+
+
+def given(
+    admin: AdminClient,
+    broker: Broker,
+    *,
+    partitions: int = 1,
+    records: int = 0,
+    others: Mapping[int, bytes | None] | None = None,
+    minutes: Sequence[int] = (),
+) -> str:
+    """Create a topic with `records` good JSON records, round robin, or with one record a minute; return its name.
+
+    Args:
+        records: Their number; `records.record` makes each of its own number.
+        others: Values by number, in place of the good records.
+        minutes: For each partition the number of records, a minute apart: see `topic_of`.
+    """
+    if minutes:
+        return topic_of(admin, broker, *minutes)
+    name = created(admin, f"events_{uuid4().hex[:8]}", partitions)
+    values = [(others or {}).get(number, record(number)) for number in range(records)]
+    produced(broker.bootstrap, name, values, partitions=partitions)
     return name
 
 

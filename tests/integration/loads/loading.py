@@ -312,14 +312,15 @@ def faulty(faults: Mapping[str, str] | None = None, left_out: Iterable[str] = ()
     return FAULTY.format(faults=faults or {}, left_out=list(left_out))
 
 
-def loaded_with_rejects(loading: Loading) -> str:
-    """Load thirty records in one partition as the batches 1 and 2 of fifteen offsets; the offsets 3, 5, 7, 20 and 25 were rejected."""
-    name = records.create(loading.bootstrap)
-    records.produce(loading.bootstrap, name, [records.record(n) if n != 7 else b"{bad" for n in range(30)])
-    loading.declare(name, batch_records=15, transform=faulty({"n3": "one", "n5": "two", "n20": "one", "n25": "two"}))
+WITH_A_BAD_RECORD = {"records": 30, "others": {7: b"{bad"}}
+"""Arguments of the mark `topic` for what `load_with_rejects` loads."""
+
+
+def load_with_rejects(loading: Loading, topic: str) -> None:
+    """Load the records as the batches 1 and 2 of fifteen offsets; the offsets 3, 5, 7, 20 and 25 are rejected."""
+    loading.declare(topic, batch_records=15, transform=faulty({"n3": "one", "n5": "two", "n20": "one", "n25": "two"}))
     assert loading.run() == [1, 2]
     assert set(loading.rejects()) == {(0, 3), (0, 5), (0, 7), (0, 20), (0, 25)}
-    return name
 
 
 COORDINATES = "kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint NOT NULL"

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -96,9 +95,10 @@ def admin(broker: Broker) -> AdminClient:
 
 
 @pytest.fixture
-def topic(admin: AdminClient) -> str:
-    """Create a topic for the test, with one partition."""
-    return topics.created(admin, f"events_{uuid4().hex[:8]}")
+def topic(request: pytest.FixtureRequest, admin: AdminClient, broker: Broker) -> str:
+    """Create a topic for the test, as its mark `topic` says with the arguments of `topics.given`; without one, an empty topic of one partition."""
+    mark = request.node.get_closest_marker("topic")
+    return topics.given(admin, broker, **(mark.kwargs if mark else {}))
 
 
 @pytest.fixture(scope="session")

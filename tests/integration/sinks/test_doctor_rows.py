@@ -16,15 +16,14 @@ from tideline.kafka.broker import Broker
 from tideline.ledger import published_rows
 from tideline.outside import delta_upkeep
 
+pytestmark = pytest.mark.topic(partitions=3, records=30, others={7: b"{bad", 20: None})
+
 
 @pytest.fixture
-def topic(loading) -> str:
+def topic(loading, topic) -> str:
     """Declare a pipeline over thirty records of three partitions, of which three are rejects and the others make two batches."""
-    name = records.create(loading.bootstrap, partitions=3)
-    values = [{7: b"{bad", 20: None}.get(n, records.record(n)) for n in range(30)]
-    records.produce(loading.bootstrap, name, values, partitions=3)
-    loading.declare(name, batch_records=15, transform=faulty({"n3": "not yet"}))
-    return name
+    loading.declare(topic, batch_records=15, transform=faulty({"n3": "not yet"}))
+    return topic
 
 
 @pytest.fixture

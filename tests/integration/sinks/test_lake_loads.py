@@ -11,6 +11,8 @@ from loads.loading import ALL, RENAMING, ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
 
+pytestmark = pytest.mark.topic(partitions=3, records=30, others={7: b"{bad", 20: None})
+
 TWICE = """\
 import pyarrow as pa
 
@@ -31,15 +33,12 @@ def frame(df):
 
 
 @pytest.fixture
-def topic(loading, lake) -> str:
+def topic(loading, lake, topic) -> str:
     """Load thirty records of three partitions as the batches 1 and 2; two of them are rejects."""
-    name = records.create(loading.bootstrap, partitions=3)
-    values = [{7: b"{bad", 20: None}.get(n, records.record(n)) for n in range(30)]
-    records.produce(loading.bootstrap, name, values, partitions=3)
-    loading.declare(name, batch_records=15)
+    loading.declare(topic, batch_records=15)
     into_lake(loading, lake)
     assert loading.run() == [1, 2]
-    return name
+    return topic
 
 
 def test_every_record_is_in_the_table_once_or_a_reject(loading, topic):

@@ -7,19 +7,18 @@ import duckdb
 import duckdb_extension_delta
 import pytest
 
-import records
 from loads import lake_tables
 from loads.lake_tables import into_lake, lake_owners, lake_rows, output
 from tideline.domain.requests import OneBatch
 from tideline.outside import delta_upkeep
 
+pytestmark = pytest.mark.topic(partitions=2, records=20)
+
 
 @pytest.fixture
-def topic(loading):
-    name = records.create(loading.bootstrap, partitions=2)
-    records.produce(loading.bootstrap, name, [records.record(n) for n in range(20)], partitions=2)
-    loading.declare(name, batch_records=10)
-    return name
+def topic(loading, topic):
+    loading.declare(topic, batch_records=10)
+    return topic
 
 
 def test_spark_and_duckdb_read_what_loads_and_a_replay_have_written(loading, topic, tmp_path, other_spark):

@@ -18,11 +18,6 @@ from tideline.errors import FatalError, RetryableError
 EVENTS = [(1, "a"), (2, "b"), (3, "c"), (1, "d"), (2, None), (4, "e"), (3, None), (3, "f"), (5, None), (1, "g")]
 
 
-@pytest.fixture
-def topic(loading) -> str:
-    return records.create(loading.bootstrap)
-
-
 @pytest.mark.parametrize("batch_records", [3, 100])
 def test_the_table_holds_the_newest_record_of_each_key_and_a_replay_changes_nothing(loading, topic, batch_records):
     declare(loading, topic, batch_records=batch_records)
