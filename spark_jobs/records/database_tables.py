@@ -10,7 +10,7 @@ from psycopg2.errorcodes import INVALID_SCHEMA_NAME, UNDEFINED_TABLE
 from psycopg2.extensions import Column
 from psycopg2.sql import SQL, Composable, Identifier
 
-from spark_jobs.records.task_sessions import opened
+from spark_jobs.records.task_sessions import opened_to_read
 from tideline import settings
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger, statement
@@ -42,7 +42,7 @@ def read(tables: Sequence[str], *, reader: str, most_bytes: int | None = None) -
         described = {table: _described(ledger, query, reader, table) for table, query in queries.items()}
         texts = {table: query.as_string(ledger.connection) for table, query in queries.items()}
     try:
-        with closing(opened(url, autocommit=False)) as connection, connection.cursor() as cursor:
+        with closing(opened_to_read(url)) as connection, connection.cursor() as cursor:
             cursor.execute(statement("spark_jobs.records", "read_one_snapshot.sql"))
             return {
                 table: _plain_table(_fetched(cursor, texts[table], reader, table, most_bytes), described[table])

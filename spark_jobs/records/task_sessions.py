@@ -13,6 +13,9 @@ from tideline.ledger.session_settings import conninfo
 _PREPARED_ELSEWHERE = "26000"
 """SQLSTATE of a statement that was prepared in another session of the server."""
 
+_newest: dict[str, adbc.Connection] = {}
+"""The database to which this process has opened its newest session."""
+
 
 class TaskSession:
     """A session in which each statement commits by itself. It may be idle for long, while a task reads and transforms records.
@@ -52,16 +55,44 @@ class TaskSession:
         return True
 
 
-def opened(url: str, *, autocommit: bool = True) -> adbc.Connection:
-    """Open a session with the settings of the ledger's sessions, which are read back once.
+def opened(url: str) -> adbc.Connection:
+    """Open a session in which each statement commits by itself, with the settings of the ledger's sessions, which are read back once.
+
+    It knows the types of Postgres itself, and those that the database had when this process opened its first session.
 
     Raises:
         FatalError: A pooler has lost the settings, or one that the driver goes by; or no law of the ledger would hold in this session.
         adbc.Error: The server cannot be reached.
     """
-    connection = adbc.connect(conninfo(url), autocommit=autocommit)
+    connection = _database(conninfo(url)).adbc_clone()
+    connection.adbc_connection.set_autocommit(True)  # a clone is always opened without it
+    return _checked(connection, autocommit=True)
+
+
+def opened_to_read(url: str) -> adbc.Connection:
+    """Open a session like `opened`, whose statements are one transaction until it commits, and which knows all types that the database has now."""
+    return _checked(adbc.connect(conninfo(url)), autocommit=False)
+
+
+def _database(conninfo: str) -> adbc.Connection:
+    """Return what the driver has read of a database, as a session that is closed; its clones are open.
+
+    The driver reads all of pg_attribute and pg_type whenever it opens a database: ten times what a session costs in one with a ledger only, and
+    seconds in a warehouse of a hundred thousand columns. A worker process opens a session for each of its tasks. What is staged has types of
+    Postgres itself only, whose ids are the same in each database and release, so what was read stays true for it.
+    """
+    if conninfo not in _newest:
+        while _newest:
+            _newest.popitem()[1].close()
+        source = adbc.connect(conninfo)
+        source.adbc_connection.close()
+        _newest[conninfo] = source
+    return _newest[conninfo]
+
+
+def _checked(connection: adbc.Connection, *, autocommit: bool) -> adbc.Connection:
     try:
-        _set(connection)
+        _set(connection, autocommit=autocommit)
     except adbc.ProgrammingError as error:
         connection.close()
         raise (opening.lost(settings.LEDGER_URL) if error.sqlstate == _PREPARED_ELSEWHERE else error) from error
@@ -71,15 +102,17 @@ def opened(url: str, *, autocommit: bool = True) -> adbc.Connection:
     return connection
 
 
-def _set(connection: adbc.Connection) -> None:
+def _set(connection: adbc.Connection, *, autocommit: bool) -> None:
     mark = opening.new_mark()
     with connection.cursor() as cursor:
         cursor.execute(opening.opening(mark))
         ((_, role, _, _),) = cursor.fetchall()
-        connection.commit()  # of nothing, where each statement commits by itself
+        if not autocommit:
+            connection.commit()
         cursor.execute(statement("spark_jobs.records", "read_session.sql"))
         is_mine = cursor.fetchall() == [(mark,)]
-        connection.commit()
+        if not autocommit:
+            connection.commit()
     if isinstance(role, bytes):  # the driver has recognized no type of this server by its name
         raise opening.dropped("quote_all_identifiers", settings.LEDGER_URL)
     if role == "replica":

@@ -16,7 +16,7 @@ from given_topics.topics import created, produce
 from loads.upserts import Rec, scene
 from servers.concurrency import beside
 from servers.poolers import Pooler
-from spark_jobs.records.task_sessions import opened
+from spark_jobs.records.task_sessions import opened, opened_to_read
 from spark_jobs.sinks.postgres import upserting
 from tideline.domain.facts import PartitionFacts
 from tideline.errors import FatalError
@@ -162,8 +162,8 @@ def test_the_values_of_our_sessions_win(ledger_url, way, monkeypatch):
             session.reconnect()
             with session.transaction(), session.connection.cursor() as cursor:
                 assert in_force(cursor) == NEEDED
-        for autocommit in (True, False):
-            with opened(url, autocommit=autocommit) as session, session.cursor() as cursor:
+        for task in (opened, opened_to_read):
+            with task(url) as session, session.cursor() as cursor:
                 assert in_force(cursor) == NEEDED
 
 
@@ -181,13 +181,14 @@ def test_a_pooler_of_transactions_is_refused_before_a_statement_reaches_another_
         assert query(session, "SELECT count(*) FROM tideline.batch") == [(0,)]
 
 
-def test_tasks_refuse_a_pooler_of_transactions(ledger_url):
+@pytest.mark.parametrize("task", [opened, opened_to_read])
+def test_tasks_refuse_a_pooler_of_transactions(ledger_url, task):
     with (
         Pooler(ledger_url, transactions=True) as pooler,
         closing(psycopg2.connect(pooler.url)),
         pytest.raises(FatalError, match="are lost"),
     ):
-        opened(pooler.url)
+        task(pooler.url)
 
 
 def test_a_pooler_that_refuses_the_settings_is_named(ledger_url):
@@ -203,5 +204,6 @@ def test_a_session_without_laws_is_refused(ledger_url):
     alter(ledger_url, session_replication_role="replica")
     with pytest.raises(FatalError, match="no law of the ledger would hold"):
         Ledger(ledger_url, actor="test")
-    with pytest.raises(FatalError, match="no law of the ledger would hold"):
-        opened(ledger_url)
+    for task in (opened, opened_to_read):
+        with pytest.raises(FatalError, match="no law of the ledger would hold"):
+            task(ledger_url)
