@@ -85,7 +85,7 @@ def test_a_watch_that_dies_is_not_taken_for_one_that_found_nothing(monkeypatch):
         pass
     assert (watch.has_looked, watch.looks > 0) == (True, True)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    monkeypatch.setattr(secret_scan, "_command_lines", lambda: 1 / 0)
+    monkeypatch.setattr(secret_scan, "_command_lines", lambda known: 1 / 0)
     with ProcessWatch(SCAN) as watch:
         pass
     assert not watch.has_looked
