@@ -37,6 +37,8 @@ LANES: tuple[tuple[Suite, ...], ...] = (
         Suite("e2e", ("tests/e2e",)),
         Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
         Suite("state", (_STATE,), nice=_SECOND),
+        # It waits as well, for what was killed to come back.
+        Suite("stack", ("tests/faults/stack",)),
     ),
     (
         Suite(
@@ -53,8 +55,6 @@ LANES: tuple[tuple[Suite, ...], ...] = (
         # Its producers and drivers wait for time-outs of the brokers, so it waits for most of its time.
         Suite("sinks", (_SINKS,), nice=_SECOND),
         Suite("page", ("tests/page",), nice=_SECOND),
-        # It waits as well, for what was killed to come back. At the end of the longest lane it ran alone for five minutes.
-        Suite("stack", ("tests/faults/stack",)),
     ),
 )
 """Lanes run in parallel, the suites of a lane one after the other."""
