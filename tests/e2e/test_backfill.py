@@ -42,7 +42,7 @@ class Past:
 
     sent: dict[datetime, dict[Place, bytes | None]]
     heads: list[list[int]]
-    """The heads that were observed, from before the first run to the end of the backfill."""
+    """The heads that were observed, from before the first run to the end of all runs."""
     scheduled: str
     live: int
     """The batch of the scheduled run, which was being written when the manual one was planned."""
@@ -76,6 +76,7 @@ def past(system) -> Past:
     system.wait(over, "the runs of the backfill to end", seconds=600)
     for run_id in (manual, *(run_id for run_id, _ in hours(system, NAME).values())):
         system.succeed(NAME, run_id)
+    heads.append(system.heads(NAME))  # the backfill may be over before the manual run
     before = rows(system)
     replay = system.run("replay", pipeline=NAME, reason=WHY, ranges=[f"{NAME}/0 [6, 9)"])
     return Past(
