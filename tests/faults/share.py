@@ -47,15 +47,15 @@ class Share:
 COMMIT = Share(
     simulation=800,
     mirrored=8,
-    processes=20,
+    processes=12,
     jobs=1,
     stack=1,
     victims=5,
     failpoint_rounds=1,
     unknown_commits=8,
-    bad_records=600,
-    parsed_records=2_000,
-    delta_races=40,
+    bad_records=300,
+    parsed_records=1_000,
+    delta_races=20,
     delta_deaths=3,
 )
 SOAK = Share(

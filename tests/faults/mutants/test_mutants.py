@@ -1,8 +1,8 @@
 """Each guard of the protocol is removed once, and the harness must detect it: a harness that finds nothing may also have checked nothing.
 
 A mutant names what detects it: a test, or a schedule that was recorded. Only that is tried, so a mutant that lives says that
-the product or the harness has changed. A commit tries those that the simulation detects, and of the others the first of each
-table; `--soak` tries all, and searches new schedules that detect those of the simulation.
+the product or the harness has changed. A commit tries those that the simulation detects, and some of the others; `--soak` tries
+all, and searches new schedules that detect those of the simulation.
 """
 
 import ast
@@ -26,6 +26,7 @@ MIGRATIONS = "include/tideline/ledger/sql/migrations"
 FUNCTIONS = re.compile(r"(?s)CREATE (?:OR REPLACE )?FUNCTION tideline\.(\w+)\([^$]*\$\$.*?\$\$")
 MUTANTS = every()
 RECORDED, NEW = "recorded", "new"
+SOME = 3
 ENOUGH = 500
 """New schedules in which the simulation has to need each of its guards."""
 
@@ -34,12 +35,13 @@ def of(level: str) -> list[Mutant]:
     return [mutant for mutant in MUTANTS if mutant.level == level]
 
 
-def first_of_each_table(level: str) -> list[Mutant]:
-    return [next(group) for _, group in groupby(of(level), key=lambda mutant: mutant.table)]
+def some(level: str) -> list[Mutant]:
+    """Return the first mutants of a level, each of another table: each takes five seconds of processor time or more."""
+    return [next(group) for _, group in groupby(of(level), key=lambda mutant: mutant.table)][:SOME]
 
 
 def pytest_generate_tests(metafunc):
-    of_others = of if metafunc.config.getoption("--soak") else first_of_each_table
+    of_others = of if metafunc.config.getoption("--soak") else some
     chosen = {
         "simulated_mutant": of(SIMULATION),
         "mutant_of_processes": of_others(PROCESSES),

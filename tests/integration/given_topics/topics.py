@@ -75,10 +75,13 @@ def nothing_open(admin: AdminClient, topic: str) -> bool:
 
 
 def until(condition: Callable[[], object], *, seconds: float = 180) -> None:
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, 0.02
     while not condition():
         assert time.monotonic() < deadline, f"the condition did not come true within {seconds} s"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(
+            0.25, 1.5 * pause
+        )  # most conditions ask a broker, which takes processor time from what is waited for
 
 
 def produce(broker: Broker, topic: str, count: int = 1, partition: int = 0, **record: Any) -> None:
