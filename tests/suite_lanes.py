@@ -25,7 +25,7 @@ class Suite:
 
 
 _SECOND, _LAST = 3, 6
-"""Niceness. The longest lane has precedence, because its Airflow takes a third of a processor for as long as it runs.
+"""Niceness. Airflow's suite has precedence, because its Airflow takes a third of a processor for as long as it runs.
 
 Beside another job that keeps all processors busy, niceness 6 still gets a fifth of each. Niceness 19 would get a hundredth, and never end.
 """
@@ -36,25 +36,22 @@ LANES: tuple[tuple[Suite, ...], ...] = (
     (
         Suite("e2e", ("tests/e2e",)),
         Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
-        Suite("state", (_STATE,), nice=_SECOND),
-        # It waits as well, for what was killed to come back.
-        Suite("stack", ("tests/faults/stack",)),
+        Suite("stack", ("tests/faults/stack",), nice=_SECOND),
+        Suite("page", ("tests/page",), nice=_SECOND),
     ),
     (
         Suite(
             "integration", ("tests/integration", *(f"--ignore={folder}" for folder in (_SINKS, _STATE))), nice=_SECOND
         ),
+        Suite("state", (_STATE,), nice=_SECOND),
     ),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
-        # Schedules of faults never wait, and use the processor time that the other lanes leave.
-        Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
-    ),
-    (
-        # Its producers and drivers wait for time-outs of the brokers, so it waits for most of its time.
+        # Its producers and drivers wait for time-outs of the brokers.
         Suite("sinks", (_SINKS,), nice=_SECOND),
-        Suite("page", ("tests/page",), nice=_SECOND),
     ),
+    # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
+    (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),),
 )
 """Lanes run in parallel, the suites of a lane one after the other."""
