@@ -36,14 +36,13 @@ LANES: tuple[tuple[Suite, ...], ...] = (
     (
         Suite("e2e", ("tests/e2e",)),
         Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
+        # It waits as well, for what was killed to come back.
         Suite("stack", ("tests/faults/stack",), nice=_SECOND),
-        Suite("page", ("tests/page",), nice=_SECOND),
     ),
     (
         Suite(
             "integration", ("tests/integration", *(f"--ignore={folder}" for folder in (_SINKS, _STATE))), nice=_SECOND
         ),
-        Suite("state", (_STATE,), nice=_SECOND),
     ),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
@@ -52,6 +51,10 @@ LANES: tuple[tuple[Suite, ...], ...] = (
         Suite("sinks", (_SINKS,), nice=_SECOND),
     ),
     # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
-    (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),),
+    (
+        Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
+        Suite("page", ("tests/page",), nice=_SECOND),
+        Suite("state", (_STATE,), nice=_SECOND),
+    ),
 )
 """Lanes run in parallel, the suites of a lane one after the other."""

@@ -14,8 +14,8 @@ QUICK_TO_ADOPT = {
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
-    # Each parse of a DAG file is a process that imports everything. A DAG processor that is started again parses all of them.
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "86400",
+    # Each parse of a DAG file is a process that imports everything. But records wake a pipeline again, after a crash, only from the next parse on.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "2",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "20",
 }
