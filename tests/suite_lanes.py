@@ -37,7 +37,7 @@ LANES: tuple[tuple[Suite, ...], ...] = (
         Suite("e2e", ("tests/e2e",)),
         Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
         # It waits as well, for what was killed to come back.
-        Suite("stack", ("tests/faults/stack",), nice=_SECOND),
+        Suite("stack", ("tests/faults/stack",)),
     ),
     (
         Suite(
