@@ -179,7 +179,7 @@ def test_another_pipeline_announces_its_own(ledger, airflow, batch_id):
     assert flow.announce(ledger, "another", FIRST, airflow) == []
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_tasks_that_die_wait_and_overtake_each_other_announce_each_batch_once(ledger, airflow, seed):
     """Tasks ask, and then succeed, die, or take long; a task that was considered dead may be too late to be accepted."""
     choose = random.Random(seed)

@@ -271,5 +271,5 @@ class LedgerMachine(RuleBasedStateMachine):
 
 def test_ledger_and_model_tell_the_same_story(ledger):
     query(ledger, "CREATE TABLE output (pipeline text, kafka_partition integer, kafka_offset bigint)")
-    steps = settings(max_examples=15, stateful_step_count=50)
+    steps = settings(max_examples=settings.default.max_examples // 6, stateful_step_count=50)
     run_state_machine_as_test(lambda: LedgerMachine(ledger), settings=steps)

@@ -17,7 +17,7 @@ from tideline.ledger.connection import Ledger
 
 KEYS = 4
 FEW = settings(
-    max_examples=10,
+    max_examples=settings.default.max_examples // 10,
     phases=[Phase.generate],  # without shrinking, which takes minutes of statements: an example has a few steps only
     # Each example has a pipeline and a table of its own in the test's ledger.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -76,7 +76,7 @@ def play(data, made: Scene) -> None:
     assert set(made.loaded.values()) == {True}
 
 
-@settings(FEW, max_examples=20)
+@settings(FEW, max_examples=settings.default.max_examples // 5)
 @given(data=st.data())
 def test_any_order_of_loads_replays_and_redrives_equals_the_reduce(ledger, data):
     log = [data.draw(events(keys=[n for n in range(KEYS) if n % 2 == part])) for part in (0, 1)]
