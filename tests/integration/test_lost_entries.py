@@ -1,4 +1,4 @@
-"""No query of the ledger lets Postgres lose entries of the indexes that keep an offset from getting two owners (migration 0028)."""
+"""No query of the ledger lets Postgres lose entries of the indexes that keep an offset from getting two owners."""
 
 from given_ledger.ledgers import plan, query, start_streams
 

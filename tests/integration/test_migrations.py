@@ -15,11 +15,10 @@ from given_ledger.ledgers import query
 from servers.cli_process import Cli
 from servers.concurrency import beside, together
 from tideline.errors import FatalError, RetryableError
-from tideline.ledger import attempts, invariants, publishing
+from tideline.ledger import attempts, publishing
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations, require_current
-from tideline.local import schema_snapshot
 
 NAMES = [name for name, _ in migrations().values()]
 
@@ -35,11 +34,6 @@ def empty_url(postgres):
 def empty(empty_url):
     with Ledger(empty_url, actor="test") as session:
         yield session
-
-
-def test_the_snapshot_for_readers_is_what_the_migrations_make(ledger_url):
-    written = schema_snapshot.PATH.read_text(encoding="utf-8")
-    assert schema_snapshot.snapshot(ledger_url) == written, "run `python -m tideline.local.schema_snapshot`"
 
 
 def test_migrating_twice_does_nothing(empty):
@@ -86,8 +80,8 @@ def test_migrations_at_once_apply_each_file_once(empty_url):
 
 
 def test_a_file_that_has_changed_since_is_refused(ledger):
-    query(ledger, "UPDATE tideline.migration SET checksum = 'of another text' WHERE number = 2")
-    with pytest.raises(FatalError, match=rf"migration {NAMES[1]} has changed since it was applied"):
+    query(ledger, "UPDATE tideline.migration SET checksum = 'of another text' WHERE number = 1")
+    with pytest.raises(FatalError, match=rf"migration {NAMES[0]} has changed since it was applied"):
         migrate(ledger)
 
 
@@ -98,13 +92,20 @@ def test_a_newer_ledger_is_refused(ledger):
 
 
 def test_a_migration_that_fails_in_the_middle_leaves_nothing(empty):
-    """A schema that already exists makes the third file fail."""
+    """A schema that already exists makes a statement in the middle of the first file fail."""
     query(empty, "CREATE SCHEMA tideline_staging")
-    with pytest.raises(FatalError, match=f'{NAMES[2]} failed: schema "tideline_staging" already exists'):
+    with pytest.raises(FatalError, match=f'{NAMES[0]} failed: schema "tideline_staging" already exists'):
         migrate(empty)
     assert query(empty, "SELECT to_regnamespace('tideline')") == [(None,)]
     query(empty, "DROP SCHEMA tideline_staging")
     assert migrate(empty) == NAMES
+
+
+def test_a_migration_that_fails_takes_those_before_it_back(empty, release):
+    _, known = release("CREATE TABLE tideline.further ();", "SELECT 1 / 0;")
+    with pytest.raises(FatalError, match=r"_next.sql failed: division by zero"):
+        migrate(empty, known)
+    assert query(empty, "SELECT to_regnamespace('tideline')") == [(None,)]
 
 
 def test_a_database_without_a_ledger_says_how_to_make_one(empty):
@@ -124,10 +125,37 @@ def test_a_ledger_of_this_release_is_used(ledger):
     assert ledger.connection.info.transaction_status == TRANSACTION_STATUS_IDLE
 
 
-def test_an_older_ledger_is_not_used(empty):
-    migrate(empty, dict(list(migrations().items())[:-1]))
+def make_older(ledger):
+    """Let a ledger be one that has not had the newest migration yet."""
+    query(ledger, "DELETE FROM tideline.migration WHERE number = (SELECT max(number) FROM tideline.migration)")
+
+
+def test_an_older_ledger_is_not_used(ledger):
+    make_older(ledger)
     with pytest.raises(FatalError, match=rf"older than this code: it has not had {NAMES[-1]}(.|\n)*tideline migrate"):
-        require_current(empty)
+        require_current(ledger)
+
+
+@pytest.mark.parametrize("newest", ["0029_views.sql", "0004_moves.sql"])
+def test_a_ledger_from_before_the_first_release_is_neither_migrated_nor_used(ledger, ledger_url, tmp_path, newest):
+    """It holds what was written by rules that this code does not know any more."""
+    number = int(newest[:4])
+    query(
+        ledger,
+        "INSERT INTO tideline.migration SELECT number, 'former', 'x' FROM generate_series(3, %s) AS number;"
+        " INSERT INTO tideline.migration VALUES (2, '0002_laws.sql', 'x'), (%s, %s, 'x');",
+        number - 1, number, newest,
+    )  # fmt: skip
+    before = query(ledger, "TABLE tideline.migration")
+    found = f"0001_ledger.sql had made all of it, found {number} migrations up to {newest}"
+    for use in (migrate, require_current):
+        with pytest.raises(FatalError, match=rf"before the first release: .*{found}(.|\n)*an empty database"):
+            use(ledger)
+    cli = Cli(folder=tmp_path, variables={"TIDELINE_LEDGER_URL": ledger_url})
+    [check] = [one for one in cli.json("doctor", code=30)["checks"] if one["check"] == "migrations"]
+    assert check["verdict"] == "bad"
+    assert found in check["found"]
+    assert query(ledger, "TABLE tideline.migration") == before
 
 
 def test_a_newer_ledger_is_not_used(ledger):
@@ -137,7 +165,7 @@ def test_a_newer_ledger_is_not_used(ledger):
 
 
 def test_a_ledger_migrated_with_other_files_is_not_used(ledger):
-    query(ledger, "UPDATE tideline.migration SET checksum = 'of another text' WHERE number = 2")
+    query(ledger, "UPDATE tideline.migration SET checksum = 'of another text' WHERE number = 1")
     with pytest.raises(FatalError, match="has changed since it was applied"):
         require_current(ledger)
 
@@ -151,11 +179,11 @@ def test_the_command_brings_a_ledger_up_to_date_and_its_check_changes_nothing(em
     cli = Cli(folder=tmp_path, variables={"TIDELINE_LEDGER_URL": empty_url})
     assert cli.json("migrate", "--check", code=30) == {"missing": NAMES}
     assert query(empty, "SELECT to_regclass('tideline.migration')") == [(None,)]
-    migrate(empty, dict(list(migrations().items())[:-1]))
-    assert cli.json("migrate", "--check", code=30) == {"missing": [NAMES[-1]]}
-    assert cli.json("migrate") == {"applied": [NAMES[-1]]}
+    assert cli.json("migrate") == {"applied": NAMES}
     assert cli.json("migrate", "--check") == {"missing": []}
     assert cli("migrate").stdout == "the ledger is up to date\n"
+    make_older(empty)
+    assert cli.json("migrate", "--check", code=30) == {"missing": [NAMES[-1]]}
 
 
 BATCHES = ["--pipeline", "impressions", "--dag-id", "d", "--run-id", "r", "--task-id", "write", "--try-number", "1"]
@@ -170,11 +198,11 @@ BATCHES = ["--pipeline", "impressions", "--dag-id", "d", "--run-id", "r", "--tas
         ),
     ],
 )
-def test_work_on_an_older_ledger_ends_before_it_begins(empty, empty_url, command):
-    migrate(empty, dict(list(migrations().items())[:-1]))
+def test_work_on_an_older_ledger_ends_before_it_begins(ledger, ledger_url, command):
+    make_older(ledger)
     done = subprocess.run(
         [sys.executable, *command],
-        env={**os.environ, "TIDELINE_LEDGER_URL": empty_url},
+        env={**os.environ, "TIDELINE_LEDGER_URL": ledger_url},
         check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == FatalError.exit_code, done.stderr
@@ -274,154 +302,7 @@ def test_what_cannot_be_repeated_after_a_crash_runs_in_a_transaction(release, te
         release(text)
 
 
-# Content of an older ledger ---------------------------------------------------------------------------------------------
-
-OPEN_REPLAY = """
-INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq) VALUES ('impressions', 'replay', 'd', 'r', 0);
-INSERT INTO tideline.batch_range (batch_id, stream_id, offsets, gaps_allowed, reserves, planned_log_start, planned_end)
-SELECT max(batch_id), %s, '[0, 10)', false, false, 0, 10 FROM tideline.batch;
-"""
-
-
-@pytest.fixture
-def numbered(empty):
-    """Return a ledger of the release before batches had identities."""
-    migrate(empty, {number: file for number, file in migrations().items() if number < 25})
-    query(empty, "INSERT INTO tideline.pipeline VALUES ('impressions'), ('clicks')")
-    return empty
-
-
-def beyond_laws(ledger, text):
-    """Change a ledger without its laws."""
-    query(ledger, f"SET LOCAL session_replication_role = replica; {text}")
-
-
-def insert_batches(ledger, *batches, intended=()):
-    """Insert batches, each with `outside`, its state and its seal, and one attempt."""
-    values = ", ".join(f"({n}, {outside}, '{state}', {seal})" for n, (outside, state, seal) in enumerate(batches, 1))
-    beyond_laws(
-        ledger,
-        "INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq, outside, state, fence, attempt, sealed_fence)"
-        " SELECT 'impressions', 'live', 'd', 'r', n, outside, state::tideline.batch_state, 1, gen_random_uuid(), sealed"
-        f" FROM (VALUES {values}) AS b (n, outside, state, sealed) ORDER BY n;"
-        " INSERT INTO tideline.attempt (attempt, batch_id, fence, dag_id, run_id, task_id, try_number, host, pid)"
-        " SELECT attempt, batch_id, 1, 'd', 'r', 'write', 1, 'h', 1 FROM tideline.batch ORDER BY batch_id;"
-        + INTENDED
-        % list(intended),
-    )
-
-
-INTENDED = """
-INSERT INTO tideline.intent (attempt_id, batch_id, output, n_rows, written, redriven_streams, redriven_offsets, facts, filtered_by_difference)
-SELECT attempt_id, batch_id, 'lake', 1, '[]', '{}', '{}', '{}', false FROM tideline.attempt WHERE batch_id = ANY (ARRAY%s::bigint[])"""
-
-
-def test_a_ledger_with_an_open_batch_that_may_be_committed_outside_is_not_migrated_to_identities(numbered):
-    """Its receipt has the name of its number, where nothing would look for it any more. The rows would be there twice."""
-    insert_batches(
-        numbered,
-        (True, "failed", 0), (True, "failed", 2), (True, "abandoned", 0), (True, "failed", 0), (True, "writing", 0), (False, "writing", 0),
-        intended=(1, 2, 3),
-    )  # fmt: skip
-    with pytest.raises(FatalError, match=r"outside of the ledger: 1 of impressions, 5 of impressions\. Finish"):
-        migrate(numbered)
-    beyond_laws(numbered, "UPDATE tideline.batch SET sealed_fence = 2 WHERE batch_id = 1")
-    with pytest.raises(FatalError, match=r"outside of the ledger: 5 of impressions\. Finish"):
-        migrate(numbered)
-    beyond_laws(numbered, "UPDATE tideline.batch SET state = 'failed' WHERE batch_id = 5")
-    assert migrate(numbered) == NAMES[24:]
-    assert query(numbered, "SELECT count(DISTINCT identity)::int FROM tideline.batch") == [(6,)]
-
-
-def test_a_batch_that_is_intended_while_the_ledger_is_migrated_to_identities_is_waited_for_and_refused(
-    numbered, empty_url
-):
-    insert_batches(numbered, (True, "failed", 0))
-    with Ledger(empty_url, actor="driver") as driver:
-        with driver.transaction():
-            driver.rows_of(SQL("SELECT 1 FROM tideline.batch FOR NO KEY UPDATE"), {})
-            driver.run_sql(SQL("SET LOCAL session_replication_role = replica"), {})
-            waiting = beside(lambda: migrate(numbered))
-            ledgers.wait_for_a_lock(empty_url)
-            driver.run_sql(SQL(INTENDED % [1]), {})
-        with pytest.raises(FatalError, match="outside of the ledger: 1 of impressions"):
-            waiting()
-
-
-def test_a_ledger_is_not_migrated_to_identities_while_letters_may_have_been_sent_under_former_names(numbered):
-    """They would be sent once more. A pipeline that has never sent any declares no topic for them, or owes its first ones."""
-    insert_batches(numbered, *[(False, "published", 0)] * 4)
-    beyond_laws(
-        numbered,
-        "INSERT INTO tideline.letters (batch_id, pipeline, sent_at)"
-        " VALUES (1, 'impressions', now()), (2, 'impressions', NULL), (3, 'impressions', NULL), (4, 'clicks', NULL)",
-    )
-    with pytest.raises(FatalError, match=r"not recorded as sent: batches 2 of impressions\. Wait for the tasks"):
-        migrate(numbered)
-    query(numbered, "UPDATE tideline.letters SET sent_at = now() WHERE pipeline = 'impressions' AND sent_at IS NULL")
-    assert migrate(numbered) == NAMES[24:]
-
-
-def test_staging_tables_with_former_names_are_dropped_and_no_others(numbered):
-    for name in ("batch_1_attempt_2", "batch_1_attempt_2_deleted", "batch_10_attempt_1_state", "batch_1_attempt_x"):
-        query(numbered, f"CREATE TABLE tideline_staging.{name} ()")
-    migrate(numbered)
-    assert query(numbered, "SELECT tablename::text FROM pg_tables WHERE schemaname = 'tideline_staging'") == [
-        ("batch_1_attempt_x",)
-    ]
-
-
-def test_doctor_looks_for_no_receipts_of_batches_from_before_identities(numbered):
-    """They have them under former names. It would advise to replay what is in the output."""
-    insert_batches(numbered, (True, "failed", 0))
-    beyond_laws(
-        numbered,
-        "UPDATE tideline.batch SET state = 'advanced', written_by = attempt_id FROM tideline.attempt WHERE attempt.batch_id = batch.batch_id",
-    )
-    migrate(numbered)
-    beyond_laws(
-        numbered,
-        "INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq, outside, state, fence, attempt)"
-        " VALUES ('impressions', 'live', 'd', 's', 1, true, 'writing', 1, gen_random_uuid())",
-    )
-    with numbered.transaction():
-        found = invariants.outside_batches(numbered, "impressions", most=20)
-    assert [batch["batch_id"] for batch in found] == [2]
-
-
-def test_batches_from_before_outside_sinks_are_inside_and_go_on(empty):
-    """A published batch and two open replays of the same offsets, which only outside sinks refuse."""
-    before = {number: file for number, file in migrations().items() if number < 13}
-    migrate(empty, before)
-    query(empty, "INSERT INTO tideline.pipeline VALUES ('impressions')")
-    [(stream,)] = query(
-        empty,
-        "INSERT INTO tideline.stream (pipeline, cluster_id, topic, topic_id, partition, start_offset, next_offset)"
-        " VALUES ('impressions', 'c', 'ads', gen_random_uuid(), 0, 0, 0) RETURNING stream_id",
-    )
-    query(
-        empty,
-        "INSERT INTO tideline.batch (pipeline, kind, dag_id, run_id, seq) VALUES ('impressions', 'live', 'd', 'q', 0)",
-    )
-    query(
-        empty,
-        "INSERT INTO tideline.batch_range (batch_id, stream_id, offsets, gaps_allowed, planned_log_start, planned_end)"
-        " SELECT batch_id, %s, '[0, 10)', false, 0, 10 FROM tideline.batch",
-        stream,
-    )
-    assert migrate(empty) == NAMES[len(before) :]
-    [(live,)] = query(empty, "SELECT batch_id FROM tideline.batch")
-    attempt = ledgers.claim(empty, live)
-    ledgers.stage(empty, attempt)
-    ledgers.publish(empty, attempt)
-    for run in ("one", "other"):
-        query(empty, OPEN_REPLAY.replace("'r'", f"'{run}'"), stream)
-    for replay in (live + 1, live + 2):
-        attempt = ledgers.claim(empty, replay)
-        ledgers.stage(empty, attempt)
-        ledgers.publish(empty, attempt)
-    found = query(empty, "SELECT state::text, outside, written_by, sealed_fence FROM tideline.batch ORDER BY batch_id")
-    assert found == [("superseded", False, None, 0), ("superseded", False, None, 0), ("published", False, None, 0)]
+# A migration while work goes on ---------------------------------------------------------------------------------------
 
 
 def further() -> dict[int, tuple[str, str]]:

@@ -19,7 +19,6 @@ from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.database_errors import unreachable
 from tideline.ledger.queries import Row
 from tideline.ledger.session_settings import plain_conninfo
-from tideline.ledger.versions import checksum, migrations
 
 
 def server(ledger: Ledger) -> Row:
@@ -47,12 +46,6 @@ def settings_of_a_prompt(url: str, variable: str, names: Iterable[str]) -> list[
             return [dict(row) for row in cursor.fetchall()]
     except psycopg2.Error as error:
         raise unreachable(error, variable) from error
-
-
-def pending_migrations(ledger: Ledger) -> list[str]:
-    """Return the names of the migrations that are missing, or that were applied with another text."""
-    applied = {row["number"]: row["checksum"] for row in ledger.rows("list_migrations")}
-    return [name for number, (name, text) in migrations().items() if applied.get(number) != checksum(text)]
 
 
 def lacking_rights(ledger: Ledger, duties: Iterable[str]) -> list[str]:

@@ -19,6 +19,8 @@ Migrations = Mapping[int, tuple[str, str]]
 
 _NAME = re.compile(r"(\d{4})_[a-z_]+\.sql")
 _OUTSIDE = "-- outside of a transaction\n"
+_FORMER = "0002_laws.sql"
+"""The second file of each ledger from before the first release, when many files made what 0001_ledger.sql makes."""
 # One statement that can be repeated: a crash may happen after the statement and before it is recorded.
 _REPEATABLE = re.compile(
     r"(?:CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (?P<index>\w+) ON tideline\.|DROP INDEX CONCURRENTLY IF EXISTS tideline\.\w+)"
@@ -84,9 +86,17 @@ def missing(ledger: Ledger, known: Migrations) -> list[int]:
     """Return the numbers of the files that were not applied to the ledger. Called within a transaction.
 
     Raises:
-        FatalError: The ledger is newer than the files, or one of them has changed since.
+        FatalError: The ledger is from before the first release, or newer than the files, or one of them has changed since.
     """
-    applied: dict[int, Any] = {row["number"]: row["checksum"] for row in ledger.rows("list_migrations")}
+    rows = ledger.rows("list_migrations")
+    if _FORMER in (row["name"] for row in rows):
+        raise FatalError(
+            "the ledger is from before the first release: expected that 0001_ledger.sql had made all of it, "
+            f"found {len(rows)} migrations up to {rows[-1]['name']}",
+            next_step="use the commit of Tideline that has migrated it; or let the URL lead to an empty database, and run: tideline migrate",
+            entry="migration-refused",
+        )
+    applied: dict[int, Any] = {row["number"]: row["checksum"] for row in rows}
     if unknown := applied.keys() - known.keys():
         raise FatalError(
             f"the ledger has migration {max(unknown):04}, this code knows {len(known):04} only",

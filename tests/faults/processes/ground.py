@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from servers.cutting_proxy import CuttingProxy
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.ledger.versions import migrations
 from tideline.local.postgres import Postgres
 
 # A process opens a dozen sessions, so each has to be cheap. The tests crash processes, not the machine, so fsync would protect nothing. A deadlock
@@ -80,16 +78,13 @@ class Ground:
             raise
 
     @contextmanager
-    def database(self, template: str = "template0", migrated: int = 0) -> Iterator[str]:
-        """Create a database with the first `migrated` migrations, and drop it afterwards."""
+    def database(self, template: str = "template0") -> Iterator[str]:
+        """Create a database, and drop it afterwards."""
         self._declared += 1
         name = f"database_{self._declared}"
         admin = self.server.url("postgres")
         self.query(f"CREATE DATABASE {name} TEMPLATE {template}", url=admin)
         try:
-            if migrated:
-                with Ledger(self.server.url(name), actor="harness") as ledger:
-                    migrate(ledger, dict(islice(migrations().items(), migrated)))
             yield name
         finally:
             for sessions in (self._sessions, self._snapshots):

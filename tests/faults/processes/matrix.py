@@ -69,8 +69,8 @@ def recorded(ground: Ground, verb_name: str) -> list[tuple[str, Step]]:
 @contextmanager
 def prepared(ground: Ground, verb: Verb, scene: Scene | None = None) -> Iterator[tuple[Scene, Scenario]]:
     """Provide a scene in which the verb has something to do: the given one, or a new one."""
-    if verb.migrated is not None:
-        with ground.database(migrated=verb.migrated) as name:
+    if verb.empty:
+        with ground.database() as name:
             scene = Scene(ground, ground.declare(), SimulatedKafka(_ignore, 1, (3,)), database=name)
             yield scene, verb.prepare(scene)
         return

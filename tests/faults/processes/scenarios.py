@@ -35,8 +35,8 @@ class Verb:
     prepare: Callable[[Scene], Scenario]
     first: int = 0
     """Partitions of a pipeline that has loaded nothing yet; 0 if the verb does not need a new pipeline."""
-    migrated: int | None = None
-    """Migrations of a database of its own; None if the verb does not need one."""
+    empty: bool = False
+    """Whether it begins with an empty database of its own."""
     output: Output = Output.APPENDED
     """What the pipeline writes to."""
     anew: bool = False
@@ -45,7 +45,7 @@ class Verb:
     @property
     def alone(self) -> bool:
         """Return whether a scene can be used only once."""
-        return self.anew or bool(self.first) or self.migrated is not None
+        return self.anew or bool(self.first) or self.empty
 
 
 def planning(scene: Scene, request: Request) -> Scenario:

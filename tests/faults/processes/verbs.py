@@ -140,8 +140,7 @@ VERBS = {
         Verb("abandon", _abandon),
         Verb("retry", _retry),
         Verb("upkeep", _upkeep),
-        Verb("migrate, from nothing", _migrate, migrated=0),
-        Verb("migrate, from 0003", _migrate, migrated=3),
+        Verb("migrate", _migrate, empty=True),
         *LAKE_VERBS,
         *STATE_VERBS,
     )

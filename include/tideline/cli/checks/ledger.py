@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 from spark_jobs.sinks.postgres import fitting, target_table
-from tideline.cli.checks import Check, bad, listed, ok, warn
+from tideline.cli.checks import Check, bad, guarded, listed, ok, warn
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
-from tideline.ledger import claimed_outputs, invariants, migrate, queries
+from tideline.ledger import claimed_outputs, invariants, migrate, queries, versions
 from tideline.ledger.claimed_outputs import ROWS, Output
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
 
 _ABOUT = "ledger"
 _OLDEST_POSTGRES = 150_000
+_MIGRATE = "run: tideline migrate"
 _SILENT_SECONDS = 600
 """The age of a heartbeat from which an attempt is reported: ten times the age at which another run takes its batch over."""
 
@@ -47,17 +48,18 @@ def database(session: Ledger) -> Iterable[Check]:
         )
     else:
         yield ok(_ABOUT, "own database", "Airflow's metadata is elsewhere")
-    yield from _migrations(session, server)
-
-
-def _migrations(session: Ledger, server: Row) -> Iterable[Check]:
-    to_migrate = "run: tideline migrate"
-    if not server["has_ledger"]:
-        yield bad(_ABOUT, "migrations", "this database contains no ledger", to_migrate)
-    elif pending := invariants.pending_migrations(session):
-        yield bad(_ABOUT, "migrations", f"missing, or applied with another text: {listed(pending)}", to_migrate)
+    if server["has_ledger"]:
+        yield from guarded(_ABOUT, "migrations", lambda: [_migrations(session)])
     else:
-        yield ok(_ABOUT, "migrations", "up to date")
+        yield bad(_ABOUT, "migrations", "this database contains no ledger", _MIGRATE)
+
+
+def _migrations(session: Ledger) -> Check:
+    known = versions.migrations()
+    if missing := versions.missing(session, known):
+        names = listed(known[number][0] for number in missing)
+        return bad(_ABOUT, "migrations", f"missing: {names}", _MIGRATE)
+    return ok(_ABOUT, "migrations", "up to date")
 
 
 def rights(session: Ledger, variable: str, duties: Sequence[str]) -> Check:

@@ -1,2 +1,2 @@
--- The number and the checksum of each applied migration.
-SELECT number, checksum FROM tideline.migration ORDER BY number;
+-- Each applied migration: its number, its file's name and its checksum.
+SELECT number, name, checksum FROM tideline.migration ORDER BY number;
