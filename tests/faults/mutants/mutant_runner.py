@@ -84,6 +84,7 @@ def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
             os.dup2(log.fileno(), stream)
     # Not the arguments of functions, for among them are addresses with passwords: what is printed stays in a file.
     code = pytest.main(["-q", "-x", "--tb=short", "-p", "no:cacheprovider", tests])
+    sys.stdout.flush()  # into a file it is buffered, and what is read next would lack the end
     return int(code), printed.read_text(errors="replace")
 
 
