@@ -21,7 +21,7 @@ from tideline.airflow import secrets_backends
 from tideline.airflow.permanent_errors import permanent_errors_fail_at_once
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 
 PIPELINE = "offer_anomalies"
 DAYS_COUNTED = 7
@@ -39,7 +39,7 @@ def compute(ledger: Ledger, hour: datetime) -> str:
     try:
         with ledger.transaction():
             return _compute(ledger, hour)
-    except RefusedError as error:
+    except RefusedStatementError as error:
         if error.sqlstate != UNDEFINED_TABLE:
             raise
         raise FatalError(

@@ -9,12 +9,12 @@ import os
 import threading
 from typing import Self
 
-from spark_jobs.heartbeat import Work
 from tideline import job_log
 from tideline.errors import RetryableError, TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.spark_jobs.heartbeat import Work
 
 MINUTE_SECONDS = 60.0
 GRACE_SECONDS = 30.0

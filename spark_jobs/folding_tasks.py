@@ -4,16 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark import TaskContext
 
-from spark_jobs.sinks.postgres.due_timers import Due
-from spark_jobs.sinks.postgres.state_staging import StateStage, at_once
-from spark_jobs.sinks.postgres.task_reports import EXPIRING, Report
-from spark_jobs.state import arrow_records
-from spark_jobs.state.buckets import Buckets
-from spark_jobs.state.folding import expired
-from spark_jobs.state.rules import Rules
-from spark_jobs.tasks import Decoding
+from tideline.sinks.postgres.due_timers import Due
+from tideline.sinks.postgres.state_staging import StateStage, at_once
+from tideline.sinks.postgres.task_reports import EXPIRING, Report
+from tideline.spark_jobs.tasks import Decoding, task_id
+from tideline.state import arrow_records
+from tideline.state.buckets import Buckets
+from tideline.state.folding import expired
+from tideline.state.rules import Rules
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -46,7 +45,7 @@ class Expiring:
 
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow` over the number of its part. Yield one row of the schema `WINNER`."""
-        task = TaskContext.get().taskAttemptId()
+        task = task_id()
         rules = self.stage.rules
         watermarks = {one.stream: one.at for one in self.due}
         with self.stage.session(task, EXPIRING) as session:

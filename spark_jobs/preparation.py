@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs import stateful
-from spark_jobs.records import transforms
-from spark_jobs.records.kafka_metadata import coordinates_only
-from spark_jobs.records.record_steps import record_steps
-from spark_jobs.records.transforms import Transform
-from spark_jobs.sink_kinds import sink_of
-from spark_jobs.sinks.sink import Output, Place
-from spark_jobs.stateful import Stateful
-from spark_jobs.tasks import Decoding
-from spark_jobs.tombstone_counts import TwoReads
 from tideline import flow, settings
 from tideline.declaration.pipelines import Pipeline
 from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.records import transforms
+from tideline.records.kafka_metadata import coordinates_only
+from tideline.records.record_steps import record_steps
+from tideline.records.transforms import Transform
+from tideline.sinks import kinds
+from tideline.sinks.sink import Output, StagingPlace
+from tideline.spark_jobs import stateful
+from tideline.spark_jobs.stateful import StatefulBatch
+from tideline.spark_jobs.tasks import Decoding
+from tideline.spark_jobs.tombstone_counts import TwoReads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Loading:
     """The input of the `frame` transform. None if the pipeline has none."""
     frame: DataFrame | None
     """What is staged in a second pass: the output of the `frame` transform, or the records of a stateful pipeline, in order."""
-    stateful: Stateful | None
+    stateful: StatefulBatch | None
     """How the records are folded. None if the pipeline is not stateful."""
     output: Output
 
@@ -57,7 +57,7 @@ def prepared(
     transform = transforms.load(pipeline)
     raw = read(attempt)
     steps = record_steps(pipeline, transform)
-    place = Place(
+    place = StagingPlace(
         ledger_url=settings.stager_url(),
         attempt=attempt.attempt,
         streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
@@ -68,7 +68,8 @@ def prepared(
     decoded, frame = _frame(raw, decoding, transform)
     folded = stateful.prepared(ledger, pipeline, attempt, transform=transform, decoding=decoding, raw=raw)
     produced = steps.rows if frame is None else transforms.frame_schema(frame)
-    output = sink_of(pipeline).prepare(ledger, pipeline, attempt, folded.rules.schema if folded else produced)
+    sink = kinds.of(pipeline).sink(pipeline)
+    output = sink.prepare(ledger, pipeline, attempt, folded.rules.schema if folded else produced)
     return Loading(
         broker=broker,
         pipeline=pipeline,

@@ -11,15 +11,15 @@ from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from spark_jobs.preparation import Loading
-from spark_jobs.records.kafka_metadata import kafka_column, stream_ids
-from spark_jobs.sinks.sink import Place, Refused, Winner, reported
 from tideline.domain.offsets import OffsetRange
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.attempts import Attempt, Range
+from tideline.records.kafka_metadata import kafka_column, stream_ids
+from tideline.sinks.sink import Refused, StagingPlace, Winner, reported
+from tideline.spark_jobs.preparation import Loading
+from tideline.spark_jobs.tasks import task_id
 
 
 def narrowed(ranges: Sequence[Range], refused: Sequence[Refused]) -> tuple[Range, ...]:
@@ -101,7 +101,7 @@ def by_stream(refused: Sequence[Refused]) -> dict[int, Reasons]:
 class Refusing:
     """Read raw records, and store those that the target has refused as rejects. Runs in the executors' Python."""
 
-    place: Place
+    place: StagingPlace
     refused: dict[int, Reasons]
     """By stream id."""
 
@@ -120,5 +120,5 @@ class Refusing:
                     found = records.filter(pc.is_valid(places))
                     recorder.reject("store", found, known.reasons.take(places.drop_null()).to_pylist())
                     n_records += len(found)
-        task = TaskContext.get().taskAttemptId()
+        task = task_id()
         yield Winner(task, n_records).as_batch()

@@ -8,11 +8,11 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.records.kafka_metadata import coordinates_of
-from spark_jobs.records.transforms import frame_schema, framed
-from spark_jobs.session import local_session
-from spark_jobs.spark_errors import in_one_line
 from tideline.errors import FatalError
+from tideline.records.kafka_metadata import coordinates_of
+from tideline.records.transforms import frame_schema, framed
+from tideline.spark_jobs.session import local_session
+from tideline.spark_jobs.spark_errors import in_one_line
 
 
 def framed_sample(name: str, frame: Callable[[DataFrame], DataFrame], decoded: pa.Table) -> pa.Table:

@@ -8,10 +8,10 @@ import sys
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from spark_jobs.records.record_steps import BATCH_RECORDS
 from tideline import settings
+from tideline.records.record_steps import BATCH_RECORDS
 
-WORKER_DAEMON = "spark_jobs.worker_daemon"
+WORKER_DAEMON = "tideline.spark_jobs.worker_daemon"
 """The module that starts Python workers, by forking itself."""
 
 
@@ -22,7 +22,7 @@ SETTINGS = {
     # Kafka is not in this list, so Spark uses its newer (V2) Kafka reader, which is off by default. It is an eighth
     # faster, since it creates no Row objects.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
-    "spark.python.daemon.module": "spark_jobs.worker_launcher",
+    "spark.python.daemon.module": "tideline.spark_jobs.worker_launcher",
     # Each partition is read once, by one task. By default Spark caches a consumer and its fetched records for five
     # minutes. That is useless here, and some twenty cached consumers fill a small driver's memory.
     "spark.kafka.consumer.cache.timeout": "1s",

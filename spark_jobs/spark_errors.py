@@ -12,13 +12,13 @@ from tideline.ledger.attempts import Attempt
 
 # Matches the last lines of an executor's traceback, if the executor raised an error of Tideline.
 _OURS = re.compile(
-    r"^(?:tideline|spark_jobs)\.[\w.]+\.(\w+): (.+?)\n  Next: (.+?)(?:\n  More: docs/runbook\.md#([\w-]+))?$",
+    r"^tideline\.[\w.]+\.(\w+): (.+?)\n  Next: (.+?)(?:\n  More: docs/runbook\.md#([\w-]+))?$",
     re.MULTILINE | re.DOTALL,
 )
 _CLASSES: dict[str, type[TidelineError]] = {
     "FatalError": FatalError,
     "StepError": FatalError,
-    "RefusedError": FatalError,
+    "RefusedStatementError": FatalError,
     "NeedsOperatorError": NeedsOperatorError,
 }
 # Raised for records that are missing or that Spark cannot represent, although the broker reports that it has them all.

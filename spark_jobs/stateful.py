@@ -7,24 +7,24 @@ from math import ceil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.folding_tasks import Expiring, Keying
-from spark_jobs.records.transforms import Transform
-from spark_jobs.sinks.postgres.due_timers import Reached, count_due
-from spark_jobs.sinks.postgres.folded_table import FoldedTable
-from spark_jobs.sinks.postgres.sink import TableOutput
-from spark_jobs.sinks.postgres.state_staging import StateStage, at_once
-from spark_jobs.sinks.postgres.task_reports import latest_of
-from spark_jobs.sinks.sink import Output, Stage, Winner
-from spark_jobs.state import arrow_records, before, buckets, reference_tables
-from spark_jobs.state.arrow_records import STREAM
-from spark_jobs.state.before import Before
-from spark_jobs.state.buckets import BUCKET, FIRST, Buckets
-from spark_jobs.state.folding import watermark
-from spark_jobs.state.rules import Rules, rules_of
-from spark_jobs.tasks import Decoding
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.records.transforms import Transform
+from tideline.sinks.postgres.due_timers import Reached, count_due
+from tideline.sinks.postgres.folded_table import FoldedTable
+from tideline.sinks.postgres.sink import TableOutput
+from tideline.sinks.postgres.state_staging import StateStage, at_once
+from tideline.sinks.postgres.task_reports import latest_of
+from tideline.sinks.sink import Output, Stage, Winner
+from tideline.spark_jobs.folding_tasks import Expiring, Keying
+from tideline.spark_jobs.tasks import Decoding
+from tideline.state import arrow_records, before, buckets, reference_tables
+from tideline.state.arrow_records import STREAM
+from tideline.state.before import Before
+from tideline.state.buckets import BUCKET, FIRST, Buckets
+from tideline.state.folding import watermark
+from tideline.state.rules import Rules, rules_of
 
 _WORTH_A_TASK = 5_000
 """Records, or keys: a task costs as much as some thousand of them."""
@@ -33,7 +33,7 @@ Run = Callable[[DataFrame, Expiring], list[Winner]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stateful:
+class StatefulBatch:
     """A batch that is folded, before anything of it is read."""
 
     attempt: Attempt
@@ -104,7 +104,7 @@ class Stateful:
 
 def prepared(
     ledger: Ledger, pipeline: Pipeline, attempt: Attempt, *, transform: Transform, decoding: Decoding, raw: DataFrame
-) -> Stateful | None:
+) -> StatefulBatch | None:
     """Return how a batch is folded; None if its pipeline is not stateful. Called before anything is read.
 
     Raises:
@@ -118,7 +118,7 @@ def prepared(
     known = before.found(ledger, pipeline, attempt, rules)
     given = reference_tables.read(pipeline.name, rules.tables)
     rules = replace(rules, former=known.columns.former).with_tables(given)
-    return Stateful(attempt=attempt, rules=rules, before=known, decoding=decoding, raw=raw)
+    return StatefulBatch(attempt=attempt, rules=rules, before=known, decoding=decoding, raw=raw)
 
 
 def _n_tasks(spark: SparkSession, count: int) -> int:

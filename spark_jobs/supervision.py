@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spark_jobs.deadline import Deadline
-from spark_jobs.heartbeat import Heartbeat, Work
 from tideline import settings
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import SupersededError, TidelineError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.refused_publications import refuse
+from tideline.spark_jobs.deadline import Deadline
+from tideline.spark_jobs.heartbeat import Heartbeat, Work
 
 
 @contextmanager

@@ -7,20 +7,27 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark import TaskContext
 
-from spark_jobs.records.kafka_metadata import coordinates_of, stream_ids
-from spark_jobs.records.record_steps import RecordSteps, deletes
-from spark_jobs.sinks.sink import Place, Refused, Stage, as_text
-from spark_jobs.tombstone_counts import Seen, TwoReads
+from tideline.records.kafka_metadata import coordinates_of, stream_ids
+from tideline.records.record_steps import RecordSteps, deletes
+from tideline.sinks.sink import Refused, Stage, StagingPlace, as_text
+from tideline.spark_jobs.tombstone_counts import Seen, TwoReads
 
 Batches = Iterator[pa.RecordBatch]
+
+
+def task_id() -> int:
+    """Return the task attempt id of the Spark task that runs this. No other task of the driver has it."""
+    found: int = TaskContext.get().taskAttemptId()
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
     """Turns raw records into decoded and transformed rows, and stores their counts and rejects."""
 
-    place: Place
+    place: StagingPlace
     steps: RecordSteps
     tombstones: TwoReads | None = None
     """Only where the batch is read twice, and tombstones delete."""
@@ -38,20 +45,20 @@ class Decoding:
 class AfterFrame:
     """Stages the rows of a `frame` transform, and reports the records of refused rows. Their bytes are not here: the driver has them read again."""
 
-    place: Place
+    place: StagingPlace
     stage: Stage
 
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
         refusals = _Refusals(self.place)
-        winner = self.stage.store((pa.Table.from_batches([batch]) for batch in batches), refusals)
+        winner = self.stage.store((pa.Table.from_batches([batch]) for batch in batches), refusals, task_id())
         yield winner._replace(refused=as_text(refusals.found.values())).as_batch()
 
 
 class _Refusals:
     """Keeps which records were refused, and the first reason of each."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StagingPlace) -> None:
         self._streams = place.streams
         self.found: dict[tuple[int, int], Refused] = {}
 
@@ -69,13 +76,13 @@ class _Refusals:
 class Folding:
     """Folds the records of a stateful pipeline and stages what comes of them, and stores refused records as rejects."""
 
-    place: Place
+    place: StagingPlace
     stage: Stage
 
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
         with self.place.recorder() as recorder:
-            winner = self.stage.store((pa.Table.from_batches([batch]) for batch in batches), recorder)
+            winner = self.stage.store((pa.Table.from_batches([batch]) for batch in batches), recorder, task_id())
         yield winner.as_batch()
 
 
@@ -91,7 +98,7 @@ class Deletions:
         """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
         with self.decoding.place.recorder() as recorder:
             tables = self.seen.counted(self.decoding.steps.tables(batches, _Nothing()))
-            winner = self.stage.store(filter(deletes, tables), recorder)
+            winner = self.stage.store(filter(deletes, tables), recorder, task_id())
         yield winner.as_batch()
 
 
@@ -115,5 +122,5 @@ class OnePass:
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
         with self.decoding.place.recorder() as recorder:
-            winner = self.stage.store(self.decoding.steps.tables(batches, recorder), recorder)
+            winner = self.stage.store(self.decoding.steps.tables(batches, recorder), recorder, task_id())
         yield winner.as_batch()

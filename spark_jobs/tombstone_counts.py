@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from spark_jobs.records.kafka_metadata import stream_ids
-from spark_jobs.records.record_steps import deletes
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
+from tideline.records.kafka_metadata import stream_ids
+from tideline.records.record_steps import deletes
 
 _Counts = dict[tuple[int, int], int]
 """By stream and the first offset that a task has seen: what a task adds that runs again is the same entry."""

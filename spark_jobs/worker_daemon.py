@@ -3,7 +3,7 @@
 Spark starts it once for each executor, by `worker_launcher`, which the setting `spark.python.daemon.module` names.
 """
 
-import spark_jobs.unpacked_pyspark
+import tideline.spark_jobs.unpacked_pyspark
 
 # isort: split
 
@@ -12,8 +12,8 @@ import gc
 import pyspark.worker  # noqa: F401 - for the forked workers
 from pyspark.daemon import manager
 
-import spark_jobs.sinks.postgres.staging
-import spark_jobs.tasks  # noqa: F401 - for the forked workers
+import tideline.sinks.postgres.staging
+import tideline.spark_jobs.tasks  # noqa: F401 - for the forked workers
 
 _NEW_OBJECTS = 50_000
 """How many objects are created before Python looks for cycles among them. A record of a stateful pipeline is some twenty

@@ -12,4 +12,4 @@ from tideline import settings
 
 if __name__ == "__main__":
     settings.forget_urls()  # tasks bring the one that they need
-    os.execv(sys.executable, [sys.executable, "-m", "spark_jobs.worker_daemon", *sys.argv[1:]])  # noqa: S606 - no shell
+    os.execv(sys.executable, [sys.executable, "-m", "tideline.spark_jobs.worker_daemon", *sys.argv[1:]])  # noqa: S606 - no shell

@@ -3,7 +3,7 @@
 spark-submit write_batches.py --pipeline NAME --batches 7,8 --dag-id ID --run-id ID --task-id write --try-number 1
 """
 
-import spark_jobs.unpacked_pyspark  # noqa: F401 - before PySpark is imported
+import tideline.spark_jobs.unpacked_pyspark  # noqa: F401 - before PySpark is imported
 
 # isort: split
 
@@ -18,17 +18,6 @@ from psycopg2.sql import SQL
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs import batch_report, refused_records
-from spark_jobs.batch_loop import each_by_itself
-from spark_jobs.folding_tasks import Expiring
-from spark_jobs.preparation import Loading, prepared
-from spark_jobs.readers import raw_records
-from spark_jobs.refused_records import Refusing
-from spark_jobs.session import session
-from spark_jobs.sinks.sink import WINNER, Output, Publication, Stage, Winner
-from spark_jobs.spark_errors import MisdatedRecordError, explained
-from spark_jobs.supervision import supervised
-from spark_jobs.tasks import AfterFrame, Deletions, Folding, OnePass
 from tideline import flow, job_log, settings
 from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.errors import RetryableError, TidelineError
@@ -38,6 +27,17 @@ from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger, statement
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
+from tideline.sinks.sink import WINNER, Output, Publication, Stage, Winner
+from tideline.spark_jobs import batch_report, publishing, refused_records
+from tideline.spark_jobs.batch_loop import each_by_itself
+from tideline.spark_jobs.folding_tasks import Expiring
+from tideline.spark_jobs.preparation import Loading, prepared
+from tideline.spark_jobs.readers import raw_records
+from tideline.spark_jobs.refused_records import Refusing
+from tideline.spark_jobs.session import session
+from tideline.spark_jobs.spark_errors import MisdatedRecordError, explained
+from tideline.spark_jobs.supervision import supervised
+from tideline.spark_jobs.tasks import AfterFrame, Deletions, Folding, OnePass
 
 
 def main(argv: Sequence[str]) -> int:
@@ -173,7 +173,7 @@ def _load(ledger: Ledger, begun: Begun) -> None:
 def _write(ledger: Ledger, loading: Loading) -> None:
     stage = loading.output.stage(ledger, loading.decoding.place)
     winners = _staged(ledger, loading, stage)
-    counts = loading.output.publish(_publication(ledger, loading, winners))
+    counts = publishing.publish(_publication(ledger, loading, winners), loading.output)
     batch_report.report(loading.attempt, counts)
     _clear(ledger, loading.attempt, loading.output)
 
@@ -224,7 +224,7 @@ def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decode
     A limit, or a join with an empty table, stops reading early. The records that it leaves out count as filtered.
     Without the second read they would look as if they were missing in the topic.
     """
-    query = SQL(statement("spark_jobs", "list_unread.sql"))
+    query = SQL(statement("tideline.spark_jobs", "list_unread.sql"))
     bound = {
         "batch_id": attempt.batch_id,
         "attempt_id": attempt.attempt_id,

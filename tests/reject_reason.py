@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from spark_jobs.records.decoding import Decoded, decoder
 from tideline.domain.columns import parse_type
+from tideline.records.decoding import Decoded, decoder
 
 
 def decode(records: Sequence[bytes | None], value_format: str = "json", **columns: str) -> Decoded:

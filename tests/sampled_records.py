@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tideline.authoring import scaffold
-from tideline.authoring.survey import Survey, survey
-from tideline.domain.newest import Newest, Record
+from tideline.authoring.survey import TopicSurvey, survey
+from tideline.domain.newest import NewestRecords, RecordContent
 
 NOW_MS = 1_795_000_000_000
-CONNECTION = scaffold.Connection(servers="broker-1:9092", security={})
+CONNECTION = scaffold.SourceConnection(servers="broker-1:9092", security={})
 
 
 def newest(
@@ -18,10 +18,10 @@ def newest(
     key: Callable[[int], bytes | None] | None = None,
     headers: Iterable[tuple[str, bytes | None]] = (),
     gappy: Iterable[str] = (),
-) -> Newest:
+) -> NewestRecords:
     """Return records with these values, as bytes or as JSON."""
     records = [
-        Record(
+        RecordContent(
             topic="orders",
             partition=0,
             offset=offset,
@@ -32,20 +32,20 @@ def newest(
         )
         for offset, value in enumerate(values)
     ]
-    return Newest(records=records, gappy=frozenset(gappy))
+    return NewestRecords(records=records, gappy=frozenset(gappy))
 
 
-def surveyed(*values: Any, **rest: Any) -> Survey:
+def surveyed(*values: Any, **rest: Any) -> TopicSurvey:
     return survey("orders", newest(*values, **rest))
 
 
 def written(
     folder: Path,
-    seen: Survey,
+    seen: TopicSurvey,
     *,
     name: str = "orders",
     values: bool = True,
-    connection: scaffold.Connection = CONNECTION,
+    connection: scaffold.SourceConnection = CONNECTION,
 ) -> Path:
     """Write the folder of a pipeline, and return it."""
     pipeline = folder / name

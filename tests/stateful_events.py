@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from spark_jobs.state.folding import Record
-from spark_jobs.state.in_memory import States
-from spark_jobs.state.keys import key_text
-from spark_jobs.state.rules import Rules
 from tideline.domain.columns import parse_type
 from tideline.processors import Processor, State
+from tideline.state.folding import KeyedRecord
+from tideline.state.in_memory import States
+from tideline.state.keys import key_text
+from tideline.state.rules import Rules
 
 EPOCH = datetime(2026, 11, 1, tzinfo=UTC)
 GAP = timedelta(minutes=30)
@@ -64,16 +64,16 @@ def states(processor: Processor | None = None, **changes: Any) -> States:
 
 def click(
     user: str, minute: float | None, offset: int, *, price: Any = None, stream_id: int = 1, **more: Any
-) -> Record:
+) -> KeyedRecord:
     """Return a click, so many minutes after `EPOCH`."""
     at = None if minute is None else EPOCH + timedelta(minutes=minute)
     kafka = {"topic": "clicks", "partition": stream_id - 1, "offset": offset, "timestamp": at, "headers": None}
     values = {"user_id": user, "at": at, "price": price, **more, "kafka": kafka}
-    return Record(key_text([user]), stream_id, offset, values)
+    return KeyedRecord(key_text([user]), stream_id, offset, values)
 
 
 def fold_in_cuts(
-    folded: States, records: Sequence[Record], cuts: Iterable[int], chunk_records: int | None = None
+    folded: States, records: Sequence[KeyedRecord], cuts: Iterable[int], chunk_records: int | None = None
 ) -> list[dict[str, Any]]:
     """Fold records as batches that begin at `cuts`. Return the rows, in the order of streams and offsets."""
     bounds = [0, *sorted({*cuts} - {0}), len(records)]
@@ -84,7 +84,7 @@ def fold_in_cuts(
 
 
 def reduced(
-    records: Iterable[Record], until: Mapping[int, datetime]
+    records: Iterable[KeyedRecord], until: Mapping[int, datetime]
 ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     """Return the closed sessions and the open ones, by a loop that knows no states, timers and batches.
 

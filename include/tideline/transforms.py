@@ -1,5 +1,5 @@
 """What a pipeline's `transform.py` imports: `from tideline.transforms import dimension`."""
 
-from spark_jobs.records.dimensions import dimension
+from tideline.records.dimensions import dimension
 
 __all__ = ["dimension"]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_jobs.readers import short_ranges
 from tideline.ledger.attempts import Range
+from tideline.spark_jobs.readers import short_ranges
 
 # Spark's defaults fetch 500 records at a time into a 64 KiB socket buffer, and ask the broker for its offsets after
 # each fetch. These settings more than double the rate (measured in docs/performance.md).
@@ -125,7 +125,7 @@ def read(spark: SparkSession, security: Mapping[str, str], ranges: Sequence[Rang
     """
     cores = spark.sparkContext.defaultParallelism
     groups = many_short(ranges, cores=cores, split_records=split_records)
-    found = short_ranges.read(spark, security, groups) if groups else short_ranges.Found([], [])
+    found = short_ranges.read(spark, security, groups) if groups else short_ranges.ReadRanges([], [])
     rest = set(ranges).difference(*groups).union(found.left)
     parts = [
         records if share.tasks is None else records.coalesce(share.tasks)

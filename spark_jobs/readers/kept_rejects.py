@@ -14,11 +14,11 @@ from psycopg2.sql import SQL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.records.transforms import KAFKA
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, statement
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
+from tideline.records.transforms import KAFKA
 
 SLICE_RECORDS = 10_000
 SLICE_BYTES = 8 << 20
@@ -26,7 +26,7 @@ SLICE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class RejectSlice:
     """The rejects of one stream from `start` to before `end`. Slices do not overlap, so each record is counted once."""
 
     stream_id: int
@@ -44,11 +44,11 @@ def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt)
     """
     with ledger.transaction():
         rows = ledger.rows_of(
-            SQL(statement("spark_jobs.readers", "slice_rejects.sql")),
+            SQL(statement("tideline.spark_jobs.readers", "slice_rejects.sql")),
             {"batch_id": attempt.batch_id, "slice_records": SLICE_RECORDS, "slice_bytes": SLICE_BYTES},
         )
     slices = tuple(
-        Slice(
+        RejectSlice(
             stream_id=row["stream_id"],
             topic=row["topic"],
             partition=row["partition"],
@@ -58,17 +58,17 @@ def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt)
         for row in rows
     )
     numbers = spark.range(0, len(slices), 1, max(1, len(slices)))
-    stored = Stored(ledger_url=ledger_url, attempt=attempt, slices=slices)
+    stored = KeptRecords(ledger_url=ledger_url, attempt=attempt, slices=slices)
     return numbers.mapInArrow(stored, from_arrow_schema(pa.schema(list(KAFKA))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class KeptRecords:
     """Turns numbers of slices into their records. Runs in the executors' Python."""
 
     ledger_url: str = field(repr=False)  # holds a password
     attempt: Attempt
-    slices: tuple[Slice, ...]
+    slices: tuple[RejectSlice, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process one task of `mapInArrow`. Yield the records of each slice."""
@@ -76,7 +76,7 @@ class Stored:
             for number in batch.column("id").to_pylist():
                 yield self._records(self.slices[number])
 
-    def _records(self, part: Slice) -> pa.RecordBatch:
+    def _records(self, part: RejectSlice) -> pa.RecordBatch:
         with Ledger(self.ledger_url, actor="spark task") as ledger:
             rows = read_slice(ledger, self.attempt, part.stream_id, part.start, part.end)
         columns = {
@@ -114,8 +114,8 @@ def read_slice(ledger: Ledger, attempt: Attempt, stream_id: int, start: int, end
     }
     try:
         with ledger.transaction():
-            return ledger.rows_of(SQL(statement("spark_jobs.readers", "read_rejects.sql")), bound)
-    except RefusedError as error:
+            return ledger.rows_of(SQL(statement("tideline.spark_jobs.readers", "read_rejects.sql")), bound)
+    except RefusedStatementError as error:
         if error.sqlstate != RESTRICT_VIOLATION:
             raise
         raise RetryableError(

@@ -17,11 +17,11 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.records.kafka_metadata import headers_as_json
-from spark_jobs.records.record_steps import BATCH_RECORDS
-from spark_jobs.records.transforms import KAFKA
 from tideline.kafka.records import LOOKING, Got, explained, got, place_of, unanswered
 from tideline.ledger.attempts import Range
+from tideline.records.kafka_metadata import headers_as_json
+from tideline.records.record_steps import BATCH_RECORDS
+from tideline.records.transforms import KAFKA
 
 _READING = {
     **LOOKING,
@@ -46,7 +46,7 @@ _BATCH = pa.schema(list(KAFKA))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class OffsetSlice:
     """The offsets of one partition from `start` to before `end`."""
 
     topic: str
@@ -69,17 +69,18 @@ def read(spark: SparkSession, settings: Mapping[str, str], ranges: Sequence[Rang
     return numbers.mapInArrow(Reading(settings=settings, tasks=tasks), from_arrow_schema(_BATCH))
 
 
-def shares(ranges: Iterable[Range], *, split_records: int) -> Iterator[tuple[Slice, ...]]:
+def shares(ranges: Iterable[Range], *, split_records: int) -> Iterator[tuple[OffsetSlice, ...]]:
     """Yield the slices that each task reads.
 
     A range that is longer than `split_records` has tasks of its own, since counts are kept by stream and first offset of a task. Short
     ranges share tasks.
     """
-    short: list[Slice] = []
+    short: list[OffsetSlice] = []
     for piece in ranges:
         cuts = [*range(piece.offsets.start, piece.offsets.end, split_records), piece.offsets.end]
         slices = [
-            Slice(topic=piece.topic, partition=piece.partition, start=start, end=end) for start, end in pairwise(cuts)
+            OffsetSlice(topic=piece.topic, partition=piece.partition, start=start, end=end)
+            for start, end in pairwise(cuts)
         ]
         if len(slices) > 1:
             yield from ((one,) for one in slices)
@@ -97,7 +98,7 @@ class Reading:
     """Turns numbers of tasks into the records of their slices. Runs in the executors' Python."""
 
     settings: Mapping[str, str] = field(repr=False)  # hold a password
-    tasks: tuple[tuple[Slice, ...], ...]
+    tasks: tuple[tuple[OffsetSlice, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process one task of `mapInArrow`. Yield the records of each slice, in order.
@@ -116,7 +117,7 @@ class Reading:
                     consumer.close()
 
 
-def _rows(consumer: Consumer, piece: Slice) -> Iterator[tuple[Any, ...]]:
+def _rows(consumer: Consumer, piece: OffsetSlice) -> Iterator[tuple[Any, ...]]:
     """Yield the records of a slice. It ends at a record behind it, or where the log ends: its last offsets may hold no record."""
     place = piece.topic, piece.partition
     last_answer = time.monotonic()

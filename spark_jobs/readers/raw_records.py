@@ -2,13 +2,13 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.readers import kafka, kept_rejects, python_client
 from tideline import settings
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
 from tideline.kafka.settings import executor_settings, spark_settings
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.spark_jobs.readers import kafka, kept_rejects, python_client
 
 
 def read(

@@ -53,7 +53,7 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 
-class Found(NamedTuple):
+class ReadRanges(NamedTuple):
     """The records that one consumer has read, and the ranges that it has left."""
 
     records: list[DataFrame]
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 def read(
     spark: SparkSession, security: Mapping[str, str], groups: Sequence[Sequence[Range]], max_bytes: int = MAX_BYTES
-) -> Found:
+) -> ReadRanges:
     """Read ranges into the driver's memory, each group as the records of one task.
 
     Args:
@@ -90,7 +90,7 @@ def read(
     left = [piece for group in groups for piece in group if piece not in finished]
     if left:
         job_log.say(f"{len(left)} short ranges are left to Spark's reader: {cause}", level="warning")
-    return Found(records, left)
+    return ReadRanges(records, left)
 
 
 class _Reader:

@@ -13,7 +13,6 @@ from confluent_kafka import Producer
 from psycopg2.sql import SQL, Identifier
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_jobs import write_batches
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
@@ -21,6 +20,7 @@ from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
+from tideline.spark_jobs import write_batches
 
 FIELDS = {
     "impression_id": "string",

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 import records
 from benchmarks import rivals
-from spark_jobs.session import session
 from tideline import settings
 from tideline.local.airflow_processes import AirflowOptions
 from tideline.local.stack import Stack
+from tideline.spark_jobs.session import session
 
 _POSTGRES = {"shared_buffers": "1GB"}
 """A server that keeps millions of states has more than the 256 MB of the local stack. With these, a batch over them took a tenth longer."""

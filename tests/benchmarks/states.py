@@ -12,7 +12,6 @@ import psycopg2
 
 from benchmarks import rivals
 from benchmarks.scene import PARTITIONS, Scene, in_turns, say, table
-from spark_jobs import write_batches
 from tideline import flow, settings
 from tideline.declaration import pipelines
 from tideline.domain.requests import NewRecords
@@ -20,6 +19,7 @@ from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
+from tideline.spark_jobs import write_batches
 
 RECORDS = 27_778 * PARTITIONS
 """About 500,000. A multiple of the partitions, so that each batch ends in all of them at a pause between visits."""

@@ -19,7 +19,7 @@ SINCE = timedelta(hours=3)
 class Loaded:
     """The records that were sent, and observations of the run while it wrote."""
 
-    sent: demo_impressions.Sent
+    sent: demo_impressions.SentImpressions
     raw: dict[Place, bytes | None]
     """Every record of the topic, as a plain consumer reads it."""
     run_id: str

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tideline.local import secret
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 
 _SERVERS, _USER, PASSWORD = "SECURED_KAFKA", "SECURED_KAFKA_USER", "SECURED_KAFKA_PASSWORD"
 DECLARED = {
@@ -28,7 +28,7 @@ def settings(folder: Path) -> Mapping[str, str]:
     }
 
 
-def write(folder: Path, broker: Broker) -> None:
+def write(folder: Path, broker: LocalBroker) -> None:
     """Write the files that `settings` names."""
     secret.write(folder / "kafka-user", f"{broker.sasl_username}\n")
     kept = {_SERVERS: broker.sasl_bootstrap, PASSWORD: broker.sasl_password}

@@ -7,7 +7,7 @@ from typing import Protocol
 from faults.actions import TOPIC, Abandon, AcceptLoss, AdoptTopic, DryRun, Retry, Rewind, Skip, Task, Upkeep
 from faults.operations import ABatch, Decide, Decision, DrawnRequest, GoBack, Look, SkipOffsets, SomeRejects
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, OneBatch, Rejects, Request
+from tideline.domain.requests import KeptRejects, NamedRange, OneBatch, Request
 
 
 class Inventory(Protocol):
@@ -30,7 +30,7 @@ def request(drawn: DrawnRequest, inventory: Inventory) -> Request | None:
             batch_id = _batch(drawn.number, inventory)
             return None if batch_id is None else OneBatch(batch_id=batch_id, replace=drawn.replace)
         case SomeRejects():
-            return Rejects(batch_id=None if drawn.number is None else _batch(drawn.number, inventory))
+            return KeptRejects(batch_id=None if drawn.number is None else _batch(drawn.number, inventory))
         case _:
             return drawn
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from identities import batch
 from loads.lake_tables import Lake, Table, own
 from tideline.errors import SupersededError
-from tideline.outside.delta_table import DeltaOutput
+from tideline.sinks.delta.delta_table import DeltaOutput
 
 PATIENCE_S = 300.0
 

@@ -7,7 +7,7 @@ from given_ledger.ledgers import query, state
 from given_ledger.planners import Brokerless, coverage, finish, load, next_offsets, ranges_of
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, OneBatch, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, OneBatch, Ranges
 from tideline.ledger import attempts
 
 WHY = "prices were in cents"
@@ -77,7 +77,7 @@ def test_a_re_drive_is_left_to_the_run_that_requested_it(ledger, ads):
     )
     ledgers.publish(ledger, attempt, written={stream: 2})
     ads.advance("hourly")
-    [redrive] = ads.plan("redrive", Rejects())
+    [redrive] = ads.plan("redrive", KeptRejects())
     ads.logs[0].append(1)
     assert [ranges_of(ledger, n) for n in ads.plan("next hour")] == [{0: (14, 15)}]
     assert state(ledger, redrive)[0] == "planned"

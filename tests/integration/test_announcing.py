@@ -15,7 +15,7 @@ from tideline.domain.requests import NamedRange
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import reservations
-from tideline.ledger.publications import Announcer, Loaded, Publication
+from tideline.ledger.publications import Announcer, Loaded, PublishedBatch
 
 FIRST, SECOND = (Announcer(dag_id="impressions", run_id=f"manual__{number}", task_id="announce") for number in (1, 2))
 
@@ -34,7 +34,7 @@ class Airflow:
         assert since.tzinfo is not None
         return {attempt for _, attempt in self.events}
 
-    def succeed(self, publications: list[Publication]) -> list[int]:
+    def succeed(self, publications: list[PublishedBatch]) -> list[int]:
         """End a task with success: record its events and return the batches."""
         self.events += [(publication.batch_id, publication.attempt) for publication in publications]
         return [publication.batch_id for publication in publications]
@@ -184,7 +184,7 @@ def test_tasks_that_die_wait_and_overtake_each_other_announce_each_batch_once(le
     """Tasks ask, and then succeed, die, or take long; a task that was considered dead may be too late to be accepted."""
     choose = random.Random(seed)
     (stream,) = start_streams(ledger, 1)
-    asked: dict[Announcer, list[Publication]] = {}
+    asked: dict[Announcer, list[PublishedBatch]] = {}
     done = []
     for number in range(40):
         match choose.randrange(3):

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from given_topics.topics import transaction
 from servers.cli_process import Cli
-from tideline.authoring.survey import Field
+from tideline.authoring.survey import SurveyedField
 from tideline.authoring.table_columns import RESERVED, table_columns
 from tideline.domain.columns import SimpleType
 
@@ -152,7 +152,7 @@ def test_the_reserved_words_are_those_of_postgres(ledger_url):
         cursor.execute("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')")
         words = {word for (word,) in cursor.fetchall()}
         assert words == RESERVED
-        names = [Field(name=name, kind=SimpleType("string")) for name in sorted(words)]
+        names = [SurveyedField(name=name, kind=SimpleType("string")) for name in sorted(words)]
         columns = ", ".join(f'"{column.name}" text' for column in table_columns(names))
         cursor.execute(f"CREATE TEMPORARY TABLE words ({columns})")
     connection.close()

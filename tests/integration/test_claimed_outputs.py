@@ -21,7 +21,7 @@ from tideline.declaration.sections import FromEnvironment
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
 from tideline.ledger import claimed_outputs, reservations
-from tideline.ledger.claimed_outputs import REJECTS, ROWS, Output
+from tideline.ledger.claimed_outputs import REJECTS, ROWS, ClaimedOutput
 from tideline.ledger.connection import Ledger, statement
 from tideline.local import secret
 
@@ -33,7 +33,9 @@ def claiming(ledger, pipeline: str, *, table: str = TABLE, shared: bool = False)
     """Open a transaction in which a pipeline has claimed a table."""
     with ledger.transaction():
         reservations.lock_pipeline(ledger, pipeline)
-        claimed_outputs.claim(ledger, pipeline, [Output(purpose=ROWS, kind="postgres", place=table, shared=shared)])
+        claimed_outputs.claim(
+            ledger, pipeline, [ClaimedOutput(purpose=ROWS, kind="postgres", place=table, shared=shared)]
+        )
         yield
 
 
@@ -339,7 +341,7 @@ def test_a_replay_deletes_by_the_index_of_the_key_however_much_the_table_holds(l
             " FROM tideline.batch_range, generate_series(1, 20000) n;"
             "ANALYZE"
         )
-        text = statement("spark_jobs.sinks.postgres", "delete_replaced.sql").replace("{target}", TABLE)
+        text = statement("tideline.sinks.postgres", "delete_replaced.sql").replace("{target}", TABLE)
         cursor.execute(f"EXPLAIN (FORMAT JSON) {text}", {"batch_id": batch_id})
         ((explained,),) = cursor.fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))

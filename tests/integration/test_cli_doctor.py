@@ -16,7 +16,6 @@ from given_topics import topics
 from servers import cli_process
 from servers.cli_process import NAME, Cli, table
 from servers.poolers import Pooler
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline import flow
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import pipelines
@@ -27,6 +26,7 @@ from tideline.ledger import attempts, rights
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.local import secret
+from tideline.sinks.staging_tables import staging_name
 
 
 @contextmanager

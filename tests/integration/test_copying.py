@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from psycopg2.extensions import parse_dsn
 
-from spark_jobs.sinks.postgres import copying
-from spark_jobs.sinks.postgres.copying import Copier
 from tideline.ledger.session_settings import conninfo
+from tideline.sinks.postgres import copying
+from tideline.sinks.postgres.copying import Copier
 
 TABLE = """\
 CREATE UNLOGGED TABLE tideline_staging.aside (

@@ -13,16 +13,16 @@ from given_ledger import ledgers
 from given_ledger.ledgers import execute, query, state
 from given_ledger.planners import declared
 from given_topics.topics import until
-from spark_jobs import heartbeat
-from spark_jobs.heartbeat import Heartbeat
-from spark_jobs.records import task_sessions
-from spark_jobs.records.task_sessions import TaskSession
 from tideline.authoring import reference_tables
-from tideline.authoring.findings import Verdict
+from tideline.authoring.findings import FindingVerdict
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.ledger import attempts, connection, publishing, queries
 from tideline.ledger.connection import Ledger
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
+from tideline.records import task_sessions
+from tideline.records.task_sessions import TaskSession
+from tideline.spark_jobs import heartbeat
+from tideline.spark_jobs.heartbeat import Heartbeat
 
 STATES = sorted(
     code for name, code in vars(errorcodes).items() if name.isupper() and len(str(code)) == 5 and code[:2] > "02"
@@ -71,7 +71,7 @@ def test_a_law_that_is_checked_at_the_end_is_named(ledger):
     """It refuses the COMMIT."""
     (stream,) = ledgers.start_streams(ledger, 1)
     ledgers.published(ledger, {stream: (0, 10)})
-    with pytest.raises(RefusedError, match="would no longer be accounted for") as caught, ledger.transaction():
+    with pytest.raises(RefusedStatementError, match="would no longer be accounted for") as caught, ledger.transaction():
         ledger.run_sql(SQL("DELETE FROM tideline.coverage"), {})
     assert caught.value.sqlstate == errorcodes.RESTRICT_VIOLATION
     assert caught.value.entry == "ledger-refuses"
@@ -106,7 +106,7 @@ def test_a_query_that_writes_where_tideline_only_reads_is_told_from_a_standby(le
     execute(ledger, "CREATE TABLE public.prices (id int)")
     execute(ledger, "CREATE VIEW public.locked AS SELECT id FROM public.prices FOR UPDATE")
     [finding] = reference_tables.checked(ledger, declared("nowhere:9092", "ads"), ["public.locked"])
-    assert finding.verdict == Verdict.BAD
+    assert finding.verdict == FindingVerdict.BAD
     assert "a query that was to read only wants to write or to lock rows" in finding.found
     with pytest.raises(FatalError, match="cannot execute SELECT") as caught, queries.reading(ledger):
         ledger.rows_of(SQL("SELECT id FROM public.locked"), {})

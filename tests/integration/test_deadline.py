@@ -8,15 +8,15 @@ from textwrap import dedent
 import pytest
 
 import records
-from spark_jobs import deadline
 from tideline import settings
 from tideline.errors import RetryableError
 from tideline.local import program_environment
+from tideline.spark_jobs import deadline
 
 # Hangs as if a cluster never gave it a session, so that there is nothing to cancel.
 HANGING = """\
     import sys, time
-    from spark_jobs import deadline, write_batches
+    from tideline.spark_jobs import deadline, write_batches
 
     deadline.MINUTE_SECONDS, deadline.GRACE_SECONDS = float(sys.argv[1]), float(sys.argv[2])
     write_batches.session = lambda _: time.sleep(3600)

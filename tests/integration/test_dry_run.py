@@ -10,7 +10,7 @@ from given_topics.topics import at, stamped, window
 from servers.concurrency import beside, together
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, OneBatch, Ranges
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.flow import Draft
 from tideline.ledger import attempts, heads, reservations
@@ -52,7 +52,7 @@ REQUESTS = {
     "ranges": lambda topic, *_: Ranges(ranges=(NamedRange(topic, 0, OffsetRange(2, 19)),), replace=True),
     "a loaded batch": lambda _, loaded, __: OneBatch(batch_id=loaded, replace=True),
     "an open batch": lambda _, __, failed: OneBatch(batch_id=failed),
-    "rejects": lambda *_: Rejects(),
+    "rejects": lambda *_: KeptRejects(),
 }
 
 

@@ -9,8 +9,8 @@ from psycopg2.errors import InsufficientPrivilege
 from given_ledger import granted_rights, ledgers
 from given_ledger.ledgers import execute, query, refused
 from loads import by_hand
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline.ledger import attempts, rights
+from tideline.sinks.staging_tables import staging_name
 
 NAME = f"attempt_{9:032x}"
 STAGED = f"tideline_staging.{NAME}"

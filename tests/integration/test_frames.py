@@ -5,9 +5,9 @@ import json
 import pytest
 
 import records
-from spark_jobs import write_batches
 from test_sink import target
 from tideline.errors import FatalError, RetryableError
+from tideline.spark_jobs import write_batches
 
 pytestmark = pytest.mark.topic(partitions=2, records=40)
 

@@ -7,7 +7,7 @@ from given_ledger.decisions import load, reject
 from given_ledger.ledgers import claim, execute, plan, publish, query, refused, stage, start_streams
 from tideline.domain.states import BatchKind
 from tideline.ledger import reservations
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 
 REJECTED = (3, 5)
 ONE_MORE = """
@@ -64,7 +64,7 @@ def test_rejects_of_an_attempt_that_has_lost_its_batch_are_not_kept(ledger):
     stale = claim(ledger, batch_id)
     claim(ledger, batch_id)
     reject(ledger, stale, stream, 3)
-    with pytest.raises(RefusedError, match="rejects come with the attempt"), ledger.transaction():
+    with pytest.raises(RefusedStatementError, match="rejects come with the attempt"), ledger.transaction():
         ledger.run("move_rejects", batch_id=batch_id, attempt_id=stale.attempt_id)
 
 

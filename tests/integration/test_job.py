@@ -7,11 +7,11 @@ import pytest
 
 import records
 from loads.loading import batches, names, ranges
-from spark_jobs import write_batches
-from tideline.domain.requests import OneBatch, Rejects
+from tideline.domain.requests import KeptRejects, OneBatch
 from tideline.ledger import reservations
 from tideline.ledger.reservations import Run
 from tideline.local import secret
+from tideline.spark_jobs import write_batches
 
 pytestmark = pytest.mark.topic(records=10)
 
@@ -151,7 +151,7 @@ def test_one_job_writes_batches_of_every_kind(loading, job):
     records.produce(loading.bootstrap, topic, map(records.record, range(20, 30)))
     mixed = loading.plan("a", ranges(f"{topic}/0 [10, 12)"))
     mixed += loading.plan("b", OneBatch(batch_id=1, replace=True))
-    mixed += loading.plan("c", Rejects())
+    mixed += loading.plan("c", KeptRejects())
     mixed += [batch_id for batch_id in loading.plan("d") if batch_id not in mixed]
     assert [batches(loading)[batch_id][0] for batch_id in mixed] == ["backfill", "replay", "redrive", "live"]
     with loading.ledger() as ledger, ledger.transaction():

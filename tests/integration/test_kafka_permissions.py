@@ -13,7 +13,7 @@ from given_topics import acls
 from given_topics.topics import produce, source, until
 from loads.loading import Loading
 from tideline.declaration.source import Source
-from tideline.domain.requests import Rejects
+from tideline.domain.requests import KeptRejects
 from tideline.errors import FatalError, TidelineError
 from tideline.kafka.broker import Broker
 from tideline.settings import PROJECT
@@ -149,7 +149,7 @@ def test_the_example_loads_and_re_drives_with_the_rights_of_the_page(loads, topi
     permit()
     until(lambda: allowed_everything(Broker(declared), topic, group))
     assert loads.run() == [1]
-    assert loads.run(Rejects()) == [2]
+    assert loads.run(KeptRejects()) == [2]
     assert loads.rows("SELECT advertiser FROM ads.impressions ORDER BY offer_id")[0] == ("advertiser 1",)
     assert (loads.rows("SELECT count(*)::int FROM ads.impressions"), len(loads.rejects())) == ([(5,)], 1)
     assert (loads.heads(), loads.staging_tables()) == ([6], [])

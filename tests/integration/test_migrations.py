@@ -192,7 +192,7 @@ BATCHES = ["--pipeline", "impressions", "--dag-id", "d", "--run-id", "r", "--tas
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(["-m", "spark_jobs.write_batches", "--batches", "1", *BATCHES], id="Spark driver"),
+        pytest.param(["-m", "tideline.spark_jobs.write_batches", "--batches", "1", *BATCHES], id="Spark driver"),
         pytest.param(
             ["-c", "from tideline.cli.entry import main; main()", "streams", "impressions"], id="command line"
         ),

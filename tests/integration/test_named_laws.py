@@ -5,7 +5,7 @@ import pytest
 from given_ledger.ledgers import claim, plan, publish, query, stage, start_streams
 from tideline.errors import NeedsOperatorError, RetryableError, TidelineError
 from tideline.ledger import attempts
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 from tideline.ledger.refused_publications import explained
 
 CUSTOMER = "value-of-a-customer"
@@ -65,7 +65,7 @@ def test_a_refusal_that_names_no_law_shows_no_row_either(ledger):
 def test_an_attempt_that_the_ledger_has_refused_keeps_no_row_as_its_problem(ledger):
     (stream,) = start_streams(ledger, 1)
     attempt = claim(ledger, plan(ledger, {stream: (0, 10)}))
-    with pytest.raises(RefusedError), attempts.failing(ledger, attempt):
+    with pytest.raises(RefusedStatementError), attempts.failing(ledger, attempt):
         broken(ledger, "tideline.batch_range", "counts_together", "c")
     ((problem,),) = query(ledger, "SELECT problem FROM tideline.attempt")
     assert "counts_together" in problem

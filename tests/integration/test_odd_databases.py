@@ -13,11 +13,11 @@ from given_ledger.ledgers import alter, query
 from loads import sessions, upserts
 from servers.cli_process import Cli
 from servers.poolers import Pooler
-from spark_jobs.records.task_sessions import opened
 from test_sink import target
 from test_sink_types import FITTING, in_json
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
+from tideline.records.task_sessions import opened
 
 ODD = {
     "quote_all_identifiers": "on",

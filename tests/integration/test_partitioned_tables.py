@@ -5,11 +5,11 @@ import pytest
 import records
 from given_ledger.ledgers import execute, plan, query, start_streams
 from loads.loading import coverage, ranges
-from spark_jobs.sinks.postgres.target_table import sink_sql
 from tideline.cli.checks import Verdict
 from tideline.cli.checks import ledger as checks
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
+from tideline.sinks.postgres.target_table import sink_sql
 
 pytestmark = pytest.mark.topic(records=30)
 

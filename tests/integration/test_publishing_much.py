@@ -7,10 +7,10 @@ import pytest
 from psycopg2.sql import SQL
 
 from given_ledger.ledgers import claim, plan, start_streams
-from spark_jobs.sinks.postgres.column_types import Column
-from spark_jobs.sinks.postgres.insertion import Staged, insert_output
-from spark_jobs.sinks.postgres.target_table import Target, create_staging
-from spark_jobs.sinks.staging_tables import STAGING_SCHEMA
+from tideline.sinks.postgres.column_types import Column
+from tideline.sinks.postgres.insertion import StagedRows, insert_output
+from tideline.sinks.postgres.target_table import Target, create_staging
+from tideline.sinks.staging_tables import STAGING_SCHEMA
 
 RECORDS = 20_000
 TASK = 7
@@ -71,7 +71,7 @@ def read(ledger, table):
 def test_publishing_looks_through_staging_a_few_times_and_not_once_for_each_reject(ledger, attempt):
     found, staging = attempt
     with ledger.transaction():
-        written = insert_output(ledger, Staged(target=TARGET, attempt=found, table=staging, tasks={TASK: RECORDS}))
+        written = insert_output(ledger, StagedRows(target=TARGET, attempt=found, table=staging, tasks={TASK: RECORDS}))
         assert sum(written.n_written.values()) == RECORDS * 3 // 4
         assert read(ledger, staging) <= A_FEW * RECORDS
         assert read(ledger, "staged_reject") <= A_FEW * RECORDS

@@ -9,8 +9,8 @@ from batch_ranges import piece
 from faults.bad_input import wire
 from given_topics.topics import source
 from records import produce
-from spark_jobs.readers import kafka, python_client
 from tideline.kafka.settings import executor_settings, spark_settings
+from tideline.spark_jobs.readers import kafka, python_client
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_parts_of_partitions_are_read_to_their_ends_and_no_further(broker, both,
 def test_a_task_reads_its_parts_and_no_further(broker):
     topic = records.create(broker.bootstrap, partitions=2)
     produce(broker.bootstrap, topic, map(records.record, range(40)), partitions=2)
-    tasks = (tuple(python_client.Slice(topic=topic, partition=n, start=5, end=9) for n in (0, 1)),)
+    tasks = (tuple(python_client.OffsetSlice(topic=topic, partition=n, start=5, end=9) for n in (0, 1)),)
     reading = python_client.Reading(settings=executor_settings(source(broker.bootstrap, topic)), tasks=tasks)
     read = pa.Table.from_batches(reading(iter([pa.record_batch({"id": [0]})])))
     places = list(zip(read["partition"].to_pylist(), read["offset"].to_pylist(), strict=True))

@@ -51,7 +51,8 @@ READS_EVERYTHING = {
 }
 """Queries for a person who asks about everything; each file says so."""
 QUERIES = "include/tideline/ledger/sql/queries"
-FILES = sorted(path for folder in (QUERIES, "spark_jobs") for path in (PROJECT / folder).rglob("*.sql"))
+FOLDERS = (QUERIES, "spark_jobs", "include/tideline/records", "include/tideline/sinks")
+FILES = sorted(path for folder in FOLDERS for path in (PROJECT / folder).rglob("*.sql"))
 SHORT = {
     "batch_given_up",
     "batch_of_kind",

@@ -6,8 +6,8 @@ import pytest
 
 import records
 from given_topics.topics import ends, source, until
-from spark_jobs import write_batches
 from tideline.kafka.broker import Broker
+from tideline.spark_jobs import write_batches
 
 FRAME = """
     def frame(df):

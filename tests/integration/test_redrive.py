@@ -18,12 +18,12 @@ from loads.loading import (
     owners,
     ranges,
 )
-from spark_jobs import write_batches
-from spark_jobs.readers import kept_rejects
 from tideline import flow
-from tideline.domain.requests import Rejects
+from tideline.domain.requests import KeptRejects
 from tideline.errors import FatalError
 from tideline.kafka.broker import Broker
+from tideline.spark_jobs import write_batches
+from tideline.spark_jobs.readers import kept_rejects
 
 pytestmark = pytest.mark.topic(**WITH_A_BAD_RECORD)
 
@@ -66,10 +66,10 @@ def test_only_the_rejects_that_were_chosen_move(loading, topic):
     loading.transform("")
     left = {3, 5, 7, 20, 25}
     for chosen, moved in (
-        (Rejects(reason_like="no such reason"), set()),
-        (Rejects(batch_id=2, reason_like="two"), {25}),
-        (Rejects(reason_like="ONE"), {3, 20}),
-        (Rejects(batch_id=1), {5}),
+        (KeptRejects(reason_like="no such reason"), set()),
+        (KeptRejects(batch_id=2, reason_like="two"), {25}),
+        (KeptRejects(reason_like="ONE"), {3, 20}),
+        (KeptRejects(batch_id=1), {5}),
     ):
         assert len(loading.run(chosen)) == (1 if moved else 0)
         left -= moved

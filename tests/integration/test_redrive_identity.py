@@ -4,12 +4,12 @@ import pytest
 
 from given_ledger.decisions import load, reject
 from given_ledger.ledgers import PIPELINE, claim, plan, query, start_streams
-from spark_jobs.readers import kept_rejects
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
 from tideline.ledger import publishing, reservations
 from tideline.ledger.publishing import Written
+from tideline.spark_jobs.readers import kept_rejects
 
 REJECTED = (3, 5, 7)
 

@@ -18,11 +18,11 @@ from loads.loading import (
 )
 from servers.concurrency import together
 from servers.cutting_proxy import CuttingProxy, cut_before
-from spark_jobs import write_batches
-from tideline.domain.requests import OneBatch, Rejects
+from tideline.domain.requests import KeptRejects, OneBatch
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
+from tideline.spark_jobs import write_batches
 
 pytestmark = pytest.mark.topic(**WITH_A_BAD_RECORD)
 
@@ -51,7 +51,7 @@ def test_two_who_ask_for_the_same_rejects_at_once_get_each_of_them_once(loading,
     loading.transform("")
     one, other = together(lambda: loading.plan("one", ALL), lambda: loading.plan("other", ALL))
     assert sorted([one, other]) == [[], [3]]
-    assert loading.plan("third", Rejects(batch_id=1)) == []
+    assert loading.plan("third", KeptRejects(batch_id=1)) == []
     loading.write("one" if one else "other", one + other)
     assert loading.published() == 29
 
@@ -59,8 +59,8 @@ def test_two_who_ask_for_the_same_rejects_at_once_get_each_of_them_once(loading,
 def test_two_re_drives_at_once_never_double_a_record(loading, topic, at_once):
     """If both held the same reject, only one of them could write it."""
     loading.transform("")
-    (one,) = loading.plan("one", Rejects(reason_like="two"))
-    (other,) = loading.plan("other", Rejects(reason_like="one"))
+    (one,) = loading.plan("one", KeptRejects(reason_like="two"))
+    (other,) = loading.plan("other", KeptRejects(reason_like="one"))
     loading.execute(
         f"INSERT INTO tideline.redrive SELECT {other}, stream_id, kafka_offset FROM tideline.redrive"
         f" WHERE batch_id = {one} AND kafka_offset = 5",
@@ -149,7 +149,7 @@ def test_a_re_drive_that_a_replay_overtakes_is_tried_again_with_what_is_left(loa
 
 def test_what_a_replay_has_rejected_again_in_the_meantime_is_written_as_its(loading, topic, meanwhile):
     loading.transform("")
-    batch_ids = loading.plan("redrive", Rejects(reason_like="one"))
+    batch_ids = loading.plan("redrive", KeptRejects(reason_like="one"))
 
     def replay():
         loading.transform(faulty({"n3": "still"}))
@@ -169,7 +169,7 @@ def test_what_a_replay_has_rejected_again_in_the_meantime_is_written_as_its(load
 
 def test_a_re_drive_whose_rejects_are_all_gone_ends_with_nothing(loading, topic):
     loading.transform("")
-    batch_ids = loading.plan("redrive", Rejects(reason_like="one"))
+    batch_ids = loading.plan("redrive", KeptRejects(reason_like="one"))
     loading.run(ranges(f"{topic}/0 [0, 30)", replace=True))
     loading.write("redrive", batch_ids)
     loading.advance("redrive")

@@ -4,10 +4,10 @@ import pytest
 
 import records
 from loads.loading import KEY, LATER, TABLE, acting, declare, given, reasons, target
-from spark_jobs import write_batches
-from tideline.domain.requests import OneBatch, Rejects
+from tideline.domain.requests import KeptRejects, OneBatch
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger.attempts import Writer
+from tideline.spark_jobs import write_batches
 
 # For the records with the ids 0 to 5 and the names n0 to n3, n1 and n3: the table, the refused ones, and their reason.
 NAMES = ["n0", "n1", "n2", "n3", "n1", "n3"]
@@ -190,10 +190,10 @@ def test_a_replay_a_backfill_and_a_re_drive_reject_what_the_table_refuses(loadin
     assert {offset: value for (_, offset), (_, _, value) in before.items()} == {n: values[n].encode() for n in (3, 7)}
     assert sorted(row[0] for row in loading.output().values()) == [0, 1, 2, 4, 5, 6, 8, 9]
     loading.execute("INSERT INTO known VALUES (3)")
-    loading.run(Rejects())
+    loading.run(KeptRejects())
     assert {offset: value for (_, offset), (_, _, value) in loading.rejects().items()} == {7: values[7].encode()}
     assert sorted(row[0] for row in loading.output().values()) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
-    loading.run(Rejects())
+    loading.run(KeptRejects())
     assert set(loading.rejects()) == {(0, 7)}
     assert loading.staging_tables() == []
 

@@ -10,9 +10,9 @@ from confluent_kafka import KafkaException, Producer
 import records
 from given_ledger import ledgers
 from given_ledger.ledgers import query
-from spark_jobs.records.staged_counts import Recorder
-from spark_jobs.records.transforms import KAFKA
 from tideline.errors import FatalError, NeedsOperatorError
+from tideline.records.staged_counts import Recorder
+from tideline.records.transforms import KAFKA
 
 ANY_BYTES = bytes(range(256))
 KEPT = {"retention.ms": "-1"}

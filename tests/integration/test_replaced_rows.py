@@ -3,9 +3,9 @@
 from uuid import UUID
 
 from given_ledger.ledgers import TOPIC_ID, execute, plan, published, query, start_streams
-from spark_jobs.sinks.postgres.target_table import sink_sql
 from tideline.domain.states import BatchKind
 from tideline.ledger.reservations import Run
+from tideline.sinks.postgres.target_table import sink_sql
 
 TARGET = "CREATE SCHEMA ads; CREATE TABLE ads.output (kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint)"
 EARLIER = UUID(int=8)

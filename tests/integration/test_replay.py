@@ -10,11 +10,11 @@ import records
 from loads.loading import RENAMING, actions, batches, coverage, everything, names, owners, ranges
 from servers.concurrency import together
 from servers.cutting_proxy import CuttingProxy, cut_before
-from spark_jobs import write_batches
 from tideline.domain.requests import OneBatch, Window
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
+from tideline.spark_jobs import write_batches
 
 pytestmark = pytest.mark.topic(records=30)
 

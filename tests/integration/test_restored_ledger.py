@@ -7,11 +7,11 @@ from psycopg2.extensions import parse_dsn
 
 from given_ledger.ledgers import PIPELINE, RUN, WRITER, claim, plan, publish, published, query, stage, start_streams
 from ledger_dump import at_server
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline import flow
 from tideline.errors import NeedsOperatorError, SupersededError
 from tideline.ledger.reservations import Run
-from tideline.outside import delta_files
+from tideline.sinks.delta import delta_files
+from tideline.sinks.staging_tables import staging_name
 
 LATER = Run(dag_id="impressions", run_id="scheduled__later")
 OTHER = Run(dag_id="impressions", run_id="manual__other")

@@ -8,7 +8,7 @@ import pyarrow as pa
 def test_workers_have_loaded_what_tasks_import_before_they_begin(spark):
     def look(batches):
         loaded = [
-            {"spark_jobs.sinks.postgres.staging", "adbc_driver_postgresql.dbapi", "pandas"} <= sys.modules.keys()
+            {"tideline.sinks.postgres.staging", "adbc_driver_postgresql.dbapi", "pandas"} <= sys.modules.keys()
             for _ in batches
         ]
         yield pa.record_batch({"loaded": loaded})

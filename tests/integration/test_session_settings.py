@@ -16,12 +16,12 @@ from given_topics.topics import created, produce
 from loads.upserts import Rec, scene
 from servers.concurrency import beside
 from servers.poolers import Pooler
-from spark_jobs.records.task_sessions import opened, opened_to_read
-from spark_jobs.sinks.postgres import upserting
 from tideline.domain.facts import PartitionFacts
 from tideline.errors import FatalError
 from tideline.ledger import publishing, reservations
 from tideline.ledger.connection import Ledger
+from tideline.records.task_sessions import opened, opened_to_read
+from tideline.sinks.postgres import upserting
 
 LEVELS = ("repeatable read", "serializable")
 NEEDED = {

@@ -9,7 +9,7 @@ from loads.loading import Loading, ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
 from tideline.ledger import claimed_outputs, reservations
-from tideline.ledger.claimed_outputs import ROWS, Output
+from tideline.ledger.claimed_outputs import ROWS, ClaimedOutput
 
 
 def half(remainder: int) -> str:
@@ -64,7 +64,7 @@ def test_a_write_asks_once_more_who_has_the_table(loading):
     batch_ids = loading.plan("one")
     with loading.ledger() as ledger, ledger.transaction():
         reservations.lock_pipeline(ledger, "older")
-        output = Output(purpose=ROWS, kind="postgres", place="ads.output", shared=False)
+        output = ClaimedOutput(purpose=ROWS, kind="postgres", place="ads.output", shared=False)
         claimed_outputs.claim(ledger, "older", [output])
     loading.declare(topic)
     with pytest.raises(FatalError, match=r"loads: expected table ads\.output for itself, found that pipeline older"):

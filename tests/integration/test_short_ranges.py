@@ -9,10 +9,10 @@ import records
 from batch_ranges import piece
 from given_topics.topics import source
 from records import produce
-from spark_jobs.readers import kafka, short_ranges
 from tideline.domain.offsets import OffsetRange
 from tideline.kafka.settings import spark_settings
 from tideline.ledger.attempts import Range
+from tideline.spark_jobs.readers import kafka, short_ranges
 
 PARTITIONS = 60
 

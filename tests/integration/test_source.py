@@ -6,10 +6,10 @@ from confluent_kafka import TopicPartition
 import records
 from given_topics.topics import ends, grown, recreate, source, until
 from loads.loading import coverage
-from spark_jobs.sinks.postgres import target_table
 from tideline import flow
 from tideline.errors import NeedsOperatorError, RetryableError
 from tideline.kafka.broker import Broker
+from tideline.sinks.postgres import target_table
 
 pytestmark = pytest.mark.topic(records=50)
 

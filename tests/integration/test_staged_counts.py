@@ -9,9 +9,9 @@ import pytest
 
 from given_ledger import ledgers
 from given_ledger.ledgers import query
-from spark_jobs.records.staged_counts import Recorder
-from spark_jobs.records.transforms import KAFKA
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
+from tideline.records.staged_counts import Recorder
+from tideline.records.transforms import KAFKA
 
 COUNTS = (
     "SELECT stream_id, first_read, last_read, n_read, n_filtered, n_bytes FROM tideline.staged_count ORDER BY stream_id"
@@ -80,9 +80,9 @@ def test_counts_do_not_depend_on_how_tasks_share_the_ranges(ledger, ledger_url, 
 def test_what_an_attempt_from_before_a_restore_stages_is_refused(ledger, ledger_url, attempt):
     """The restored ledger has given its id to another attempt, whose batch its counts and rejects would spoil."""
     forgotten = replace(attempt, attempt=uuid4())
-    with pytest.raises(RefusedError, match="was the ledger restored to an earlier moment"):
+    with pytest.raises(RefusedStatementError, match="was the ledger restored to an earlier moment"):
         count(ledger_url, forgotten, places([0]))
-    with pytest.raises(RefusedError, match="the ledger does not know it"):
+    with pytest.raises(RefusedStatementError, match="the ledger does not know it"):
         reject(ledger_url, forgotten, places([0]))
     assert query(ledger, COUNTS) == []
     assert query(ledger, "SELECT count(*) FROM tideline.staged_reject") == [(0,)]
@@ -96,7 +96,7 @@ def reject(ledger_url, attempt, batch):
 
 def test_a_task_has_one_session_for_all_that_it_records(ledger, ledger_url, attempt, monkeypatch):
     """A new session for each thousand rejects takes longer than storing them."""
-    monkeypatch.setattr("spark_jobs.records.staged_counts._REJECTS_AT_ONCE", 2)
+    monkeypatch.setattr("tideline.records.staged_counts._REJECTS_AT_ONCE", 2)
     ours = "SELECT DISTINCT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     streams = {(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges}
     with Recorder(ledger_url, attempt.attempt, streams) as recorder:

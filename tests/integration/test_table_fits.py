@@ -6,12 +6,12 @@ import pytest
 
 from given_ledger.ledgers import execute
 from given_ledger.planners import declared
-from spark_jobs.sinks.postgres import target_table
 from tideline.authoring import database_table, findings
 from tideline.cli.checks import Verdict
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import PostgresSink
 from tideline.errors import FatalError
+from tideline.sinks.postgres import target_table
 
 COORDINATES = "kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint"
 KEY = "kafka_topic_id, kafka_partition, kafka_offset"
@@ -172,7 +172,7 @@ def test_what_does_not_keep_rows_as_they_are_inserted_is_refused_before_the_read
         check = ledger_checks.output(ledger, pipeline)
     assert (check.verdict, said in check.found) == (Verdict.BAD, True)
     (finding,) = database_table.checked(ledger, pipeline, None)
-    assert (finding.verdict, said in finding.found) == (findings.Verdict.BAD, True)
+    assert (finding.verdict, said in finding.found) == (findings.FindingVerdict.BAD, True)
 
 
 def test_a_table_may_be_unlogged_by_consent(ledger):

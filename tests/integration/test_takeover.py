@@ -8,10 +8,10 @@ import pytest
 
 import records
 from given_topics.topics import until
-from spark_jobs import heartbeat, write_batches
 from tideline import flow
 from tideline.errors import SupersededError
 from tideline.ledger.attempts import Attempt, Writer
+from tideline.spark_jobs import heartbeat, write_batches
 
 # Every batch waits until the test releases it.
 SLOW = """\

@@ -22,7 +22,7 @@ from given_ledger.planners import (
 from given_topics.topics import delete_before, stamped, topic_of, window
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, OneBatch, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, OneBatch, Ranges
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger import attempts, reservations
 from tideline.ledger.connection import Ledger
@@ -205,22 +205,22 @@ def test_rejects_are_taken_by_batch_by_reason_or_all_and_once(ledger, ledger_url
     def taken(batch_ids):
         return query(ledger, "SELECT count(*) FROM tideline.redrive WHERE batch_id = ANY (%s)", batch_ids)[0][0]
 
-    numbers = ask(ledger_url, pipeline, "numbers", Rejects(reason_like="not a number")).batch_ids
+    numbers = ask(ledger_url, pipeline, "numbers", KeptRejects(reason_like="not a number")).batch_ids
     assert taken(numbers) == 2
-    assert ask(ledger_url, pipeline, "numbers again", Rejects(reason_like="not a number")).batch_ids == []
-    assert ask(ledger_url, pipeline, "numbers", Rejects(reason_like="not a number")).batch_ids == numbers
-    assert taken(ask(ledger_url, pipeline, "the rest", Rejects(batch_id=rejected)).batch_ids) == 2
-    left = ask(ledger_url, pipeline, "nothing left", Rejects())
+    assert ask(ledger_url, pipeline, "numbers again", KeptRejects(reason_like="not a number")).batch_ids == []
+    assert ask(ledger_url, pipeline, "numbers", KeptRejects(reason_like="not a number")).batch_ids == numbers
+    assert taken(ask(ledger_url, pipeline, "the rest", KeptRejects(batch_id=rejected)).batch_ids) == 2
+    left = ask(ledger_url, pipeline, "nothing left", KeptRejects())
     assert (left.batch_ids, left.notes) == ([], ["no rejects match the request"])
     with Ledger(ledger_url, actor="ada") as own:
         flow.abandon(own, numbers[0], reason="not yet")
-    assert taken(ask(ledger_url, pipeline, "all", Rejects()).batch_ids) == 2
+    assert taken(ask(ledger_url, pipeline, "all", KeptRejects()).batch_ids) == 2
     assert next_offsets(ledger) == {0: 4, 1: 4}
 
 
 def test_rejects_of_another_pipeline_are_not_taken(ledger, ledger_url, broker, records, rejected):
     other = declared(broker.bootstrap, records, name="another", table="ads.another")
-    assert ask(ledger_url, other, "all", Rejects(batch_id=rejected)).batch_ids == []
+    assert ask(ledger_url, other, "all", KeptRejects(batch_id=rejected)).batch_ids == []
 
 
 # Asked twice -----------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import records
-from spark_jobs.records import transforms
 from tideline.errors import FatalError
+from tideline.records import transforms
 
 EXPLODED = """\
 CREATE SCHEMA IF NOT EXISTS ads;

@@ -98,13 +98,16 @@ def user(wheel, tmp_path, url, broker):
 def test_the_wheel_holds_every_file_that_the_package_reads(wheel):
     held = set(zipfile.ZipFile(wheel).namelist())
     needed = {
-        str(path.relative_to(root))
-        for root, top in ((PROJECT / "include", "tideline"), (PROJECT, "spark_jobs"))
-        for path in (root / top).rglob("*")
+        str(name / path.relative_to(folder))
+        for folder, name in (
+            (PROJECT / "include" / "tideline", Path("tideline")),
+            (PROJECT / "spark_jobs", Path("tideline", "spark_jobs")),
+        )
+        for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert needed <= held
-    assert {name.split("/")[0].partition("-")[0] for name in held} == {"tideline", "spark_jobs"}
+    assert {name.split("/")[0].partition("-")[0] for name in held} == {"tideline"}
 
 
 def test_a_pipeline_runs_from_the_wheel_and_a_dag_file_of_three_lines(user, tmp_path, broker, url):

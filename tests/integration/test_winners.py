@@ -3,9 +3,9 @@
 import pytest
 
 import records
-from spark_jobs import write_batches
-from spark_jobs.sinks.postgres import insertion
 from tideline.errors import RetryableError
+from tideline.sinks.postgres import insertion
+from tideline.spark_jobs import write_batches
 
 # Raises in the first task that reaches its last batch of 1000 records, after the COPYs of the batches before.
 DIES_ONCE = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 import conditions
 import doors
 import website
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
 
@@ -34,7 +34,7 @@ def main() -> int:
     """Write the table."""
     with tempfile.TemporaryDirectory(dir=PROJECT / ".local") as folder:
         postgres = Postgres(Path(folder) / "postgres")
-        broker = Broker(Path(folder) / "kafka", PROJECT / ".local" / "jars" / "kafka")
+        broker = LocalBroker(Path(folder) / "kafka", PROJECT / ".local" / "jars" / "kafka")
         try:
             postgres.start()
             broker.start()

@@ -21,7 +21,7 @@ import chromium
 import large_ledger
 import website
 from tideline.ledger.connection import Ledger
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
 from website import Website
@@ -57,7 +57,7 @@ def main() -> int:
     batches = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory(dir=PROJECT / ".local") as folder:
         postgres = Postgres(Path(folder) / "postgres", settings={"fsync": "off"})
-        broker = Broker(Path(folder) / "kafka", PROJECT / ".local" / "jars" / "kafka")
+        broker = LocalBroker(Path(folder) / "kafka", PROJECT / ".local" / "jars" / "kafka")
         try:
             postgres.start()
             broker.start()

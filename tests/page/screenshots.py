@@ -12,7 +12,7 @@ from playwright.sync_api import Page, Route, expect
 import chromium
 import conditions
 import website
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
 from website import Website
@@ -35,7 +35,7 @@ def main() -> int:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=PROJECT / ".local") as folder:
         postgres = Postgres(Path(folder) / "postgres")
-        broker = Broker(Path(folder) / "kafka", PROJECT / ".local" / "jars" / "kafka")
+        broker = LocalBroker(Path(folder) / "kafka", PROJECT / ".local" / "jars" / "kafka")
         try:
             postgres.start()
             broker.start()

@@ -31,7 +31,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.local import logins, secret
 from tideline.local.airflow_processes import AirflowOptions, Orchestrator, fernet_key
-from tideline.local.broker import Broker as LocalBroker
+from tideline.local.broker import LocalBroker
 from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT, WRITER_URL
 

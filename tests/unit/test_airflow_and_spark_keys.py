@@ -2,10 +2,10 @@
 
 import pytest
 
-from spark_jobs.session import SETTINGS
 from tideline.declaration import pipelines
 from tideline.declaration.sections import FromEnvironment
 from tideline.errors import FatalError
+from tideline.spark_jobs.session import SETTINGS
 
 SMALLEST = """\
 description: Ad impressions

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_jobs.batch_loop import each_by_itself
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
+from tideline.spark_jobs.batch_loop import each_by_itself
 
 
 def fatal(what):

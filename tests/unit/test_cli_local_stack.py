@@ -7,7 +7,7 @@ import pytest
 from tideline import settings
 from tideline.cli.entry import _use_local_stack
 from tideline.local.processes import Identity
-from tideline.local.supervisor import State
+from tideline.local.supervisor import SupervisorState
 
 PLACES = {"TIDELINE_LEDGER_URL": "postgresql://127.0.0.1:1/warehouse", "TIDELINE_KAFKA": "127.0.0.1:2"}
 
@@ -22,7 +22,9 @@ def run(tmp_path, monkeypatch):
 
 
 def stack(run, *, ready=True, pid=None):
-    State(supervisor=Identity.of(pid or os.getpid()), ready=ready, environment=PLACES if ready else {}).write(run)
+    SupervisorState(supervisor=Identity.of(pid or os.getpid()), ready=ready, environment=PLACES if ready else {}).write(
+        run
+    )
 
 
 def places():

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from reject_reason import decode, reason
-from spark_jobs.records import json_prefilter
-from spark_jobs.records.arrow_types import arrow_type
-from spark_jobs.records.decoding import BLOCK_BYTES, NARROW, _blocks, decoder
-from spark_jobs.records.reject_reasons import MAX_REASON
 from tideline.domain.columns import parse_type
+from tideline.records import json_prefilter
+from tideline.records.arrow_types import arrow_type
+from tideline.records.decoding import BLOCK_BYTES, NARROW, _blocks, decoder
+from tideline.records.reject_reasons import MAX_REASON
 
 
 def test_pretty_printed_records_are_single_rows():

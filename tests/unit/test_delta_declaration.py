@@ -7,7 +7,7 @@ import pytest
 from tideline.declaration import pipelines
 from tideline.declaration.delta import DeltaSink
 from tideline.errors import FatalError
-from tideline.outside import delta_log, places
+from tideline.sinks.delta import delta_log, places
 
 ENV = "{env: NAME} with NAME in capitals"
 DECLARATION = """description: events in a lake

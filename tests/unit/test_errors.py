@@ -4,7 +4,7 @@ import pytest
 
 from tideline.errors import FatalError
 from tideline.kafka.passing import PassingError
-from tideline.outside import ForgottenError
+from tideline.sinks.outside import ForgottenError
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sampled_records import NOW_MS, surveyed, written
-from spark_jobs.records.decoding import decoder
 from tideline.declaration import pipelines
+from tideline.records.decoding import decoder
 from tideline.testing import trial
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)

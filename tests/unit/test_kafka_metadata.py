@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from spark_jobs.records.kafka_metadata import as_they_came
-from spark_jobs.records.transforms import KAFKA
+from tideline.records.kafka_metadata import as_they_came
+from tideline.records.transforms import KAFKA
 
 PLACES = [("orders", 0, 5), ("orders", 0, 6), ("orders", 1, 5), ("returns", 0, 5)]
 """Offsets start again in each partition of each topic."""

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batch_ranges import piece
-from spark_jobs.readers.kafka import Share, many_short, reader_options, shares
 from tideline.ledger.attempts import Range
+from tideline.spark_jobs.readers.kafka import Share, many_short, reader_options, shares
 
 SECURITY = {"kafka.bootstrap.servers": "here:9092", "kafka.isolation.level": "read_committed"}
 

@@ -12,14 +12,13 @@ from deltalake import DeltaTable
 from deltalake.table import TableFeatures
 
 from identities import batch
-from spark_jobs.sinks.delta import lake_table
-from spark_jobs.sinks.delta.column_types import converted, delta_type, misfit
 from tideline.declaration import pipelines
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
-from tideline.outside import delta_log, delta_table
-from tideline.outside.delta_statistics import statistics
-from tideline.outside.delta_table import COORDINATES, PLACEHOLDER, DeltaOutput
+from tideline.sinks.delta import delta_log, delta_table, preparing
+from tideline.sinks.delta.column_types import converted, delta_type, misfit
+from tideline.sinks.delta.delta_statistics import statistics
+from tideline.sinks.delta.delta_table import COORDINATES, PLACEHOLDER, DeltaOutput
 
 PRODUCED = pa.schema([("id", pa.int64()), ("name", pa.string()), ("kafka", pa.struct([]))])
 COLUMNS = pa.unify_schemas([pa.schema([("id", pa.int64()), ("name", pa.string())]), COORDINATES])
@@ -50,7 +49,7 @@ def test_the_table_is_made_of_the_transforms_columns_also_where_it_was_fenced_be
     output.fence(batch(7), 2)
     assert PLACEHOLDER in pa.schema(output.location.open().schema()).names
     for _ in range(2):
-        columns = lake_table.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
+        columns = preparing.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
         assert columns.names == ["id", "name"]
     table = output.location.open()
     assert pa.schema(table.schema()).names == [*columns.names, *COORDINATES.names]
@@ -76,34 +75,34 @@ def made_by_hand(output: DeltaOutput, **properties: str) -> DeltaTable:
 def test_tables_with_other_features_are_refused(pipeline, output, properties, expected):
     made_by_hand(output, **properties)
     with pytest.raises(FatalError, match=expected):
-        lake_table.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
+        preparing.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
 
 
 @pytest.mark.parametrize("feature", [TableFeatures.DeletionVectors, TableFeatures.RowTracking])
 def test_features_that_rewrite_rows_in_place_are_refused(pipeline, output, feature):
     made_by_hand(output).alter.add_feature(feature, allow_protocol_versions_increase=True)
     with pytest.raises(FatalError, match=r"table feature \w+ is not supported"):
-        lake_table.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
+        preparing.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
 
 
 def test_a_check_constraint_is_refused(pipeline, output):
     made_by_hand(output).alter.add_constraint({"positive": "id > 0"})
     with pytest.raises(FatalError, match="CHECK constraint positive is not supported"):
-        lake_table.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
+        preparing.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
 
 
 def test_a_table_that_is_only_appended_to_refuses_replays(pipeline, output):
     made_by_hand(output, **{"delta.appendOnly": "true"})
-    assert lake_table.prepare(output, pipeline, BatchKind.LIVE, PRODUCED).names == ["id", "name"]
+    assert preparing.prepare(output, pipeline, BatchKind.LIVE, PRODUCED).names == ["id", "name"]
     with pytest.raises(FatalError, match=r"delta\.appendOnly: a replay replaces rows"):
-        lake_table.prepare(output, pipeline, BatchKind.REPLAY, PRODUCED)
+        preparing.prepare(output, pipeline, BatchKind.REPLAY, PRODUCED)
 
 
 def test_each_column_that_does_not_fit_is_named(pipeline, output):
     columns = pa.schema([("id", pa.string()), pa.field("must", pa.int32(), nullable=False), *COORDINATES])
     DeltaTable.create(output.location.uri, columns)
     with pytest.raises(FatalError) as raised:
-        lake_table.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
+        preparing.prepare(output, pipeline, BatchKind.LIVE, PRODUCED)
     for expected in (
         "id string: cannot hold Arrow type int64",
         "name: missing in the table",

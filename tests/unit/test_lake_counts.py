@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.sinks.delta import listed_rows
-from spark_jobs.sinks.delta.listed_rows import Listed, Sliced
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
+from tideline.sinks.delta import listed_rows
+from tideline.sinks.delta.listed_rows import Listed, Sliced
 
 RANGES = {3: OffsetRange(10, 30), 5: OffsetRange(0, 7), 8: OffsetRange(1000, 1011)}
 RECORDS = [(stream, offset) for stream, offsets in RANGES.items() for offset in range(offsets.start, offsets.end)]

@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.sinks.delta.marked_offsets import Marked
-from spark_jobs.sinks.sink import Refused
 from tideline.domain.offsets import OffsetRange
 from tideline.ledger.attempts import Range
+from tideline.sinks.delta.marked_offsets import Marked
+from tideline.sinks.sink import Refused
 
 RANGES = [
     Range(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.domain.offsets import OffsetRange, subtract
-from tideline.domain.planning import Limits, cut, newest, records_for
+from tideline.domain.planning import PlanLimits, cut, newest, records_for
 
 PLENTY = 10_000
 
@@ -22,8 +22,8 @@ def free_ranges(draw):
     }
 
 
-limits = st.builds(Limits, batch_records=st.integers(1, 40), run_batches=st.integers(1, 6))
-enough = st.builds(Limits, batch_records=st.integers(1, 40), run_batches=st.just(PLENTY))
+limits = st.builds(PlanLimits, batch_records=st.integers(1, 40), run_batches=st.integers(1, 6))
+enough = st.builds(PlanLimits, batch_records=st.integers(1, 40), run_batches=st.just(PLENTY))
 
 
 def planned(batches):
@@ -79,7 +79,7 @@ def test_limits_are_kept_and_used(free, limits):
 def test_a_long_stream_does_not_starve_the_others(free, batch_records):
     """Each of n streams gets at least the n-th part of a batch, or all that it has."""
     streams = [stream for stream, pieces in free.items() if pieces]
-    for batch in cut(free, Limits(batch_records=batch_records, run_batches=1)):
+    for batch in cut(free, PlanLimits(batch_records=batch_records, run_batches=1)):
         for stream in streams:
             fair = min(batch_records // len(streams), len(free[stream][0]))
             assert len(batch.get(stream, ())) >= fair
@@ -90,7 +90,7 @@ def test_streams_that_a_small_batch_left_out_come_first_in_the_next(free, batch_
     """If a batch has fewer records than there are streams, every stream is still in one of the first batches."""
     streams = [stream for stream, pieces in free.items() if pieces]
     rounds = -(-len(streams) // batch_records)
-    batches = cut(free, Limits(batch_records=batch_records, run_batches=PLENTY))
+    batches = cut(free, PlanLimits(batch_records=batch_records, run_batches=PLENTY))
     assert {stream for batch in batches[:rounds] for stream in batch} == set(streams)
 
 
@@ -102,8 +102,8 @@ def test_the_same_input_in_any_order_gives_the_same_batches(free, limits):
 
 
 def test_nothing_new_gives_no_batch():
-    assert cut({}, Limits(batch_records=1, run_batches=1)) == []
-    assert cut({1: []}, Limits(batch_records=1, run_batches=1)) == []
+    assert cut({}, PlanLimits(batch_records=1, run_batches=1)) == []
+    assert cut({1: []}, PlanLimits(batch_records=1, run_batches=1)) == []
 
 
 def offsets(ranges):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline import outside
 from tideline.declaration.pipelines import load_named
 from tideline.domain.receipts import Found, Receipt, committed_by, data, found, marker, needs_marker
+from tideline.sinks import kinds
 
 FENCES = st.integers(1, 50)
 
@@ -68,4 +68,4 @@ def test_the_version_only_rises_and_the_first_data_stays(steps):
 
 
 def test_a_table_in_the_ledgers_database_is_no_outside_sink():
-    assert not outside.is_outside(load_named("impressions"))
+    assert not kinds.of(load_named("impressions")).is_outside

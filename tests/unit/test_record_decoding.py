@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from author_pipelines import DECLARATION, author
-from spark_jobs.records.record_decoding import RecordDecoder, formats
 from tideline.declaration import Source
+from tideline.records.record_decoding import RecordDecoder, formats
 from tideline.testing import trial
 
 VALUE = {"format": "json", "columns": {"name": "string", "price": "bigint"}}

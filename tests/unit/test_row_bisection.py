@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from spark_jobs.records.row_bisection import SAMPLE, StepError, isolate
+from tideline.records.row_bisection import SAMPLE, StepError, isolate
 
 TABLE = pa.table({"n": range(1000)})
 

@@ -9,7 +9,7 @@ import pytest
 
 from sampled_records import NOW_MS, surveyed, written
 from tideline.authoring import target_sql
-from tideline.authoring.scaffold import Connection
+from tideline.authoring.scaffold import SourceConnection
 from tideline.authoring.survey import unseen
 from tideline.authoring.table_columns import table_columns
 from tideline.declaration import pipelines
@@ -90,7 +90,7 @@ def test_the_declaration_says_how_to_connect(tmp_path):
         "sasl_username": "me",
         "sasl_password": FromEnvironment(env="SECRET"),
     }
-    connection = Connection(servers=FromEnvironment(env="BROKERS"), security=security)
+    connection = SourceConnection(servers=FromEnvironment(env="BROKERS"), security=security)
     source = pipelines.load(written(tmp_path, surveyed(*RICH), connection=connection)).source
     assert source.bootstrap_servers == FromEnvironment(env="BROKERS")
     assert {key: getattr(source.security, key) for key in security} == security

@@ -11,9 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.heartbeat import Heartbeat
-from spark_jobs.readers.kept_rejects import Stored
-from spark_jobs.sinks.postgres.staging import Place
 from tideline import settings as surroundings
 from tideline.cli.dag_runs import airflow
 from tideline.declaration import pipelines
@@ -25,6 +22,9 @@ from tideline.ledger.address import fault
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.redaction import PART, WITHHELD, without
+from tideline.sinks.sink import StagingPlace
+from tideline.spark_jobs.heartbeat import Heartbeat
+from tideline.spark_jobs.readers.kept_rejects import KeptRecords
 
 # Each part of it has letters that no message has in this order.
 SECRETS = st.lists(st.sampled_from("QXZJV7"), min_size=3, max_size=6).flatmap(
@@ -212,8 +212,8 @@ def test_what_goes_to_executors_shows_no_address():
         ranges=(),
     )
     held = [
-        Place(ledger_url=address, attempt=UUID(int=1), streams={}),
-        Stored(ledger_url=address, attempt=attempt, slices=()),
+        StagingPlace(ledger_url=address, attempt=UUID(int=1), streams={}),
+        KeptRecords(ledger_url=address, attempt=attempt, slices=()),
         Heartbeat(address, UUID(int=1), print),
     ]
     assert shown("QXZJ", repr(held)) == []

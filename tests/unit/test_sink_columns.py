@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from spark_jobs.sinks.postgres.column_types import Column, converted
+from tideline.sinks.postgres.column_types import Column, converted
 
 
 def varchar(length):

@@ -5,10 +5,10 @@ from uuid import uuid4
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 
-from spark_jobs.spark_errors import explained
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.ledger.attempts import Attempt
+from tideline.spark_jobs.spark_errors import explained
 
 ATTEMPT = Attempt(
     pipeline="ads", batch_id=7, identity=uuid4(), kind=BatchKind.LIVE, fence=1, attempt=uuid4(), attempt_id=1, ranges=()
@@ -36,7 +36,9 @@ def test_what_spark_cannot_analyse_is_distinguished(said, cause, entry):
     assert caught.value.entry == entry
 
 
-@pytest.mark.parametrize("name", ["tideline.ledger.database_errors.RefusedError", "tideline.errors.FatalError"])
+@pytest.mark.parametrize(
+    "name", ["tideline.ledger.database_errors.RefusedStatementError", "tideline.errors.FatalError"]
+)
 def test_what_the_database_has_refused_in_an_executor_is_not_tried_again(name):
     told = f"Traceback (most recent call last):\n{name}: the ledger's database refused: x\n  Next: correct x\n  More: docs/runbook.md#ledger-refuses"
     with pytest.raises(FatalError, match="ads batch 7 attempt 1: the ledger's database refused: x") as caught:  # noqa: SIM117

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.records.transforms import KAFKA
-from spark_jobs.state import buckets
-from spark_jobs.state.arrow_records import KEY, STREAM
-from spark_jobs.state.buckets import BUCKET, FIRST, PIECE, Buckets
+from tideline.records.transforms import KAFKA
+from tideline.state import buckets
+from tideline.state.arrow_records import KEY, STREAM
+from tideline.state.buckets import BUCKET, FIRST, PIECE, Buckets
 
 SCHEMA = pa.schema([("n", pa.int64()), ("kafka", pa.struct(list(KAFKA))), (KEY, pa.string()), (STREAM, pa.int64())])
 N_TASKS = 3

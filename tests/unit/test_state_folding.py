@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.state.folding import Fold, Planned, Rejected, Stream
 from stateful_events import EPOCH, GAP, STREAMS, click, fold_in_cuts, reduced, rules, states
 from tideline.processors import Processor
+from tideline.state.folding import Fold, FoldedStream, Planned, Rejected
 
 MINUTE = timedelta(minutes=1)
 # Each stream has users of its own, and time that only goes forward.
@@ -71,7 +71,7 @@ def test_the_same_cuts_give_the_same_result_in_any_chunks_and_any_order_of_arriv
 
 
 def test_a_hot_key_streams_over_chunks_and_only_its_state_is_held():
-    fold = Fold(rules(), {1: Stream("clicks/0", None)})
+    fold = Fold(rules(), {1: FoldedStream("clicks/0", None)})
     kept = []
     for chunk in range(50):
         folded = fold.fold((click("hot", 0, 100 * chunk + n) for n in range(100)), {})

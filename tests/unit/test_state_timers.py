@@ -6,10 +6,10 @@ from decimal import Decimal
 import orjson
 import pytest
 
-from spark_jobs.state.key_state import MOST_EXPIRIES
 from stateful_events import Sessions, click, fold_in_cuts, states
 from tideline.errors import FatalError
 from tideline.processors import Processor
+from tideline.state.key_state import MOST_EXPIRIES
 
 MINUTE = timedelta(minutes=1)
 

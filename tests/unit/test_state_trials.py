@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 
 import tideline.cli  # noqa: F401 - declares the commands
 from author_pipelines import SESSIONS, SESSIONS_TABLE, VISITS, author
-from spark_jobs.records import transforms
 from tideline.authoring import sample
 from tideline.authoring.trial import tried
 from tideline.cli.app import app
 from tideline.declaration import pipelines
-from tideline.domain.newest import Record
+from tideline.domain.newest import RecordContent
 from tideline.errors import FatalError
+from tideline.records import transforms
 from tideline.settings import PROJECT
 from tideline.testing import run, trial
 
@@ -84,7 +84,7 @@ def test_a_sample_of_a_topic_has_times_and_one_of_a_file_has_none(folder):
     assert trial(folder, values).rejects == []
     timestamps = (now, late)  # both the event and the record of a sender with a wrong clock
     written = [
-        Record(
+        RecordContent(
             topic="clicks",
             partition=0,
             offset=n,

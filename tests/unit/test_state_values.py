@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.records.arrow_types import arrow_type
-from spark_jobs.state.keys import key_reader, key_text
-from spark_jobs.state.typed_values import MisfitError, fit, fit_columns, restore, restore_columns, write_columns
 from tideline.domain.columns import parse_type
+from tideline.records.arrow_types import arrow_type
+from tideline.state.keys import key_reader, key_text
+from tideline.state.typed_values import MisfitError, fit, fit_columns, restore, restore_columns, write_columns
 
 TEXTS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"))
 MOMENTS = st.datetimes(

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from spark_jobs.sinks.kafka.as_json import UnencodableError
-from spark_jobs.sinks.kafka.encoding import Records
+from tideline.sinks.kafka.as_json import UnencodableError
+from tideline.sinks.kafka.encoding import Records
 
 KAFKA = pa.array([{"offset": 0}] * 3)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tideline.airflow.form_choices import INGEST_FIELDS, REWIND_FIELDS, Load
 from tideline.airflow.trigger_form import Triggered, ingest
-from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Rewind, Window
+from tideline.domain.requests import KeptRejects, NewRecords, OneBatch, Ranges, Rewind, Window
 from tideline.errors import FatalError
 from trigger_forms import END, FIRST, HOUR, SECOND, START, mistakes
 
@@ -76,10 +76,10 @@ def test_replace_reaches_every_target_with_its_reason(given, expected):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, Rejects()),
-        ({"batch_id": 7}, Rejects(batch_id=7)),
-        ({"reject_reason": "not a number"}, Rejects(reason_like="not a number")),
-        ({"batch_id": 7, "reject_reason": "not a number"}, Rejects(batch_id=7, reason_like="not a number")),
+        ({}, KeptRejects()),
+        ({"batch_id": 7}, KeptRejects(batch_id=7)),
+        ({"reject_reason": "not a number"}, KeptRejects(reason_like="not a number")),
+        ({"batch_id": 7, "reject_reason": "not a number"}, KeptRejects(batch_id=7, reason_like="not a number")),
     ],
 )
 def test_rejected_records_are_all_or_those_of_a_batch_or_a_reason(given, expected):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from spark_jobs.unpacked_pyspark import unpacked
 from tideline.settings import PROJECT
+from tideline.spark_jobs.unpacked_pyspark import unpacked
 
 SPARK_HOME = Path(pyspark.__file__).parent
 
@@ -22,7 +22,7 @@ def test_no_process_of_a_run_compiles_pyspark_again(module):
             sys.executable,
             "-c",
             (
-                f"import spark_jobs.{module}, sys\n"
+                f"import tideline.spark_jobs.{module}, sys\n"
                 "print(*(m.__file__ for name, m in sorted(sys.modules.items()) if name.startswith('pyspark')), sep='\\n')\n"
                 "print(*sys.path, sep='\\n', file=sys.stderr)"
             ),

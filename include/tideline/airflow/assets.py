@@ -13,7 +13,7 @@ from airflow.sdk import Asset, AssetAlias, AssetWatcher
 from pydantic import JsonValue
 
 from tideline.airflow.trigger import NewRecordsTrigger
-from tideline.ledger.publications import Announcer, Publication
+from tideline.ledger.publications import Announcer, PublishedBatch
 
 REPLAYED = "replayed batches"
 _MAX_CLOCK_SKEW = timedelta(hours=1)
@@ -65,7 +65,7 @@ class Events:
         return {UUID(event.extra["attempt"]) for event in events if "attempt" in (event.extra or {})}
 
 
-def announce(context: Any, pipeline: str, publications: Iterable[Publication]) -> None:
+def announce(context: Any, pipeline: str, publications: Iterable[PublishedBatch]) -> None:
     """Add one asset event for each batch. Airflow stores all of them together with this task's success, or none of them."""
     (alias,) = context["outlets"]
     for publication in publications:
@@ -78,7 +78,7 @@ def wake(context: Any, pipeline: str) -> None:
     context["outlet_events"][alias].add(incoming(pipeline))
 
 
-def _extra(pipeline: str, publication: Publication) -> dict[str, JsonValue]:
+def _extra(pipeline: str, publication: PublishedBatch) -> dict[str, JsonValue]:
     counts = ("n_read", "n_written", "n_rejected", "n_filtered", "n_gap")
     return {
         "pipeline": pipeline,

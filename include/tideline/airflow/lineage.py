@@ -14,18 +14,13 @@ from openlineage.client.generated.input_statistics_input_dataset import InputSta
 from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
 from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
 
-from tideline import environment, outside, settings
-from tideline.declaration import PostgresSink, Source
-from tideline.declaration.brokers import Brokers
-from tideline.declaration.delta import DeltaSink
-from tideline.declaration.kafka_sink import KafkaSink
+from tideline import settings
+from tideline.declaration import Source
 from tideline.declaration.pipelines import Pipeline, load_named
-from tideline.declaration.sections import FromEnvironment
-from tideline.errors import TidelineError
-from tideline.ledger import publications, queries
-from tideline.ledger.address import place
+from tideline.ledger import publications
 from tideline.ledger.connection import Ledger
-from tideline.ledger.publications import Loaded, Publication
+from tideline.ledger.publications import Loaded, PublishedBatch
+from tideline.sinks import kinds
 
 log = logging.getLogger(__name__)
 _MOST_RANGES = 1_000
@@ -76,14 +71,14 @@ def of_batches(pipeline_name: str, batch_ids: Iterable[int]) -> OperatorLineage:
     )
 
 
-def _inputs(source: Source, published: Sequence[Publication]) -> list[InputDataset]:
+def _inputs(source: Source, published: Sequence[PublishedBatch]) -> list[InputDataset]:
     by_topic: dict[str, list[Loaded]] = {topic: [] for topic in source.topics or ()}
     for publication in published:
         for loaded in publication.ranges:
             by_topic.setdefault(loaded.range.topic, []).append(loaded)
     return [
         InputDataset(
-            namespace=_cluster(source.brokers),
+            namespace=source.brokers.namespace(),
             name=topic,
             facets=_schema(
                 (name, str(kind)) for part in (source.key, source.value) if part for name, kind in part.columns.items()
@@ -110,43 +105,13 @@ def _read(loaded: Sequence[Loaded]) -> dict[str, InputDatasetFacet]:
     }
 
 
-def _output(ledger: Ledger, pipeline: Pipeline, published: Sequence[Publication]) -> OutputDataset:
-    namespace, name, columns = _destination(ledger, pipeline)
+def _output(ledger: Ledger, pipeline: Pipeline, published: Sequence[PublishedBatch]) -> OutputDataset:
+    found = kinds.of(pipeline).dataset(pipeline, ledger)
     n_written = sum(loaded.n_written for publication in published for loaded in publication.ranges)
     statistics = {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=n_written)} if published else {}
-    return OutputDataset(namespace=namespace, name=name, facets=_schema(columns), outputFacets=statistics)
-
-
-def _destination(ledger: Ledger, pipeline: Pipeline) -> tuple[str, str, Sequence[tuple[str, str]]]:
-    """Return namespace, name and columns of the output, as OpenLineage's naming conventions have it. A topic has no columns of its own."""
-    match pipeline.sink:
-        case PostgresSink() as sink:
-            host, port, database = place(settings.ledger_url())
-            return f"postgres://{host}:{port}", f"{database}.{sink.table}", queries.output_columns(ledger, sink.table)
-        case KafkaSink() as sink:
-            return _cluster(sink.brokers(pipeline.source)), sink.topic, ()
-        case DeltaSink() as sink:
-            path = sink.path
-            if isinstance(path, FromEnvironment):
-                path = environment.secret(path.env, f"sink.path of pipeline {pipeline.name}", masked=False)
-            scheme, _, rest = path.partition("://")
-            bucket, _, key = rest.partition("/")
-            namespace, name = (f"{scheme}://{bucket}", key) if rest else ("file", path)
-            return namespace, name, _of_table(pipeline)
-
-
-def _of_table(pipeline: Pipeline) -> Sequence[tuple[str, str]]:
-    """Return the columns of a Delta table; nothing if its storage does not answer, which must not hide where the rows went."""
-    try:
-        return outside.columns(pipeline)
-    except TidelineError as error:
-        log.warning("%s", error)
-        return ()
-
-
-def _cluster(brokers: Brokers) -> str:
-    """Return the namespace of a cluster's topics: the first of its addresses."""
-    return f"kafka://{brokers.connection()['bootstrap_servers'].split(',')[0]}"
+    return OutputDataset(
+        namespace=found.namespace, name=found.name, facets=_schema(found.columns), outputFacets=statistics
+    )
 
 
 def _schema(columns: Iterable[tuple[str, str]]) -> dict[str, SchemaDatasetFacet]:
@@ -154,7 +119,7 @@ def _schema(columns: Iterable[tuple[str, str]]) -> dict[str, SchemaDatasetFacet]
     return {"schema": SchemaDatasetFacet(fields=fields)} if fields else {}
 
 
-def _batch(publication: Publication) -> dict[str, Any]:
+def _batch(publication: PublishedBatch) -> dict[str, Any]:
     return {
         "batch": publication.batch_id,
         "kind": publication.kind.value,

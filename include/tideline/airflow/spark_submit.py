@@ -130,7 +130,7 @@ def write(pipeline_name: str, *, pool: str | None = None) -> WriteBatches:
         pool=pool,
         name=f"tideline-{pipeline_name}",
         properties_file=settings.spark_properties(),
-        application=str(files("spark_jobs") / "write_batches.py"),
+        application=str(files("tideline.spark_jobs") / "write_batches.py"),
         application_args=[
             f"--pipeline={pipeline_name}",
             # Nothing, if `plan` was marked as success by hand: `pre_execute` then says so, and a template could only raise a TypeError.

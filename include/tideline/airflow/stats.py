@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from airflow.sdk.observability.metrics.stats_utils import NoStatsLogger, get_stats_factory
 from airflow.sdk.observability.stats import Stats
 
-from tideline.ledger.publications import Publication
+from tideline.ledger.publications import PublishedBatch
 
 log = logging.getLogger(__name__)
 _COUNTS = ("written", "rejected", "filtered")
@@ -41,7 +41,7 @@ def advanced(pipeline: str, n_batches: int) -> None:
     _count("batches.advanced", n_batches, pipeline=pipeline)
 
 
-def published(pipeline: str, publications: Iterable[Publication]) -> None:
+def published(pipeline: str, publications: Iterable[PublishedBatch]) -> None:
     """Count published batches and their records and say how long they took, once for each batch: where it is announced."""
     for publication in publications:
         kind = publication.kind.value

@@ -18,7 +18,7 @@ from tideline.airflow.form_choices import (
     USED_FIELDS,
     Load,
 )
-from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Rejects, Request, Rewind, Window
+from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, OneBatch, Ranges, Request, Rewind, Window
 from tideline.errors import FatalError
 
 _BACKFILL_FIELDS = ("replace", "reason")
@@ -207,7 +207,7 @@ def _batch(reading: _FormReader) -> Request | None:
 
 
 def _rejects(reading: _FormReader) -> Request:
-    return Rejects(batch_id=reading.values["batch_id"], reason_like=reading.values["reject_reason"])
+    return KeptRejects(batch_id=reading.values["batch_id"], reason_like=reading.values["reject_reason"])
 
 
 def _rewind(reading: _FormReader) -> Rewind | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from spark_jobs.sinks.postgres.column_types import Column
+from tideline.sinks.postgres.column_types import Column
 
 _NAMES = {
     **dict.fromkeys(("boolean", "bool"), "boolean"),

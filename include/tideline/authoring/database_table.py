@@ -7,12 +7,12 @@ import psycopg2.errors
 import pyarrow as pa
 from psycopg2.sql import SQL
 
-from spark_jobs.sinks.postgres import fitting, target_table
-from spark_jobs.sinks.postgres.fitting import Described
-from tideline.authoring.findings import Finding, Verdict
+from tideline.authoring.findings import Finding, FindingVerdict
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger, statement
+from tideline.sinks.postgres import fitting, target_table
+from tideline.sinks.postgres.fitting import Described
 
 
 def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Finding]:
@@ -23,37 +23,38 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
     """
     table = pipeline.table_sink.table
 
-    def finding(verdict: Verdict, found: str) -> Finding:
+    def finding(verdict: FindingVerdict, found: str) -> Finding:
         return Finding(pipeline=pipeline.name, where=f"table {table}", verdict=verdict, found=found)
 
     with queries.reading(session):
         there = target_table.described(session, pipeline)
     if unkept := fitting.unkept(there, pipeline.table_sink):
-        yield from (finding(Verdict.BAD, problem) for problem in unkept)
+        yield from (finding(FindingVerdict.BAD, problem) for problem in unkept)
         return
     state = "exists"
     if not there.columns:
         state = "does not exist: the first batch creates it from target.sql"
         tried = _tried(session, pipeline)
         if isinstance(tried, psycopg2.errors.InsufficientPrivilege):
-            yield finding(Verdict.NOT_CHECKED, f"{state}; this role may not try that: {_first_line(tried)}")
+            yield finding(FindingVerdict.NOT_CHECKED, f"{state}; this role may not try that: {_first_line(tried)}")
             return
         if isinstance(tried, psycopg2.Error):
-            yield finding(Verdict.BAD, f"does not exist, and target.sql fails: {_first_line(tried)}")
+            yield finding(FindingVerdict.BAD, f"does not exist, and target.sql fails: {_first_line(tried)}")
             return
         there = tried
     if not there.columns:
         yield finding(
-            Verdict.BAD, f"expected that target.sql creates {table}, found that it runs and creates no such table"
+            FindingVerdict.BAD,
+            f"expected that target.sql creates {table}, found that it runs and creates no such table",
         )
         return
     problems = fitting.unkept(there, pipeline.table_sink)
     problems += fitting.problems(there, produced, pipeline.table_sink.item, fitting.upsert_of(pipeline.table_sink))
-    yield from (finding(Verdict.BAD, problem) for problem in problems)
+    yield from (finding(FindingVerdict.BAD, problem) for problem in problems)
     if produced is None:
-        yield finding(Verdict.NOT_CHECKED, f"{state}; whether what the transform returns fits")
+        yield finding(FindingVerdict.NOT_CHECKED, f"{state}; whether what the transform returns fits")
     elif not problems:
-        yield finding(Verdict.OK, f"{state}; what the transform returns fits")
+        yield finding(FindingVerdict.OK, f"{state}; what the transform returns fits")
 
 
 def _tried(session: Ledger, pipeline: Pipeline) -> Described | psycopg2.Error:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class FindingVerdict(StrEnum):
     """The result of one check."""
 
     OK = "ok"
@@ -22,7 +22,7 @@ class Finding:
     pipeline: str
     where: str
     """The file, with the line if it is known, or the table."""
-    verdict: Verdict
+    verdict: FindingVerdict
     found: str
     """What was found, and what was expected instead if that is wrong."""
 

@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
-from spark_jobs.records import transforms
-from spark_jobs.records.record_steps import Account, record_steps
-from spark_jobs.state import arrow_records, reference_tables
-from spark_jobs.state.folding import Planned, Record
-from spark_jobs.state.in_memory import States
-from spark_jobs.state.key_state import Typed
-from spark_jobs.state.keys import key_text
-from spark_jobs.state.rules import Rules, rules_of
-from spark_jobs.state.typed_values import MisfitError, fit_columns
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.columns import parse_type
 from tideline.domain.offsets import LAST
 from tideline.errors import FatalError
 from tideline.processors import Processor
+from tideline.records import transforms
+from tideline.records.record_steps import Account, record_steps
+from tideline.state import arrow_records, reference_tables
+from tideline.state.folding import KeyedRecord, Planned
+from tideline.state.in_memory import States
+from tideline.state.key_state import Typed
+from tideline.state.keys import key_text
+from tideline.state.rules import Rules, rules_of
+from tideline.state.typed_values import MisfitError, fit_columns
 
 
 class KeptState(NamedTuple):
@@ -95,7 +95,7 @@ def kept_states(states: States) -> list[KeptState]:
     ]
 
 
-class Reject(NamedTuple):
+class UnfoldedRecord(NamedTuple):
     """A record that was not folded."""
 
     number: int
@@ -106,7 +106,7 @@ class Reject(NamedTuple):
 class Rows(list[dict[str, Any]]):
     """Output rows, in the order of partitions and offsets, with the rejects and the states that are left."""
 
-    def __init__(self, rows: Iterable[dict[str, Any]], rejects: list[Reject], states: list[KeptState]) -> None:
+    def __init__(self, rows: Iterable[dict[str, Any]], rejects: list[UnfoldedRecord], states: list[KeptState]) -> None:
         super().__init__(rows)
         self.rejects = rejects
         self.states = states
@@ -176,25 +176,27 @@ def run(
     states = States(rules=rules, streams=names)
     rows, rejects = [], []
     for start, end in pairwise([0, *sorted({*cuts} - {0}), len(given)]):
-        batch = [(number, one) for number, one in enumerate(given[start:end], start) if isinstance(one, Record)]
+        batch = [(number, one) for number, one in enumerate(given[start:end], start) if isinstance(one, KeyedRecord)]
         found = states.fold(record for _, record in batch)
         rows += found.rows
-        rejects += [Reject(number, one) for number, one in enumerate(given[start:end], start) if isinstance(one, str)]
-        rejects += [Reject(batch[one.number][0], one.reason) for one in found.rejected]
+        rejects += [
+            UnfoldedRecord(number, one) for number, one in enumerate(given[start:end], start) if isinstance(one, str)
+        ]
+        rejects += [UnfoldedRecord(batch[one.number][0], one.reason) for one in found.rejected]
     rows.sort(key=lambda row: row[:2])
     return Rows((row.values for row in rows), sorted(rejects), kept_states(states))
 
 
 def _records(
     pipeline: Pipeline, rules: Rules, given: Sequence[Mapping[str, Any]], *, checked: bool
-) -> tuple[list[Record | str], dict[int, str]]:
+) -> tuple[list[KeyedRecord | str], dict[int, str]]:
     """Return the records, or why they are rejected, and the names of their streams by id."""
     source = pipeline.source
     declared = {**(source.key.columns if source.key else {}), **source.value.columns}
     fit = fit_columns({name: parse_type(kind) for name, kind in declared.items()}) if checked and declared else dict
     placed = list(_placed(pipeline, rules, given))
     ids = {place: number for number, place in enumerate(sorted({one[:2] for one in placed}))}
-    found: list[Record | str] = []
+    found: list[KeyedRecord | str] = []
     for number, (record, (topic, partition, kafka)) in enumerate(zip(given, placed, strict=True)):
         try:
             values = {**fit({name: value for name, value in record.items() if name != "kafka"}), "kafka": kafka}
@@ -204,7 +206,7 @@ def _records(
         if None in key:
             found.append(f"no key: {[*rules.key][key.index(None)]} is null")
         else:
-            found.append(Record(key_text(key), ids[topic, partition], kafka["offset"], values))
+            found.append(KeyedRecord(key_text(key), ids[topic, partition], kafka["offset"], values))
     return found, {number: f"{topic}/{partition}" for (topic, partition), number in ids.items()}
 
 

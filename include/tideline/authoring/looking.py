@@ -1,7 +1,7 @@
 """Look at the newest records of a source, as its pipeline reads it."""
 
 from tideline.declaration import Source
-from tideline.domain.newest import Newest
+from tideline.domain.newest import NewestRecords
 from tideline.kafka.broker import Broker
 from tideline.kafka.newest_records import newest_records
 from tideline.kafka.settings import client_settings
@@ -10,7 +10,7 @@ SECONDS = 30
 """The most time to look for records."""
 
 
-def look(source: Source, count: int, *, seconds: float) -> Newest:
+def look(source: Source, count: int, *, seconds: float) -> NewestRecords:
     """Return about the newest `count` committed records of the source's topics, oldest first.
 
     Raises:

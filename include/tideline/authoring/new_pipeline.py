@@ -9,8 +9,8 @@ from tideline import settings
 from tideline.authoring import sample, scaffold, source_options
 from tideline.authoring.doubts import Doubt
 from tideline.authoring.looking import SECONDS, look
-from tideline.authoring.scaffold import Connection
-from tideline.authoring.survey import Survey, survey, unseen
+from tideline.authoring.scaffold import SourceConnection
+from tideline.authoring.survey import TopicSurvey, survey, unseen
 from tideline.authoring.trial import tried
 from tideline.declaration import PostgresSink, pipelines
 from tideline.errors import FatalError
@@ -44,7 +44,7 @@ class Made:
     folder: Path
     files: tuple[str, ...]
     sample: Path
-    seen: Survey
+    seen: TopicSurvey
     doubts: tuple[Doubt, ...]
 
 
@@ -70,7 +70,7 @@ def make(options: Options) -> Made:
                 entry="new-pipeline",
             )
         seen = survey(options.topic, newest)
-    connection = Connection(servers=source.bootstrap_servers, security=scaffold.as_settings(source.security))
+    connection = SourceConnection(servers=source.bootstrap_servers, security=scaffold.as_settings(source.security))
     try:
         with tempfile.TemporaryDirectory(prefix=f".{options.name}.", dir=folder.parent) as parent:
             draft = Path(parent) / options.name
@@ -110,7 +110,7 @@ def _free_folder(name: str) -> Path:
     return folder
 
 
-def _tried(draft: Path, seen: Survey) -> list[Doubt]:
+def _tried(draft: Path, seen: TopicSurvey) -> list[Doubt]:
     """Load the draft, decode and transform the good records with it, and return a doubt if one of them is rejected."""
     pipeline = pipelines.load(draft)
     rejects = tried(pipeline, sample.of_values(pipeline, seen.good)).rejects

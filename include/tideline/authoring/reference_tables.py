@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from spark_jobs.records import database_tables
-from tideline.authoring.findings import Finding, Verdict
+from tideline.authoring.findings import Finding, FindingVerdict
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
+from tideline.records import database_tables
 
 
 def checked(session: Ledger | None, pipeline: Pipeline, tables: Iterable[str]) -> Iterator[Finding]:
@@ -22,14 +22,14 @@ def checked(session: Ledger | None, pipeline: Pipeline, tables: Iterable[str]) -
         yield Finding(pipeline=pipeline.name, where=f"table {table}", verdict=verdict, found=found)
 
 
-def _read(session: Ledger | None, table: str) -> tuple[Verdict, str]:
+def _read(session: Ledger | None, table: str) -> tuple[FindingVerdict, str]:
     if session is None:
-        return Verdict.NOT_CHECKED, "whether the processor can read it, which takes --database"
+        return FindingVerdict.NOT_CHECKED, "whether the processor can read it, which takes --database"
     try:
         with queries.reading(session):
             columns = database_tables.describe(session, database_tables.query_of(table))
-    except RefusedError as error:
-        return Verdict.BAD, f"the processor cannot read it: {error.diag.message_primary}"
+    except RefusedStatementError as error:
+        return FindingVerdict.BAD, f"the processor cannot read it: {error.diag.message_primary}"
     except FatalError as error:
-        return Verdict.BAD, f"the processor cannot read it: {error.problem}"
-    return Verdict.OK, f"the processor reads its columns {', '.join(column.name for column in columns)}"
+        return FindingVerdict.BAD, f"the processor cannot read it: {error.problem}"
+    return FindingVerdict.OK, f"the processor reads its columns {', '.join(column.name for column in columns)}"

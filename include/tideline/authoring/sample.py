@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from spark_jobs.records.kafka_metadata import headers_as_json
-from spark_jobs.records.transforms import KAFKA
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.newest import Record
+from tideline.domain.newest import RecordContent
+from tideline.records.kafka_metadata import headers_as_json
+from tideline.records.transforms import KAFKA
 
 RAW = pa.schema(list(KAFKA))
 """The columns of a raw record: topic, partition, offset, timestamp, key, value, headers."""
@@ -46,7 +46,7 @@ def has_made_up_times(sample: pa.Table) -> bool:
     return set(sample.column("timestamp").to_pylist()) <= {_TIMESTAMP}
 
 
-def of_records(records: Iterable[Record]) -> pa.Table:
+def of_records(records: Iterable[RecordContent]) -> pa.Table:
     """Return records of a topic, with headers as the Spark job reads them."""
     columns = ("topic", "partition", "offset", "key", "value")
     rows = [

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from tideline.authoring.survey import Field, Survey
+from tideline.authoring.survey import SurveyedField, TopicSurvey
 from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType
 
 _COUNT = 5
@@ -22,7 +22,7 @@ _INVENTED: dict[str, Any] = {
 }
 
 
-def real(seen: Survey) -> list[bytes]:
+def real(seen: TopicSurvey) -> list[bytes]:
     """Return a few values of different shapes that can be decoded, each on one line. The newest come first."""
     lines = [re.sub(rb"[\r\n]+", b" ", value) for value in reversed(seen.good)]
     if seen.value_format == "bytes":  # a line feed in bytes may not become a space
@@ -35,7 +35,7 @@ def real(seen: Survey) -> list[bytes]:
     return [*chosen, *(line for line in dict.fromkeys(lines) if line not in chosen)][:_COUNT]
 
 
-def invented(seen: Survey) -> list[bytes]:
+def invented(seen: TopicSurvey) -> list[bytes]:
     """Return a few invented values that can be decoded."""
     numbers = range(1, _COUNT + 1)
     if seen.value_format != "json":
@@ -47,7 +47,7 @@ def _shape(line: bytes) -> frozenset[tuple[str, str]]:
     return frozenset((name, type(value).__name__) for name, value in json.loads(line).items())
 
 
-def _field(field: Field, number: int) -> Any:
+def _field(field: SurveyedField, number: int) -> Any:
     if field.unit:
         return (_2026_MS // 1_000 + number) * _PER_SECOND[field.unit]
     return f"00000000-0000-4000-8000-{number:012}" if field.is_uuid else _value(field.kind, number)

@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tideline.authoring import sample_values
-from tideline.authoring.survey import Field, Survey
-from tideline.authoring.table_columns import RESERVED, Column, table_columns
+from tideline.authoring.survey import SurveyedField, TopicSurvey
+from tideline.authoring.table_columns import RESERVED, TableColumn, table_columns
 from tideline.declaration.sections import FromEnvironment
 from tideline.domain.columns import SimpleType
 
@@ -26,7 +26,7 @@ Setting = str | FromEnvironment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class SourceConnection:
     """How the declaration reaches the brokers: the keys of `source`."""
 
     servers: Setting
@@ -34,7 +34,7 @@ class Connection:
 
 
 def write(
-    folder: Path, seen: Survey, *, connection: Connection, table: str, schema: str | None, values: bool
+    folder: Path, seen: TopicSurvey, *, connection: SourceConnection, table: str, schema: str | None, values: bool
 ) -> list[str]:
     """Write the files of a pipeline into an empty folder, whose name is the pipeline's; return their names.
 
@@ -82,14 +82,14 @@ def write(
     return [*templates, sample]
 
 
-def _columns(seen: Survey) -> list[Column]:
+def _columns(seen: TopicSurvey) -> list[TableColumn]:
     if seen.value_format == "json":
         return table_columns(seen.fields)
-    whole = Field(name="value", kind=SimpleType("string"))
-    return [Column(name="value", type_name=_WHOLE[seen.value_format], field=whole)]
+    whole = SurveyedField(name="value", kind=SimpleType("string"))
+    return [TableColumn(name="value", type_name=_WHOLE[seen.value_format], field=whole)]
 
 
-def _environment(seen: Survey) -> Environment:
+def _environment(seen: TopicSurvey) -> Environment:
     environment = Environment(  # noqa: S701 - the files are no HTML
         loader=PackageLoader("tideline.authoring"),
         undefined=StrictUndefined,
@@ -98,7 +98,7 @@ def _environment(seen: Survey) -> Environment:
         keep_trailing_newline=True,
     )
 
-    def remark(column: Column) -> str:
+    def remark(column: TableColumn) -> str:
         return _remark(column, seen.n_records)
 
     environment.filters |= {"scalar": _scalar, "flow": _flow, "python": _python, "sql": _sql, "remark": remark}
@@ -131,7 +131,7 @@ def _sql(name: str) -> str:
     return f'"{name}"' if name in RESERVED else name
 
 
-def _remark(column: Column, n_records: int) -> str:
+def _remark(column: TableColumn, n_records: int) -> str:
     """Return a comment about the field of a column; empty if it has its name and was in each record."""
     field = column.field
     said = [f"field {_in_double_quotes(field.name)}"] if column.is_renamed else []

@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.records.decoding import decoder
-from spark_jobs.records.json_validation import object_from_pairs, syntax_fault
 from tideline.authoring.doubts import Doubt
 from tideline.authoring.inference import infer
 from tideline.domain.columns import ColumnType, SimpleType
-from tideline.domain.newest import Newest, Record
+from tideline.domain.newest import NewestRecords, RecordContent
+from tideline.records.decoding import decoder
+from tideline.records.json_validation import object_from_pairs, syntax_fault
 
 _REJECTED = "they become rejects, with this reason"
 _MANY = 100
@@ -35,7 +35,7 @@ Object = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class SurveyedField:
     """A field of the records that becomes a column."""
 
     name: str
@@ -48,7 +48,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class TopicSurvey:
     """What the records of a topic look like."""
 
     topic: str
@@ -56,7 +56,7 @@ class Survey:
     n_partitions: int
     value_format: str
     """`json`, `text` or `bytes`."""
-    fields: tuple[Field, ...]
+    fields: tuple[SurveyedField, ...]
     """The columns to declare; only for `json`."""
     keys: str
     """The form of the keys, for people."""
@@ -69,7 +69,7 @@ class Survey:
     """The values that can be decoded, in the order of the records."""
 
 
-def survey(topic: str, newest: Newest) -> Survey:
+def survey(topic: str, newest: NewestRecords) -> TopicSurvey:
     """Describe records of a topic, at least one."""
     records = newest.records
     doubts = _about_few(records)
@@ -79,7 +79,7 @@ def survey(topic: str, newest: Newest) -> Survey:
         doubts.append(Doubt("records", seen, "they become rejects", "No format of a declaration accepts them"))
     value_format, fields, more = _value(records, values)
     good, rejects = _decoded(value_format, fields, values)
-    return Survey(
+    return TopicSurvey(
         topic=topic,
         n_records=len(records),
         n_partitions=len({record.partition for record in records}),
@@ -93,17 +93,17 @@ def survey(topic: str, newest: Newest) -> Survey:
     )
 
 
-def unseen(topic: str) -> Survey:
+def unseen(topic: str) -> TopicSurvey:
     """Return the description of a topic without records: one invented field, to be replaced."""
     doubt = Doubt(
         "records", "none was looked at", "one invented field, id", "Replace source.value, and the table's columns"
     )
-    return Survey(
+    return TopicSurvey(
         topic=topic,
         n_records=0,
         n_partitions=0,
         value_format="json",
-        fields=(Field(name="id", kind=SimpleType("string")),),
+        fields=(SurveyedField(name="id", kind=SimpleType("string")),),
         keys="not known",
         headers=(),
         is_gappy=False,
@@ -112,14 +112,14 @@ def unseen(topic: str) -> Survey:
     )
 
 
-def _about_few(records: Sequence[Record]) -> list[Doubt]:
+def _about_few(records: Sequence[RecordContent]) -> list[Doubt]:
     if len(records) >= _MANY:
         return []
     advice = "Look again with `tideline sample` when there are more"
     return [Doubt("records", f"there are only {len(records):,} to look at", "what these allow", advice)]
 
 
-def _value(records: Sequence[Record], values: Sequence[bytes]) -> tuple[str, list[Field], list[Doubt]]:
+def _value(records: Sequence[RecordContent], values: Sequence[bytes]) -> tuple[str, list[SurveyedField], list[Doubt]]:
     """Return the format that fits the most records, the columns of JSON objects, and what is doubtful."""
     n_objects = sum(syntax_fault(value) is None for value in values)
     if n_objects and 2 * n_objects >= len(values):
@@ -137,11 +137,11 @@ def _value(records: Sequence[Record], values: Sequence[bytes]) -> tuple[str, lis
     return "bytes", [], [Doubt("format", "values that are neither JSON objects nor text", "bytes", advice)]
 
 
-def _fields(records: Iterable[Record]) -> tuple[list[Field], list[Doubt]]:
+def _fields(records: Iterable[RecordContent]) -> tuple[list[SurveyedField], list[Doubt]]:
     timed = [(found, record.timestamp_ms) for record in records if (found := _parsed(record.value)) is not None]
     inferred = infer([found for found, _ in timed])
     fields = [
-        Field(
+        SurveyedField(
             name=name,
             kind=kind,
             n_null=sum(name in found and found[name] is None for found, _ in timed),
@@ -189,7 +189,9 @@ def _unit(values: Iterable[tuple[object, int | None]]) -> str | None:
     return None
 
 
-def _decoded(value_format: str, fields: Iterable[Field], values: Sequence[bytes]) -> tuple[list[bytes], list[Doubt]]:
+def _decoded(
+    value_format: str, fields: Iterable[SurveyedField], values: Sequence[bytes]
+) -> tuple[list[bytes], list[Doubt]]:
     """Decode all values; return those that can be decoded, and a doubt for each of the common reasons of rejects."""
     decode = decoder(value_format, {field.name: field.kind for field in fields})
     decoded = decode(pa.array(values, pa.binary()))
@@ -212,7 +214,7 @@ def _decoded(value_format: str, fields: Iterable[Field], values: Sequence[bytes]
     return [values[position] for position in decoded.kept.to_pylist()], doubts
 
 
-def _keys(records: Sequence[Record]) -> str:
+def _keys(records: Sequence[RecordContent]) -> str:
     keys = [record.key for record in records if record.key is not None]
     if not keys:
         return "none"

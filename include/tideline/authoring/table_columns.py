@@ -5,9 +5,9 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spark_jobs.sinks.postgres.fitting import FILLED
-from tideline.authoring.survey import Field
+from tideline.authoring.survey import SurveyedField
 from tideline.domain.columns import WHOLE, ArrayType, DecimalType, SimpleType
+from tideline.sinks.postgres.fitting import FILLED
 
 # The words that Postgres does not take as the name of a column unless they are quoted: of the categories "reserved" and
 # "reserved (can be function or type)" in pg_get_keywords().
@@ -34,12 +34,12 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class TableColumn:
     """One column of the table, and the field that it holds."""
 
     name: str
     type_name: str
-    field: Field
+    field: SurveyedField
 
     @property
     def quoted(self) -> str:
@@ -52,14 +52,14 @@ class Column:
         return self.name != self.field.name
 
 
-def table_columns(fields: Iterable[Field]) -> list[Column]:
+def table_columns(fields: Iterable[SurveyedField]) -> list[TableColumn]:
     """Return a column for each field, with different names."""
-    found: dict[str, Column] = {}
+    found: dict[str, TableColumn] = {}
     fields = list(fields)
     kept = {field.name for field in fields if _legal(field.name) == field.name}
     for field in fields:
         name = field.name if field.name in kept else _free(_legal(field.name), kept | found.keys())
-        found[name] = Column(name=name, type_name=_type_name(field), field=field)
+        found[name] = TableColumn(name=name, type_name=_type_name(field), field=field)
     return list(found.values())
 
 
@@ -80,7 +80,7 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return free
 
 
-def _type_name(field: Field) -> str:
+def _type_name(field: SurveyedField) -> str:
     if field.unit:
         return "timestamptz"
     match field.kind:

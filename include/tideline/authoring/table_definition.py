@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from spark_jobs.sinks.postgres.fitting import Described
 from tideline.authoring import column_types
 from tideline.authoring.column_types import identifier
 from tideline.authoring.statements import Statement
+from tideline.sinks.postgres.fitting import Described
 
 
 def described(create: Statement, found: Sequence[Statement]) -> Described:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_jobs.sinks.postgres import fitting
-from spark_jobs.sinks.postgres.fitting import Described
 from tideline.authoring import table_definition
 from tideline.authoring.column_types import identifier
 from tideline.authoring.statements import Statement, statements, trailing_commas
 from tideline.declaration import PostgresSink
 from tideline.declaration.pipelines import Pipeline
+from tideline.sinks.postgres import fitting
+from tideline.sinks.postgres.fitting import Described
 
 _SEARCH_PATH = re.compile(r"\bsearch_path\b", re.IGNORECASE)
 _TABLE = re.compile(r"\bTABLE\b", re.IGNORECASE)

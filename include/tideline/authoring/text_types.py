@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from spark_jobs.records.json_validation import DATE, FITS
 from tideline.authoring.doubts import Doubt
 from tideline.domain.columns import MAX_PRECISION, ColumnType, DecimalType, SimpleType
+from tideline.records.json_validation import DATE, FITS
 
 STRING = SimpleType("string")
 _USUAL_PRECISION = 18

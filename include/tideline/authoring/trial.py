@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.records import transforms
-from spark_jobs.records.record_steps import BATCH_RECORDS, deletes, record_steps
-from spark_jobs.records.transforms import Transform
-from spark_jobs.state.rules import rules_of
 from tideline.authoring.folded_sample import Given, KeptState, fold_sample, given_tables
 from tideline.authoring.sample import has_made_up_times
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError
+from tideline.records import transforms
+from tideline.records.record_steps import BATCH_RECORDS, deletes, record_steps
+from tideline.records.transforms import Transform
+from tideline.state.rules import rules_of
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """The record that a row came from. The parts are None if the transform has lost them."""
 
     topic: str | None
@@ -86,7 +86,7 @@ class Trial:
 class _Account:
     """Keeps the rejects of a trial. Its counts follow from the rows and the rejects."""
 
-    rejected: list[tuple[Place, str, str]] = field(default_factory=list)
+    rejected: list[tuple[Origin, str, str]] = field(default_factory=list)
 
     def count(self, raw: pa.StructArray, *, rejected: Iterable[pa.StructArray], passed: Iterable[pa.Table]) -> None:
         """Keep nothing."""
@@ -149,7 +149,7 @@ def _transform(pipeline: Pipeline) -> Transform:
     try:
         return transforms.load(pipeline)
     except transforms.NeedsSparkError:
-        from spark_jobs.sample_frame import started  # noqa: PLC0415 - see `_framed`
+        from tideline.spark_jobs.sample_frame import started  # noqa: PLC0415 - see `_framed`
 
         started(pipeline.name)
         return transforms.load(pipeline)
@@ -159,17 +159,17 @@ def _framed(pipeline: Pipeline, transform: Transform, decoded: pa.Table) -> pa.T
     if transform.frame is None:
         return decoded
     # Only here, because the rest works without Spark, and its JVM takes seconds to start.
-    from spark_jobs.sample_frame import framed_sample  # noqa: PLC0415
+    from tideline.spark_jobs.sample_frame import framed_sample  # noqa: PLC0415
 
     return framed_sample(pipeline.name, transform.frame, decoded)
 
 
-def _deletions(table: pa.Table, numbers: Mapping[Place, int]) -> Iterator[Deletion]:
+def _deletions(table: pa.Table, numbers: Mapping[Origin, int]) -> Iterator[Deletion]:
     keys = table.drop_columns(["kafka"]).to_pylist()
     for place, key in zip(_places(table.column("kafka")), keys, strict=True):
         yield Deletion(numbers[place], key)
 
 
-def _places(records: pa.StructArray | pa.ChunkedArray) -> list[Place]:
-    columns = (pc.struct_field(records, name).to_pylist() for name in Place._fields)
-    return [Place(*parts) for parts in zip(*columns, strict=True)]
+def _places(records: pa.StructArray | pa.ChunkedArray) -> list[Origin]:
+    columns = (pc.struct_field(records, name).to_pylist() for name in Origin._fields)
+    return [Origin(*parts) for parts in zip(*columns, strict=True)]

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.records import transforms
-from spark_jobs.records.record_steps import record_steps
-from spark_jobs.sinks.postgres import fitting
-from spark_jobs.state.rules import rules_of
 from tideline import settings
 from tideline.authoring import database_table, reference_tables, target_sql
-from tideline.authoring.findings import Finding, Verdict
+from tideline.authoring.findings import Finding, FindingVerdict
 from tideline.authoring.target_sql import TargetSql
-from tideline.declaration import PostgresSink, pipelines
+from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline, shown
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
+from tideline.records import transforms
+from tideline.records.record_steps import record_steps
+from tideline.sinks import kinds
+from tideline.sinks.postgres import fitting
+from tideline.state.rules import rules_of
 
 
 def validated(name: str | None, session: Ledger | None) -> list[Finding]:
@@ -49,7 +50,7 @@ def _broken(broken: Broken) -> Iterator[Finding]:
     """Report each mistake of a declaration. Its transform is imported all the same, so that one run shows as much as possible."""
     for line in broken.error.problem.splitlines():
         where, _, found = line.partition(": ")
-        yield Finding(pipeline=broken.name, where=where, verdict=Verdict.BAD, found=found)
+        yield Finding(pipeline=broken.name, where=where, verdict=FindingVerdict.BAD, found=found)
     folder = settings.pipelines_dir() / broken.name
     try:
         transforms.load(Pipeline.model_construct(name=broken.name, folder=folder))
@@ -60,7 +61,7 @@ def _broken(broken: Broken) -> Iterator[Finding]:
     yield Finding(
         pipeline=broken.name,
         where=shown(folder),
-        verdict=Verdict.NOT_CHECKED,
+        verdict=FindingVerdict.NOT_CHECKED,
         found="columns, transform and target.sql, until pipeline.yaml is right",
     )
 
@@ -69,7 +70,7 @@ def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger 
     yield from _declaration(pipeline, declared)
     produced, found = _transform(pipeline, session)
     yield from found
-    if not isinstance(pipeline.sink, PostgresSink):
+    if kinds.of(pipeline).is_outside:
         return  # there is no table in this database, and no target.sql
     known = target_sql.read(pipeline)
     yield from _target(pipeline, known, produced)
@@ -87,21 +88,21 @@ def _declaration(pipeline: Pipeline, declared: Sequence[Pipeline]) -> Iterator[F
             f"sink.table: expected {pipeline.table_sink.table} for one pipeline, found that {names} declares it as well; "
             f"declare another table, or sink.shared: true in {' and '.join(alone)}"
         )
-        yield Finding(pipeline=pipeline.name, where=where, verdict=Verdict.BAD, found=found)
+        yield Finding(pipeline=pipeline.name, where=where, verdict=FindingVerdict.BAD, found=found)
     else:
-        yield Finding(pipeline=pipeline.name, where=where, verdict=Verdict.OK, found="has no mistakes")
+        yield Finding(pipeline=pipeline.name, where=where, verdict=FindingVerdict.OK, found="has no mistakes")
 
 
 def _same_table(one: Pipeline, other: Pipeline) -> bool:
-    sinks = (one.sink, other.sink)
-    return all(isinstance(sink, PostgresSink) for sink in sinks) and one.table_sink.table == other.table_sink.table
+    inside = not any(kinds.of(each).is_outside for each in (one, other))
+    return inside and one.table_sink.table == other.table_sink.table
 
 
 def _transform(pipeline: Pipeline, session: Ledger | None) -> tuple[pa.Schema | None, Iterable[Finding]]:
     """Return the output columns of the transform, None if they are not known, with what was found."""
     where = shown(pipeline.folder / "transform.py")
 
-    def finding(verdict: Verdict, found: str) -> Finding:
+    def finding(verdict: FindingVerdict, found: str) -> Finding:
         return Finding(pipeline=pipeline.name, where=where, verdict=verdict, found=found)
 
     try:
@@ -110,20 +111,22 @@ def _transform(pipeline: Pipeline, session: Ledger | None) -> tuple[pa.Schema | 
         rules = rules_of(pipeline, transform, rows)
     except transforms.NeedsSparkError:
         found = "the file, which needs a Spark session when it is imported"
-        return None, [finding(Verdict.NOT_CHECKED, f"{found}: tideline test {pipeline.name} FILE")]
+        return None, [finding(FindingVerdict.NOT_CHECKED, f"{found}: tideline test {pipeline.name} FILE")]
     except FatalError as error:
         return None, [_of_transform(pipeline.name, pipeline.folder, error)]
     names = ", ".join(fitting.written(rows).names) or "none"
     if rules is not None:
         made = ", ".join(rules.rows)
-        fine = finding(Verdict.OK, f"`processor` is given the columns {names}, and makes {made}")
+        fine = finding(FindingVerdict.OK, f"`processor` is given the columns {names}, and makes {made}")
         return rules.schema, [fine, *reference_tables.checked(session, pipeline, sorted({*rules.tables.values()}))]
     if transform.frame is None:
         made = "`records` makes" if transform.records else "there is none; decoding makes"
-        return rows, [finding(Verdict.OK, f"{made} the columns {names}")]
+        return rows, [finding(FindingVerdict.OK, f"{made} the columns {names}")]
     return None, [
-        finding(Verdict.OK, f"`frame` is given the columns {names}"),
-        finding(Verdict.NOT_CHECKED, f"what `frame` returns, which takes Spark: tideline test {pipeline.name} FILE"),
+        finding(FindingVerdict.OK, f"`frame` is given the columns {names}"),
+        finding(
+            FindingVerdict.NOT_CHECKED, f"what `frame` returns, which takes Spark: tideline test {pipeline.name} FILE"
+        ),
     ]
 
 
@@ -133,7 +136,7 @@ def _of_transform(name: str, folder: Path, error: FatalError) -> Finding:
     line = _line(error.__cause__, path) if error.__cause__ else None
     where = f"{shown(path)}:{line}" if line else shown(path)
     found = error.problem.removeprefix(f"{path}: ").removeprefix("transform.py: ")
-    return Finding(pipeline=name, where=where, verdict=Verdict.BAD, found=found)
+    return Finding(pipeline=name, where=where, verdict=FindingVerdict.BAD, found=found)
 
 
 def _line(error: BaseException, path: Path) -> int | None:
@@ -147,17 +150,19 @@ def _line(error: BaseException, path: Path) -> int | None:
 def _target(pipeline: Pipeline, known: TargetSql, produced: pa.Schema | None) -> Iterator[Finding]:
     where = shown(pipeline.folder / "target.sql")
 
-    def finding(verdict: Verdict, found: str) -> Finding:
+    def finding(verdict: FindingVerdict, found: str) -> Finding:
         return Finding(pipeline=pipeline.name, where=where, verdict=verdict, found=found)
 
-    yield from (finding(Verdict.BAD, mistake) for mistake in known.mistakes)
-    yield from (finding(Verdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
+    yield from (finding(FindingVerdict.BAD, mistake) for mistake in known.mistakes)
+    yield from (finding(FindingVerdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
     problems = known.problems(produced, pipeline.table_sink)
     if problems is None:
-        yield finding(Verdict.NOT_CHECKED, f"the columns of {pipeline.table_sink.table}: {known.why_unknown}")
+        yield finding(FindingVerdict.NOT_CHECKED, f"the columns of {pipeline.table_sink.table}: {known.why_unknown}")
         return
-    yield from (finding(Verdict.BAD, problem) for problem in problems)
+    yield from (finding(FindingVerdict.BAD, problem) for problem in problems)
     if produced is None:
-        yield finding(Verdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.table_sink.table}")
+        yield finding(
+            FindingVerdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.table_sink.table}"
+        )
     elif not problems and not known.mistakes:
-        yield finding(Verdict.OK, f"creates {pipeline.table_sink.table}, and what the transform returns fits it")
+        yield finding(FindingVerdict.OK, f"creates {pipeline.table_sink.table}, and what the transform returns fits it")

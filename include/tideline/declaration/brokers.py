@@ -23,6 +23,14 @@ class Brokers:
     bootstrap_servers: str | FromEnvironment
     security: Security
 
+    def namespace(self) -> str:
+        """Return the namespace of the cluster's topics in OpenLineage's terms: the first of its addresses.
+
+        Raises:
+            FatalError: As `connection`.
+        """
+        return f"kafka://{self.connection()['bootstrap_servers'].split(',')[0]}"
+
     def connection(self) -> dict[str, str]:
         """Return `bootstrap_servers` and the keys of `security` that its protocol uses, with the values of its variables; unset keys are left out.
 

@@ -12,7 +12,7 @@ from tideline.declaration.sections import (
     FromEnvironment,
     MistakeBelow,
     Name,
-    Section,
+    OutputSection,
     Text,
     has_password,
     may_be_secret,
@@ -30,7 +30,7 @@ _DECIDED = {
 """Options that a declaration must not set, and why."""
 
 
-class DeltaSink(Section):
+class DeltaSink(OutputSection):
     """A Delta table in a folder or in an object store."""
 
     kind: Literal["delta"] = Field(title="What the rows are written to", description="one of postgres, kafka, delta")

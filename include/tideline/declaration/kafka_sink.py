@@ -5,12 +5,12 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from tideline.declaration.brokers import Brokers
-from tideline.declaration.sections import ENV, Columns, FromEnvironment, Name, Section, Text
+from tideline.declaration.sections import ENV, Columns, FromEnvironment, Name, OutputSection, Text
 from tideline.declaration.security import Security
 from tideline.declaration.source import Source, Topic
 
 
-class KafkaSink(Section):
+class KafkaSink(OutputSection):
     """A topic, on the brokers of the source or on others."""
 
     kind: Literal["kafka"] = Field(title="What the rows are written to", description="one of postgres, kafka, delta")
@@ -61,6 +61,11 @@ class KafkaSink(Section):
     def output(self) -> str:
         """Return what people call the output, for messages."""
         return f"topic {self.topic}"
+
+    @property
+    def refuses_replays(self) -> bool:
+        """See `OutputSection`. A topic cannot replace records: a replay would append them once more."""
+        return self.replay == "refuse"
 
     def brokers(self, source: Source) -> Brokers:
         """Return the brokers of the topic: those that it names, else those of the source. A login of its own holds at either."""

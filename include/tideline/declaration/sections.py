@@ -47,6 +47,30 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+class OutputSection(Section):
+    """A section `sink` of any kind. What it says here is what most kinds say; a kind with another answer says so itself."""
+
+    @property
+    def newest_wins(self) -> bool:
+        """Whether the output holds only the newest record of each key."""
+        return False
+
+    @property
+    def newest_by_offset(self) -> bool:
+        """Whether the offset says which record of a key is the newest, and no column does."""
+        return False
+
+    @property
+    def marks(self) -> str | None:
+        """The table that keeps the keys that were deleted, with its schema; None where none is kept."""
+        return None
+
+    @property
+    def refuses_replays(self) -> bool:
+        """Whether records that are in the output already may not be loaded again."""
+        return False
+
+
 class FromEnvironment(Section):
     """`{env: NAME}`: a value from a variable, a file or Airflow. It is looked up only when it is used, so a declaration can be read without it."""
 

@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.kafka_sink import KafkaSink
-from tideline.declaration.sections import MistakeBelow, Name, Names, Section
+from tideline.declaration.sections import MistakeBelow, Name, Names, OutputSection, Section
 
 MARKS = "__deleted"
 """What follows the name of an upsert table in the name of the table of its deleted keys."""
@@ -17,7 +17,7 @@ UNKNOWN_KIND = "sink_kind"
 _KIND = "one of postgres, kafka, delta"
 
 
-class PostgresSink(Section):
+class PostgresSink(OutputSection):
     """A table in the ledger's database."""
 
     kind: Literal["postgres"] = Field(default="postgres", title="What the rows are written to", description=_KIND)
@@ -82,6 +82,21 @@ class PostgresSink(Section):
     def output(self) -> str:
         """Return what people call the output, for messages."""
         return self.table
+
+    @property
+    def newest_wins(self) -> bool:
+        """See `OutputSection`."""
+        return self.mode == "upsert"
+
+    @property
+    def newest_by_offset(self) -> bool:
+        """See `OutputSection`."""
+        return self.newest_wins and not self.order
+
+    @property
+    def marks(self) -> str | None:
+        """See `OutputSection`."""
+        return f"{self.table}{MARKS}" if self.newest_wins else None
 
 
 KINDS: dict[str, type[Section]] = {"postgres": PostgresSink, "kafka": KafkaSink, "delta": DeltaSink}

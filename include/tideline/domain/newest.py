@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RecordContent:
     """One record with its content."""
 
     topic: str
@@ -18,10 +18,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Newest:
+class NewestRecords:
     """The newest records of some topics."""
 
-    records: list[Record]
+    records: list[RecordContent]
     """Oldest first, by timestamp."""
     gappy: frozenset[str]
     """The topics in which offsets without a record were seen: markers of transactions, or what compaction has removed."""

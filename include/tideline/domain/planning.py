@@ -9,7 +9,7 @@ _FIRST_GUESS_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class PlanLimits:
     """How much one batch and one run may take."""
 
     batch_records: int
@@ -18,7 +18,7 @@ class Limits:
     """The maximum of batches planned by one run, above 0. The rest waits for the next run."""
 
 
-def cut(free: Mapping[int, Sequence[OffsetRange]], limits: Limits) -> list[dict[int, OffsetRange]]:
+def cut(free: Mapping[int, Sequence[OffsetRange]], limits: PlanLimits) -> list[dict[int, OffsetRange]]:
     """Cut the free ranges of each stream (by stream id) into batches, with at most one range per stream and batch.
 
     Every offset of `free` is in at most one batch, and in exactly one unless `run_batches` was reached. Within a stream

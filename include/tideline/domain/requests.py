@@ -102,7 +102,7 @@ class OneBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rejects:
+class KeptRejects:
     """Rejects to decode again from the bytes that were kept: those of one batch, those whose reason contains a text, or all."""
 
     batch_id: int | None = None
@@ -126,7 +126,7 @@ class Rewind:
             raise ValueError(f"expected a batch, or 0 for the beginning, found {self.to_batch}")
 
 
-Request = NewRecords | Window | Ranges | OneBatch | Rejects
+Request = NewRecords | Window | Ranges | OneBatch | KeptRejects
 
 
 def _check_zone(name: str, moment: datetime | None) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tideline.ledger import publications
 from tideline.ledger.connection import Ledger
-from tideline.ledger.publications import Announcer, Publication
+from tideline.ledger.publications import Announcer, PublishedBatch
 
 
 class AssetEvents(Protocol):
@@ -24,7 +24,7 @@ class AssetEvents(Protocol):
         """Return the attempts whose batches have an event, at least of the batches that were published at `since` or later."""
 
 
-def announce(ledger: Ledger, pipeline: str, announcer: Announcer, events: AssetEvents) -> list[Publication]:
+def announce(ledger: Ledger, pipeline: str, announcer: Announcer, events: AssetEvents) -> list[PublishedBatch]:
     """Take the batches that this task must announce, in order of publication. Leave those that another running task may still announce.
 
     The task must announce all of them and then succeed. If it does not, the next task that calls this takes the same batches.

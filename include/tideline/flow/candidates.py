@@ -11,7 +11,7 @@ from datetime import datetime
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, Place, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
-from tideline.domain.planning import Limits, cut, newest, records_for
+from tideline.domain.planning import PlanLimits, cut, newest, records_for
 from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other
 from tideline.errors import NeedsOperatorError
 from tideline.flow import growing, truncation
@@ -204,7 +204,7 @@ def batches(
 ) -> list[dict[int, Reservation]]:
     """Cut free ranges into batches within the pipeline's limits. If `run_batches` is None, the batches cover all of the ranges."""
     total = sum(len(piece) for ranges in free.values() for piece in ranges)
-    limits = Limits(batch_records=_batch_records(ledger, pipeline), run_batches=run_batches or max(1, total))
+    limits = PlanLimits(batch_records=_batch_records(ledger, pipeline), run_batches=run_batches or max(1, total))
     return [
         {stream_id: found.reservation(pipeline, stream_id, offsets) for stream_id, offsets in batch.items()}
         for batch in cut(free, limits)

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 
 from tideline.declaration.brokers import Brokers
-from tideline.declaration.delta import DeltaSink
-from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.kafka.connection import Connection
 from tideline.ledger import claimed_outputs, intents
-from tideline.ledger.claimed_outputs import REJECTS, ROWS, Output, described
+from tideline.ledger.claimed_outputs import REJECTS, ROWS, ClaimedOutput, described
 from tideline.ledger.connection import Ledger
-from tideline.outside import places
+from tideline.sinks import kinds
 
 
-def outputs(pipeline: Pipeline, broker: Broker) -> list[Output]:
+def outputs(pipeline: Pipeline, broker: Broker) -> list[ClaimedOutput]:
     """Return the outputs of a pipeline by their real places, that of its rows first. Asks brokers which cluster they are where an output is a topic.
 
     Args:
@@ -31,26 +29,19 @@ def outputs(pipeline: Pipeline, broker: Broker) -> list[Output]:
         place = f"{broker.cluster_id()}/{pipeline.rejects.topic}"
         if (found[0].kind, found[0].place) != ("kafka", place):
             # Several pipelines may send rejects to one topic. Only the pipeline whose rows go there has to consent.
-            found.append(Output(purpose=REJECTS, kind="kafka", place=place, shared=True))
+            found.append(ClaimedOutput(purpose=REJECTS, kind="kafka", place=place, shared=True))
     return found
 
 
 def has_topics(pipeline: Pipeline) -> bool:
     """Return whether an output of a pipeline is a topic, so that `outputs` asks brokers."""
-    return isinstance(pipeline.sink, KafkaSink) or pipeline.rejects.topic is not None
+    return kinds.of(pipeline).asks_brokers or pipeline.rejects.topic is not None
 
 
-def _rows_output(pipeline: Pipeline, broker: Broker | None = None) -> Output:
+def _rows_output(pipeline: Pipeline, broker: Broker | None = None) -> ClaimedOutput:
     """Return where the rows of a pipeline go. By default a topic's own brokers are asked for their cluster. Raises what `outputs` raises."""
-    sink = pipeline.sink
-    match sink:
-        case KafkaSink():
-            place = f"{_cluster(sink.brokers(pipeline.source), broker)}/{sink.topic}"
-        case DeltaSink():
-            place = places.delta_place(pipeline, sink)
-        case _:
-            place = sink.table
-    return Output(purpose=ROWS, kind=sink.kind, place=place, shared=sink.shared)
+    place = kinds.of(pipeline).place(pipeline, lambda brokers: _cluster(brokers, broker))
+    return ClaimedOutput(purpose=ROWS, kind=pipeline.sink.kind, place=place, shared=pipeline.sink.shared)
 
 
 def _cluster(brokers: Brokers, source: Broker | None) -> str:
@@ -88,7 +79,7 @@ def _leads_elsewhere(pipeline: Pipeline, batch_id: int, former: str, found: str)
     )
 
 
-def claim_outputs(ledger: Ledger, pipeline: Pipeline, claimed: Sequence[Output]) -> None:
+def claim_outputs(ledger: Ledger, pipeline: Pipeline, claimed: Sequence[ClaimedOutput]) -> None:
     """Claim outputs in a transaction of its own. A write calls it: since the plan the declaration may have changed.
 
     Raises:

@@ -1,12 +1,10 @@
 """upkeep: delete what crashes leave behind. Correctness does not depend on it, and it never touches coverage or output."""
 
-from tideline import outside
-from tideline.declaration import PostgresSink
 from tideline.declaration.pipelines import Pipeline
-from tideline.declaration.sink import MARKS
 from tideline.ledger import cleanup, rewinds
 from tideline.ledger.connection import Ledger
-from tideline.outside import dead_letters
+from tideline.sinks import kinds
+from tideline.sinks.kafka import dead_letters
 
 
 def upkeep(ledger: Ledger, pipeline: Pipeline) -> list[str]:
@@ -26,7 +24,7 @@ def upkeep(ledger: Ledger, pipeline: Pipeline) -> list[str]:
         *_prune_marks(ledger, pipeline),
         *_prune_undo(ledger, pipeline),
         *dead_letters.send(ledger, pipeline),
-        *outside.upkeep(pipeline, ledger),
+        *kinds.of(pipeline).upkeep(pipeline, ledger),
     ]
 
 
@@ -43,7 +41,7 @@ def send_letters(ledger: Ledger, pipeline: Pipeline) -> list[str]:
 
 
 def _prune_marks(ledger: Ledger, pipeline: Pipeline) -> list[str]:
-    if not isinstance(pipeline.sink, PostgresSink) or pipeline.sink.mode != "upsert":
+    if pipeline.sink.marks is None:
         return []
-    schema, table = pipeline.sink.table.split(".")
-    return cleanup.prune_marks(ledger, pipeline.name, schema, f"{table}{MARKS}")
+    schema, table = pipeline.sink.marks.split(".")
+    return cleanup.prune_marks(ledger, pipeline.name, schema, table)

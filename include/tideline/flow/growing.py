@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tideline.declaration import PostgresSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.streams import ADDED, DIVIDED_ANEW, Comparison, Stream, is_of_growth
 from tideline.ledger import decisions, reservations
@@ -21,9 +20,7 @@ def depends_on_partitions(pipeline: Pipeline) -> bool:
     sink = pipeline.sink
     if pipeline.state is not None:
         return True
-    if not isinstance(sink, PostgresSink) or sink.mode != "upsert":
-        return False
-    return not sink.order or pipeline.source.tombstones == "delete"
+    return sink.newest_by_offset or (sink.newest_wins and pipeline.source.tombstones == "delete")
 
 
 def hold(ledger: Ledger, pipeline: Pipeline, known: Iterable[Stream], comparison: Comparison) -> Comparison:

@@ -4,18 +4,18 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from tideline import outside
 from tideline.declaration import Pipeline
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NewRecords, OneBatch, Ranges, Rejects, Request, Window
+from tideline.domain.requests import KeptRejects, NewRecords, OneBatch, Ranges, Request, Window
 from tideline.domain.states import BatchKind
 from tideline.flow import candidates, claiming, folding_order, retention, targets
 from tideline.flow.candidates import Survey
 from tideline.kafka.broker import Broker
 from tideline.ledger import abandoning, claimed_outputs, decisions, heads, reservations
-from tideline.ledger.claimed_outputs import Output
+from tideline.ledger.claimed_outputs import ClaimedOutput
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Open, Run
+from tideline.sinks import kinds
 
 DEADLINE_S = 180.0
 """How long a plan asks brokers while it holds its pipeline's lock. Postgres ends its session a minute later at the earliest."""
@@ -40,7 +40,7 @@ class PlanCall:
     pipeline: Pipeline
     run: Run
     reason: str | None
-    outputs: Sequence[Output]
+    outputs: Sequence[ClaimedOutput]
     """Where the pipeline writes to, asked before the transaction begins."""
 
     @property
@@ -72,7 +72,7 @@ class PlanCall:
             wanted,
             reason=self.reason,
             supersedes=supersedes,
-            outside=outside.is_outside(self.pipeline),
+            outside=kinds.of(self.pipeline).is_outside,
             stateful=self.is_stateful,
         )
 
@@ -132,7 +132,7 @@ def plan_in_transaction(call: PlanCall, request: Request) -> tuple[Plan, Survey 
     decisions.set_reason(ledger, call.reason or "")
     if isinstance(request, OneBatch) and targets.is_open(ledger, pipeline, request):
         planned, found = Plan([request.batch_id]), None
-    elif isinstance(request, Rejects):
+    elif isinstance(request, KeptRejects):
         planned, found = _rejects(call, request), None
     else:
         if call.latest_wins and isinstance(request, NewRecords):
@@ -220,7 +220,7 @@ def _targets(
 ) -> Plan:
     """Reserve backfills and replays of the wanted ranges. Batches in `given`, which the run has anyway, need no note."""
     shares = targets.share(
-        call.ledger, found, wanted, replace=replace, outside=outside.is_outside(call.pipeline), given=given
+        call.ledger, found, wanted, replace=replace, outside=kinds.of(call.pipeline).is_outside, given=given
     )
     folding_order.check_targets(call.pipeline, found, shares)
     targets.check_held(found, shares)
@@ -230,13 +230,13 @@ def _targets(
     return Plan(batch_ids, shares.notes)
 
 
-def _rejects(call: PlanCall, request: Rejects) -> Plan:
+def _rejects(call: PlanCall, request: KeptRejects) -> Plan:
     if call.is_stateful:
         raise folding_order.refused(call.pipeline.name, "rejects")
     wanted = targets.rejects(call.ledger, call.pipeline, request)
     if not wanted:
         return Plan([], ["no rejects match the request"])
-    wanted, notes = targets.without_held(call.ledger, wanted, outside=outside.is_outside(call.pipeline))
+    wanted, notes = targets.without_held(call.ledger, wanted, outside=kinds.of(call.pipeline).is_outside)
     batch_ids = reservations.reserve(
         call.ledger,
         call.pipeline.name,
@@ -244,7 +244,7 @@ def _rejects(call: PlanCall, request: Rejects) -> Plan:
         BatchKind.REDRIVE,
         wanted,
         reason=call.reason,
-        outside=outside.is_outside(call.pipeline),
+        outside=kinds.of(call.pipeline).is_outside,
     )
     reservations.take_rejects(call.ledger, batch_ids, of_batch=request.batch_id, reason_like=request.reason_like)
     return Plan(batch_ids, notes)

@@ -12,13 +12,13 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.flow import candidates
+from tideline.flow.batch_decisions import deciding
 from tideline.flow.candidates import Survey
-from tideline.flow.operator_decisions import deciding
 from tideline.kafka.broker import Broker
 from tideline.ledger import abandoning, decisions, reservations, rewinds
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.ledger.rewinds import Folded
+from tideline.ledger.rewinds import FoldedBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def _rewind(
     return Rewound(undone=tuple(undone), abandoned=tuple(opened), planned=tuple(planned), n_rows=n_rows)
 
 
-def _check(pipeline: Pipeline, found: Survey, after: Sequence[Folded], to_batch: int | None) -> None:
+def _check(pipeline: Pipeline, found: Survey, after: Sequence[FoldedBatch], to_batch: int | None) -> None:
     if not after:
         raise FatalError(
             f"{pipeline.name}: no batch was folded after {f'batch {to_batch}' if to_batch else 'the beginning'}",
@@ -135,7 +135,7 @@ def _check(pipeline: Pipeline, found: Survey, after: Sequence[Folded], to_batch:
             )
 
 
-def _unreadable(found: Survey, one: Folded) -> str | None:
+def _unreadable(found: Survey, one: FoldedBatch) -> str | None:
     """Return why the records of a batch cannot be loaded again; None if they can."""
     for stream_id, offsets in one.ranges.items():
         if stream_id not in found.ready:

@@ -9,7 +9,6 @@ source: what is committed must settle even when Kafka has lost the offsets since
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tideline import outside
 from tideline.declaration.pipelines import Pipeline, load_named
 from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError, NeedsOperatorError
@@ -21,7 +20,8 @@ from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
 from tideline.ledger.publishing import Counts, Written
-from tideline.outside import ForgottenError, OutsideSink, UncertainError
+from tideline.sinks import kinds
+from tideline.sinks.outside import ForgottenError, OutsideSink, UncertainError
 
 T = TypeVar("T")
 Seals = Mapping[int, int]
@@ -71,7 +71,7 @@ def _settle(ledger: Ledger, attempt: Attempt, receipt: Receipt) -> list[Counts]:
 
 
 def _sink(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> OutsideSink | None:
-    if attempt.outside != outside.is_outside(pipeline):
+    if attempt.outside != kinds.of(pipeline).is_outside:
         where = "outside of" if attempt.outside else "in"
         raise NeedsOperatorError(
             f"{attempt} was planned for an output {where} the ledger's database; the declaration names {pipeline.sink.output} now",
@@ -79,7 +79,7 @@ def _sink(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> OutsideSink |
             f"or give the batch up with it, so that it is planned again: tideline abandon {attempt.batch_id} --reason ...",
             entry="sink-has-changed",
         )
-    return outside.of(pipeline, ledger)
+    return kinds.of(pipeline).outside(pipeline, ledger)
 
 
 def _check_age(sink: OutsideSink, pipeline: Pipeline, batch_id: int, stored: Sequence[Intent]) -> None:
@@ -195,7 +195,7 @@ def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: b
     below = found.fence + 1
     if not _can_be_asked(ledger, pipeline, found.batch_id, force=force):
         return below
-    sink = outside.of(pipeline, ledger)
+    sink = kinds.of(pipeline).outside(pipeline, ledger)
     if sink is None:  # then the outputs differ
         raise AssertionError(f"{pipeline.name}: {pipeline.sink.output} is not outside")
     try:
@@ -205,7 +205,7 @@ def _fence(ledger: Ledger, pipeline: Pipeline, found: UnsealedError, *, force: b
             raise
         return below
     except UncertainError:
-        if not force or (sink := outside.of(pipeline, ledger, searching=False)) is None:
+        if not force or (sink := kinds.of(pipeline).outside(pipeline, ledger, searching=False)) is None:
             raise
         receipt = sink.fence(found.batch, below)
     if receipt is None:

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange, subtract, union
-from tideline.domain.requests import OneBatch, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, OneBatch, Ranges
 from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError
 from tideline.flow.candidates import Survey
@@ -131,7 +130,7 @@ def check_replay(pipeline: Pipeline, shares: Shares) -> None:
     Raises:
         FatalError: The output is a topic, and its declaration does not say that a replay may append.
     """
-    if shares.loaded and isinstance(pipeline.sink, KafkaSink) and pipeline.sink.replay == "refuse":
+    if shares.loaded and pipeline.sink.refuses_replays:
         raise FatalError(
             f"{pipeline.name}: a topic cannot replace records: a replay would append them to {pipeline.sink.output} once more",
             next_step="leave it; or, if its readers can bear that, declare sink.replay: append; nothing was planned",
@@ -192,7 +191,7 @@ def of_batch(ledger: Ledger, found: Survey, request: OneBatch) -> list[tuple[int
     return wanted
 
 
-def rejects(ledger: Ledger, pipeline: Pipeline, request: Rejects) -> list[dict[int, Reservation]]:
+def rejects(ledger: Ledger, pipeline: Pipeline, request: KeptRejects) -> list[dict[int, Reservation]]:
     """Return the rejects to decode again, as batches. A range spans the first to the last reject of a stream; most of its offsets are gaps.
 
     Kafka is not read. No batch holds two incarnations of a topic, because the writer identifies a record by topic and partition only.

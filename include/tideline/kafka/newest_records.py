@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tideline.domain.facts import Place, TopicFacts
-from tideline.domain.newest import Newest, Record
+from tideline.domain.newest import NewestRecords, RecordContent
 from tideline.kafka.records import LOOKING, Got, explained, got, place_of, unanswered
 
 _READING = {
@@ -38,14 +38,14 @@ class _Search:
     """The first offset of the current window."""
     end: int
     """The end of the current window. Offsets from here on were read before."""
-    found: deque[Record]
+    found: deque[RecordContent]
     """The newest records of the current window."""
-    newer: list[Record] = field(default_factory=list)
+    newer: list[RecordContent] = field(default_factory=list)
     """The records that were found behind the current window."""
     n_found: int = 0
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[RecordContent]:
         """Return all records that were found, in order."""
         return [*self.found, *self.newer]
 
@@ -64,7 +64,7 @@ class _Search:
         self.end, self.begin = self.begin, max(self.log_start, self.begin - 2 * (self.end - self.begin))
         return True
 
-    def add(self, record: Record) -> int:
+    def add(self, record: RecordContent) -> int:
         """Add the next record of the window; return by how many bytes the search holds more than before."""
         dropped = self.found[0] if len(self.found) == self.found.maxlen else None
         self.found.append(record)
@@ -72,7 +72,9 @@ class _Search:
         return _size(record) - (_size(dropped) if dropped else 0)
 
 
-def newest_records(settings: Mapping[str, Any], topics: Iterable[TopicFacts], count: int, *, seconds: float) -> Newest:
+def newest_records(
+    settings: Mapping[str, Any], topics: Iterable[TopicFacts], count: int, *, seconds: float
+) -> NewestRecords:
     """Return about the newest `count` records, an equal number of each partition where there are enough.
 
     Markers of transactions, aborted records and records that compaction has removed also take offsets. So the search
@@ -107,7 +109,7 @@ def newest_records(settings: Mapping[str, Any], topics: Iterable[TopicFacts], co
     gappy = {
         topic for (topic, partition), search in searches.items() if (topic, partition) not in late and search.has_gaps
     }
-    return Newest(records=held[-count:], gappy=frozenset(gappy))
+    return NewestRecords(records=held[-count:], gappy=frozenset(gappy))
 
 
 def _searches(topics: Iterable[TopicFacts], count: int) -> dict[Place, _Search]:
@@ -154,10 +156,10 @@ def _look(consumer: Consumer, searches: Mapping[Place, _Search], deadline: float
     return waiting
 
 
-def _record(message: Message) -> Record:
+def _record(message: Message) -> RecordContent:
     topic, partition = place_of(message)
     timestamp = message.timestamp()[1]
-    return Record(
+    return RecordContent(
         topic=topic,
         partition=partition,
         offset=int(message.offset() or 0),
@@ -172,9 +174,9 @@ def _bytes(content: str | bytes | None) -> bytes | None:
     return content.encode() if isinstance(content, str) else content
 
 
-def _size(record: Record) -> int:
+def _size(record: RecordContent) -> int:
     return len(record.key or b"") + len(record.value or b"")
 
 
-def _age(record: Record) -> tuple[int, str, int, int]:
+def _age(record: RecordContent) -> tuple[int, str, int, int]:
     return record.timestamp_ms or 0, record.topic, record.partition, record.offset

@@ -24,7 +24,7 @@ ROWS, REJECTS = "rows", "rejects"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class ClaimedOutput:
     """One place that a pipeline writes to."""
 
     purpose: str
@@ -52,7 +52,7 @@ def described(kind: str, place: str) -> str:
             return f"table {place}"
 
 
-def claim(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> None:
+def claim(ledger: Ledger, pipeline: str, outputs: Sequence[ClaimedOutput]) -> None:
     """Claim, within a transaction, the outputs that the pipeline declares.
 
     Raises:
@@ -76,7 +76,7 @@ def claim(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> None:
             raise _moves(pipeline, output, described(row["kind"], row["place"]))
 
 
-def release(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> None:
+def release(ledger: Ledger, pipeline: str, outputs: Sequence[ClaimedOutput]) -> None:
     """Free the topic of rejects that a pipeline has and does not declare any more, within the transaction of a plan or a decision.
 
     Not with each claim: the role that writes has no right to delete one.
@@ -85,7 +85,7 @@ def release(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> None:
     ledger.run("free_rejects", pipeline=pipeline, place=declared)
 
 
-def move(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> str | None:
+def move(ledger: Ledger, pipeline: str, outputs: Sequence[ClaimedOutput]) -> str | None:
     """Move the claim for a pipeline's rows, within the transaction of a decision. Return what it had, which may be this one; None if it had none.
 
     Args:
@@ -120,7 +120,7 @@ def move(ledger: Ledger, pipeline: str, outputs: Sequence[Output]) -> str | None
     return described(rows[0]["kind"], rows[0]["place"]) if rows else None
 
 
-def writers(ledger: Ledger, pipeline: str, output: Output) -> list[Row]:
+def writers(ledger: Ledger, pipeline: str, output: ClaimedOutput) -> list[Row]:
     """Return the claims of other pipelines on an output of a pipeline, within a transaction."""
     found = ledger.rows("view_output_writers", kind=output.kind, place=output.place)
     return [dict(row) for row in found if row["pipeline"] != pipeline]
@@ -132,7 +132,7 @@ def of(ledger: Ledger, pipeline: str) -> dict[str, Row]:
 
 
 @contextmanager
-def _taken(pipeline: str, output: Output) -> Iterator[None]:
+def _taken(pipeline: str, output: ClaimedOutput) -> Iterator[None]:
     try:
         yield
     except psycopg2.errors.ExclusionViolation as error:
@@ -143,7 +143,7 @@ def _taken(pipeline: str, output: Output) -> Iterator[None]:
         ) from error
 
 
-def _of_another(pipeline: str, output: Output, others: Sequence[Row | DictRow]) -> TidelineError:
+def _of_another(pipeline: str, output: ClaimedOutput, others: Sequence[Row | DictRow]) -> TidelineError:
     names = ", ".join(row["pipeline"] for row in others)
     undeclared = [pipeline] if not output.shared else []
     undeclared += [row["pipeline"] for row in others if not row["shared"]]
@@ -156,7 +156,7 @@ def _of_another(pipeline: str, output: Output, others: Sequence[Row | DictRow]) 
     )
 
 
-def _moves(pipeline: str, output: Output, had: str) -> FatalError:
+def _moves(pipeline: str, output: ClaimedOutput, had: str) -> FatalError:
     return FatalError(
         f"{pipeline}: expected {had}, which it loads, found that its declaration names {output}: records would be in the one or the other",
         next_step=f"if the declaration is right: tideline move-output {pipeline} --reason ...; "

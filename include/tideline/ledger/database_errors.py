@@ -71,7 +71,7 @@ def unreachable(error: psycopg2.Error, variable: str) -> RetryableError | FatalE
     )
 
 
-class RefusedError(FatalError):
+class RefusedStatementError(FatalError):
     """The database has refused a statement, and would refuse it again: a law of the ledger, a constraint, or a mistake in it.
 
     Args:
@@ -123,7 +123,7 @@ def _final(error: psycopg2.Error, code: str) -> FatalError | None:
             next_step="run `tideline migrate --roles`, which grants each role what it needs; `tideline doctor` names what a role lacks",
             entry="ledger-refuses",
         )
-    return RefusedError(error) if code[:2] in _OF_A_STATEMENT and code != _TOO_DEEP else None
+    return RefusedStatementError(error) if code[:2] in _OF_A_STATEMENT and code != _TOO_DEEP else None
 
 
 def _passing(error: psycopg2.Error, code: str) -> RetryableError:
@@ -150,7 +150,7 @@ def _passing(error: psycopg2.Error, code: str) -> RetryableError:
     )
 
 
-def said(error: psycopg2.Error | RefusedError) -> str:
+def said(error: psycopg2.Error | RefusedStatementError) -> str:
     """Return what the server says about a refused statement, without the row: its values help no person, and may be a customer's."""
     primary, detail = error.diag.message_primary or first_line(error), error.diag.message_detail
     return primary if detail is None or _FAILING_ROW in detail else f"{primary}; {detail}"

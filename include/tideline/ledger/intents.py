@@ -145,18 +145,18 @@ def unsealed_of(ledger: Ledger, batch_id: int) -> Sequence[Intent]:
     return [_intent(row) for row in rows if row["fence"] in fences]
 
 
-class Newest(NamedTuple):
+class NewestIntent(NamedTuple):
     """The newest attempt that was to commit to an output."""
 
     batch_id: int
     fence: int
 
 
-def newest_to(ledger: Ledger, pipeline: str, output: str) -> Newest | None:
+def newest_to(ledger: Ledger, pipeline: str, output: str) -> NewestIntent | None:
     """Return the newest attempt of a pipeline that was to commit to an output; None if none was."""
     with ledger.transaction():
         rows = ledger.rows("find_newest_intent", pipeline=pipeline, output=output)
-    return next((Newest(row["batch_id"], row["fence"]) for row in rows), None)
+    return next((NewestIntent(row["batch_id"], row["fence"]) for row in rows), None)
 
 
 def _intent(row: Any) -> Intent:

@@ -59,7 +59,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
+class PublishedBatch:
     """A published batch with the counts of its ranges."""
 
     batch_id: int
@@ -96,7 +96,7 @@ def confirm(ledger: Ledger, seen: Collection[Waiting]) -> None:
             ledger.run("confirm_announced", batch_ids=[batch.batch_id for batch in seen])
 
 
-def take(ledger: Ledger, wanted: Collection[Waiting], announcer: Announcer) -> list[Publication]:
+def take(ledger: Ledger, wanted: Collection[Waiting], announcer: Announcer) -> list[PublishedBatch]:
     """Take batches for `announcer` to announce. Return those that no other task has taken since they were listed."""
     if not wanted:
         return []
@@ -112,16 +112,16 @@ def take(ledger: Ledger, wanted: Collection[Waiting], announcer: Announcer) -> l
         return _publications(ledger, [row["batch_id"] for row in taken])
 
 
-def of_batches(ledger: Ledger, batch_ids: Iterable[int]) -> list[Publication]:
+def of_batches(ledger: Ledger, batch_ids: Iterable[int]) -> list[PublishedBatch]:
     """Return those of the batches that are published, with their counts, in order of publication."""
     with ledger.transaction():
         return _publications(ledger, batch_ids)
 
 
-def _publications(ledger: Ledger, batch_ids: Iterable[int]) -> list[Publication]:
+def _publications(ledger: Ledger, batch_ids: Iterable[int]) -> list[PublishedBatch]:
     rows = ledger.rows("list_publications", batch_ids=list(batch_ids))
     return [
-        Publication(
+        PublishedBatch(
             batch_id=batch_id,
             kind=BatchKind(kind),
             attempt=attempt,

@@ -9,7 +9,7 @@ from psycopg2.errorcodes import CHECK_VIOLATION, EXCLUSION_VIOLATION
 from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, json
-from tideline.ledger.database_errors import RefusedError, said
+from tideline.ledger.database_errors import RefusedStatementError, said
 
 _STREAM = re.compile(r"^Failing row contains \(\d+, (\d+), ")
 """Finds the stream in a row of `batch_range`, whose second column it is."""
@@ -43,7 +43,7 @@ def explained(attempt: Attempt) -> Iterator[None]:
     """
     try:
         yield
-    except RefusedError as error:
+    except RefusedStatementError as error:
         if error.sqlstate == CHECK_VIOLATION:
             raise _does_not_add_up(attempt, error) from error
         if error.sqlstate == EXCLUSION_VIOLATION:
@@ -68,7 +68,7 @@ _BROKEN = {
 """What has happened, by the name of a law that a publication may break."""
 
 
-def _does_not_add_up(attempt: Attempt, error: RefusedError) -> NeedsOperatorError | RetryableError:
+def _does_not_add_up(attempt: Attempt, error: RefusedStatementError) -> NeedsOperatorError | RetryableError:
     law = error.diag.constraint_name
     where = _where(attempt, error)
     if law == "counts_add_up":
@@ -93,7 +93,7 @@ def _does_not_add_up(attempt: Attempt, error: RefusedError) -> NeedsOperatorErro
     )
 
 
-def _where(attempt: Attempt, error: RefusedError) -> str:
+def _where(attempt: Attempt, error: RefusedStatementError) -> str:
     """Return the range of the row that the server has refused, if it is one of a range; else all ranges of the batch."""
     of_a_range = '"batch_range"' in (error.diag.message_primary or "")
     row = _STREAM.search(error.diag.message_detail or "") if of_a_range else None

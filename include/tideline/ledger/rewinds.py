@@ -16,7 +16,7 @@ from tideline.ledger.connection import Ledger, statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
+class FoldedBatch:
     """A batch that is folded into the state."""
 
     batch_id: int
@@ -28,7 +28,7 @@ class Folded:
     """By stream id, topic and partition, as in `orders/3`."""
 
 
-def after(ledger: Ledger, pipeline: str, to_batch: int | None) -> list[Folded]:
+def after(ledger: Ledger, pipeline: str, to_batch: int | None) -> list[FoldedBatch]:
     """Return the batches that were folded after a batch, newest first; all of them if `to_batch` is None.
 
     Raises:
@@ -44,11 +44,11 @@ def after(ledger: Ledger, pipeline: str, to_batch: int | None) -> list[Folded]:
                 entry="cannot-rewind",
             )
         seq = row["seq"]
-    found: dict[int, Folded] = {}
+    found: dict[int, FoldedBatch] = {}
     for row in ledger.rows("list_folded", pipeline=pipeline, after=seq):
         batch_id = row["batch_id"]
         one = found.setdefault(
-            batch_id, Folded(batch_id=batch_id, has_undo=row["undo"] == "kept", ranges={}, labels={})
+            batch_id, FoldedBatch(batch_id=batch_id, has_undo=row["undo"] == "kept", ranges={}, labels={})
         )
         one.ranges[row["stream_id"]] = OffsetRange(row["start_offset"], row["end_offset"])
         one.labels[row["stream_id"]] = f"{row['topic']}/{row['partition']}"

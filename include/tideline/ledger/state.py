@@ -29,7 +29,7 @@ class Position:
     """Whether offsets were left out between the position and the batch's range, or the topic was created again since."""
 
 
-class Plan(NamedTuple):
+class PlannedOffsets(NamedTuple):
     """Offsets of a batch, and when they were planned, for this batch or for one that was given up or rewound."""
 
     offsets: OffsetRange
@@ -57,16 +57,16 @@ def in_transaction(ledger: Ledger, batch_id: int) -> dict[int, Position]:
     }
 
 
-def plans(ledger: Ledger, batch_id: int) -> dict[int, list[Plan]]:
+def plans(ledger: Ledger, batch_id: int) -> dict[int, list[PlannedOffsets]]:
     """Return, by stream id, when the offsets of a stateful batch were planned, each time.
 
     A record is judged by the first time, so that it has the same fate again when a rewind lets it be loaded once more.
     """
     with ledger.transaction():
         rows = ledger.rows("list_plans", batch_id=batch_id)
-    found: dict[int, list[Plan]] = {}
+    found: dict[int, list[PlannedOffsets]] = {}
     for row in rows:
-        plan = Plan(OffsetRange(row["start_offset"], row["end_offset"]), row["planned_at"])
+        plan = PlannedOffsets(OffsetRange(row["start_offset"], row["end_offset"]), row["planned_at"])
         found.setdefault(row["stream_id"], []).append(plan)
     return found
 

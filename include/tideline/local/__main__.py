@@ -7,7 +7,7 @@ from tideline import settings
 from tideline.errors import FatalError, TidelineError
 from tideline.local import supervisor, up
 from tideline.local.processes import recorded
-from tideline.local.supervisor import RUN, State
+from tideline.local.supervisor import RUN, SupervisorState
 
 _NOT_UP = 3  # the exit code of `systemctl status` for a unit that is not active
 
@@ -53,7 +53,7 @@ def down() -> int:
 
 def status() -> int:
     """Print the state of each part; return 0 only when all of them run."""
-    state = State.read()
+    state = SupervisorState.read()
     if state is None or not state.ready:
         print("The local stack is not up. Start it with `make up`.")
         return _NOT_UP

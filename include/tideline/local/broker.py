@@ -42,7 +42,7 @@ _DEFAULTS = {
 }
 
 
-class Broker:
+class LocalBroker:
     """One broker in one folder; topics stay there between starts.
 
     Args:

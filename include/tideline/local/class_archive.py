@@ -23,7 +23,7 @@ def dump() -> None:
     for draft in (of_spark, of_kafka):
         draft.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="archive-", dir=_LOCAL) as folder:
-        kafka = broker.Broker(Path(folder) / "kafka", _LOCAL / "jars" / "kafka", archive_at_exit=of_kafka)
+        kafka = broker.LocalBroker(Path(folder) / "kafka", _LOCAL / "jars" / "kafka", archive_at_exit=of_kafka)
         kafka.start()
         try:
             _produce(kafka.bootstrap)
@@ -34,7 +34,7 @@ def dump() -> None:
     of_kafka.rename(broker.ARCHIVE)
 
 
-def _run_job(folder: Path, archive: Path, kafka: broker.Broker) -> None:
+def _run_job(folder: Path, archive: Path, kafka: broker.LocalBroker) -> None:
     """Run the job, and stop the broker as soon as the job does not need it: each JVM dumps for seconds, with one thread."""
     command = _submit(folder / "spark", archive, kafka.bootstrap)
     environment = program_environment.clean(folder)

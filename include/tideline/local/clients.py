@@ -5,12 +5,12 @@ from pathlib import Path
 
 from tideline import settings
 from tideline.errors import FatalError
-from tideline.local.supervisor import RUN, State
+from tideline.local.supervisor import RUN, SupervisorState
 
 
 def use_running_stack(run: Path = RUN) -> bool:
     """Set the variables of the running stack whose state is in the folder `run`; return whether there is one."""
-    state = State.read(run)
+    state = SupervisorState.read(run)
     if state is None or not state.ready:
         return False
     os.environ |= state.environment

@@ -7,7 +7,7 @@ import sys
 
 from tideline.errors import TidelineError
 from tideline.local import demo_failures, demo_loads
-from tideline.local.demo_stage import TIDELINE, Stage, opened
+from tideline.local.demo_stage import TIDELINE, DemoStage, opened
 from tideline.local.up import up
 
 
@@ -43,7 +43,7 @@ def demo() -> int:
     return 1 if problems else 0
 
 
-def play(stage: Stage) -> list[str]:
+def play(stage: DemoStage) -> list[str]:
     """Load, fail, retry, load again, and compare the result with what was sent. Return a line for each difference."""
     sent = demo_loads.send(stage)
     demo_loads.load(stage)

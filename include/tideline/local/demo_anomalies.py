@@ -5,17 +5,17 @@ from typing import Any
 
 from psycopg2.errorcodes import UNDEFINED_TABLE
 
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 from tideline.local import demo_impressions, demo_loads, demo_offer_events
 from tideline.local.demo_offer_events import BOOSTED, RATE, STOPPED
-from tideline.local.demo_stage import TIDELINE, Stage
+from tideline.local.demo_stage import TIDELINE, DemoStage
 from tideline.local.supervisor import show_step
 
 DAG, CONVERSIONS, BASELINE = "offer_anomalies", "conversions", "ads_baseline"
 _HOUR = timedelta(hours=1)
 
 
-def play(stage: Stage) -> list[str]:
+def play(stage: DemoStage) -> list[str]:
     """Load conversions, count the baseline, and compare the offers that are flagged with those whose rate was changed.
 
     Returns:
@@ -43,24 +43,24 @@ def play(stage: Stage) -> list[str]:
     return problems
 
 
-def _missing(stage: Stage, hour: datetime) -> dict[int, int]:
+def _missing(stage: DemoStage, hour: datetime) -> dict[int, int]:
     """Return how many conversions each offer lacks, so that it has one for ten impressions, also when the demo runs again."""
     there = _converted(stage, hour)
     shown = stage.look("count_shown", hour=hour)
     return {row["offer_id"]: max(0, round(RATE * row["n"]) - there.get(row["offer_id"], 0)) for row in shown}
 
 
-def _converted(stage: Stage, hour: datetime) -> dict[int, int]:
+def _converted(stage: DemoStage, hour: datetime) -> dict[int, int]:
     """Return how many conversions each offer has."""
     try:
         return {row["offer_id"]: row["n"] for row in stage.look("count_converted", hour=hour)}
-    except RefusedError as error:
+    except RefusedStatementError as error:
         if error.sqlstate != UNDEFINED_TABLE:  # the first load creates it
             raise
         return {}
 
 
-def _level(stage: Stage, hour: datetime) -> None:
+def _level(stage: DemoStage, hour: datetime) -> None:
     """Send and load the impressions that offers lack for the conversions of a tour that was played before.
 
     Its hour has impressions among the events of offers only. Without them among the ad impressions too, the next baseline would expect more
@@ -84,7 +84,7 @@ def _begin(newest: datetime | None, hour: datetime) -> datetime:
     return begin if newest is None else max(begin, newest.replace(minute=0, second=0, microsecond=0) + _HOUR)
 
 
-def _compare(stage: Stage, after: int, seen: dict[int, int], version: int) -> list[str]:
+def _compare(stage: DemoStage, after: int, seen: dict[int, int], version: int) -> list[str]:
     flagged = stage.look("list_anomalies", after=after)
     for row in flagged:
         print(
@@ -98,7 +98,7 @@ def _compare(stage: Stage, after: int, seen: dict[int, int], version: int) -> li
     ]
 
 
-def _skipped(stage: Stage, before: Any, n_sent: int) -> list[str]:
+def _skipped(stage: DemoStage, before: Any, n_sent: int) -> list[str]:
     """Compare what was sent with what was loaded and what was skipped."""
     after = stage.look("find_progress", pipeline=DAG)[0]
     n_loaded, n_skipped = (after[name] - before[name] for name in ("n_loaded", "n_skipped"))

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline.errors import RetryableError
 from tideline.local import demo_loads
-from tideline.local.demo_stage import Stage
+from tideline.local.demo_stage import DemoStage
 
 DAG = "enriched_events"
 OUTPUT, REJECTS = "enriched_impressions", "ad_impressions_rejects"
@@ -20,7 +20,7 @@ _POLL_S = 0.5
 """Seconds that one read takes at most. It waits for so long unless it is full, also at the end of a topic."""
 
 
-def play(stage: Stage) -> list[str]:
+def play(stage: DemoStage) -> list[str]:
     """Load impressions into another topic, and compare what its readers see with what the ledger has counted.
 
     Returns:

@@ -11,13 +11,13 @@ from rich.table import Table
 from tideline.errors import FatalError
 from tideline.local import demo_impressions, run_progress
 from tideline.local.demo_loads import DAG, HOURS
-from tideline.local.demo_stage import TIDELINE, Stage
+from tideline.local.demo_stage import TIDELINE, DemoStage
 from tideline.local.supervisor import show_step
 
 MORE = 2_000
 
 
-def fail_and_retry(stage: Stage, sent: demo_impressions.Sent) -> int:
+def fail_and_retry(stage: DemoStage, sent: demo_impressions.SentImpressions) -> int:
     """Make a run fail because a table is missing, restore the table, and retry the failed batch.
 
     Args:
@@ -45,7 +45,7 @@ def fail_and_retry(stage: Stage, sent: demo_impressions.Sent) -> int:
 
 
 @contextmanager
-def _without_offers(stage: Stage) -> Iterator[None]:
+def _without_offers(stage: DemoStage) -> Iterator[None]:
     """Rename the dimension table while the context is open."""
     stage.execute("hide_offers")
     try:
@@ -54,7 +54,7 @@ def _without_offers(stage: Stage) -> Iterator[None]:
         stage.execute("show_offers")
 
 
-def load_hours_again(stage: Stage) -> None:
+def load_hours_again(stage: DemoStage) -> None:
     """Run an Airflow backfill with `replace` over past hours: one run for each hour replaces the rows of that hour.
 
     Raises:
@@ -77,7 +77,7 @@ def load_hours_again(stage: Stage) -> None:
     stage.look_at(f"{stage.environment['TIDELINE_AIRFLOW_URL']}/dags/{DAG}/backfills")
 
 
-def load_batch_again(stage: Stage, number: int) -> None:
+def load_batch_again(stage: DemoStage, number: int) -> None:
     """Replay a batch.
 
     Raises:

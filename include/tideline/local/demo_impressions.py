@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentImpressions:
     """The records that the broker has acknowledged, grouped by their expected outcome."""
 
     written: dict[Place, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Sent:
     rejected: set[Place] = field(default_factory=set)
     filtered: set[Place] = field(default_factory=set)
 
-    def add(self, more: "Sent") -> None:
+    def add(self, more: "SentImpressions") -> None:
         """Add records that were sent later."""
         self.written.update(more.written)
         self.rejected.update(more.rejected)
@@ -64,7 +64,7 @@ def produce(
     malformed_every: int = MALFORMED_EVERY,
     since: datetime | None = None,
     offers: Sequence[int] = OFFERS,
-) -> Sent:
+) -> SentImpressions:
     """Send `count` impressions to the topic, keyed by user, with timestamps evenly spread from `since` to now; return what was acknowledged.
 
     Args:
@@ -80,7 +80,7 @@ def produce(
     """
     create_topic(bootstrap)
     producer = _producer(bootstrap)
-    sent = Sent()
+    sent = SentImpressions()
     now = datetime.now(UTC)
     moments = (now - (now - (since or now)) * (count - number) / count for number in range(1, count + 1))
     impressions = _impressions(moments, seed, malformed_every, offers)

@@ -8,14 +8,14 @@ from deltalake import DeltaTable
 
 from tideline.declaration import pipelines
 from tideline.local import demo_loads
-from tideline.local.demo_stage import TIDELINE, Stage
-from tideline.outside import delta_log
+from tideline.local.demo_stage import TIDELINE, DemoStage
+from tideline.sinks.delta import delta_log
 
 DAG = "impressions_lake"
 _PLACE = ["kafka_partition", "kafka_offset", "impression_id", "price"]
 
 
-def play(stage: Stage) -> list[str]:
+def play(stage: DemoStage) -> list[str]:
     """Load impressions, compare the Delta table with ads.impressions, and load a batch again.
 
     Returns:

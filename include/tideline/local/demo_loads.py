@@ -11,7 +11,7 @@ from rich.table import Table
 from tideline.declaration import pipelines
 from tideline.kafka.broker import Broker
 from tideline.local import demo_impressions
-from tideline.local.demo_stage import TIDELINE, Stage
+from tideline.local.demo_stage import TIDELINE, DemoStage
 from tideline.local.supervisor import show_step
 
 DAG = "impressions"
@@ -22,7 +22,7 @@ SHOWN = 3
 """How many partitions the table lists, so that the output of the demo stays short."""
 
 
-def send(stage: Stage) -> demo_impressions.Sent:
+def send(stage: DemoStage) -> demo_impressions.SentImpressions:
     """Send impressions of the past hours. Return what the broker has acknowledged."""
     print("\n1. Records: ad impressions, some of them malformed. The table ads.offers says whose ad it was.")
     _prepare(stage)
@@ -32,7 +32,7 @@ def send(stage: Stage) -> demo_impressions.Sent:
     return sent
 
 
-def load(stage: Stage) -> None:
+def load(stage: DemoStage) -> None:
     """Load what was sent, in one run, and show what the run did by partition."""
     print(
         f"\n2. A run of the DAG {DAG} loads them into the table ads.impressions: plan reserves offsets, write is a Spark job."
@@ -43,7 +43,7 @@ def load(stage: Stage) -> None:
     stage.look_at(f"{stage.page('pipelines', DAG, 'batches', str(number))}")
 
 
-def bring(stage: Stage) -> None:
+def bring(stage: DemoStage) -> None:
     """Load impressions for a part of the tour, unless all those that were ever sent are loaded."""
     _prepare(stage)
     [topic] = Broker(pipelines.load_named(DAG).source).topic_facts()
@@ -55,7 +55,7 @@ def bring(stage: Stage) -> None:
         stage.load(DAG)
 
 
-def _prepare(stage: Stage) -> None:
+def _prepare(stage: DemoStage) -> None:
     """Create the table of offers and the topic."""
     text = (pipelines.load_named(DAG).folder / "offers.sql").read_text(encoding="utf-8")
     with stage.ledger.transaction():
@@ -63,13 +63,13 @@ def _prepare(stage: Stage) -> None:
     demo_impressions.create_topic(stage.bootstrap)
 
 
-def _send(stage: Stage) -> demo_impressions.Sent:
+def _send(stage: DemoStage) -> demo_impressions.SentImpressions:
     since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS)
     with show_step(f"{RECORDS:,} impressions into Kafka"):
         return demo_impressions.produce(stage.bootstrap, RECORDS, seed=time.time_ns(), since=since)
 
 
-def account(stage: Stage, sent: demo_impressions.Sent) -> list[str]:
+def account(stage: DemoStage, sent: demo_impressions.SentImpressions) -> list[str]:
     """Compare what was sent with the table and the rejects, by partition and offset.
 
     Returns:

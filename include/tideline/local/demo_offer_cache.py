@@ -1,14 +1,14 @@
 """A part of the tour: the pipeline `entity_cache` keeps the offers as they are now, and a replay changes nothing."""
 
 from tideline.local import demo_offers
-from tideline.local.demo_stage import Stage
+from tideline.local.demo_stage import DemoStage
 from tideline.local.supervisor import show_step
 
 DAG = "entity_cache"
 CHANGES = 20_000
 
 
-def play(stage: Stage) -> list[str]:
+def play(stage: DemoStage) -> list[str]:
     """Load changes of offers and their tombstones, compare the table with them, and load them again.
 
     Returns:

@@ -21,7 +21,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentOffers:
     """The changes that the broker has acknowledged."""
 
     newest: dict[int, tuple[Place, int | None]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def create_topic(bootstrap: str) -> None:
         admin.create_topics([topic])[TOPIC].result(30)
 
 
-def produce(bootstrap: str, count: int, *, seed: int) -> Sent:
+def produce(bootstrap: str, count: int, *, seed: int) -> SentOffers:
     """Send `count` changes of offers; return what was acknowledged.
 
     Raises:
@@ -59,7 +59,7 @@ def produce(bootstrap: str, count: int, *, seed: int) -> Sent:
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable test data
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True, "log_level": 0})
-    sent = Sent()
+    sent = SentOffers()
     for _ in range(count):
         offer_id = chance.randrange(1, OFFERS + 1)
         bid = None if chance.randrange(_DELETED_EVERY) == 0 else chance.randrange(1_000, 5_000_000)

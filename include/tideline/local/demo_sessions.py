@@ -7,14 +7,14 @@ from datetime import timedelta
 from tideline.ledger.connection import Ledger
 from tideline.local import demo_ad_events, demo_visits
 from tideline.local.demo_ad_events import Event, Place
-from tideline.local.demo_stage import TIDELINE, Stage, look
+from tideline.local.demo_stage import TIDELINE, DemoStage, look
 from tideline.local.demo_visits import Visits
 
 DAG = "sessions"
 USERS = 3_000
 
 
-def play(stage: Stage) -> list[str]:
+def play(stage: DemoStage) -> list[str]:
     """Load events before and after an outage, compare visits, states and rejects with them, rewind, and load again.
 
     Returns:

@@ -19,7 +19,7 @@ from tideline.airflow.api import AirflowApi
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger, statement
 from tideline.local import program_environment, run_progress
-from tideline.local.supervisor import State
+from tideline.local.supervisor import SupervisorState
 
 TIDELINE = ".local/env/bin/tideline"
 """The command line, as it is typed in the folder of the checkout."""
@@ -28,7 +28,7 @@ _SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class DemoStage:
     """The running stack, as the demo and the parts of the tour use it."""
 
     ledger: Ledger
@@ -135,13 +135,13 @@ def _is_past(due: str | None) -> bool:
 
 
 @contextmanager
-def opened() -> Iterator[Stage]:
+def opened() -> Iterator[DemoStage]:
     """Connect to the stack of this checkout, which must be up.
 
     Raises:
         FatalError: It is not up.
     """
-    state = State.read()
+    state = SupervisorState.read()
     if state is None or not state.ready:
         raise FatalError("the local stack is not up", next_step="run `make up`")
     environment = state.environment
@@ -152,7 +152,7 @@ def opened() -> Iterator[Stage]:
         environment[name] for name in ("TIDELINE_AIRFLOW_URL", "TIDELINE_AIRFLOW_USERNAME", "TIDELINE_AIRFLOW_PASSWORD")
     )
     with Ledger(url, actor="demo", variable=variable) as ledger, AirflowApi(*login) as airflow:
-        yield Stage(ledger=ledger, airflow=airflow, environment=environment)
+        yield DemoStage(ledger=ledger, airflow=airflow, environment=environment)
 
 
 def look(ledger: Ledger, name: str, **parameters: Any) -> list[Any]:

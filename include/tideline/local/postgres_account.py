@@ -12,7 +12,7 @@ _OTHERS_MAY_PASS = 0o001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class PostgresAccount:
     """How to start a program under another account."""
 
     user: tuple[int, int] | None = None
@@ -23,7 +23,7 @@ class Account:
     """The uid and gid that must own the program's files; None leaves the caller as their owner."""
 
 
-def unprivileged(*reach: Path) -> Account:
+def unprivileged(*reach: Path) -> PostgresAccount:
     """Return the caller's own account, or `nobody` when the caller is root.
 
     A file may be below a folder that other accounts cannot enter, such as root's home or a temporary folder. Then
@@ -37,7 +37,7 @@ def unprivileged(*reach: Path) -> Account:
         FatalError: `nobody` does not exist, or cannot be given the capability.
     """
     if os.geteuid() != 0:
-        return Account()
+        return PostgresAccount()
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError:
@@ -50,7 +50,7 @@ def unprivileged(*reach: Path) -> Account:
         folder for path in reach for folder in path.resolve().parents if not folder.stat().st_mode & _OTHERS_MAY_PASS
     ]
     if not closed:
-        return Account(user=owner, owner=owner)
+        return PostgresAccount(user=owner, owner=owner)
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise FatalError(
@@ -61,4 +61,4 @@ def unprivileged(*reach: Path) -> Account:
     capability = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup")
     # A change of account clears the parent-death signal, so setpriv has to set it again.
     change = (f"--reuid={owner[0]}", f"--regid={owner[1]}", "--clear-groups", "--pdeathsig=INT")
-    return Account(prefix=(setpriv, *change, *capability), owner=owner)
+    return PostgresAccount(prefix=(setpriv, *change, *capability), owner=owner)

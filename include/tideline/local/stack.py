@@ -13,7 +13,7 @@ from typing import Self
 from tideline import settings
 from tideline.local import logins, ports, spark
 from tideline.local.airflow_processes import AirflowOptions, Orchestrator
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 from tideline.local.postgres import Postgres
 from tideline.local.processes import Child
 
@@ -55,7 +55,7 @@ class Stack:
         self._step = step
         self._variables = dict(variables or {})
         self.postgres = Postgres(directory / "postgres", port=port(5432), settings=postgres_settings)
-        self.broker = Broker(
+        self.broker = LocalBroker(
             directory / "kafka",
             _LOCAL / "jars" / "kafka",
             port=port(9092),

@@ -33,7 +33,7 @@ _LOOK_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class SupervisorState:
     """The state that the supervisor publishes, in a file that only its owner can read."""
 
     supervisor: Identity
@@ -48,7 +48,7 @@ class State:
         secret.write(run / "stack.json", json.dumps(asdict(self), indent=2))
 
     @classmethod
-    def read(cls, run: Path = RUN) -> "State | None":
+    def read(cls, run: Path = RUN) -> "SupervisorState | None":
         """Return the state of the live supervisor, or None when no supervisor lives."""
         try:
             found = json.loads((run / "stack.json").read_text())
@@ -58,7 +58,7 @@ class State:
         return state if state.supervisor.process() else None
 
 
-def launch(*, unpaused: bool) -> State:
+def launch(*, unpaused: bool) -> SupervisorState:
     """Start a supervisor in a session of its own, show its progress and return when the stack is up.
 
     Raises:
@@ -79,7 +79,7 @@ def launch(*, unpaused: bool) -> State:
         supervisor.terminate()
         supervisor.wait(_STOP_SECONDS)
         raise
-    state = State.read()
+    state = SupervisorState.read()
     if state is None or not state.ready:
         raise RetryableError("the local stack did not come up", next_step="see above, then run `make up` again")
     return state
@@ -95,12 +95,12 @@ def supervise(*, unpaused: bool) -> None:
     with _alone():
         end_recorded(RUN)
         own = Identity.of(os.getpid())
-        State(supervisor=own, ready=False, environment={}).write()
+        SupervisorState(supervisor=own, ready=False, environment={}).write()
         dags, plugins = settings.PROJECT / "dags", settings.PROJECT / "plugins"
         airflow = AirflowOptions(dags=dags, plugins=plugins, unpaused=unpaused)
         try:
             with Stack(RUN, airflow=airflow, usual_ports=True, step=show_step) as stack:
-                State(supervisor=own, ready=True, environment=stack.environment()).write()
+                SupervisorState(supervisor=own, ready=True, environment=stack.environment()).write()
                 _leave_terminal(RUN / "supervisor.log")
                 _watch(stack)
         finally:
@@ -114,7 +114,7 @@ def stop() -> int:
         How many processes were running.
     """
     running = sum(identity.process() is not None for identity in recorded(RUN).values())
-    if state := State.read():
+    if state := SupervisorState.read():
         process = psutil.Process(state.supervisor.pid)
         process.terminate()
         for stuck in psutil.wait_procs([process], timeout=_STOP_SECONDS)[1]:

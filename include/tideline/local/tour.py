@@ -9,29 +9,31 @@ from dataclasses import dataclass
 
 from tideline.errors import FatalError, TidelineError
 from tideline.local import demo_anomalies, demo_events, demo_lake, demo_offer_cache, demo_sessions
-from tideline.local.demo_stage import Stage, opened
+from tideline.local.demo_stage import DemoStage, opened
 from tideline.local.up import up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class TourPart:
     """One part of the tour."""
 
     about: str
-    play: Callable[[Stage], list[str]]
+    play: Callable[[DemoStage], list[str]]
     """Plays it and returns a line for each difference that it finds."""
 
 
-PARTS: Mapping[str, Part] = {
-    "topics": Part(
+PARTS: Mapping[str, TourPart] = {
+    "topics": TourPart(
         about="impressions with their offers to another topic, and the rejects to a third one", play=demo_events.play
     ),
-    "lake": Part(about="impressions into a Delta table, and a replay of a batch", play=demo_lake.play),
-    "offers": Part(about="offers as they are now, by upserts and deletes, and a replay", play=demo_offer_cache.play),
-    "sessions": Part(
+    "lake": TourPart(about="impressions into a Delta table, and a replay of a batch", play=demo_lake.play),
+    "offers": TourPart(
+        about="offers as they are now, by upserts and deletes, and a replay", play=demo_offer_cache.play
+    ),
+    "sessions": TourPart(
         about="impressions and clicks folded into visits, an outage, and a rewind", play=demo_sessions.play
     ),
-    "anomalies": Part(
+    "anomalies": TourPart(
         about="offers that stop converting, against a baseline that another job counts", play=demo_anomalies.play
     ),
 }

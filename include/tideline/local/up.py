@@ -3,12 +3,12 @@
 import time
 
 from tideline.local import supervisor
-from tideline.local.supervisor import RUN, State
+from tideline.local.supervisor import RUN, SupervisorState
 
 
 def up(*, unpaused: bool = False) -> None:
     """Start the stack unless it is up, and print its addresses."""
-    state = State.read()
+    state = SupervisorState.read()
     if state is None:
         begin = time.monotonic()
         state = supervisor.launch(unpaused=unpaused)
@@ -20,7 +20,7 @@ def up(*, unpaused: bool = False) -> None:
     show_places(state)
 
 
-def show_places(state: State) -> None:
+def show_places(state: SupervisorState) -> None:
     """Print the addresses of a stack that is ready."""
     if not state.ready:
         return

@@ -9,7 +9,7 @@ from fastapi import HTTPException
 from tideline.cli import options
 from tideline.cli.output import Page
 from tideline.cli.pages import actions
-from tideline.domain.requests import Rejects, Request
+from tideline.domain.requests import KeptRejects, Request
 from tideline.web.batch import of_pipeline
 
 Given = Mapping[str, str]
@@ -22,7 +22,7 @@ class MistakeError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FormField:
     """One field of a form."""
 
     name: str
@@ -39,7 +39,7 @@ class Deed:
     name: str
     title: str
     means: str
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
     try_out: Callable[[str, Given], Page]
     carry_out: Callable[[str, Given, str, str], Page]
     """Called with the pipeline, the fields, the reason and the name of the person."""
@@ -94,7 +94,7 @@ def _replay(pipeline: str, given: Given) -> Request:
 
 def _rejects(pipeline: str, given: Given) -> Request:
     batch = _batch(pipeline, given) if "batch" in given else None
-    return Rejects(batch_id=batch, reason_like=given.get("reject_reason"))
+    return KeptRejects(batch_id=batch, reason_like=given.get("reject_reason"))
 
 
 def _topic(given: Given) -> str:
@@ -137,7 +137,7 @@ def _rewind(pipeline: str, given: Given, reason: str, actor: str | None, *, dry_
 
 
 def _decision(
-    name: str, title: str, means: str, verb: Callable[..., Page], *fields: Field, starts: bool = False
+    name: str, title: str, means: str, verb: Callable[..., Page], *fields: FormField, starts: bool = False
 ) -> Deed:
     """Return an act whose verb has a dry run of its own."""
     return Deed(
@@ -151,7 +151,7 @@ def _decision(
     )
 
 
-def _load(name: str, title: str, means: str, request: Callable[[str, Given], Request], *fields: Field) -> Deed:
+def _load(name: str, title: str, means: str, request: Callable[[str, Given], Request], *fields: FormField) -> Deed:
     """Return an act that reserves batches, which runs of the DAG write."""
     return Deed(
         name=name,
@@ -166,8 +166,8 @@ def _load(name: str, title: str, means: str, request: Callable[[str, Given], Req
     )
 
 
-_BATCH = Field(name="batch", label="Batch", hint="its number")
-_THE_BATCH = Field(name="batch", label="Batch", hint="its number", required=True)
+_BATCH = FormField(name="batch", label="Batch", hint="its number")
+_THE_BATCH = FormField(name="batch", label="Batch", hint="its number", required=True)
 DEEDS = {
     deed.name: deed
     for deed in (
@@ -178,9 +178,11 @@ DEEDS = {
             "Name a batch, or ranges, or a window of time.",
             _replay,
             _BATCH,
-            Field(name="ranges", label="Ranges", hint="such as ads/3 [100, 200); several are separated by a semicolon"),
-            Field(name="from", label="From", hint="a moment with a zone, such as 2026-11-21T13:00Z"),
-            Field(name="to", label="To", hint="records before this moment"),
+            FormField(
+                name="ranges", label="Ranges", hint="such as ads/3 [100, 200); several are separated by a semicolon"
+            ),
+            FormField(name="from", label="From", hint="a moment with a zone, such as 2026-11-21T13:00Z"),
+            FormField(name="to", label="To", hint="records before this moment"),
         ),
         _load(
             "redrive",
@@ -188,7 +190,7 @@ DEEDS = {
             "Tries rejected records again, from their stored bytes. Correct the transform or the table first.",
             _rejects,
             _BATCH,
-            Field(name="reject_reason", label="Reason of the rejects contains", hint="empty for all"),
+            FormField(name="reject_reason", label="Reason of the rejects contains", hint="empty for all"),
         ),
         _decision(
             "retry",
@@ -204,42 +206,42 @@ DEEDS = {
             "Gives up a batch that is not published. The next run plans its offsets again.",
             _abandon,
             _THE_BATCH,
-            Field(name="force", label="Also if an attempt is writing it", tick=True),
+            FormField(name="force", label="Also if an attempt is writing it", tick=True),
         ),
         _decision(
             "skip",
             "Skip offsets",
             "Leaves offsets out permanently, as a hole with a reason. A backfill can fill it later.",
             _skip,
-            Field(name="range", label="Range", hint="such as ads/3 [100, 101)", required=True),
+            FormField(name="range", label="Range", hint="such as ads/3 [100, 101)", required=True),
         ),
         _decision(
             "accept-loss",
             "Accept a loss",
             "Resumes stopped partitions without the records that Kafka has deleted. They become a hole.",
             _accept,
-            Field(name="topic", label="Topic", hint="or one partition, such as ads/3", required=True),
+            FormField(name="topic", label="Topic", hint="or one partition, such as ads/3", required=True),
         ),
         _decision(
             "accept-partitions",
             "Accept added partitions",
             "Loads the partitions that a topic has gained, because no key has moved to them.",
             _partitions,
-            Field(name="topic", label="Topic", required=True),
+            FormField(name="topic", label="Topic", required=True),
         ),
         _decision(
             "adopt-topic",
             "Adopt a topic",
             "Follows a topic that was created again. Its old partitions retire and keep their history.",
             _adopt,
-            Field(name="topic", label="Topic", required=True),
+            FormField(name="topic", label="Topic", required=True),
         ),
         _decision(
             "rewind",
             "Rewind",
             "Takes a pipeline with a state back to the end of a batch. The next run loads what came after it again.",
             _rewind,
-            Field(name="to_batch", label="To the end of batch", hint="0 for the beginning", required=True),
+            FormField(name="to_batch", label="To the end of batch", hint="0 for the beginning", required=True),
         ),
     )
 }

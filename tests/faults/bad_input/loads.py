@@ -13,7 +13,7 @@ from faults.bad_input.pipelines import PIPELINES, Declared
 from faults.bad_input.sending import CONFIG, PARTITIONS, send
 from loads.loading import Loading
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, Ranges
 from tideline.kafka.broker import topic_uuid
 
 
@@ -39,7 +39,7 @@ class Load:
 
     def redrive(self) -> list[int]:
         """Re-drive all rejects."""
-        return self.verbs.run(Rejects(), reason="to see that nothing changes")
+        return self.verbs.run(KeptRejects(), reason="to see that nothing changes")
 
     def counts(self) -> dict[str, int]:
         """Return sums over the counts of all batches that own offsets."""

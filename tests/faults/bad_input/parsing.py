@@ -14,9 +14,9 @@ import pyarrow as pa
 from faults.bad_input.classes import BAD
 from faults.bad_input.fates import Case, Rejected
 from faults.bad_input.good import COLUMNS, GOOD
-from spark_jobs.records.decoding import Decode, Decoded, decoder
-from spark_jobs.records.reject_reasons import MAX_REASON
 from tideline.domain.columns import parse_type
+from tideline.records.decoding import Decode, Decoded, decoder
+from tideline.records.reject_reasons import MAX_REASON
 
 MOST_IN_A_BATCH = 400
 SMALL = 20_000

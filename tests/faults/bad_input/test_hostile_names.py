@@ -12,7 +12,7 @@ from given_topics import topics
 from servers.cli_process import Cli
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, OneBatch, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, OneBatch
 from tideline.errors import FatalError
 from tideline.kafka.broker import Broker
 
@@ -105,7 +105,7 @@ def test_columns_of_every_name_are_loaded_rejected_replayed_and_driven_again(loa
     holds()
     loading.run(OneBatch(batch_id=loads[0], replace=True), reason="because")
     holds()
-    loading.run(Rejects(), reason="because")
+    loading.run(KeptRejects(), reason="because")
     holds()
 
 

@@ -16,7 +16,7 @@ from servers.cli_process import NAME
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, OneBatch
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
@@ -129,7 +129,7 @@ def test_what_no_database_keeps_is_refused_by_each_verb_and_changes_nothing(cli,
     piece = NamedRange(topic, 0, OffsetRange(0, 1))
     acts = [
         lambda: flow.plan(ledger, asked, pipeline, run, OneBatch(batch_id=open_one), reason=text),
-        lambda: flow.plan(ledger, asked, pipeline, run, Rejects(reason_like=text), reason="because"),
+        lambda: flow.plan(ledger, asked, pipeline, run, KeptRejects(reason_like=text), reason="because"),
         lambda: flow.plan(ledger, asked, pipeline, Run(dag_id=NAME, run_id=text), NewRecords()),
         lambda: flow.advance(ledger, NAME, Run(dag_id=text, run_id="manual__1")),
         lambda: flow.retry(ledger, open_one, reason=text),

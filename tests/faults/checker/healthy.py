@@ -20,10 +20,9 @@ from faults.memory import Cluster, MemoryBroker
 from faults.memory.memory_broker import Topic
 from given_ledger.ledgers import query
 from given_ledger.planners import declared
-from spark_jobs.readers import kept_rejects
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
+from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, Ranges, Request
 from tideline.domain.states import BatchKind
 from tideline.errors import SupersededError
 from tideline.ledger import attempts
@@ -32,6 +31,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.publications import Announcer
 from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Run
+from tideline.spark_jobs.readers import kept_rejects
 
 NAME, TABLE = "harness", "ads.output"
 WHY = "because"
@@ -247,7 +247,7 @@ def carry_out_everything(loads: Loads) -> None:
     flow.accept_loss(ledger, broker, pipeline, "ads", 1, reason=WHY)
     loads.run()
     loads.corrected = True
-    loads.run(Rejects())
+    loads.run(KeptRejects())
     loads.cluster.create("ads", 20, 13, 0)
     flow.adopt_topic(ledger, broker, pipeline, "ads", reason=WHY)
     loads.run()

@@ -11,7 +11,7 @@ from faults.checker.lake_log import LakeLog
 from identities import batch
 from loads import lake_tables
 from loads.lake_tables import TOPIC_ID, Table, own
-from tideline.outside import delta_log
+from tideline.sinks.delta import delta_log
 
 STREAM = Stream(1, "cluster", "ads", UUID(TOPIC_ID), 0, 0, 0)
 NOTHING = Found(

@@ -18,7 +18,7 @@ from tideline.errors import RetryableError
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.local import spark
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 from tideline.local.postgres import Postgres
 
 DATABASE = "warehouse"
@@ -41,7 +41,7 @@ class Servers:
     ) -> None:
         self.folder = folder
         self.postgres = Postgres(folder / "postgres", settings={**_POSTGRES, **(postgres or {})})
-        self.broker = Broker(folder / "kafka", settings.PROJECT / ".local" / "jars" / "kafka", properties=kafka)
+        self.broker = LocalBroker(folder / "kafka", settings.PROJECT / ".local" / "jars" / "kafka", properties=kafka)
         self._spark = spark.configure(folder / "spark")
 
     @property

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psutil
 
-from spark_jobs.session import WORKER_DAEMON
 from tideline import settings
 from tideline.local import niceness, program_environment
+from tideline.spark_jobs.session import WORKER_DAEMON
 
 
 class Job:

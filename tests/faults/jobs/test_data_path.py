@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient
 from faults.jobs import order_producer, orders
 from given_topics import topics
 from loads.loading import TARGET
-from spark_jobs.sinks.postgres import insertion
 from tideline.errors import RetryableError, TidelineError
 from tideline.kafka.broker import Broker
+from tideline.sinks.postgres import insertion
 
 COUNT = 3000
 LOCK = 7

@@ -15,7 +15,7 @@ from faults.memory.rows import KeyState, OutputRow, StagedState
 from faults.memory.statements import winners
 from faults.memory.tables import as_text
 
-_SINKS = "spark_jobs.sinks.postgres"
+_SINKS = "tideline.sinks.postgres"
 
 
 @composed(_SINKS, "add_expired.sql")

@@ -12,7 +12,7 @@ from faults.memory.registry import Rows, composed
 from faults.memory.rows import Key, OutputRow, Place, TriedRecord
 
 KEY = ("kafka_topic_id", "kafka_partition", "kafka_offset")
-_SINKS = "spark_jobs.sinks.postgres"
+_SINKS = "tideline.sinks.postgres"
 
 
 class Trial(Table):

@@ -9,7 +9,7 @@ from given_ledger.ledgers import PIPELINE, RUN, claim, plan
 from tideline.domain.facts import PartitionFacts
 from tideline.ledger import publishing
 from tideline.ledger.attempts import Attempt
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 from tideline.ledger.publishing import Written
 
 WHY = "because"
@@ -23,7 +23,7 @@ def run(session: MemoryLedger, verb: str, **parameters: Any) -> int:
 
 def refused(session: MemoryLedger, verb: str, **parameters: Any) -> str:
     """Return the law that refuses a verb: the name of its constraint, or its message."""
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RefusedStatementError) as caught:
         run(session, verb, **parameters)
     law = caught.value.diag.constraint_name or caught.value.diag.message_primary
     assert law is not None

@@ -7,13 +7,13 @@ from typing import Any
 from faults.memory.database import MemoryDatabase, Table
 from faults.memory.ledger import MemoryLedger
 from faults.memory.rows import StagedRow
-from spark_jobs.sinks import staging_tables
-from spark_jobs.sinks.postgres import insertion, target_table
-from spark_jobs.sinks.postgres.column_types import Column
-from spark_jobs.sinks.postgres.insertion import Staged
-from spark_jobs.sinks.postgres.target_table import Target
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.publishing import InsertOutput
+from tideline.sinks import staging_tables
+from tideline.sinks.postgres import insertion, target_table
+from tideline.sinks.postgres.column_types import Column
+from tideline.sinks.postgres.insertion import StagedRows
+from tideline.sinks.postgres.target_table import Target
 
 
 class MemorySink:
@@ -60,13 +60,10 @@ class MemorySink:
                 ledger.copy(staging, columns, staged)
         return len(staged)
 
-    def staged(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> Staged:
-        """Return the argument for `publishing.publish`; `tasks` are the winners, with the number of rows that each has staged."""
-        return Staged(target=self.target, attempt=attempt, table=staging, tasks=tasks)
-
     def insert_output(self, attempt: Attempt, staging: str, tasks: Mapping[int, int]) -> InsertOutput:
-        """Return the argument for `flow.publish`."""
-        return partial(insertion.insert_output, staged=self.staged(attempt, staging, tasks))
+        """Return the argument for `flow.publish`; `tasks` are the winners, with the number of rows that each has staged."""
+        staged = StagedRows(target=self.target, attempt=attempt, table=staging, tasks=tasks)
+        return partial(insertion.insert_output, staged=staged)
 
     def drop_staging(self, ledger: MemoryLedger, attempt: Attempt) -> None:
         """Drop the staging tables of this and earlier attempts, after the attempt has published."""
@@ -80,7 +77,7 @@ def record(
     counts: Iterable[Mapping[str, int]] = (),
     rejects: Iterable[tuple[Any, ...]] = (),
 ) -> None:
-    """Store counts and rejects of one task as `spark_jobs.records.staged_counts` does: rejects first, each kind in one transaction.
+    """Store counts and rejects of one task as `tideline.records.staged_counts` does: rejects first, each kind in one transaction.
 
     Args:
         ledger: The task's session.

@@ -14,7 +14,7 @@ from faults.memory.registry import Rows, Statement, composed
 from faults.memory.rejects import redriven, settled
 from faults.memory.rows import OutputRow, Range, StagedRedrive, StagedRow
 
-_SINKS = "spark_jobs.sinks.postgres"
+_SINKS = "tideline.sinks.postgres"
 
 
 def _staged(db: MemoryDatabase, name: str) -> list[StagedRow]:
@@ -67,17 +67,17 @@ def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifie
     return -1
 
 
-@composed("spark_jobs.sinks", "list_staging.sql")
+@composed("tideline.sinks", "list_staging.sql")
 def list_staging(db: MemoryDatabase, *, batch_id: int, fence: int) -> Rows:
     return staged.of_batch(db, batch_id, fence)
 
 
-@composed("spark_jobs.sinks", "drop_staging.sql")
+@composed("tideline.sinks", "drop_staging.sql")
 def drop_staging(db: MemoryDatabase, *, table: str) -> Rows:
     return staged.drop(db, table)
 
 
-@composed("spark_jobs.sinks", "discard_rejected.sql")
+@composed("tideline.sinks", "discard_rejected.sql")
 def discard_rejected(db: MemoryDatabase, *, staging: Identifier, attempt_id: int, tasks: list[int], **_: Any) -> int:
     rejected, won = db.staged_rejects.get(attempt_id, {}), set(tasks)
     rows = _staged(db, staging.strings[-1])
@@ -98,7 +98,7 @@ def count_staged(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], *
     ]
 
 
-@composed("spark_jobs.sinks", "list_written.sql")
+@composed("tideline.sinks", "list_written.sql")
 def list_written(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
     offsets: dict[int, set[int]] = {}
     for row in winners(db, staging, tasks):
@@ -171,7 +171,7 @@ def insert_redriven(
     return n_inserted
 
 
-@composed("spark_jobs.readers", "slice_rejects.sql")
+@composed("tideline.spark_jobs.readers", "slice_rejects.sql")
 def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slice_bytes: int) -> Rows:
     slices: dict[tuple[int, int, int], list[int]] = {}
     numbers: Counter[int] = Counter()
@@ -194,7 +194,7 @@ def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slic
     ]
 
 
-@composed("spark_jobs.readers", "read_rejects.sql")
+@composed("tideline.spark_jobs.readers", "read_rejects.sql")
 def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt: UUID, stream_id: int, start: int, end: int) -> Rows:
     attempt_id = staged.staging_id(db, attempt)
     names = ("kafka_offset", "kafka_timestamp_ms", "key", "value", "headers")

@@ -169,11 +169,11 @@ def test_every_verb_that_the_flow_names_is_there_and_no_other():
     packages = (
         "tideline.flow",
         "tideline.ledger",
-        "spark_jobs",
-        "spark_jobs.readers",
-        "spark_jobs.records",
-        "spark_jobs.sinks",
-        "spark_jobs.sinks.postgres",
+        "tideline.spark_jobs",
+        "tideline.spark_jobs.readers",
+        "tideline.records",
+        "tideline.sinks",
+        "tideline.sinks.postgres",
     )
     named = {verb for package in packages for verb in verbs_of(package)}
     assert set(VERBS) == named | {"set_actor"}

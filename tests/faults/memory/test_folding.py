@@ -10,14 +10,14 @@ from faults.memory.refusal_cases import refused
 from faults.memory.rows import StagedState
 from given_ledger.ledgers import PIPELINE, WRITER, claim, plan
 from given_ledger.states import COLUMNS, planned, publish
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError, RetryableError
 from tideline.ledger import abandoning, attempts, decisions, folding, reservations, state, turns
 from tideline.ledger.attempts import Attempt
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 from tideline.ledger.folding import StagedStates
+from tideline.sinks.staging_tables import staging_name
 
 NOON, ONE = datetime(2026, 11, 23, 12, tzinfo=UTC), datetime(2026, 11, 23, 13, tzinfo=UTC)
 ANN, BOB = '["ann"]', '["bob"]'
@@ -132,7 +132,7 @@ def test_both_ledgers_publish_a_stateful_batch_with_its_state_only(session, mirr
 
 def refused_plan(session: MemoryLedger, stream: int, kind: BatchKind) -> str:
     """Return the law that refuses a batch of a kind."""
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RefusedStatementError) as caught:
         plan(session, {stream: (0, 10)}, kind=kind)
     return str(caught.value)
 

@@ -16,7 +16,7 @@ from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
 from tideline.ledger import attempts, decisions
 from tideline.ledger.connection import json
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 
 COUNT = {"first_read": 0, "last_read": 9, "n_read": 10, "n_filtered": 0, "n_bytes": 0}
 
@@ -139,11 +139,11 @@ def test_the_output_has_a_row_once_and_a_staging_table_may_be_gone(session, mirr
     with pytest.raises(Exception, match="refuses rows: duplicate key") as caught, session.transaction():
         sink.insert_output(attempt, staging, {1: 2})(session)
     assert caught.value.__cause__.diag.constraint_name == "output_pkey"
-    with pytest.raises(RefusedError, match="its attempt holds batch"):
+    with pytest.raises(RefusedStatementError, match="its attempt holds batch"):
         sink.drop_staging(session, attempt)
     attempts.fail(session, attempt, "a problem")
     sink.drop_staging(session, attempt)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedStatementError):
         sink.copy(staging, 1, [row])
 
 

@@ -8,11 +8,12 @@ from faults import records
 from faults.memory import Cluster, MemoryBroker, MemorySink, record
 from given_ledger.ledgers import PIPELINE, RUN, claim, execute
 from given_ledger.planners import declared
-from spark_jobs.sinks.postgres import publishing
-from spark_jobs.sinks.sink import Publication
 from tideline import flow
 from tideline.domain.requests import NewRecords
 from tideline.errors import FatalError, RetryableError
+from tideline.sinks.postgres.sink import TableOutput
+from tideline.sinks.sink import Publication, Winner
+from tideline.spark_jobs import publishing
 
 PIPE = declared("nowhere:9092", "ads", name=PIPELINE)
 
@@ -61,17 +62,16 @@ def load(session, cluster, sink):
             rejected.update({one.offset - piece.offsets.start: one.reason for one in readable})
             return len(readable)
 
-        staged = sink.staged(attempt, staging, {7: len(rows)})
         publication = Publication(
             ledger=session,
             broker=broker,
             pipeline=PIPE,
             attempt=attempt,
-            winners=(),
+            winners=[Winner(7, len(rows))],
             reject=reject,
             filtered_by_difference=False,
         )
-        publishing.publish(publication, staged)
+        publishing.publish(publication, TableOutput(target=sink.target, attempt=attempt))
         return rejected
 
     return load

@@ -8,7 +8,7 @@ from given_ledger.ledgers import PIPELINE, RUN, plan
 from given_ledger.planners import declared
 from tideline import flow
 from tideline.domain.requests import NewRecords
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 
 
 def retires(session: MemoryLedger, reason: str, *, retired: bool) -> int:
@@ -28,7 +28,7 @@ def test_both_ledgers_retire_a_pipeline_only_by_a_decision_and_without_open_batc
         0,
     ]
     plan(session, {stream: (0, 10)})
-    with pytest.raises(RefusedError, match=f"pipeline {PIPELINE} is not retired: batches of it are open"):
+    with pytest.raises(RefusedStatementError, match=f"pipeline {PIPELINE} is not retired: batches of it are open"):
         retires(session, "given up", retired=True)
     mirrored.check()
 

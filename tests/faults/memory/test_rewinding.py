@@ -11,7 +11,7 @@ from given_ledger.ledgers import PIPELINE, start_streams
 from given_ledger.states import planned
 from tideline.domain.states import BatchKind
 from tideline.ledger import heads, rewinds, state, turns
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 ANN, BOB, CYD = '["ann"]', '["bob"]', '["cyd"]'
@@ -88,7 +88,7 @@ def test_both_ledgers_refuse_what_a_rewind_does_out_of_order(session, mirrored, 
         ("apply_undo", {"batch_id": second}, "undo is applied from the newest batch back"),
         ("apply_undo", {"batch_id": third}, "undo is applied to every key and every position of its batch"),
     ):
-        with pytest.raises(RefusedError, match=law):
+        with pytest.raises(RefusedStatementError, match=law):
             out_of_order(session, verb, **known)
     mirrored.check()
 

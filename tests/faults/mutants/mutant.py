@@ -104,7 +104,7 @@ def grow(project: Path, mutant: Mutant | None, tree: Path) -> Path:
         MisfitError: An edit does not fit.
     """
     for folder in FOLDERS:
-        copytree(project / folder, tree / folder, copy_function=_linked)
+        copytree(project / folder, tree / folder, symlinks=True, copy_function=_linked)
     for name in (".local", "include/pipelines"):  # the jars, for tests that start a broker; the tables of the example
         (tree / name).symlink_to(project / name)
     for name, text in edited(project, mutant).items() if mutant else ():

@@ -91,7 +91,7 @@ def with_tests(tree: Path, tests: str, servers: str) -> tuple[int, str]:
 def _take(tree: Path) -> None:
     """Make this process import the product from there."""
     sys.path[:0] = [str(tree / "include"), str(tree)]
-    for name in ("tideline", "spark_jobs"):
+    for name in ("tideline", "tideline.spark_jobs"):
         found = import_module(name).__file__ or ""
         if not Path(found).is_relative_to(tree):
             raise WrongCopyError(f"{name} comes from {found}, and not from {tree}")

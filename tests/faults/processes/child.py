@@ -15,8 +15,6 @@ from faults.actions import Task, actor, is_lasting, perform
 from faults.processes import gated_drivers, gated_lakes, kept_sessions
 from faults.processes.gate import Ended, Gate, Kind, Step
 from faults.processes.process_spark import Again, Spark
-from spark_jobs import heartbeat, stateful, write_batches
-from spark_jobs.readers import kafka
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import FoundOffset, Place, RecordFacts, TopicFacts
@@ -28,6 +26,8 @@ from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.publications import Announcer
+from tideline.spark_jobs import heartbeat, stateful, write_batches
+from tideline.spark_jobs.readers import kafka
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

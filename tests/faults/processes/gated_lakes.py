@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
-import spark_jobs.sinks.delta.sink  # noqa: F401 - for all processes forked from this one
+import tideline.sinks.delta.sink  # noqa: F401 - for all processes forked from this one
 from faults.processes.gate import Entry, Gate, Kind, Put, Step
 
 _OF_A_TASK = re.compile(r"\d+-\d+\.parquet")

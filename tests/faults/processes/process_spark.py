@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException, PythonException
 from faults import records
 from faults.checker.facts import Record
 from faults.processes.gate import Gate
-from spark_jobs.records.transforms import KAFKA
+from tideline.records.transforms import KAFKA
 
 TASK_TRIES = 2
 _ROWS_AT_ONCE = 4

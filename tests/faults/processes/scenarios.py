@@ -9,7 +9,7 @@ from faults.processes.process import PATIENCE_SECONDS
 from faults.processes.process_pipelines import Output
 from faults.processes.process_scene import Scene
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
+from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, Ranges, Request
 from tideline.ledger.reservations import Run
 
 
@@ -145,7 +145,7 @@ def write_redrive(scene: Scene) -> Scenario:
     scene.arrive(11)
     scene.load()
     scene.transform(corrected=True)
-    return writing(scene, Rejects())
+    return writing(scene, KeptRejects())
 
 
 def holes_of(scene: Scene, hole: str) -> list[tuple[int, int]]:

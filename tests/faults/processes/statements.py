@@ -7,12 +7,12 @@ from importlib.resources import files
 _FOLDERS = (
     ("tideline.ledger", "sql/queries"),
     ("tideline.ledger", "sql/migrations"),
-    ("spark_jobs", "."),
-    ("spark_jobs.readers", "."),
-    ("spark_jobs.records", "."),
-    ("spark_jobs.sinks", "."),
-    ("spark_jobs.sinks.delta", "."),
-    ("spark_jobs.sinks.postgres", "."),
+    ("tideline.spark_jobs", "."),
+    ("tideline.spark_jobs.readers", "."),
+    ("tideline.records", "."),
+    ("tideline.sinks", "."),
+    ("tideline.sinks.delta", "."),
+    ("tideline.sinks.postgres", "."),
 )
 _PLACEHOLDER = re.compile(r"\\\{\w+\\\}")
 

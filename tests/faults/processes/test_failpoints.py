@@ -107,7 +107,7 @@ def test_a_process_of_production_sends_its_statements_itself():
     """Steps wait because a test process replaces the doors of the drivers; no shipped code does that."""
     process = """
 import adbc_driver_manager.dbapi as adbc, deltalake, psycopg2
-import spark_jobs.sinks.delta.sink, spark_jobs.write_batches, tideline.cli, tideline.flow, tideline.ledger.migrate
+import tideline.sinks.delta.sink, tideline.spark_jobs.write_batches, tideline.cli, tideline.flow, tideline.ledger.migrate
 print(psycopg2.connect.__module__, adbc.Cursor.adbc_ingest.__module__, adbc.connect.__module__)
 print(deltalake.DeltaTable.create_write_transaction.__module__, deltalake.DeltaTable.__init__.__module__)
 """

@@ -27,7 +27,7 @@ from faults.processes.scenarios import (
 from faults.processes.state_verbs import STATE_VERBS
 from given_topics.topics import window
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, NewRecords, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, NewRecords
 
 
 def _plan_first(scene: Scene) -> Scenario:
@@ -48,7 +48,7 @@ def _plan_window(scene: Scene) -> Scenario:
 
 
 def _plan_redrive(scene: Scene) -> Scenario:
-    return planning(scene, Rejects())
+    return planning(scene, KeptRejects())
 
 
 def _write_backfill(scene: Scene) -> Scenario:

@@ -19,7 +19,7 @@ from faults.simulation.tally import Tally
 from tideline.errors import RetryableError, TidelineError
 from tideline.ledger import attempts
 from tideline.ledger.connection import CommitUnknownError
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 
 ASK, SPARK, OUTSIDE, SENT = "ask", "spark", "outside", "sent"
 """Names of points in addition to the ledger's statements: a question to the broker, a step of Spark, a call of the
@@ -132,7 +132,9 @@ class SimulatedProcess:
             published = self._has_published and isinstance(error, CommitUnknownError)
             is_expected = isinstance(error, TidelineError) and not published and error.entry not in _NEVER
             if not is_expected:
-                is_unknown = isinstance(error, RefusedError) and error.diag.constraint_name == "attempt_is_known"
+                is_unknown = (
+                    isinstance(error, RefusedStatementError) and error.diag.constraint_name == "attempt_is_known"
+                )
                 is_expected = self._scheduler.is_restored and is_unknown
             if not is_expected:
                 self._scheduler.unexpected.append(error)
@@ -250,7 +252,7 @@ class SimulatedProcess:
 
 
 class SimulatedHeartbeat:
-    """Replace the heartbeat thread of a write; the arguments are those of `spark_jobs.heartbeat.Heartbeat`."""
+    """Replace the heartbeat thread of a write; the arguments are those of `tideline.spark_jobs.heartbeat.Heartbeat`."""
 
     def __init__(self, process: SimulatedProcess, attempt: UUID, superseded: Callable[[], object]) -> None:
         self._process = process

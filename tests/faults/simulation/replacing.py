@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 
 @contextmanager
-def replaced(replacements: Mapping[tuple[ModuleType, str], Any]) -> Iterator[None]:
-    """Replace these names of modules, and put back what was there before."""
+def replaced(replacements: Mapping[tuple[object, str], Any]) -> Iterator[None]:
+    """Replace these names of modules and classes, and put back what was there before."""
     before = {(module, name): getattr(module, name) for module, name in replacements}
     try:
         for (module, name), replacement in replacements.items():

@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from faults.schedule_runner import DagRun
-from tideline.ledger.publications import Announcer, Publication
+from tideline.ledger.publications import Announcer, PublishedBatch
 
 
 class SimulatedAirflow:
@@ -36,11 +36,11 @@ class SimulatedAirflow:
         self._on_question()
         return {attempt for _, attempt in self.events}
 
-    def succeed(self, process: object, publications: Iterable[Publication]) -> None:
+    def succeed(self, process: object, publications: Iterable[PublishedBatch]) -> None:
         """Keep the events of a process if it is the current try of its task; refuse those of other processes."""
         if any(run.process is process for run in self.runs):
             self.keep(publications)
 
-    def keep(self, publications: Iterable[Publication]) -> None:
+    def keep(self, publications: Iterable[PublishedBatch]) -> None:
         """Keep the events of a succeeded task."""
         self.events += [(publication.batch_id, publication.attempt) for publication in publications]

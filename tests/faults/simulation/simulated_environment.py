@@ -9,10 +9,10 @@ from typing import Any
 from faults.memory import MemoryBroker, MemoryLedger
 from faults.simulation.actors import SimulatedProcess
 from faults.simulation.simulated_airflow import SimulatedAirflow
-from spark_jobs import write_batches
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.publications import Announcer
+from tideline.spark_jobs import write_batches
 
 
 class NeverPasses(nullcontext[None]):

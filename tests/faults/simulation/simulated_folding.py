@@ -25,18 +25,18 @@ from faults.simulation.simulated_records import Outcome, as_reject
 from faults.simulation.simulated_spark import SimulatedSpark, of_executors
 from faults.visit_rules import user_of
 from faults.visits import Visits
-from spark_jobs import stateful, write_batches
-from spark_jobs.folding_tasks import Expiring
-from spark_jobs.sinks.postgres.sink import TableOutput
-from spark_jobs.sinks.postgres.state_session import StateSession
-from spark_jobs.sinks.postgres.state_staging import StateStage
-from spark_jobs.sinks.postgres.task_reports import EXPIRING, FOLDING, Report
-from spark_jobs.sinks.sink import Publication, Winner
-from spark_jobs.state.folding import Fold, Record, expired
-from spark_jobs.state.keys import key_text
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.folding import SUFFIX
+from tideline.sinks.postgres.sink import TableOutput
+from tideline.sinks.postgres.state_session import StateSession
+from tideline.sinks.postgres.state_staging import StateStage
+from tideline.sinks.postgres.task_reports import EXPIRING, FOLDING, Report
+from tideline.sinks.sink import Publication, Winner
+from tideline.spark_jobs import publishing, stateful, write_batches
+from tideline.spark_jobs.folding_tasks import Expiring
+from tideline.state.folding import Fold, KeyedRecord, expired
+from tideline.state.keys import key_text
 
 TRANSFORMS = Path(__file__).with_name("transforms")
 REFUSING, CORRECTED = TRANSFORMS / "refusing", TRANSFORMS / "corrected"
@@ -103,10 +103,10 @@ class FoldingSpark(SimulatedSpark):
             reject=lambda _: 0,
             filtered_by_difference=True,
         )
-        loading.output.publish(publication)
+        publishing.publish(publication, loading.output)
         write_batches._clear(ledger, attempt, loading.output)
 
-    def _read_task(self, attempt: Attempt, stream_id: int, read: Any) -> list[tuple[Read, Record]]:
+    def _read_task(self, attempt: Attempt, stream_id: int, read: Any) -> list[tuple[Read, KeyedRecord]]:
         """Read one slice, and store its counts and the rejects of decoding."""
         while True:
             dies = self._begin_task() % 11
@@ -126,7 +126,7 @@ class FoldingSpark(SimulatedSpark):
             if dies != 2:
                 return [(one, values) for one, values in zip(seen, decoded, strict=True) if values is not None]
 
-    def _fold_task(self, attempt: Attempt, stage: StateStage, given: Sequence[tuple[Read, Record]]) -> Winner:
+    def _fold_task(self, attempt: Attempt, stage: StateStage, given: Sequence[tuple[Read, KeyedRecord]]) -> Winner:
         """Fold the records of some keys, and stage rows and states."""
         while True:
             task = self._begin_task()
@@ -228,15 +228,15 @@ class MemorySession(StateSession):
         self._rows, self._kept, self._bytes = [], [], 0
 
 
-def _shuffled(found: Iterable[tuple[Read, Record]]) -> list[list[tuple[Read, Record]]]:
+def _shuffled(found: Iterable[tuple[Read, KeyedRecord]]) -> list[list[tuple[Read, KeyedRecord]]]:
     """Return the records of each task in order of stream and offset, those of a key in one task. Some tasks have none."""
-    parts: list[list[tuple[Read, Record]]] = [[] for _ in range(_TASKS)]
+    parts: list[list[tuple[Read, KeyedRecord]]] = [[] for _ in range(_TASKS)]
     for pair in sorted(found, key=lambda pair: pair[1][1:3]):
         parts[crc32(pair[1].key.encode()) % _TASKS].append(pair)
     return parts
 
 
-def _decoded(attempt: Attempt, stream_id: int, read: Read) -> Record | None:
+def _decoded(attempt: Attempt, stream_id: int, read: Read) -> KeyedRecord | None:
     """Return the record with its columns; None if it cannot be decoded."""
     columns = _columns(read.value)
     if columns is None:
@@ -244,7 +244,7 @@ def _decoded(attempt: Attempt, stream_id: int, read: Read) -> Record | None:
     place = next((piece.topic, piece.partition) for piece in attempt.ranges if piece.stream_id == stream_id)
     at = None if read.timestamp_ms is None else _EPOCH + timedelta(milliseconds=read.timestamp_ms)
     kafka = {"topic": place[0], "partition": place[1], "offset": read.offset, "timestamp": at, "headers": None}
-    return Record(key_text([columns["user"]]), stream_id, read.offset, {**columns, "kafka": kafka})
+    return KeyedRecord(key_text([columns["user"]]), stream_id, read.offset, {**columns, "kafka": kafka})
 
 
 @cache

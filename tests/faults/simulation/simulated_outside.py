@@ -4,7 +4,7 @@ A commit that was sent lands, or is lost, at any later time: before or after ano
 batch was abandoned, or never. Its sender may be dead by then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -13,17 +13,15 @@ from faults.memory import MemoryDatabase
 from faults.memory.rows import Key, OutputRow, StagedRow
 from faults.operations import Hold, Land, Lose
 from faults.simulation.actors import OUTSIDE, SENT, Scheduler
-from spark_jobs.sinks import outside
-from spark_jobs.sinks.outside import OutcomeUnknownError, Staged
-from spark_jobs.sinks.postgres.sink import TableOutput
-from spark_jobs.sinks.sink import Publication
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline.domain.receipts import BatchIdentity, Found, Receipt, committed_by, data, found, marker, needs_marker
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt, Range
 from tideline.ledger.connection import Ledger
-from tideline.ledger.publishing import Counts, Written
+from tideline.ledger.publishing import Written
+from tideline.sinks.postgres.sink import TableOutput
+from tideline.sinks.sink import OutcomeUnknownError, Publication, StagedCommit
+from tideline.sinks.staging_tables import staging_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +179,6 @@ class SimulatedOutput:
     table: TableOutput
     key: Callable[[tuple[UUID, int, int], tuple[str, ...], tuple[object, ...]], Key]
 
-    def publish(self, publication: Publication) -> Sequence[Counts]:
-        return outside.publish(publication, self)
-
     def clear(self, ledger: Ledger) -> None:
         self.table.clear(ledger)
 
@@ -193,7 +188,7 @@ class SimulatedOutput:
         winners = {winner.task for winner in publication.winners}
         return [row for row in self.sink.database.staging.get(name, ()) if row.task in winners]
 
-    def count(self, publication: Publication) -> Staged:
+    def count(self, publication: Publication) -> StagedCommit:
         rows = self._staged(publication)
         if len(rows) != sum(winner.n_rows for winner in publication.winners):
             raise RetryableError(f"{publication.attempt}: staged rows are missing", next_step="run the task again")
@@ -201,9 +196,9 @@ class SimulatedOutput:
         n_written: dict[int, int] = {}
         for stream_id, _ in offsets:
             n_written[stream_id] = n_written.get(stream_id, 0) + 1
-        return Staged(Written(n_written=n_written, offsets=offsets), n_rows=len(rows))
+        return StagedCommit(Written(n_written=n_written, offsets=offsets), n_rows=len(rows))
 
-    def commit(self, publication: Publication, staged: Staged) -> Receipt:
+    def commit(self, publication: Publication, staged: StagedCommit) -> Receipt:
         attempt = publication.attempt
         self.sink.scheduler.current.point(OUTSIDE)
         rows = self._staged(publication)

@@ -19,14 +19,14 @@ from faults.memory import Cluster, MemoryLedger, MemorySink, record
 from faults.simulation.actors import SPARK, Scheduler
 from faults.simulation.simulated_outside import SimulatedOutput, SimulatedOutside
 from faults.simulation.simulated_records import Outcome, as_reject, headers_of, outcome_of
-from spark_jobs import write_batches
-from spark_jobs.readers import kept_rejects
-from spark_jobs.sinks.postgres.sink import TableOutput
-from spark_jobs.sinks.sink import Publication, Refused, Winner
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.ledger.attempts import Attempt, Range
+from tideline.sinks.postgres.sink import TableOutput
+from tideline.sinks.sink import Publication, Refused, Winner
+from tideline.spark_jobs import publishing, write_batches
+from tideline.spark_jobs.readers import kept_rejects
 
 Read = Callable[[], Sequence[Record]]
 
@@ -93,7 +93,7 @@ class SimulatedSpark:
             filtered_by_difference=self._frame,
         )
         with self._replayed(attempt):
-            loading.output.publish(publication)
+            publishing.publish(publication, loading.output)
         write_batches._clear(ledger, attempt, loading.output)
 
     def _reject_again(self, ledger: MemoryLedger, attempt: Attempt, refused: Sequence[Refused]) -> int:

@@ -49,14 +49,15 @@ from faults.simulation.simulated_spark import SimulatedSpark
 from faults.simulation.stop_checks import held_back, presumed, unfounded
 from faults.simulation.takeover_checks import hurried, robbed
 from faults.simulation.tally import Tally
-from spark_jobs import supervision, write_batches
-from spark_jobs.readers import raw_records
-from tideline import flow, job_log, outside
+from tideline import flow, job_log
 from tideline.declaration import Limits
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.flow import settling, writing
 from tideline.ledger.publications import Announcer
+from tideline.sinks.delta.kind import DeltaTables
+from tideline.spark_jobs import supervision, write_batches
+from tideline.spark_jobs.readers import raw_records
 
 TABLE = "ads.output"
 LARGE = Limits(batch_records=200, run_batches=20)
@@ -326,8 +327,8 @@ class World:
         """Replace what the product calls on the outside with this world, for the duration of the context."""
         replacements = {
             (write_batches, "Broker"): partial(MemoryBroker, self.kafka.cluster),
-            (outside, "of"): lambda *_: self.outside,
-            (outside, "upkeep"): lambda *_: [],
+            (DeltaTables, "outside"): lambda *_, **__: self.outside,
+            (DeltaTables, "upkeep"): lambda *_: [],
             (settling, "load_named"): self.declared.get,
             (supervision, "Heartbeat"): self._heartbeat,
             (supervision, "Deadline"): lambda *_: NeverPasses(),

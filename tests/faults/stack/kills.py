@@ -13,7 +13,7 @@ from faults.stack import operators
 from faults.stack.stack_scene import Scene
 from faults.stack.stack_schedules import PARTS, Hold, Kill, Victim
 from held_tasks import Writing
-from spark_jobs.session import WORKER_DAEMON
+from tideline.spark_jobs.session import WORKER_DAEMON
 
 PLACED_WITHIN_S = 150
 """Seconds to wait for a task whose process is to be killed."""

@@ -17,12 +17,12 @@ from tideline.ledger import reservations
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation, Run
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 
 WHY = "not needed any more"
 
 
-def filled(broker: Broker, topic: str) -> Pipeline:
+def filled(broker: LocalBroker, topic: str) -> Pipeline:
     """Declare a pipeline over ten records in partition 0 and four in partition 1; a batch has at most seven."""
     produce(broker, topic, 10)
     produce(broker, topic, 4, partition=1)

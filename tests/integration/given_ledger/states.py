@@ -9,7 +9,6 @@ import pytest
 from psycopg2.extras import Json, execute_values
 
 from given_ledger.ledgers import PIPELINE, RUN, WRITER, claim, query, stage
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.state import Stateful
 from tideline.domain.facts import PartitionFacts
@@ -19,11 +18,12 @@ from tideline.errors import NeedsOperatorError
 from tideline.ledger import attempts, folding, publishing, reservations, state
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
-from tideline.ledger.database_errors import RefusedError
+from tideline.ledger.database_errors import RefusedStatementError
 from tideline.ledger.folding import StagedStates
 from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Reservation, Run
 from tideline.ledger.state_columns import StateColumns
+from tideline.sinks.staging_tables import staging_name
 
 COLUMNS = StateColumns(key=("user_id",), types={"clicks": "bigint"})
 Staged = tuple[int, str, int, dict[str, Any] | None, datetime | None, int]
@@ -143,7 +143,7 @@ def refuses(
 ) -> str:
     """Publish what Postgres must refuse; return the text of the error. Nothing has changed."""
     before = states(ledger), positions(ledger)
-    with pytest.raises((RefusedError, NeedsOperatorError)) as caught:
+    with pytest.raises((RefusedStatementError, NeedsOperatorError)) as caught:
         publish(ledger, attempt, found, also=also)
     assert (states(ledger), positions(ledger)) == before
     return str(caught.value)

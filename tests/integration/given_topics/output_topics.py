@@ -18,9 +18,10 @@ from tideline.declaration.brokers import Brokers
 from tideline.declaration.security import Security
 from tideline.domain.receipts import Receipt
 from tideline.errors import TidelineError
-from tideline.outside import evidence, kafka_transaction
-from tideline.outside.evidence import Intended
-from tideline.outside.kafka_topic import ORIGIN, KafkaTopic, Message
+from tideline.sinks import evidence
+from tideline.sinks.evidence import Intended
+from tideline.sinks.kafka import kafka_transaction
+from tideline.sinks.kafka.kafka_topic import ORIGIN, KafkaTopic, Message
 
 N_ROWS = 40
 _PATIENCE_S = 60

@@ -14,7 +14,7 @@ from records import record
 from tideline.declaration import Source
 from tideline.domain.requests import Window
 from tideline.kafka.broker import Broker as KafkaBroker
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 
 
 def source(servers: str, *topics: str, **rest: Any) -> Source:
@@ -30,7 +30,7 @@ def created(admin: AdminClient, name: str, partitions: int = 1, **config: str) -
 
 def given(
     admin: AdminClient,
-    broker: Broker,
+    broker: LocalBroker,
     *,
     partitions: int = 1,
     records: int = 0,
@@ -84,7 +84,7 @@ def until(condition: Callable[[], object], *, seconds: float = 180) -> None:
         )  # most conditions ask a broker, which takes processor time from what is waited for
 
 
-def produce(broker: Broker, topic: str, count: int = 1, partition: int = 0, **record: Any) -> None:
+def produce(broker: LocalBroker, topic: str, count: int = 1, partition: int = 0, **record: Any) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for _ in range(count):
         producer.produce(topic, b"x", partition=partition, **record)
@@ -92,7 +92,7 @@ def produce(broker: Broker, topic: str, count: int = 1, partition: int = 0, **re
 
 
 def transaction(
-    broker: Broker, topic: str, partitions: Iterable[int], count: int = 1, *, timestamp: int = 0
+    broker: LocalBroker, topic: str, partitions: Iterable[int], count: int = 1, *, timestamp: int = 0
 ) -> Producer:
     """Return a producer with `count` records in each of `partitions` in a transaction that is still open."""
     # Brokers abort it after this time, by default after a minute: a test on a busy machine may take longer.
@@ -145,7 +145,7 @@ def window(start: float, end: float, *, replace: bool = False) -> Window:
     return Window(start=at(start), end=at(end), replace=replace)
 
 
-def topic_of(admin: AdminClient, broker: Broker, *counts: int) -> str:
+def topic_of(admin: AdminClient, broker: LocalBroker, *counts: int) -> str:
     """Create a topic with so many records in each partition: offset n was written in minute n. It keeps them, although they are old."""
     name = created(admin, f"windows_{uuid4().hex[:8]}", partitions=len(counts), **{"retention.ms": "-1"})
     for partition, count in enumerate(counts):
@@ -153,7 +153,7 @@ def topic_of(admin: AdminClient, broker: Broker, *counts: int) -> str:
     return name
 
 
-def stamped(broker: Broker, topic: str, minutes: Iterable[float], *, partition: int = 0) -> None:
+def stamped(broker: LocalBroker, topic: str, minutes: Iterable[float], *, partition: int = 0) -> None:
     """Send one record for each of the minutes."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for minute in minutes:

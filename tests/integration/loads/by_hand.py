@@ -17,17 +17,6 @@ from given_ledger.decisions import reject
 from given_ledger.ledgers import execute, query, stage
 from given_ledger.planners import NAME, Brokerless, declared
 from given_ledger.states import staged, with_state
-from spark_jobs.readers.kept_rejects import read_slice
-from spark_jobs.records import database_tables
-from spark_jobs.sinks import staging_tables
-from spark_jobs.sinks.postgres import target_table
-from spark_jobs.sinks.postgres.column_types import converted
-from spark_jobs.sinks.postgres.copying import Copier
-from spark_jobs.sinks.postgres.due_timers import Reached, count_due, select_due
-from spark_jobs.sinks.postgres.fitting import STAGED_STREAM, STAGED_TASK
-from spark_jobs.sinks.postgres.insertion import Staged, insert_output
-from spark_jobs.sinks.postgres.target_table import Target, sink_sql
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
@@ -46,7 +35,7 @@ from tideline.ledger import (
     rewinds,
 )
 from tideline.ledger.attempts import Attempt, Writer
-from tideline.ledger.claimed_outputs import ROWS, Output
+from tideline.ledger.claimed_outputs import ROWS, ClaimedOutput
 from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
 from tideline.ledger.publications import Announcer
@@ -54,6 +43,17 @@ from tideline.ledger.publishing import Written
 from tideline.ledger.refused_publications import refuse
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
+from tideline.records import database_tables
+from tideline.sinks import staging_tables
+from tideline.sinks.postgres import target_table
+from tideline.sinks.postgres.column_types import converted
+from tideline.sinks.postgres.copying import Copier
+from tideline.sinks.postgres.due_timers import Reached, count_due, select_due
+from tideline.sinks.postgres.fitting import STAGED_STREAM, STAGED_TASK
+from tideline.sinks.postgres.insertion import StagedRows, insert_output
+from tideline.sinks.postgres.target_table import Target, sink_sql
+from tideline.sinks.staging_tables import staging_name
+from tideline.spark_jobs.readers.kept_rejects import read_slice
 
 TABLE, DIMENSION = "ads.impressions", "ads.offers"
 _SCHEMA = pa.schema(
@@ -133,8 +133,8 @@ def _load_everything(sessions: Sessions, pipeline: Pipeline, refused: Collection
     flow.free_output(operator, name, reason="given up")
 
 
-def _output(table: str) -> Output:
-    return Output(purpose=ROWS, kind="postgres", place=table, shared=True)
+def _output(table: str) -> ClaimedOutput:
+    return ClaimedOutput(purpose=ROWS, kind="postgres", place=table, shared=True)
 
 
 def _move(sessions: Sessions, name: str) -> None:
@@ -227,7 +227,7 @@ def _load(
         counted = {"first_read": [min(offsets)], "last_read": [max(offsets)], "n_read": [len(offsets)]}
         stager.run("stage_counts", attempt=attempt.attempt, stream_ids=[stream], **counted, n_filtered=[0], n_bytes=[0])
     reject(stager, attempt, stream, *rejected, *(kept[position] for position in reasons))
-    staged = Staged(target=target, attempt=attempt, table=staging, tasks={_TASK: n_staged})
+    staged = StagedRows(target=target, attempt=attempt, table=staging, tasks={_TASK: n_staged})
     facts = {stream: PartitionFacts(partition=0, log_start=0, end=_OFFSETS.stop)}
     publishing.publish(
         ledger, attempt, partial(insert_output, staged=staged), facts=facts, filtered_by_difference=False

@@ -5,7 +5,7 @@ docs/contributing-a-sink.md explains it step by step. It is complete, and correc
 
 import fcntl
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +13,7 @@ from typing import Any, TextIO
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark import TaskContext
 
-from spark_jobs.records.kafka_metadata import stream_ids
-from spark_jobs.records.staged_counts import Recorder
-from spark_jobs.sinks import outside
-from spark_jobs.sinks.outside import Staged
-from spark_jobs.sinks.sink import Place, Publication, Winner
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import BatchIdentity, Found, Receipt, committed_by, data, found, marker, needs_marker
@@ -27,7 +21,10 @@ from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
-from tideline.ledger.publishing import Counts, Written
+from tideline.ledger.publishing import Written
+from tideline.records.kafka_metadata import stream_ids
+from tideline.records.staged_counts import Recorder
+from tideline.sinks.sink import Publication, StagedCommit, StagingPlace, Winner
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +109,10 @@ class FileStage:
     """Writes the rows of one task to a file of its own, which no reader knows."""
 
     folder: str
-    place: Place
+    place: StagingPlace
 
-    def store(self, tables: Iterable[pa.Table], recorder: Recorder) -> Winner:
+    def store(self, tables: Iterable[pa.Table], recorder: Recorder, task: int) -> Winner:
         """Store the stream and the offset of each row."""
-        task = TaskContext.get().taskAttemptId()
         rows: list[Any] = []
         for table in tables:
             kafka = table.column("kafka").combine_chunks()
@@ -141,13 +137,9 @@ class FileOutput:
         """Return the folder."""
         return str(self.log.folder)
 
-    def stage(self, ledger: Ledger, place: Place) -> FileStage:
+    def stage(self, ledger: Ledger, place: StagingPlace) -> FileStage:
         """Return what each task needs."""
         return FileStage(folder=str(self.log.folder / "staged"), place=place)
-
-    def publish(self, publication: Publication) -> Sequence[Counts]:
-        """Intend, commit, settle."""
-        return outside.publish(publication, self)
 
     def _rows(self, publication: Publication) -> list[Any]:
         files = [Path(winner.staged) for winner in publication.winners if winner.staged]
@@ -155,14 +147,14 @@ class FileOutput:
             raise RetryableError(f"{self.attempt}: staged files are gone: {missing}", next_step="run the task again")
         return sorted(row for file in files for row in json.loads(file.read_text(encoding="utf-8")))
 
-    def count(self, publication: Publication) -> Staged:
+    def count(self, publication: Publication) -> StagedCommit:
         """Count the rows of the winners, and the offsets that they are of."""
         rows = self._rows(publication)
         offsets = sorted({(stream, offset) for stream, offset in rows})
         streams = [stream for stream, _ in offsets]
-        return Staged(Written(n_written={one: streams.count(one) for one in streams}, offsets=offsets), len(rows))
+        return StagedCommit(Written(n_written={one: streams.count(one) for one in streams}, offsets=offsets), len(rows))
 
-    def commit(self, publication: Publication, staged: Staged) -> Receipt:
+    def commit(self, publication: Publication, staged: StagedCommit) -> Receipt:
         """Append the rows of the winners to the log."""
         places = {piece.stream_id: [str(piece.topic_id), piece.partition] for piece in self.attempt.ranges}
         rows = [[*places[stream], offset] for stream, offset in self._rows(publication)]

@@ -10,8 +10,8 @@ import records
 from given_topics.output_topics import committed_records, origins
 from given_topics.topics import created
 from loads.loading import COLUMNS, Loading
-from spark_jobs import write_batches
 from tideline.ledger.attempts import Writer
+from tideline.spark_jobs import write_batches
 
 
 class TopicLoading(Loading):

@@ -27,10 +27,6 @@ from identities import batch
 from loads.loading import Loading
 from loads.outside_log import KilledError, Scene, killed
 from servers.s3_server import Store
-from spark_jobs.sinks import outside
-from spark_jobs.sinks.delta.sink import LakeSink
-from spark_jobs.sinks.outside import Staged
-from spark_jobs.sinks.sink import Publication
 from tideline import flow
 from tideline.cli.checks import Check
 from tideline.cli.checks.outside import MOST, receipts
@@ -41,9 +37,12 @@ from tideline.ledger import invariants
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Written
-from tideline.outside import delta_files, delta_log, delta_table
-from tideline.outside.delta_log import Change, Location
-from tideline.outside.delta_table import COORDINATES, DeltaOutput
+from tideline.sinks.delta import delta_files, delta_log, delta_table
+from tideline.sinks.delta.delta_log import Change, Location
+from tideline.sinks.delta.delta_table import COORDINATES, DeltaOutput
+from tideline.sinks.delta.sink import DeltaTableSink
+from tideline.sinks.sink import Publication, StagedCommit
+from tideline.spark_jobs import publishing
 
 COLUMNS = pa.unify_schemas([COORDINATES, pa.schema([("value", pa.string())])])
 TOPIC_ID = str(UUID(int=7))
@@ -215,11 +214,11 @@ class Attempted:
     before: Callable[[], object] = nothing
     """What happens just before its commit."""
 
-    def count(self, _: Publication) -> Staged:
+    def count(self, _: Publication) -> StagedCommit:
         """Return that each record has become a row."""
-        return Staged(Written(n_written={piece.stream_id: N for piece in self.attempt.ranges}), N)
+        return StagedCommit(Written(n_written={piece.stream_id: N for piece in self.attempt.ranges}), N)
 
-    def commit(self, _: Publication, __: Staged) -> Receipt:
+    def commit(self, _: Publication, __: StagedCommit) -> Receipt:
         """Commit one row for each record."""
         self.before()
         return self.again()
@@ -252,7 +251,7 @@ class Mounted(Scene):
 
     def prepared(self, attempt: Attempt, **doors: Any) -> Attempted:
         """Prepare the table, and stage all records."""
-        output = LakeSink().prepare(self.ledger, self.ads.pipeline, attempt, _PRODUCED).output
+        output = DeltaTableSink().prepare(self.ledger, self.ads.pipeline, attempt, _PRODUCED).output
         self.stage(attempt)
         [piece] = attempt.ranges
         rows = Table(output).staged(attempt.batch_id, attempt.fence, range(piece.offsets.start, piece.offsets.end))
@@ -260,7 +259,7 @@ class Mounted(Scene):
 
     def write(self, attempted: Attempted) -> None:
         """Intend, commit and settle."""
-        outside.publish(self.publication(attempted.attempt), attempted)
+        publishing.publish(self.publication(attempted.attempt), attempted)
 
     def loaded(self, name: str = "first") -> int:
         """Load a batch, and produce more records."""

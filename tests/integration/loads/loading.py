@@ -14,16 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import records
-from spark_jobs import write_batches
 from tideline import flow
 from tideline.declaration import pipelines
-from tideline.domain.requests import NamedRange, NewRecords, Ranges, Rejects, Request
+from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, Ranges, Request
 from tideline.errors import TidelineError
 from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.local import secret
+from tideline.spark_jobs import write_batches
 
 COLUMNS = {"id": "bigint", "name": "string", "price": "decimal(12,4)"}
 TARGET = """\
@@ -295,7 +295,7 @@ def counts_of(loading: Loading, batch_id: int) -> dict[str, int]:
     return dict(zip(columns, row, strict=True))
 
 
-ALL = Rejects()
+ALL = KeptRejects()
 # Raises for records by their name, and leaves others out.
 FAULTY = """\
 import pyarrow as pa, pyarrow.compute as pc

@@ -12,9 +12,7 @@ import pytest
 from given_ledger.decisions import reject
 from given_ledger.ledgers import claim, query, stage
 from given_ledger.planners import NAME, Brokerless, run
-from spark_jobs.sinks.outside import OutcomeUnknownError, Staged, publish
-from spark_jobs.sinks.sink import Publication
-from tideline import flow, outside
+from tideline import flow
 from tideline.declaration.delta import DeltaSink
 from tideline.domain.receipts import BatchIdentity, Found, Receipt, committed_by, data, found, marker, needs_marker
 from tideline.errors import RetryableError, SupersededError
@@ -22,6 +20,9 @@ from tideline.flow import settling
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Written
+from tideline.sinks.delta.kind import DeltaTables
+from tideline.sinks.sink import OutcomeUnknownError, Publication, StagedCommit
+from tideline.spark_jobs.publishing import publish
 
 Row = tuple[int, int]
 """Stream and offset."""
@@ -96,13 +97,13 @@ class LogOutput:
     before: Callable[[], object] = nothing
     after: Callable[[], object] = nothing
 
-    def count(self, publication: Publication) -> Staged:
+    def count(self, publication: Publication) -> StagedCommit:
         written: dict[int, int] = {}
         for stream, _ in self.rows:
             written[stream] = written.get(stream, 0) + 1
-        return Staged(Written(n_written=written, offsets=self.rows), n_rows=len(self.rows))
+        return StagedCommit(Written(n_written=written, offsets=self.rows), n_rows=len(self.rows))
 
-    def commit(self, publication: Publication, staged: Staged) -> Receipt:
+    def commit(self, publication: Publication, staged: StagedCommit) -> Receipt:
         attempt = publication.attempt
         self.before()
         receipt = self.log.commit(attempt.batch, attempt.receipt, list(self.rows))
@@ -219,7 +220,7 @@ def scene(ledger: Ledger, ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> S
     ads = Brokerless(ledger, 10)
     ads.pipeline = ads.pipeline.model_copy(update={"sink": DeltaSink(kind="delta", path="/lake")})
     made = Scene(ledger=ledger, url=ledger_url, ads=ads)
-    monkeypatch.setattr(outside, "of", lambda pipeline, _: made.log if outside.is_outside(pipeline) else None)
+    monkeypatch.setattr(DeltaTables, "outside", lambda *_, **__: made.log)
     monkeypatch.setattr(settling, "load_named", lambda _: ads.pipeline)
     return made
 

@@ -13,11 +13,11 @@ import orjson
 import records
 import stateful_events
 from loads.loading import Loading
-from spark_jobs.state.folding import Record
-from spark_jobs.state.in_memory import States
-from spark_jobs.state.keys import key_text
 from stateful_events import COLUMNS, EPOCH, Sessions, rules
 from tideline.processors import Processor
+from tideline.state.folding import KeyedRecord
+from tideline.state.in_memory import States
+from tideline.state.keys import key_text
 
 Click = tuple[int, str, float | None, Any]
 """Partition, user, minutes after `EPOCH`, and price."""
@@ -81,13 +81,13 @@ class InMemory:
         streams = dict(loading.rows("SELECT stream_id, partition FROM tideline.stream"))
         names = dict(loading.rows("SELECT stream_id, topic || '/' || partition FROM tideline.stream"))
         self.states = States(rules=rules(**changes), streams=names)
-        logs: dict[int, list[Record]] = {stream_id: [] for stream_id in streams}
+        logs: dict[int, list[KeyedRecord]] = {stream_id: [] for stream_id in streams}
         for stream_id, partition in streams.items():
             for _, user, minute, price in (one for one in clicks if one[0] == partition):
                 at = None if minute is None else EPOCH + timedelta(minutes=minute)
                 exact = None if price is None else Decimal(str(price))
                 values: dict[str, Any] = {"user_id": user, "at": at, "price": exact, "kafka": {}}
-                logs[stream_id].append(Record(key_text([user]), stream_id, len(logs[stream_id]), values))
+                logs[stream_id].append(KeyedRecord(key_text([user]), stream_id, len(logs[stream_id]), values))
         for batch_id, ranges in loading.rows(
             "SELECT batch_id, array_agg(array[stream_id, lower(offsets), upper(offsets)]) FROM tideline.batch_range "
             "JOIN tideline.batch USING (batch_id) WHERE state IN ('published', 'advanced') GROUP BY batch_id ORDER BY batch_id"

@@ -13,14 +13,14 @@ import pytest
 
 import records
 from loads.loading import Loading
-from spark_jobs.heartbeat import Work
-from spark_jobs.sinks.outside import OutcomeUnknownError
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, Ranges
 from tideline.errors import FatalError, RetryableError, SupersededError
 from tideline.flow import settling
 from tideline.ledger.connection import CommitUnknownError, Ledger
+from tideline.sinks.sink import OutcomeUnknownError
+from tideline.spark_jobs.heartbeat import Work
 
 WHY = "the reason of a test"
 N = 12
@@ -240,7 +240,7 @@ class SinkContract:
     def test_rejects_are_driven_again_once(self, case: SinkCase, monkeypatch: pytest.MonkeyPatch) -> None:
         case.produce(*BROKEN)
         case.loading.run()
-        [batch] = case.loading.plan("redrive", Rejects(), reason=WHY)
+        [batch] = case.loading.plan("redrive", KeptRejects(), reason=WHY)
         self.door(case, monkeypatch, killed, after=True)
         self.fails(case, "redrive", [batch])
         case.loading.write("redrive", [batch], try_number=2)

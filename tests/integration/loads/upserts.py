@@ -14,14 +14,6 @@ import records
 from given_ledger import ledgers
 from given_ledger.decisions import reject
 from loads.loading import Loading
-from spark_jobs.readers.kept_rejects import read_slice
-from spark_jobs.sinks import staging_tables
-from spark_jobs.sinks.postgres import marks, target_table, upserting
-from spark_jobs.sinks.postgres.column_types import Column
-from spark_jobs.sinks.postgres.fitting import Upsert
-from spark_jobs.sinks.postgres.insertion import Staged
-from spark_jobs.sinks.postgres.target_table import Target, deletions_name
-from spark_jobs.sinks.staging_tables import STAGING_SCHEMA
 from tideline import flow
 from tideline.domain.facts import PartitionFacts, TopicFacts
 from tideline.domain.states import BatchKind
@@ -29,6 +21,14 @@ from tideline.ledger import publishing, reservations
 from tideline.ledger.attempts import Attempt, Range
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
+from tideline.sinks import staging_tables
+from tideline.sinks.postgres import marks, target_table, upserting
+from tideline.sinks.postgres.column_types import Column
+from tideline.sinks.postgres.fitting import Upsert
+from tideline.sinks.postgres.insertion import StagedRows
+from tideline.sinks.postgres.target_table import Target, deletions_name
+from tideline.sinks.staging_tables import STAGING_SCHEMA
+from tideline.spark_jobs.readers.kept_rejects import read_slice
 
 TARGET = """\
 CREATE SCHEMA IF NOT EXISTS ads;
@@ -169,7 +169,7 @@ class Scene:
         """Note what a batch that was just published has read."""
         self.loaded |= {(stream, offset): self._is_good(stream, offset) for stream, offset in read}
 
-    def staged(self, batch_id: int) -> tuple[Attempt, Staged, list[tuple[int, int]]]:
+    def staged(self, batch_id: int) -> tuple[Attempt, StagedRows, list[tuple[int, int]]]:
         """Claim and stage a batch. Return what publishing needs, and stream and offset of each record that was read."""
         attempt = ledgers.claim(self.ledger, batch_id)
         table = target_table.create_staging(self.ledger, self.target, attempt)
@@ -181,9 +181,9 @@ class Scene:
         for stream, offset in read:
             if not self._is_good(stream, offset):
                 reject(self.ledger, attempt, stream, offset)
-        return attempt, Staged(target=self.target, attempt=attempt, table=table, tasks={_TASK: n_rows}), read
+        return attempt, StagedRows(target=self.target, attempt=attempt, table=table, tasks={_TASK: n_rows}), read
 
-    def publish(self, ledger: Ledger, attempt: Attempt, staged: Staged) -> None:
+    def publish(self, ledger: Ledger, attempt: Attempt, staged: StagedRows) -> None:
         """Publish a staged batch in a session."""
         facts = {
             piece.stream_id: PartitionFacts(

@@ -17,13 +17,13 @@ from secret_scan import Scan
 from servers import cli_process, shared_servers
 from servers.cli_process import NAME, Cli
 from servers.tls import ADDRESS, Certificates
-from spark_jobs.session import session as spark_session
 from tideline import settings
 from tideline.ledger.connection import Ledger
 from tideline.local import ports
 from tideline.local import spark as spark_setup
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 from tideline.local.postgres import Postgres
+from tideline.spark_jobs.session import session as spark_session
 
 # Permissions are enforced for the SASL user only: clients of the plain listener may do anything.
 PROPERTIES = {
@@ -71,31 +71,31 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+def broker(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[LocalBroker]:
     """Start a broker with a listener for each protocol."""
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
     if there := shared_servers.found("broker"):
-        yield Broker(jars=jars, **there)
+        yield LocalBroker(jars=jars, **there)
         return
     files = {
         "ssl.keystore.location": str(certificates.server.both),
         "ssl.truststore.location": str(certificates.authority),
     }
     listeners = {protocol: f"{ADDRESS}:{ports.choose()}" for protocol in ("SSL", "SASL_SSL")}
-    server = Broker(tmp_path_factory.mktemp("kafka"), jars, listeners=listeners, properties=PROPERTIES | files)
+    server = LocalBroker(tmp_path_factory.mktemp("kafka"), jars, listeners=listeners, properties=PROPERTIES | files)
     server.start()
     yield server
     server.stop()
 
 
 @pytest.fixture(scope="session")
-def admin(broker: Broker) -> AdminClient:
+def admin(broker: LocalBroker) -> AdminClient:
     """Return an admin client that may do anything on the broker."""
     return AdminClient({"bootstrap.servers": broker.bootstrap})
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest, admin: AdminClient, broker: Broker) -> str:
+def topic(request: pytest.FixtureRequest, admin: AdminClient, broker: LocalBroker) -> str:
     """Create a topic for the test, as its mark `topic` says with the arguments of `topics.given`; without one, an empty topic of one partition."""
     mark = request.node.get_closest_marker("topic")
     return topics.given(admin, broker, **(mark.kwargs if mark else {}))
@@ -142,7 +142,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def loading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker: Broker, ledger_url: str, spark: SparkSession
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker: LocalBroker, ledger_url: str, spark: SparkSession
 ) -> Iterator[Loading]:
     """Provide a pipeline to declare, on the real broker, the real ledger and the real Spark. At the end, search the database for secrets."""
     monkeypatch.setenv("TIDELINE_KAFKA", broker.bootstrap)
@@ -152,7 +152,7 @@ def loading(
 
 
 @pytest.fixture
-def cli(tmp_path: Path, ledger_url: str, broker: Broker, topic: str) -> Iterator[Cli]:
+def cli(tmp_path: Path, ledger_url: str, broker: LocalBroker, topic: str) -> Iterator[Cli]:
     """Provide the command line, with a declared pipeline over a topic with one partition, and an empty ledger."""
     with cli_process.shell(tmp_path, ledger_url, broker.bootstrap) as shell:
         shell.declare(NAME, topic)

@@ -21,7 +21,7 @@ def build(folder: Path) -> Path:
     source = folder / "source"
     caches = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("include", "spark_jobs"):
-        shutil.copytree(PROJECT / name, source / name, ignore=caches)
+        shutil.copytree(PROJECT / name, source / name, symlinks=True, ignore=caches)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, source / name)
     run([str(UV), "build", "--wheel", "--offline", "--no-build-isolation", "--python", sys.executable, str(source)])

@@ -15,19 +15,21 @@ from given_topics.output_topics import committed_records
 from loads.kafka_loading import loading_of, output_of
 from loads.lake_tables import into_lake, lake_query
 from loads.loading import Loading
-from spark_jobs.sinks.postgres.fitting import FILLED
-from tideline.domain.requests import OneBatch, Rejects
+from tideline.domain.requests import KeptRejects, OneBatch
 from tideline.settings import PROJECT
+from tideline.sinks.postgres.fitting import FILLED
 
 _WORD = re.compile(r"\b[a-z_][a-z0-9_]{0,62}\b")
+_FOLDERS = ("spark_jobs", "include/tideline/records", "include/tideline/sinks", "include/tideline/state")
 _OF_POSTGRES = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
 
 
 def _words() -> set[str]:
     found: set[str] = set()
-    for file in (PROJECT / "spark_jobs").rglob("*.sql"):
+    files = [file for folder in _FOLDERS for file in (PROJECT / folder).rglob("*")]
+    for file in (file for file in files if file.suffix == ".sql"):
         found |= {*_WORD.findall(re.sub("--.*", "", file.read_text()))}
-    for file in (PROJECT / "spark_jobs").rglob("*.py"):
+    for file in (file for file in files if file.suffix == ".py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _WORD.fullmatch(node.value):
                 found.add(node.value)
@@ -130,7 +132,7 @@ def test_an_upsert_keeps_the_newest_accepted_record_of_each_key(loading):
     holds()
     loading.run(OneBatch(batch_id=batch_id, replace=True))
     holds()
-    loading.run(Rejects())
+    loading.run(KeptRejects())
     holds()
 
 
@@ -185,7 +187,7 @@ def test_an_append_loads_accepted_rows_of_any_columns_and_rejects_the_others(loa
     holds()
     loading.run(OneBatch(batch_id=batch_id, replace=True))
     holds()
-    loading.run(Rejects())
+    loading.run(KeptRejects())
     holds()
 
 

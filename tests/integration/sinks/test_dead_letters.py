@@ -11,9 +11,9 @@ from loads.kafka_loading import loading_of, output_of
 from servers.concurrency import together
 from tideline import flow
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, Ranges
 from tideline.ledger import letters
-from tideline.outside import dead_letters
+from tideline.sinks.kafka import dead_letters
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_what_a_re_drive_has_loaded_before_is_not_sent(loads, admin, topic, dead
     interrupted(loads, monkeypatch, dead_letters, "send")
     value = {"format": "json", "columns": {"id": "string"}}
     loads.declare_topic(topic, f"{topic}_out", rejects={"topic": dead}, value=value)
-    loads.run(Rejects())
+    loads.run(KeptRejects())
     assert (list(found(loads, dead)), owed(loads)) == ([0], [])
 
 

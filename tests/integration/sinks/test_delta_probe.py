@@ -7,7 +7,7 @@ import pytest
 from loads import lake_tables
 from servers import s3_server
 from tideline.errors import RetryableError
-from tideline.outside import delta_probe
+from tideline.sinks.delta import delta_probe
 
 
 def test_a_folder_passes_and_nothing_is_left_in_it(tmp_path):

@@ -12,8 +12,9 @@ from loads.lake_tables import Lake, own
 from servers import s3_server
 from tideline.domain import receipts
 from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
-from tideline.outside import ForgottenError, delta_files, delta_log
-from tideline.outside.delta_table import PLACEHOLDER, DeltaOutput
+from tideline.sinks.delta import delta_files, delta_log
+from tideline.sinks.delta.delta_table import PLACEHOLDER, DeltaOutput
+from tideline.sinks.outside import ForgottenError
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tideline.domain.requests import OneBatch
 from tideline.inspection.session import moment
 from tideline.kafka.broker import Broker
 from tideline.ledger import published_rows
-from tideline.outside import delta_upkeep
+from tideline.sinks.delta import delta_upkeep
 
 pytestmark = pytest.mark.topic(partitions=3, records=30, others={7: b"{bad", 20: None})
 

@@ -48,7 +48,7 @@ def test_it_goes_on_where_it_was(offers):
     offers.run()
     second = demo_offers.produce(offers.bootstrap, COUNT, seed=4)
     offers.run()
-    both = demo_offers.Sent(newest=first.newest | second.newest)
+    both = demo_offers.SentOffers(newest=first.newest | second.newest)
     assert both.compare(cache(offers)) == []
     assert set(cache(offers)) == set(both.newest) - both.deleted
 

@@ -6,7 +6,7 @@ from given_ledger.ledgers import state
 from loads.lake_tables import N, doctors
 from loads.outside_log import WHY
 from tideline import flow
-from tideline.outside import ForgottenError
+from tideline.sinks.outside import ForgottenError
 
 
 def test_doctor_asks_no_person_about_a_published_batch_whose_commit_is_forgotten(mounted):

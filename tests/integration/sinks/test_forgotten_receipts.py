@@ -14,8 +14,9 @@ from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.ledger.intents import Intent
 from tideline.ledger.publishing import Written
-from tideline.outside import UncertainError, kafka_search
-from tideline.outside.kafka_topic import ATTEMPT
+from tideline.sinks.kafka import kafka_search
+from tideline.sinks.kafka.kafka_topic import ATTEMPT
+from tideline.sinks.outside import UncertainError
 
 DAY = 86_400.0
 

@@ -7,7 +7,7 @@ import records
 from given_topics import topics
 from tideline import flow
 from tideline.errors import FatalError
-from tideline.outside.kafka_topic import KafkaTopic
+from tideline.sinks.kafka.kafka_topic import KafkaTopic
 
 
 class Died(BaseException):

@@ -10,11 +10,11 @@ from given_topics.output_topics import committed_records
 from loads.kafka_loading import output_of
 from tideline import settings
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, Ranges
 from tideline.errors import FatalError
 from tideline.local import secret
-from tideline.local.broker import Broker
-from tideline.outside.kafka_topic import ORIGIN
+from tideline.local.broker import LocalBroker
+from tideline.sinks.kafka.kafka_topic import ORIGIN
 
 
 def test_each_record_is_read_once_and_the_ledger_counts_it(loads, topic, out):
@@ -108,7 +108,7 @@ def test_rejects_are_driven_again_and_appended(loads, topic, out):
     loads.run()
     loads.expect(out, [(0, 0), (0, 1)])
     loads.declare_topic(topic, out, key=["id"], value={"format": "json", "columns": {"id": "string", "name": "string"}})
-    assert loads.run(Rejects()) == [2]
+    assert loads.run(KeptRejects()) == [2]
     loads.expect(out, [(0, 0), (0, 1), (0, 2)])
 
 
@@ -207,7 +207,7 @@ def test_a_frame_transform_is_sent_in_the_order_of_the_source(loads, admin, topi
 
 def test_an_output_of_another_cluster_has_its_own_login(loads, topic, tmp_path_factory, monkeypatch):
     jars = settings.PROJECT / ".local" / "jars" / "kafka"
-    other = Broker(tmp_path_factory.mktemp("other"), jars)
+    other = LocalBroker(tmp_path_factory.mktemp("other"), jars)
     other.start()
     try:
         records.create(other.bootstrap, name="elsewhere")

@@ -10,7 +10,7 @@ from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import Security
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
 from tideline.local import secret
-from tideline.outside.kafka_topic import ORIGIN
+from tideline.sinks.kafka.kafka_topic import ORIGIN
 
 BEFORE_THE_COMMIT = ["begin", "look", "send", "commit"]
 

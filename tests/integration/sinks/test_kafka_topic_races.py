@@ -11,8 +11,8 @@ from given_topics.output_topics import N_ROWS, all_of, committed_records, origin
 from identities import batch
 from loads.kafka_loading import output_of
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError
-from tideline.outside.kafka_topic import KafkaTopic, Message
-from tideline.outside.kafka_transaction import Transaction
+from tideline.sinks.kafka.kafka_topic import KafkaTopic, Message
+from tideline.sinks.kafka.kafka_transaction import Transaction
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from servers.cutting_proxy import CuttingProxy, cut_after, cut_before
 from tideline import settings
 from tideline.errors import RetryableError
 from tideline.local import ports
-from tideline.local.broker import Broker
+from tideline.local.broker import LocalBroker
 
 END_OF_TRANSACTION = "\x00\x1a\x00\x01"
 """How a request EndTxn, version 1, begins: its number in the protocol is 26."""
@@ -30,7 +30,7 @@ class Proxied:
         listeners = f"PLAINTEXT://127.0.0.1:{self.proxy.port},SASL_PLAINTEXT://127.0.0.1:{sasl_port}"
         properties = {"advertised.listeners": listeners, "auto.create.topics.enable": "true"}
         jars = settings.PROJECT / ".local" / "jars" / "kafka"
-        self.server = Broker(folder, jars, port=self.port, sasl_port=sasl_port, properties=properties)
+        self.server = LocalBroker(folder, jars, port=self.port, sasl_port=sasl_port, properties=properties)
         self.bootstrap = f"127.0.0.1:{self.proxy.port}"
 
     def new_proxy(self, port=0):

@@ -11,8 +11,8 @@ from identities import batch
 from loads import lake_tables
 from loads.lake_tables import Table, own
 from tideline.errors import RetryableError
-from tideline.outside import delta_disk, delta_upkeep
-from tideline.outside.delta_table import DeltaOutput
+from tideline.sinks.delta import delta_disk, delta_upkeep
+from tideline.sinks.delta.delta_table import DeltaOutput
 
 
 class Disk:

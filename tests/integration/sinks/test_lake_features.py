@@ -10,8 +10,8 @@ from identities import batch
 from loads import lake_tables
 from loads.lake_tables import Table, own
 from tideline.errors import FatalError
-from tideline.outside import delta_features, delta_files, delta_log, delta_upkeep
-from tideline.outside.delta_log import RefusedError
+from tideline.sinks.delta import delta_features, delta_files, delta_log, delta_upkeep
+from tideline.sinks.delta.delta_log import RefusedTableError
 
 RENAMES = (
     "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')",
@@ -94,7 +94,7 @@ def test_a_column_that_spark_has_renamed_keeps_its_values(other_spark, table):
 def test_a_merge_of_files_that_have_got_deletion_vectors_since_they_were_chosen_is_refused(other_spark, doomed, delete):
     (parts,) = delta_upkeep.small_files(doomed.output)
     delete()
-    with pytest.raises(RefusedError, match="deletion vectors is not supported"):
+    with pytest.raises(RefusedTableError, match="deletion vectors is not supported"):
         delta_upkeep.merge(doomed.output, parts)
     assert read(other_spark, doomed, "kafka_offset") == [(offset,) for offset in range(8) if offset != 1]
 
@@ -170,7 +170,7 @@ def test_clustered_and_checked_tables_are_refused(other_spark, table, tmp_path):
     assert "DROP CONSTRAINT `positive`" in raised.value.next_step
     uri = tmp_path / "clustered"
     other_spark.sql(f"CREATE TABLE delta.`{uri}` (a BIGINT) USING delta CLUSTER BY (a)")
-    with pytest.raises(RefusedError, match="table feature clustering is not supported"):
+    with pytest.raises(RefusedTableError, match="table feature clustering is not supported"):
         delta_log.commit(DeltaTable(uri), [], transaction=("doctor", 1), metadata={})
 
 
@@ -182,6 +182,6 @@ def test_rows_can_be_added_to_an_append_only_table_and_none_removed(table):
     found = table.reopened()
     (path,) = found.get_add_actions(flatten=True).column("path").to_pylist()
     gone = delta_log.RemoveAction(path, True, 1, 1, {})
-    with pytest.raises(RefusedError, match=r"delta\.appendOnly: a replay replaces rows"):
+    with pytest.raises(RefusedTableError, match=r"delta\.appendOnly: a replay replaces rows"):
         delta_log.commit(found, [gone], transaction=None, metadata={})
     assert table.rows() == rows

@@ -10,7 +10,7 @@ import pytest
 from loads import lake_tables
 from loads.lake_tables import into_lake, lake_owners, lake_rows, output
 from tideline.domain.requests import OneBatch
-from tideline.outside import delta_upkeep
+from tideline.sinks.delta import delta_upkeep
 
 pytestmark = pytest.mark.topic(partitions=2, records=20)
 

@@ -14,12 +14,12 @@ from pyarrow import fs
 from identities import batch as known
 from loads import lake_tables
 from loads.lake_tables import TOPIC_ID, Table, own
-from spark_jobs.sinks.delta.replacing import Replacing
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.receipts import Receipt
 from tideline.ledger.attempts import Range
-from tideline.outside import delta_files, delta_log, delta_upkeep
-from tideline.outside.delta_log import Change
+from tideline.sinks.delta import delta_files, delta_log, delta_upkeep
+from tideline.sinks.delta.delta_log import Change
+from tideline.sinks.delta.replacing import Replacing
 
 LONG_AGO = 1_000_000_000
 

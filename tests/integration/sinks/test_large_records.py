@@ -11,7 +11,7 @@ from given_topics.output_topics import committed_count, committed_records, origi
 from identities import batch
 from loads.kafka_loading import output_of
 from tideline.errors import RetryableError
-from tideline.outside.kafka_topic import ORIGIN, Message
+from tideline.sinks.kafka.kafka_topic import ORIGIN, Message
 
 LARGE, LIMIT = 40 << 20, 64 << 20
 

@@ -14,8 +14,8 @@ from tideline.domain.receipts import BatchIdentity
 from tideline.errors import RetryableError
 from tideline.ledger import letters
 from tideline.ledger.connection import Ledger
-from tideline.outside import dead_letters
-from tideline.outside.kafka_topic import KafkaTopic
+from tideline.sinks.kafka import dead_letters
+from tideline.sinks.kafka.kafka_topic import KafkaTopic
 
 
 @dataclass

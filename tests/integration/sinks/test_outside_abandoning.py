@@ -4,13 +4,14 @@ import pytest
 
 from given_ledger.ledgers import query, state
 from loads.outside_log import WHY, OutsideLog, all_rows, failed, killed
-from tideline import flow, outside
+from tideline import flow
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.receipts import Receipt
 from tideline.domain.requests import NamedRange
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
+from tideline.sinks.delta.kind import DeltaTables
 
 
 def test_what_is_committed_cannot_be_abandoned(scene):
@@ -58,7 +59,7 @@ def test_a_batch_that_was_claimed_again_since_the_fence_is_fenced_once_more(scen
                 query(scene.ledger, "UPDATE tideline.attempt SET heartbeat_at = heartbeat_at - interval '1 hour'")
             return fence(batch_id, at)
 
-    monkeypatch.setattr(outside, "of", lambda *_: Slow())
+    monkeypatch.setattr(DeltaTables, "outside", lambda *_, **__: Slow())
     flow.abandon(scene.ledger, batch, reason=WHY)
     assert scene.log.fenced == [(batch, 2), (batch, 3)]
     assert state(scene.ledger, batch) == ("abandoned", 2)

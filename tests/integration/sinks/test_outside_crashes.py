@@ -7,10 +7,10 @@ import pytest
 
 from given_ledger.ledgers import query, stage, state
 from loads.outside_log import KilledError, all_rows, killed, unknown
-from spark_jobs.sinks.outside import OutcomeUnknownError
 from tideline.errors import RetryableError, SupersededError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.sinks.sink import OutcomeUnknownError
 
 
 def test_a_batch_is_visible_once_and_published_with_its_counts(scene):

@@ -4,7 +4,6 @@ import pytest
 
 from given_ledger.decisions import reject
 from given_ledger.ledgers import PIPELINE, RUN, claim, execute, plan, query, refused, stage, start_streams
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
@@ -13,6 +12,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.intents import Intent
 from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Reservation
+from tideline.sinks.staging_tables import staging_name
 
 
 def planned(ledger, stream, kind=BatchKind.LIVE, *, end=10, outside=True):

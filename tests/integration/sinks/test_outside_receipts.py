@@ -8,16 +8,17 @@ import pytest
 from given_ledger.ledgers import query, refused, state
 from given_ledger.planners import Brokerless
 from loads.outside_log import WHY, KilledError, OutsideLog, Scene, failed, killed
-from tideline import flow, outside
+from tideline import flow
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.sections import FromEnvironment
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.receipts import Receipt
-from tideline.domain.requests import NamedRange, Ranges, Rejects
+from tideline.domain.requests import KeptRejects, NamedRange, Ranges
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.flow import settling
 from tideline.ledger import attempts
-from tideline.outside import UncertainError
+from tideline.sinks.delta.kind import DeltaTables
+from tideline.sinks.outside import UncertainError
 
 # Replays and re-drives --------------------------------------------------------------------------------------------------
 
@@ -33,10 +34,10 @@ def test_only_one_replay_of_an_offset_is_open(scene):
     other = replayed(scene, "other")
     assert (other.batch_ids, len(other.notes)) == ([], 1)
     assert f"batch {one}, a replay" in other.notes[0]
-    redrive = scene.ads.ask("redrive", Rejects(), reason=WHY)
+    redrive = scene.ads.ask("redrive", KeptRejects(), reason=WHY)
     assert redrive.batch_ids == []
     flow.abandon(scene.ledger, one, reason=WHY)
-    assert len(scene.ads.ask("redrive", Rejects(), reason=WHY).batch_ids) == 1
+    assert len(scene.ads.ask("redrive", KeptRejects(), reason=WHY).batch_ids) == 1
 
 
 def test_a_replay_that_was_committed_is_settled_and_supersedes(scene):
@@ -122,10 +123,10 @@ def test_a_batch_of_which_the_output_does_not_tell_is_given_up_by_force_only_and
         def fence(self, batch_id, fence):
             raise UncertainError("neither receipt nor records", next_step="look", entry="receipt-may-be-forgotten")
 
-    def of(_, __, *, searching=True):
+    def asked(*_, searching=True):
         return Silent() if searching else scene.log
 
-    monkeypatch.setattr(outside, "of", of)
+    monkeypatch.setattr(DeltaTables, "outside", asked)
     with pytest.raises(UncertainError):
         flow.abandon(scene.ledger, batch, reason=WHY)
     flow.abandon(scene.ledger, batch, reason=WHY, force=True)
@@ -217,7 +218,7 @@ def test_a_replay_planned_for_a_table_is_neither_written_nor_overtaken_when_the_
     move(scene, inside_sink)
     [before] = replayed(scene, "before").batch_ids
     move(scene, outside_sink)
-    for request in (lambda: replayed(scene, "after"), lambda: scene.ads.ask("redrive", Rejects(), reason=WHY)):
+    for request in (lambda: replayed(scene, "after"), lambda: scene.ads.ask("redrive", KeptRejects(), reason=WHY)):
         assert request().batch_ids == []
         assert (
             f"batch {before}, a replay, is planned: ask again when it is published or abandoned" in request().notes[0]

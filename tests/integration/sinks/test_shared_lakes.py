@@ -11,8 +11,8 @@ from loads.lake_tables import into_lake, lake_query, lake_rows, output
 from loads.loading import Loading, ranges
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
-from tideline.outside import delta_upkeep
-from tideline.outside.delta_table import COORDINATES, OWNER
+from tideline.sinks.delta import delta_upkeep
+from tideline.sinks.delta.delta_table import COORDINATES, OWNER
 
 OF_THE_TABLE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(12, 4)), *COORDINATES])
 

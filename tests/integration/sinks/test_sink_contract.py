@@ -7,10 +7,9 @@ from loads import file_sink, lake_tables, upserts
 from loads.file_sink import FileOutput, FileSink, log_of
 from loads.kafka_loading import loading_of, output_of
 from loads.sink_contract import SinkCase, SinkContract, loses_answer_of, loses_answer_of_the_ledger
-from spark_jobs import preparation
-from spark_jobs.sinks.delta.sink import LakeOutput
-from spark_jobs.sinks.kafka.sink import TopicOutput
-from tideline import outside
+from tideline.sinks.delta.kind import DeltaTables
+from tideline.sinks.delta.sink import DeltaTableOutput
+from tideline.sinks.kafka.sink import TopicOutput
 
 
 class TestPostgresAppend(SinkContract):
@@ -48,8 +47,8 @@ class TestFiles(SinkContract):
     @pytest.fixture
     def case(self, loading, topic, tmp_path, monkeypatch):
         cloudpickle.register_pickle_by_value(file_sink)  # the executors do not import the tests
-        monkeypatch.setattr(outside, "of", lambda pipeline, _: log_of(pipeline))
-        monkeypatch.setattr(preparation, "sink_of", lambda _: FileSink())
+        monkeypatch.setattr(DeltaTables, "outside", lambda _, pipeline, *__, **___: log_of(pipeline))
+        monkeypatch.setattr(DeltaTables, "sink", lambda *_: FileSink())
         sink = {"kind": "delta", "path": str(tmp_path / "files")}
         return SinkCase(
             loading=loading,
@@ -90,5 +89,5 @@ class TestDelta(SinkContract):
             topic=topic,
             declare=declare,
             visible=visible,
-            loses_answer=loses_answer_of(LakeOutput),
+            loses_answer=loses_answer_of(DeltaTableOutput),
         )

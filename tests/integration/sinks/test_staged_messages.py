@@ -4,14 +4,14 @@ import pytest
 
 from given_ledger.decisions import reject
 from given_ledger.ledgers import TOPIC_ID, claim, execute, plan, stage, start_streams
-from spark_jobs.sinks.kafka import staging
-from spark_jobs.sinks.kafka.counting import counted
-from spark_jobs.sinks.kafka.encoding import Records
-from spark_jobs.sinks.kafka.sending import messages
-from spark_jobs.sinks.sink import Publication, Winner
-from spark_jobs.sinks.staging_tables import staging_name
 from tideline.errors import FatalError, RetryableError
-from tideline.outside.kafka_topic import ATTEMPT, ORIGIN
+from tideline.sinks.kafka import staging
+from tideline.sinks.kafka.counting import counted
+from tideline.sinks.kafka.encoding import Records
+from tideline.sinks.kafka.kafka_topic import ATTEMPT, ORIGIN
+from tideline.sinks.kafka.sending import messages
+from tideline.sinks.sink import Publication, Winner
+from tideline.sinks.staging_tables import staging_name
 
 RECORDS = Records(key=("id",), headers=("name",), item="line", value=("price",), max_bytes=1_000, needs_key=False)
 WINNING, LOSING = 5, 6

@@ -9,11 +9,11 @@ import records
 from given_topics.topics import until
 from loads.loading import Loading
 from loads.upserts import TARGET, declare, reduced, send, table, tombstones, whole
-from spark_jobs import write_batches
-from spark_jobs.tasks import Deletions
 from test_replay import EVERYTHING
-from tideline.domain.requests import OneBatch, Rejects
+from tideline.domain.requests import KeptRejects, OneBatch
 from tideline.errors import FatalError, RetryableError
+from tideline.spark_jobs import write_batches
+from tideline.spark_jobs.tasks import Deletions
 
 EVENTS = [(1, "a"), (2, "b"), (3, "c"), (1, "d"), (2, None), (4, "e"), (3, None), (3, "f"), (5, None), (1, "g")]
 
@@ -51,7 +51,7 @@ def test_a_rejected_record_that_is_redriven_late_does_not_win_over_a_newer_one(l
     assert table(loading) == {1: "b", 4: "a"}
     assert len(loading.rejects()) == 4
     loading.transform("")
-    loading.run(Rejects())
+    loading.run(KeptRejects())
     assert table(loading) == {1: "b", 2: "late", 4: "new"}
     assert loading.rejects() == {}
 
@@ -62,7 +62,7 @@ def test_a_rejected_tombstone_deletes_when_it_is_redriven(loading, topic):
     loading.run()
     assert table(loading) == {1: "a", 2: "c"}
     declare(loading, topic)
-    loading.run(Rejects())
+    loading.run(KeptRejects())
     assert table(loading) == {2: "c"}
     assert loading.rejects() == {}
 

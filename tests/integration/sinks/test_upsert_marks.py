@@ -8,14 +8,14 @@ from psycopg2.sql import SQL
 
 from given_ledger.planners import declared
 from loads.upserts import Rec, scene
-from spark_jobs.sinks.postgres import marks
-from spark_jobs.sinks.postgres.fitting import Upsert
 from tideline import flow
 from tideline.declaration import PostgresSink
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import connection
 from tideline.ledger.connection import Ledger
+from tideline.sinks.postgres import marks
+from tideline.sinks.postgres.fitting import Upsert
 
 LOG = [Rec(1, "a"), Rec(2, "b"), Rec(1, None), Rec(2, None), Rec(3, "c")]
 

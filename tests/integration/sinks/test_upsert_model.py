@@ -10,10 +10,10 @@ from psycopg2.sql import SQL
 
 from given_ledger.ledgers import WAITING
 from loads.upserts import Rec, Scene, scene
-from spark_jobs.sinks.postgres import upserting
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
+from tideline.sinks.postgres import upserting
 
 KEYS = 4
 FEW = settings(

@@ -6,11 +6,11 @@ import pytest
 
 from given_ledger.ledgers import PIPELINE, claim, execute, query, start_streams
 from given_ledger.states import folded, planned, staged
-from spark_jobs.sinks.postgres.due_timers import Reached, count_due
-from spark_jobs.sinks.postgres.state_session import StateSession
 from stateful_events import rules
 from tideline.ledger.connection import Ledger
 from tideline.ledger.folding import SUFFIX
+from tideline.sinks.postgres.due_timers import Reached, count_due
+from tideline.sinks.postgres.state_session import StateSession
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)

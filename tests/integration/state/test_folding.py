@@ -8,12 +8,12 @@ import pytest
 from given_ledger.decisions import HOLE
 from given_ledger.ledgers import PIPELINE, claim, execute, query, stage, start_streams
 from given_ledger.states import folded, planned, positions, publish, staged, states
-from spark_jobs.sinks.postgres.due_timers import count_due
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError, SupersededError
 from tideline.ledger import rewinds, state, state_columns
 from tideline.ledger.folding import SUFFIX
 from tideline.ledger.state_columns import StateColumns
+from tideline.sinks.postgres.due_timers import count_due
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 ANN, BOB = '["ann"]', '["bob"]'

@@ -10,7 +10,7 @@ from servers.concurrency import beside
 from tideline import flow
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import NamedRange, OneBatch, Ranges, Rejects, Window
+from tideline.domain.requests import KeptRejects, NamedRange, OneBatch, Ranges, Window
 from tideline.domain.states import BatchState
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
 from tideline.ledger import attempts, heads, publishing, state
@@ -188,7 +188,7 @@ def half(ads):
         Ranges(ranges=(piece(5, 8),)),
         Ranges(ranges=(piece(0, 3),), replace=True),
         OneBatch(batch_id=1, replace=True),
-        Rejects(),
+        KeptRejects(),
         Window(start=at(0), end=at(60), replace=True),
     ],
     ids=["backfill", "replay", "replay of a batch", "re-drive", "window"],

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 import records
 import tideline.cli  # noqa: F401 - declares the commands
 from loads.sessions import declare, kept, rows, send
-from spark_jobs import stateful
-from spark_jobs.records import database_tables
-from spark_jobs.state import reference_tables
 from tideline.cli.app import app
 from tideline.errors import FatalError, RetryableError
 from tideline.local import secret
+from tideline.records import database_tables
+from tideline.spark_jobs import stateful
+from tideline.state import reference_tables
 
 VERSIONED = """
     import psycopg2

@@ -8,10 +8,10 @@ import records
 from given_ledger.decisions import skip
 from loads.sessions import TARGET, check, declare, kept, rows, send, transform
 from servers.cutting_proxy import CuttingProxy, cut_after, cut_before
-from spark_jobs import stateful, write_batches
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
+from tideline.spark_jobs import stateful, write_batches
 
 PARTITIONS = 3
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from spark_jobs.sinks.postgres import fitting, target_table
 from tideline.cli.checks import Check, bad, guarded, listed, ok, warn
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.ledger import claimed_outputs, invariants, migrate, queries, versions
-from tideline.ledger.claimed_outputs import ROWS, Output
+from tideline.ledger.claimed_outputs import ROWS, ClaimedOutput
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
+from tideline.sinks.postgres import fitting, target_table
 
 _ABOUT = "ledger"
 _OLDEST_POSTGRES = 150_000
@@ -120,7 +120,7 @@ def output(session: Ledger, pipeline: Pipeline) -> Check:
     return ok(pipeline.name, "output", f"{table} {there}")
 
 
-def claims(session: Ledger, pipeline: str, outputs: Sequence[Output]) -> Iterable[Check]:
+def claims(session: Ledger, pipeline: str, outputs: Sequence[ClaimedOutput]) -> Iterable[Check]:
     """Check that no other pipeline writes an output unless all share it, and that the pipeline has loaded no other output."""
     had = claimed_outputs.of(session, pipeline)
     for output in outputs:

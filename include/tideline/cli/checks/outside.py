@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from tideline import outside
 from tideline.cli.checks import Check, bad, listed, ok, warn
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.offsets import OffsetRange, subtract
@@ -11,7 +10,8 @@ from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.ledger import invariants, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
-from tideline.outside import ForgottenError, OutsideSink
+from tideline.sinks import kinds
+from tideline.sinks.outside import LEAST_DAYS, ForgottenError, OutsideSink
 
 MOST = 20
 """How many of the newest batches are looked up."""
@@ -32,7 +32,7 @@ def receipts(ledger: Ledger, pipeline: Pipeline, batches: Sequence[Row]) -> Iter
         pipeline: It has an outside sink.
         batches: Those of `invariants.outside_batches`.
     """
-    sink = outside.of(pipeline, ledger)
+    sink = kinds.of(pipeline).outside(pipeline, ledger)
     if sink is None:
         return
     days = sink.remembers_days if batches else None
@@ -115,19 +115,19 @@ def _is_left_out(ledger: Ledger, pipeline: str, said: str) -> bool:
 
 def memory(pipeline: Pipeline) -> Iterable[Check]:
     """Check that the brokers of an output topic remember for long enough which batches are in it."""
-    limits = outside.limits(pipeline)
-    if limits is None:
+    found = kinds.of(pipeline).memory(pipeline)
+    if found is None:
         return
-    days = limits.memory_days
+    days = found.days
     if days is None:
         yield warn(
             pipeline.name,
             "memory",
             f"the user may not read how long the brokers of {pipeline.sink.output} remember groups: receipts older than "
-            f"{limits.sure_days * 24:.0f} hours are not compared",
+            f"{found.sure_days * 24:.0f} hours are not compared",
             "grant DescribeConfigs on the cluster (docs/permissions.md), or look yourself that offsets.retention.minutes is 1440 or more",
         )
-    elif days < outside.LEAST_DAYS:
+    elif days < LEAST_DAYS:
         yield bad(
             pipeline.name,
             "memory",
@@ -140,15 +140,15 @@ def memory(pipeline: Pipeline) -> Iterable[Check]:
 
 
 def commits(ledger: Ledger | None, pipeline: Pipeline) -> Iterable[Check]:
-    """Try whether the storage of a Delta table refuses the second of two commits to one version. Leaves nothing there."""
-    if pipeline.sink.kind != "delta":
+    """Try whether the place of the output can hold exactly once: whether storage refuses the second of two commits to one version."""
+    problems = kinds.of(pipeline).probe(pipeline, ledger)
+    if problems is None:
         return
-    problem = outside.probe(pipeline, ledger)
-    if problem is not None:
+    if problems:
         yield bad(
             pipeline.name,
             "commits",
-            problem,
+            "; ".join(problems),
             "do not load into this storage: use an S3-compatible store with conditional PUT, or a file system with hard links",
         )
     else:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tideline import outside
 from tideline.cli.checks import Check, bad, listed, ok
 from tideline.declaration import PostgresSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger import invariants, published_rows
 from tideline.ledger.connection import Ledger
 from tideline.ledger.published_rows import Published, Sent
+from tideline.sinks import kinds
 
 NEWEST = 20
 """So many of the newest batches are compared, unless all are asked for."""
@@ -52,34 +52,33 @@ def _upserted(session: Ledger, pipeline: Pipeline, sink: PostgresSink, ranges: S
         yield ok(pipeline.name, _CHECK, f"{sink.table} has rows; which, cannot be compared for an upsert")
 
 
-def of_lake(pipeline: Pipeline, read: Callable[[], Sequence[Published]]) -> Iterable[Check]:
-    """Compare a Delta table.
+def of_ranges(pipeline: Pipeline, read: Callable[[], Sequence[Published]]) -> Iterable[Check]:
+    """Compare an output outside of the ledger's database, if its rows can be counted by range. Yields nothing if not.
 
     Args:
-        pipeline: It has one.
+        pipeline: The pipeline.
         read: Reads the ranges from the ledger. It is called again if some differ: a replay may have replaced their rows meanwhile.
     """
     ranges = read()
-    wrong = outside.found_otherwise(pipeline, ranges) if ranges else {}
+    wrong = kinds.of(pipeline).found_otherwise(pipeline, ranges) if ranges else None
+    if wrong is None:
+        return
     if wrong:
         still = {*read()}
         wrong = {one: n_found for one, n_found in wrong.items() if one in still}
-    if ranges:
-        yield _said(pipeline, pipeline.sink.output, ranges, wrong)
+    yield _said(pipeline, pipeline.sink.output, ranges, wrong)
 
 
-def of_topic(pipeline: Pipeline, batches: Sequence[Sent]) -> Iterable[Check]:
-    """Check that no records of published batches were deleted from a topic, but by its own retention.
-
-    Yields nothing for a topic that several pipelines write: where it ended before two batches does not tell which of them sent what lay between.
+def of_batches(pipeline: Pipeline, batches: Sequence[Sent]) -> Iterable[Check]:
+    """Check that no records of published batches were deleted from an output, but by its own retention. Yields nothing if nothing tells.
 
     Args:
-        pipeline: It writes to a topic.
+        pipeline: The pipeline.
         batches: The one that was committed last first.
     """
-    if not batches or pipeline.sink.shared:
+    gone = kinds.of(pipeline).deleted(pipeline, batches) if batches else None
+    if gone is None:
         return
-    gone = outside.deleted(pipeline, batches)
     if not gone:
         yield ok(
             pipeline.name,

@@ -11,7 +11,7 @@ from tideline.cli import options
 from tideline.cli.app import AsJson, BatchId, PipelineName, app, examples
 from tideline.cli.options import FromTime, OfBatch, OfRanges, Reason, ToTime
 from tideline.cli.output import show
-from tideline.domain.requests import Rejects
+from tideline.domain.requests import KeptRejects
 
 NoStart = Annotated[bool, typer.Option("--no-start", help="Reserve only; start no DAG run.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
@@ -113,7 +113,7 @@ def redrive(
     """
     from tideline.cli.pages import actions
 
-    request = Rejects(batch_id=batch, reason_like=reject_reason)
+    request = KeptRejects(batch_id=batch, reason_like=reject_reason)
     raise typer.Exit(show(actions.load_again(pipeline, request, reason=reason, start=not no_start), as_json=as_json))
 
 

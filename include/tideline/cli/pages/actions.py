@@ -6,7 +6,7 @@ from tideline import flow, settings
 from tideline.cli.dag_runs import Started, airflow
 from tideline.cli.output import Grid, Page
 from tideline.declaration import pipelines
-from tideline.domain.requests import NamedRange, Rejects, Request
+from tideline.domain.requests import KeptRejects, NamedRange, Request
 from tideline.errors import TidelineError
 from tideline.inspection.session import ledger
 from tideline.kafka.broker import Broker
@@ -62,7 +62,7 @@ def reserve(name: str, request: Request, *, reason: str, actor: str | None = Non
         planned = flow.plan(session, Broker(pipeline.source), pipeline, run, request, reason=reason)
         lines = flow.describe(session, planned.batch_ids)
     if not planned.batch_ids:
-        what = "no reject fits" if isinstance(request, Rejects) else "nothing to load"
+        what = "no reject fits" if isinstance(request, KeptRejects) else "nothing to load"
         lines = [f"{name}: {what}; nothing was reserved"]
     document = {"pipeline": name, "batch_ids": planned.batch_ids, "notes": planned.notes}
     return Page(document=document, parts=["\n".join([*lines, *planned.notes])])

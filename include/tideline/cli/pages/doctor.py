@@ -8,7 +8,6 @@ from tideline import flow, settings
 from tideline.cli.checks import Check, Verdict, environment, failed, guarded, ok, outside, rows, sessions, sources, warn
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.cli.output import Grid, Page
-from tideline.declaration import PostgresSink
 from tideline.declaration import pipelines as declarations
 from tideline.declaration.pipelines import Broken, Pipeline
 from tideline.errors import NeedsOperatorError, TidelineError
@@ -19,7 +18,7 @@ from tideline.ledger import invariants, published_rows, queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.published_rows import Published
 from tideline.ledger.queries import Row
-from tideline.outside import is_outside
+from tideline.sinks import kinds
 
 _FIRST = {"connection", "migrations", "pooler"}
 """Checks of the ledger without which no other one is possible."""
@@ -141,14 +140,14 @@ def _output(
     session: Ledger | None, pipeline: Pipeline, most: int | None, answer: Answer, *, is_known: bool
 ) -> Iterator[Check]:
     name = pipeline.name
-    if session and isinstance(pipeline.sink, PostgresSink):
+    if session and not kinds.of(pipeline).is_outside:
         yield from _as_role(settings.WRITER_URL, "output", _output_of(pipeline), about=name)
         if is_known:
             yield from _as_role(settings.WRITER_URL, "output rows", _output_rows_of(pipeline), about=name)
             yield from _as_role(settings.WRITER_URL, "rows", partial(_rows_of_table, pipeline, most), about=name)
     if session and not (answer.problem and flow.has_topics(pipeline)):  # each question to dead brokers takes its time
         yield from guarded(name, "claims", partial(_claims, session, pipeline))
-    if session and is_outside(pipeline):
+    if session and kinds.of(pipeline).is_outside:
         yield from guarded(name, "receipts", partial(_receipts, session, pipeline))
         yield from guarded(name, "rows", partial(_rows_outside, session, pipeline, most))
     yield from guarded(name, "memory", partial(outside.memory, pipeline))
@@ -206,11 +205,10 @@ def _rows_outside(session: Ledger, pipeline: Pipeline, most: int | None) -> Iter
         with moment(session):
             return published_rows.published(session, pipeline.name, pipeline.sink.output, most=most)
 
-    if pipeline.sink.kind == "delta":
-        return rows.of_lake(pipeline, read)
+    yield from rows.of_ranges(pipeline, read)
     with moment(session):
         batches = published_rows.sent(session, pipeline.name, pipeline.sink.output, most=most)
-    return rows.of_topic(pipeline, batches)
+    yield from rows.of_batches(pipeline, batches)
 
 
 def _receipts(session: Ledger, pipeline: Pipeline) -> Iterable[Check]:

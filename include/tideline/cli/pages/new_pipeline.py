@@ -6,7 +6,7 @@ from typing import Any
 from tideline.authoring import new_pipeline
 from tideline.authoring.new_pipeline import Made, Options
 from tideline.authoring.scaffold import share
-from tideline.authoring.table_columns import Column, table_columns
+from tideline.authoring.table_columns import TableColumn, table_columns
 from tideline.cli.output import Cell, Grid, Page
 from tideline.declaration import pipelines
 
@@ -45,7 +45,7 @@ def _seen(made: Made) -> str:
     return "\n".join(lines)
 
 
-def _cells(column: Column, n_records: int) -> Iterable[Cell]:
+def _cells(column: TableColumn, n_records: int) -> Iterable[Cell]:
     field = column.field
     yield field.name
     yield str(field.kind)
@@ -79,7 +79,7 @@ def _written(made: Made, name: str, *, real: bool) -> str:
     )
 
 
-def _document(made: Made, columns: Iterable[Column], name: str, *, real: bool) -> dict[str, Any]:
+def _document(made: Made, columns: Iterable[TableColumn], name: str, *, real: bool) -> dict[str, Any]:
     seen = made.seen
     return {
         "pipeline": name,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tideline.authoring import sample as samples
 from tideline.authoring.looking import SECONDS, look
-from tideline.authoring.trial import Place
+from tideline.authoring.trial import Origin
 from tideline.cli.output import Page, safe
 from tideline.cli.pages import trial
 from tideline.declaration import pipelines
@@ -21,7 +21,7 @@ def sample(name: str, count: int) -> Page:
     """
     pipeline = pipelines.load_named(name)
     records = look(pipeline.source, count, seconds=SECONDS).records
-    places = [Place(one.topic, one.partition, one.offset) for one in records]
+    places = [Origin(one.topic, one.partition, one.offset) for one in records]
     page = trial.of_records(pipeline, samples.of_records(records), places=places)
     return page if records else replace(page, parts=[f"{name}: its topics have no records"])
 

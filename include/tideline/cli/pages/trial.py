@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from tideline.authoring import sample, target_sql
-from tideline.authoring.trial import Place, Trial, tried
+from tideline.authoring.trial import Origin, Trial, tried
 from tideline.cli.output import Cell, Grid, Page
 from tideline.cli.pages.rejects import shown
-from tideline.declaration import Pipeline, PostgresSink, pipelines
+from tideline.declaration import Pipeline, pipelines
 from tideline.errors import FatalError, NeedsOperatorError
+from tideline.sinks import kinds
 
 
 def of_file(name: str, content: bytes, *, limit: int, fail_on_rejects: bool) -> Page:
@@ -41,7 +42,7 @@ def of_records(
     *,
     limit: int | None = None,
     fail_on_rejects: bool = False,
-    places: Sequence[Place] | None = None,
+    places: Sequence[Origin] | None = None,
 ) -> Page:
     """Try a pipeline on records.
 
@@ -71,8 +72,8 @@ def of_records(
 
 def _problems(pipeline: Pipeline, trial: Trial) -> list[str] | None:
     """Return why the rows do not fit the output; None if that is not known."""
-    if isinstance(pipeline.sink, PostgresSink):
-        return target_sql.read(pipeline).problems(trial.table.schema, pipeline.sink)
+    if not kinds.of(pipeline).is_outside:
+        return target_sql.read(pipeline).problems(trial.table.schema, pipeline.table_sink)
     return []
 
 
@@ -84,7 +85,7 @@ def _unfit(table: str, problems: Sequence[str] | None) -> Iterator[str]:
         yield f"Not checked: whether these rows fit {table}, since target.sql is not understood; see tideline validate"
 
 
-def document(name: str, trial: Trial, *, limit: int, places: Sequence[Place] | None = None) -> Mapping[str, Any]:
+def document(name: str, trial: Trial, *, limit: int, places: Sequence[Origin] | None = None) -> Mapping[str, Any]:
     """Return what became of a sample as a JSON object, with at most `limit` rows and as many rejects.
 
     Args:
@@ -107,7 +108,7 @@ def document(name: str, trial: Trial, *, limit: int, places: Sequence[Place] | N
     return found
 
 
-def parts(trial: Trial, *, limit: int, places: Sequence[Place] | None = None) -> Sequence[Grid | str]:
+def parts(trial: Trial, *, limit: int, places: Sequence[Origin] | None = None) -> Sequence[Grid | str]:
     """Return what became of a sample as tables, with at most `limit` rows and as many rejects.
 
     Args:

@@ -4,7 +4,7 @@ import sys
 from contextlib import ExitStack, redirect_stdout
 
 from tideline import settings
-from tideline.authoring.findings import Verdict
+from tideline.authoring.findings import FindingVerdict
 from tideline.authoring.validation import validated
 from tideline.cli.output import Grid, Page
 from tideline.errors import FatalError
@@ -24,7 +24,7 @@ def validation(name: str | None, *, with_database: bool) -> Page:
         as_writer = ledger(variable=settings.WRITER_URL, of_any_release=True)
         session = stack.enter_context(as_writer) if with_database else None
         findings = validated(name, session)
-    counts = {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in Verdict}
+    counts = {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in FindingVerdict}
     grid = Grid(
         columns=("verdict", "pipeline", "where", "found"),
         rows=[(one.verdict, one.pipeline, one.where, one.found) for one in findings],

@@ -1,0 +1,236 @@
+"""Decode the values of Kafka records into Arrow columns, strictly: a value fits its declaration or is rejected with a reason.
+
+This module decides which records of a batch are kept. It does not read from Kafka and does not store rejects. The Spark
+tasks call it on each Arrow batch. It runs in the executors' Python and imports no pyspark.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from tideline.domain.columns import ColumnType
+from tideline.records.arrow_types import arrow_type, wire_type
+from tideline.records.json_prefilter import suspect_fault
+from tideline.records.json_validation import may_hold_far_digits, syntax_fault, type_fault
+from tideline.records.reject_reasons import one_line
+from tideline.records.whole_json import WholeValues
+
+BLOCK_BYTES = 32 << 20  # Arrow addresses the text of one column in one block with 31 bits
+NARROW = 512  # records; a call into Arrow costs as much as 150 of them, so record by record is 80 times slower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """One decoded batch: every position of the input is either in `kept` or in `rejected`."""
+
+    table: pa.Table
+    """The fields of the good records, in the order of the input."""
+    kept: pa.Int64Array
+    """The position in the input of each row of `table`, ascending, counted from 0."""
+    rejected: dict[int, str]
+    """The reason by position, ascending. A reason is one readable line of at most 500 characters."""
+
+
+Decode = Callable[[pa.Array | pa.ChunkedArray], Decoded]
+
+
+def decoder(value_format: str, columns: Mapping[str, ColumnType]) -> Decode:
+    """Return a function that decodes the values (binary, null for a tombstone) of one batch. It accepts any bytes.
+
+    - `json`: one JSON object per value, decoded to `columns`. A field that is missing is null, one that is not declared
+      is ignored. No value is coerced: a string is not a number, a fraction is not an integer, and a value that
+      overflows is rejected. A declared key that occurs twice is rejected, and so is U+0000 in a column of text. A
+      decimal may be a number or a string that holds one. A date is a string `2026-01-31`. A timestamp is an ISO 8601
+      string *with* a zone (`Z`, `+02:00`) and no finer than microseconds. Without a zone it does not identify a point
+      in time, so it is rejected. A column of the type `json` holds any value as it is written, with all its digits and
+      fields; null is null.
+    - `text`: one column `value` of type string. Empty text is a value; invalid UTF-8 and U+0000 are rejected.
+    - `bytes`: one column `value` of type binary.
+
+    Raises:
+        ValueError: `value_format` is unknown, or needs columns and has none, or has columns and must not.
+    """
+    if value_format == "json":
+        if not columns:
+            raise ValueError("format json needs at least one column")
+        return _JsonDecoder(columns)
+    if value_format not in _WHOLE:
+        raise ValueError(f"unknown format {value_format!r}; known: json, {', '.join(_WHOLE)}")
+    if columns:
+        raise ValueError(f"format {value_format} has one column, `value`: it cannot have {', '.join(columns)}")
+    arrow, fault = _WHOLE[value_format]
+    return lambda values: _decode_whole(values, arrow, fault)
+
+
+class _JsonDecoder:
+    """Parses records joined by newlines: all of them in one call if none is bad.
+
+    A bad record cannot affect the rows of its neighbours, because a strict parser checks each record before they are
+    joined: it is exactly one JSON object. Arrow's parser accepts the same grammar (and a little more). So it reaches
+    the end of each object where the record ends, and makes one row of each. It is not safe to join first and look for
+    errors afterwards. Three broken records can combine into three valid rows. They can even forge record numbers, if
+    each record is wrapped with its number to prove the order.
+    """
+
+    def __init__(self, columns: Mapping[str, ColumnType]) -> None:
+        self._whole = WholeValues(columns)
+        columns = self._whole.others
+        self._schema = pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
+        wire = pa.schema([(name, wire_type(kind)) for name, kind in columns.items()])
+        self._options = pj.ParseOptions(
+            explicit_schema=wire, unexpected_field_behavior="ignore", newlines_in_values=True
+        )
+        self._type_fault = type_fault(columns)
+        self._suspect_fault = suspect_fault(columns)
+        self._is_wary = False
+        """Whether the previous records had faults that the prefilter finds. Then it is faster to run it before Arrow than after Arrow has failed."""
+        self._sure_fault = type_fault(
+            columns, unsure="its numbers are too small, or it is nested too deep, to be judged"
+        )
+        self._holds_decimals = any("decimal" in str(kind) for kind in columns.values())
+
+    def __call__(self, values: pa.Array | pa.ChunkedArray) -> Decoded:
+        raws = values.to_pylist()
+        rejected = _faults(raws, range(len(raws)), self._suspect_fault if self._is_wary else syntax_fault)
+        self._is_wary = self._is_wary and bool(rejected)
+        taken = self._whole.taken(raws, rejected)
+        kept: list[int] = []
+        tables = [self._whole.schema.empty_table()]
+        for block in _blocks(raws, rejected):
+            for positions, table in self._tables(raws, self._without_far_digits(raws, block, rejected), rejected):
+                kept += positions
+                tables.append(self._whole.beside(table, [taken[at] for at in positions]) if taken else table)
+        in_order = dict(sorted(rejected.items()))
+        return Decoded(table=pa.concat_tables(tables), kept=pa.array(kept, pa.int64()), rejected=in_order)
+
+    def _without_far_digits(
+        self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]
+    ) -> Sequence[int]:
+        """Return `block` without the records that Arrow cannot parse safely (see `MAX_PLACES`). Add these to `rejected`."""
+        if not self._holds_decimals or not may_hold_far_digits(b"\n".join(raws[position] for position in block)):
+            return block
+        suspects = [position for position in block if may_hold_far_digits(raws[position])]
+        rejected |= _faults(raws, suspects, self._sure_fault)
+        return [position for position in block if position not in rejected]
+
+    def _tables(
+        self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]
+    ) -> Iterator[tuple[Sequence[int], pa.Table]]:
+        """Yield tables of the good records of `block`, in order. Add the bad ones to `rejected`."""
+        if not block:
+            return
+        try:
+            table = self._parse([raws[position] for position in block])
+        except pa.ArrowInvalid as error:
+            parts = self._narrow(raws, block, rejected, error)
+        else:
+            yield block, table
+            return
+        for part in parts:
+            yield from self._tables(raws, part, rejected)
+
+    def _narrow(
+        self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str], error: pa.ArrowInvalid
+    ) -> list[Sequence[int]]:
+        """Return smaller blocks to try instead of `block`, which did not parse; none if its only record is rejected."""
+        if len(block) > NARROW:
+            if found := _faults(raws, block, self._suspect_fault):
+                self._is_wary = True
+                rejected |= found
+                return [[position for position in block if position not in found]]
+            return [block[start : start + NARROW] for start in range(0, len(block), NARROW)]
+        if found := _faults(raws, block, self._type_fault):
+            rejected |= found
+            return [[position for position in block if position not in found]]
+        if len(block) == 1:
+            rejected[block[0]] = one_line(f"does not fit the columns: {str(error).removesuffix(' in row 0')}")
+            return []
+        return [block[: len(block) // 2], block[len(block) // 2 :]]
+
+    def _parse(self, records: Sequence[bytes]) -> pa.Table:
+        """Parse all records as rows of the declared types.
+
+        Raises:
+            pa.ArrowInvalid: A record does not fit. The error does not reliably say which one.
+        """
+        if not self._schema.names:  # every column holds its value whole
+            return self._schema.empty_table()
+        text = b"\n".join(records)
+        # All text in one block: Arrow splits blocks at newlines, and row numbers in its errors count from the start of
+        # a block.
+        options = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        table = pj.read_json(pa.BufferReader(text), read_options=options, parse_options=self._options)
+        if table.num_rows != len(records):
+            raise pa.ArrowInvalid(f"{len(records)} records became {table.num_rows} rows")
+        table = table.cast(self._schema)
+        # Searching for the single byte first is ten times faster, and most text has no escapes.
+        may_hold_nul = b"\\" in text and b"\\u0000" in text
+        for leaf in _leaves(chunk for column in table.columns for chunk in column.chunks):
+            if pa.types.is_floating(leaf.type) and pc.all(pc.is_finite(leaf)).as_py() is False:
+                raise pa.ArrowInvalid("a number is too large for its column")
+            if may_hold_nul and pa.types.is_string(leaf.type) and pc.any(pc.match_substring(leaf, "\0")).as_py():
+                raise pa.ArrowInvalid("text holds U+0000, which PostgreSQL cannot store")
+        return table
+
+
+def _blocks(raws: Sequence[bytes], rejected: Mapping[int, str]) -> Iterator[list[int]]:
+    """Yield the positions that are not rejected, in order, in blocks of at most `BLOCK_BYTES` or of one record."""
+    block: list[int] = []
+    size = 0
+    for position, raw in enumerate(raws):
+        if position in rejected:
+            continue
+        if block and size + len(raw) > BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+        block.append(position)
+        size += len(raw) + 1
+    yield block
+
+
+def _leaves(arrays: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    """Yield the arrays of plain values inside `arrays`, at any depth of nesting."""
+    for array in arrays:
+        if pa.types.is_struct(array.type):
+            yield from _leaves(iter(array.flatten()))
+        elif pa.types.is_list(array.type):
+            yield from _leaves(iter([array.flatten()]))
+        else:
+            yield array
+
+
+def _decode_whole(
+    values: pa.Array | pa.ChunkedArray, arrow: pa.DataType, fault: Callable[[bytes | None], str | None]
+) -> Decoded:
+    rejected = _faults(values.to_pylist(), range(len(values)), fault)
+    kept = [position for position in range(len(values)) if position not in rejected]
+    if rejected:
+        values = values.filter(pa.array([position not in rejected for position in range(len(values))], pa.bool_()))
+    return Decoded(table=pa.table({"value": values.cast(arrow)}), kept=pa.array(kept, pa.int64()), rejected=rejected)
+
+
+def _text_fault(raw: bytes | None) -> str | None:
+    if raw is None:
+        return _null_fault(raw)
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return f"not valid UTF-8: {error.reason} at byte {error.start}"
+    return "text holds U+0000, which PostgreSQL cannot store" if b"\0" in raw else None
+
+
+def _null_fault(raw: bytes | None) -> str | None:
+    return "value is null: a tombstone holds no value" if raw is None else None
+
+
+_WHOLE: dict[str, tuple[pa.DataType, Callable[[bytes | None], str | None]]] = {
+    "text": (pa.string(), _text_fault),
+    "bytes": (pa.binary(), _null_fault),
+}
+
+
+def _faults(raws: Sequence[bytes], positions: Sequence[int], fault: Callable[[bytes], str | None]) -> dict[int, str]:
+    return {position: one_line(reason) for position in positions if (reason := fault(raws[position]))}

@@ -1,0 +1,152 @@
+"""Decode whole records: their values, their keys if the declaration names a format for them, and tombstones as it says.
+
+Keys and values have the same strict decoders. A record whose key does not decode is a reject like one whose value does
+not. It runs in the executors' Python and imports no pyspark.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.declaration.source import Key, Source, Value
+from tideline.domain.columns import ColumnType, parse_type
+from tideline.records.decoding import Decode, Decoded, decoder
+from tideline.records.reject_reasons import one_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedRecords:
+    """One decoded batch. Every position of the input is in one of `kept`, `deleted` and `rejected`."""
+
+    table: pa.Table
+    """The columns of the good records, those of the key first, in the order of the input."""
+    kept: pa.Int64Array
+    """The position in the input of each row of `table`, ascending."""
+    deletions: pa.Table
+    """The columns of the keys of tombstones that delete, in the order of the input."""
+    deleted: pa.Int64Array
+    """The position in the input of each row of `deletions`, ascending."""
+    rejected: dict[int, str]
+    """The reason by position, ascending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """What the bytes of keys or of values hold, and the columns that they become."""
+
+    name: str
+    columns: Mapping[str, ColumnType]
+    names: Sequence[str]
+    """The names of the columns, also where `columns` is empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formats:
+    """How records are decoded."""
+
+    value: Format
+    key: Format | None
+    """None if keys become no columns."""
+    tombstones: Literal["reject", "keep", "delete"]
+
+
+def formats(source: Source) -> Formats:
+    """Return how a pipeline declares its records to be decoded."""
+    return Formats(
+        value=_format(source.value),
+        key=None if source.key is None else _format(source.key),
+        tombstones=source.tombstones,
+    )
+
+
+def _format(declared: Value | Key) -> Format:
+    columns = {name: parse_type(text) for name, text in declared.columns.items()}
+    return Format(name=declared.format, columns=columns, names=declared.names)
+
+
+class RecordDecoder:
+    """Decodes the columns `key` and `value` of raw records."""
+
+    def __init__(self, declared: Formats) -> None:
+        self._value = decoder(declared.value.name, declared.value.columns)
+        self._key = None if declared.key is None else _of_key(declared.key)
+        self._tombstones = declared.tombstones
+
+    def schema(self) -> pa.Schema:
+        """Return the columns that a good record becomes."""
+        none = pa.array([], pa.binary())
+        return self(none, none).table.schema
+
+    def __call__(self, keys: pa.Array, values: pa.Array) -> DecodedRecords:
+        """Decode the records of one batch: two arrays of bytes of the same length, null for none."""
+        decoded = self._value(values) if self._tombstones == "reject" else self._values(values)
+        if self._key is None:
+            return _records(decoded.table, decoded.kept, decoded.rejected)
+        of_keys = self._key(keys)
+        rejected = of_keys.rejected | decoded.rejected
+        kept, rows = _together(of_keys, decoded)
+        deleted = pa.array([], pa.int64())
+        if self._tombstones == "delete":
+            is_null = values.take(kept).is_null()
+            deleted, kept, rows = kept.filter(is_null), kept.filter(pc.invert(is_null)), rows.filter(pc.invert(is_null))
+        return DecodedRecords(
+            table=rows,
+            kept=kept,
+            deletions=_rows_at(of_keys, deleted),
+            deleted=deleted,
+            rejected=dict(sorted(rejected.items())),
+        )
+
+    def _values(self, values: pa.Array) -> Decoded:
+        """Decode values. A null value gives a row of nulls."""
+        if not values.null_count:
+            return self._value(values)
+        present = pc.indices_nonzero(values.is_valid()).cast(pa.int64())
+        absent = pc.indices_nonzero(values.is_null()).cast(pa.int64())
+        found = self._value(values.take(present))
+        nulls = pa.table({field.name: pa.nulls(len(absent), field.type) for field in found.table.schema})
+        positions = pa.concat_arrays([present.take(found.kept), absent])
+        order = pc.sort_indices(positions)
+        return Decoded(
+            table=pa.concat_tables([found.table, nulls]).take(order),
+            kept=positions.take(order),
+            rejected={present[position].as_py(): reason for position, reason in found.rejected.items()},
+        )
+
+
+def _of_key(declared: Format) -> Decode:
+    """Return a decoder of keys, with columns and reasons that name the key."""
+    decode = decoder(declared.name, declared.columns)
+
+    def of_keys(keys: pa.Array | pa.ChunkedArray) -> Decoded:
+        found = decode(keys)
+        reasons = {
+            position: one_line(f"key: {reason}") if keys[position].is_valid else "key is null"
+            for position, reason in found.rejected.items()
+        }
+        return Decoded(table=found.table.rename_columns(list(declared.names)), kept=found.kept, rejected=reasons)
+
+    return of_keys
+
+
+def _together(keys: Decoded, values: Decoded) -> tuple[pa.Int64Array, pa.Table]:
+    """Return the positions at which both decoded, and the columns of both."""
+    kept = values.kept.filter(pc.is_in(values.kept, value_set=keys.kept))
+    of_keys, of_values = _rows_at(keys, kept), _rows_at(values, kept)
+    columns = dict(zip(of_keys.column_names, of_keys.columns, strict=True))
+    return kept, pa.table(columns | dict(zip(of_values.column_names, of_values.columns, strict=True)))
+
+
+def _rows_at(decoded: Decoded, positions: pa.Int64Array) -> pa.Table:
+    if len(positions) == len(decoded.kept):
+        return decoded.table
+    return decoded.table.take(pc.index_in(positions, value_set=decoded.kept))
+
+
+def _records(table: pa.Table, kept: pa.Int64Array, rejected: dict[int, str]) -> DecodedRecords:
+    return DecodedRecords(
+        table=table, kept=kept, deletions=pa.table({}), deleted=pa.array([], pa.int64()), rejected=rejected
+    )
