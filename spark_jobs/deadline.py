@@ -11,7 +11,7 @@ from typing import Self
 
 from tideline import job_log
 from tideline.errors import RetryableError, TidelineError
-from tideline.ledger import attempts
+from tideline.ledger import attempts, queries
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.spark_jobs.heartbeat import Work
@@ -99,7 +99,7 @@ def _progress(ledger: Ledger, attempt: Attempt) -> str:
     """Describe the progress of the attempt, as its heartbeats have recorded it."""
     try:
         with ledger.transaction():
-            rows = ledger.rows("view_batch_attempts", batch_id=attempt.batch_id)
+            rows = queries.attempts(ledger, attempt.batch_id)
     except TidelineError:
         return "its progress is unknown because the ledger could not be read"
     row = next(row for row in rows if row["attempt"] == attempt.attempt)

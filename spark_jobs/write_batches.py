@@ -24,7 +24,7 @@ from tideline.errors import RetryableError, TidelineError
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt, Writer
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
 from tideline.sinks.sink import WINNER, Output, Publication, Stage, Winner
@@ -38,6 +38,7 @@ from tideline.spark_jobs.session import session
 from tideline.spark_jobs.spark_errors import MisdatedRecordError, explained
 from tideline.spark_jobs.supervision import supervised
 from tideline.spark_jobs.tasks import AfterFrame, Deletions, Folding, OnePass
+from tideline.statements import statement
 
 
 def main(argv: Sequence[str]) -> int:
@@ -224,7 +225,7 @@ def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decode
     A limit, or a join with an empty table, stops reading early. The records that it leaves out count as filtered.
     Without the second read they would look as if they were missing in the topic.
     """
-    query = SQL(statement("tideline.spark_jobs", "list_unread.sql"))
+    query = SQL(statement("tideline.spark_jobs", "list_unread"))
     bound = {
         "batch_id": attempt.batch_id,
         "attempt_id": attempt.attempt_id,

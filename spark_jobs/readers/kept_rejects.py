@@ -16,9 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import RefusedStatementError
 from tideline.records.transforms import KAFKA
+from tideline.statements import statement
 
 SLICE_RECORDS = 10_000
 SLICE_BYTES = 8 << 20
@@ -44,7 +45,7 @@ def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt)
     """
     with ledger.transaction():
         rows = ledger.rows_of(
-            SQL(statement("tideline.spark_jobs.readers", "slice_rejects.sql")),
+            SQL(statement("tideline.spark_jobs.readers", "slice_rejects")),
             {"batch_id": attempt.batch_id, "slice_records": SLICE_RECORDS, "slice_bytes": SLICE_BYTES},
         )
     slices = tuple(
@@ -114,7 +115,7 @@ def read_slice(ledger: Ledger, attempt: Attempt, stream_id: int, start: int, end
     }
     try:
         with ledger.transaction():
-            return ledger.rows_of(SQL(statement("tideline.spark_jobs.readers", "read_rejects.sql")), bound)
+            return ledger.rows_of(SQL(statement("tideline.spark_jobs.readers", "read_rejects")), bound)
     except RefusedStatementError as error:
         if error.sqlstate != RESTRICT_VIOLATION:
             raise

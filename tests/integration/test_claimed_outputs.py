@@ -22,8 +22,9 @@ from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
 from tideline.ledger import claimed_outputs, reservations
 from tideline.ledger.claimed_outputs import REJECTS, ROWS, ClaimedOutput
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.local import secret
+from tideline.statements import statement
 
 TABLE = "ads.output"
 
@@ -341,7 +342,7 @@ def test_a_replay_deletes_by_the_index_of_the_key_however_much_the_table_holds(l
             " FROM tideline.batch_range, generate_series(1, 20000) n;"
             "ANALYZE"
         )
-        text = statement("tideline.sinks.postgres", "delete_replaced.sql").replace("{target}", TABLE)
+        text = statement("tideline.sinks.postgres", "delete_replaced").replace("{target}", TABLE)
         cursor.execute(f"EXPLAIN (FORMAT JSON) {text}", {"batch_id": batch_id})
         ((explained,),) = cursor.fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))

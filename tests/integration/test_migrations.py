@@ -218,7 +218,7 @@ VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('tidelin
 @pytest.fixture
 def release(tmp_path):
     """Return a function that makes a next release: the files of this one and further files. It returns the further names, and all names."""
-    shutil.copytree(files("tideline.ledger").joinpath("sql/migrations"), tmp_path, dirs_exist_ok=True)
+    shutil.copytree(files("tideline.ledger").joinpath("migrations"), tmp_path, dirs_exist_ok=True)
 
     def release(*texts):
         names = [f"{len(NAMES) + 1 + n:04}_next.sql" for n in range(len(texts))]

@@ -5,7 +5,6 @@ The plans are Postgres's own, for a ledger with a long history. Add the paramete
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from string import Formatter
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from tideline.domain.states import BatchKind
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.settings import PROJECT
+from tideline.statements import statements
 
 GROWING = {
     "attempt",
@@ -49,10 +48,19 @@ READS_EVERYTHING = {
     "view_reject_miscounts",
     "view_reject_reasons",
 }
-"""Queries for a person who asks about everything; each file says so."""
-QUERIES = "include/tideline/ledger/sql/queries"
-FOLDERS = (QUERIES, "spark_jobs", "include/tideline/records", "include/tideline/sinks")
-FILES = sorted(path for folder in FOLDERS for path in (PROJECT / folder).rglob("*.sql"))
+"""Queries for a person who asks about everything; each says so."""
+PACKAGES = (
+    "ledger",
+    "records",
+    "sinks",
+    "sinks.delta",
+    "sinks.kafka",
+    "sinks.postgres",
+    "spark_jobs",
+    "spark_jobs.readers",
+)
+STATEMENTS = [pair for package in PACKAGES for pair in statements(f"tideline.{package}").items()]
+"""The name of each statement, with its text."""
 SHORT = {
     "batch_given_up",
     "batch_of_kind",
@@ -148,12 +156,12 @@ def _go_on(ledger: Ledger) -> None:
         connection.cursor().execute("ANALYZE; SET seq_page_cost = 50")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_query_finds_what_it_needs_by_an_index(large, path):
-    for asked in OTHERWISE.get(path.stem, [{}]):
-        for query in _queries(path):
+@pytest.mark.parametrize(("name", "text"), STATEMENTS, ids=[name for name, _ in STATEMENTS])
+def test_a_query_finds_what_it_needs_by_an_index(large, name, text):
+    for asked in OTHERWISE.get(name, [{}]):
+        for query in _queries(name, text):
             read = sorted(_read_whole(_plan(large, query, BOUND | asked)))
-            assert not read or path.stem in READS_EVERYTHING, f"asked with {asked} it reads all of {', '.join(read)}"
+            assert not read or name in READS_EVERYTHING, f"asked with {asked} it reads all of {', '.join(read)}"
 
 
 OF_ONE_RUN = f"SELECT * FROM tideline.{{}} WHERE pipeline = '{PIPELINE}' AND dag_id = '{PIPELINE}' AND run_id = 'scheduled__5000'"
@@ -169,12 +177,10 @@ def test_a_view_finds_what_it_needs_by_an_index(large, text):
 
 
 def test_a_query_that_reads_everything_says_so():
-    for path in FILES:
-        if path.stem in READS_EVERYTHING:
-            comment = " ".join(
-                line.removeprefix("-- ") for line in path.read_text().splitlines() if line.startswith("--")
-            )
-            assert re.search(r"[Rr]eads (all|every)", comment), path.name
+    for name, text in STATEMENTS:
+        if name in READS_EVERYTHING:
+            comment = " ".join(line.removeprefix("-- ") for line in text.splitlines() if line.startswith("--"))
+            assert re.search(r"[Rr]eads (all|every)", comment), name
 
 
 def test_missing_offsets_are_looked_for_in_each_coverage_and_the_view_says_so(large):
@@ -191,18 +197,14 @@ def test_a_scan_of_a_whole_table_is_noticed(large):
     assert not _read_whole(_plan(large, SQL("SELECT FROM tideline.batch ORDER BY batch_id DESC LIMIT 1"), {}))
 
 
-def _text(path: Path) -> str:
-    """Read a file's statements, without comments and without blocks of PL/pgSQL, which have no plan: those read trial tables only."""
-    return re.sub(r"DO \$\$.*?\$\$", "", re.sub(r"--.*", "", path.read_text(encoding="utf-8")), flags=re.DOTALL)
-
-
-def _queries(path: Path) -> Iterator[Composable]:
-    """Return the statements of a file that have a plan."""
-    for part in _text(path).split(";"):
+def _queries(name: str, text: str) -> Iterator[Composable]:
+    """Return the parts of a statement that have a plan. A block of PL/pgSQL has none: those read trial tables only."""
+    text = re.sub(r"DO \$\$.*?\$\$", "", re.sub(r"--.*", "", text), flags=re.DOTALL)
+    for part in text.split(";"):
         if PLANNED.match(part.strip()):
-            fields = {name for _, name, *_ in Formatter().parse(part) if name} if "{" in part else set()
-            named = FILLED | OTHER_NAMES.get(path.stem, {})
-            known = {name: named[name] for name in fields}
+            fields = {field for _, field, *_ in Formatter().parse(part) if field} if "{" in part else set()
+            named = FILLED | OTHER_NAMES.get(name, {})
+            known = {field: named[field] for field in fields}
             query = SQL(part if "%(" in part else part.replace("%", "%%"))
             yield query.format(**known) if fields else query
 

@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from tideline.settings import PROJECT
+from tideline.statements import statement
 
 PACKAGE = PROJECT / "include" / "tideline"
 SHIPPED = [
     path for folder in ("include", "spark_jobs", "dags", "plugins") for path in sorted((PROJECT / folder).rglob("*.py"))
 ]
-QUERIES = {
-    "tideline.ledger": sorted((PACKAGE / "ledger" / "sql" / "queries").glob("*.sql")),
-    "tideline.sinks": sorted((PACKAGE / "sinks").glob("*.sql")),
-    "tideline.sinks.kafka": sorted((PACKAGE / "sinks" / "kafka").glob("*.sql")),
-    "tideline.sinks.postgres": sorted((PACKAGE / "sinks" / "postgres").glob("*.sql")),
-}
+QUERIES = [
+    path
+    for folder in (PACKAGE, PROJECT / "spark_jobs")
+    for path in sorted(folder.rglob("*.sql"))
+    if path.parent.name != "migrations"
+]
 
 
 FLOORS = (
@@ -76,7 +77,7 @@ def loaded_by(*modules: str) -> set[str]:
 
 def module_of(path: Path) -> str:
     """Return the name under which a file is imported. The folder spark_jobs is a package of tideline, by a link."""
-    name = relative(path).removeprefix("include/").removesuffix(".py").replace("/", ".")
+    name = relative(path).removeprefix("include/").rpartition(".")[0].replace("/", ".")
     return f"tideline.{name}" if name.startswith("spark_jobs.") else name
 
 
@@ -222,32 +223,37 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return function.end_lineno - function.lineno + 1 - (docstring.end_lineno - docstring.lineno + 1 if docstring else 0)
 
 
-def test_no_query_is_longer_than_70_lines():
-    """Except migrations."""
-    whole = set((PACKAGE / "ledger" / "sql" / "migrations").iterdir())
-    queries = {path for folder in ("include", "spark_jobs") for path in (PROJECT / folder).rglob("*.sql")} - whole
-    assert [relative(p) for p in queries if len(p.read_text(encoding="utf-8").splitlines()) > 70] == []
+def statements_of(path: Path) -> dict[str, str]:
+    """Return the statements of one SQL file, by name."""
+    package = module_of(path).rpartition(".")[0]
+    names = re.findall(r"^-- name: (\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: statement(package, name) for name in names}
 
 
-# How the two packages name the file of a statement.
-VERB = {
-    "tideline.ledger": re.compile(r'(?:\brows|\brow|\brun|\b_query)\(\s*"(\w+)"|"sql/queries/(\w+)\.sql"'),
-    "tideline.sinks": re.compile(r'staging_query\("(\w+)"'),
-    "tideline.sinks.kafka": re.compile(r'topic_query\("(\w+)"|_rows\(publication, attempt, "(\w+)"'),
-    "tideline.sinks.postgres": re.compile(r'_(?:sql|statement)\(\s*"(\w+)"'),
-}
+def test_every_statement_has_a_name_a_comment_and_less_than_70_lines():
+    found = {(relative(path), name): text for path in QUERIES for name, text in statements_of(path).items()}
+    assert len(found) > 200
+    assert [where for where, text in found.items() if not text.startswith("-- ") or text.count("\n") >= 70] == []
+    assert [relative(path) for path in QUERIES if not path.read_text(encoding="utf-8").startswith("-- name: ")] == []
 
 
-@pytest.mark.parametrize("package", VERB)
-def test_every_query_file_has_a_caller_and_every_caller_a_file(package):
-    callers = "\n".join(path.read_text(encoding="utf-8") for path in SHIPPED)
-    named = {name for match in VERB[package].finditer(callers) for name in match.groups() if name}
-    assert named == {path.stem for path in QUERIES[package]}
+def test_the_statements_of_a_module_lie_beside_it():
+    """So a reader finds them, and one that is no longer used is noticed."""
+    unused = [
+        f"{relative(path)}: {name}"
+        for path in QUERIES
+        if not path.is_relative_to(PACKAGE / "local")
+        for name in statements_of(path)
+        if f'"{name}"' not in path.with_suffix(".py").read_text(encoding="utf-8")
+    ]
+    assert unused == []
 
 
-def test_a_query_file_says_what_it_is_for():
-    missing = [relative(p) for files in QUERIES.values() for p in files if "-- " not in p.read_text(encoding="utf-8")]
-    assert missing == []
+def test_only_the_ledger_runs_statements_of_the_ledger():
+    """What others want has a name in Python, with its types. Sinks and readers compose statements of their own."""
+    verb = re.compile(r"\bledger\.(rows|row|run)\(\s*[\"']")
+    files = [path for path in SHIPPED if not path.is_relative_to(PACKAGE / "ledger")]
+    assert [relative(path) for path in files if verb.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_sql_is_kept_in_files():

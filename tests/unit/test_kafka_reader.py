@@ -72,7 +72,7 @@ def test_sparks_reader_reads_what_is_long_or_not_many():
 
 
 def test_a_range_that_is_split_is_not_read_by_one_consumer():
-    """`list_unread.sql` uses the number of tasks to decide whether such a range was read to its end."""
+    """`list_unread` uses the number of tasks to decide whether such a range was read to its end."""
     assert many_short([piece("ads", number, 0, 200) for number in range(99)], cores=2, split_records=199) == []
 
 

@@ -10,9 +10,10 @@ from psycopg2.sql import SQL
 from tideline.authoring.findings import Finding, FindingVerdict
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger import queries
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.sinks.postgres import fitting, target_table
 from tideline.sinks.postgres.fitting import Described
+from tideline.statements import statement
 
 
 def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Finding]:
@@ -62,7 +63,7 @@ def _tried(session: Ledger, pipeline: Pipeline) -> Described | psycopg2.Error:
     text = (pipeline.folder / "target.sql").read_text(encoding="utf-8")
     with session.transaction():
         try:
-            session.run_sql(SQL(statement("tideline.authoring", "try_target.sql")), {"text": text})
+            session.run_sql(SQL(statement("tideline.authoring", "try_target")), {"text": text})
             return target_table.described(session, pipeline)
         except psycopg2.OperationalError:
             raise  # a fault of the server, not of the file

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from tideline.domain.streams import is_of_growth
 from tideline.errors import NeedsOperatorError, TidelineError
 from tideline.kafka.broker import Broker
-from tideline.ledger import heads
+from tideline.ledger import heads, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 
@@ -51,13 +51,13 @@ def check_given(ledger: Ledger, pipeline: str, run: Run, batch_ids: Sequence[int
     if not batch_ids:
         raise none_given(pipeline, run)
     with ledger.transaction():
-        rows = ledger.rows("list_given_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id)
-    unknown = sorted(set(batch_ids) - {row["batch_id"] for row in rows})
+        given = reservations.given(ledger, pipeline, run)
+    unknown = sorted(set(batch_ids) - set(given))
     if unknown:
         batches = f"batches {', '.join(map(str, unknown))}"
         raise NeedsOperatorError(
             f"{pipeline}: expected {batches} among those of the run {run.run_id} of {run.dag_id}; the ledger has given it "
-            f"{', '.join(str(row['batch_id']) for row in rows) or 'none'}: was the ledger restored to an earlier moment?",
+            f"{', '.join(map(str, given)) or 'none'}: was the ledger restored to an earlier moment?",
             next_step="clear the whole run, so that its task `plan` asks this ledger; first see what is to be done after a restore: tideline doctor",
             entry="batches-of-another-ledger",
         )
@@ -79,10 +79,7 @@ def is_behind(ledger: Ledger, broker: Broker, pipeline: str) -> bool:
     Runs are capped, and a pipeline that is triggered by records has no later run for the rest unless one is requested. A broker that does not
     answer counts as one that has more records: an unnecessary run costs little, because its tasks are skipped.
     """
-    with ledger.transaction():
-        heads_now = {
-            (row["topic"], row["partition"]): row["next_offset"] for row in ledger.rows("list_heads", pipeline=pipeline)
-        }
+    heads_now = heads.of_pipeline(ledger, pipeline)
     try:
         topics = broker.topic_facts()
     except TidelineError as error:
@@ -101,12 +98,8 @@ def show_heads(ledger: Ledger, broker: Broker, pipeline: str) -> None:
     Best effort: an error is only logged as a warning, because the load is finished.
     """
     try:
-        with ledger.transaction():
-            found = ledger.rows("list_heads", pipeline=pipeline)
-        if found:
-            broker.commit_heads(
-                f"tideline.{pipeline}", {(row["topic"], row["partition"]): row["next_offset"] for row in found}
-            )
+        if found := heads.of_pipeline(ledger, pipeline):
+            broker.commit_heads(f"tideline.{pipeline}", found)
     except TidelineError as error:
         log.warning("%s: the heads are not in its consumer group: %s", pipeline, error.problem)
 

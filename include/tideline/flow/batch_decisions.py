@@ -17,8 +17,8 @@ from tideline.errors import FatalError
 from tideline.flow import candidates, settling, truncation
 from tideline.flow.settling import Seals
 from tideline.kafka.broker import Broker
-from tideline.ledger import abandoning, decisions, heads, reservations
-from tideline.ledger.connection import Ledger, json
+from tideline.ledger import abandoning, attempts, decisions, events, heads, reservations
+from tideline.ledger.connection import Ledger
 
 _RESERVING = (BatchKind.LIVE, BatchKind.BACKFILL)
 READING = (*_RESERVING, BatchKind.REPLAY)
@@ -58,7 +58,7 @@ def abandon(ledger: Ledger, batch_id: int, *, reason: str, force: bool = False, 
         RetryableError: The outside sink or the ledger did not answer.
     """
     with ledger.transaction():
-        batch = ledger.row("find_batch", batch_id=batch_id)
+        batch = attempts.find(ledger, batch_id)
     if batch is None:
         raise FatalError(f"batch {batch_id} is not in the ledger", next_step="check the id", entry="no-such-batch")
 
@@ -258,7 +258,7 @@ def retry(ledger: Ledger, batch_id: int, *, reason: str, dry_run: bool = False) 
             entry="no-reason",
         )
     with ledger.transaction():
-        batch = ledger.row("find_batch", batch_id=batch_id)
+        batch = attempts.find(ledger, batch_id)
         if batch is None:
             raise FatalError(
                 f"batch {batch_id} is not in the ledger",
@@ -273,15 +273,7 @@ def retry(ledger: Ledger, batch_id: int, *, reason: str, dry_run: bool = False) 
             )
         if not dry_run:
             decisions.set_reason(ledger, reason)
-            ledger.run(
-                "record_event",
-                action="retry",
-                pipeline=batch["pipeline"],
-                batch_id=batch_id,
-                stream_id=None,
-                attempt=None,
-                detail=json({}),
-            )
+            events.record(ledger, "retry", pipeline=batch["pipeline"], batch_id=batch_id)
     return str(batch["pipeline"])
 
 

@@ -9,7 +9,7 @@ def describe(ledger: Ledger, batch_ids: list[int]) -> list[str]:
     """Return one line for each batch: its kind and its ranges, in the notation that a request for ranges accepts."""
     with ledger.transaction():
         return [
-            f"batch {batch_id} ({ledger.rows('find_batch', batch_id=batch_id)[0]['kind']}): "
+            f"batch {batch_id} ({attempts.kind_of(ledger, batch_id).value}): "
             + ", ".join(
                 str(NamedRange(piece.topic, piece.partition, piece.offsets))
                 for piece in attempts.ranges(ledger, batch_id)

@@ -52,6 +52,5 @@ class _UndoError(Exception):
 
 
 def _drafted(ledger: Ledger, batch_id: int) -> Draft:
-    kind = ledger.rows("find_batch", batch_id=batch_id)[0]["kind"]
     ranges = [NamedRange(piece.topic, piece.partition, piece.offsets) for piece in attempts.ranges(ledger, batch_id)]
-    return Draft(kind=BatchKind(kind), ranges=ranges)
+    return Draft(kind=attempts.kind_of(ledger, batch_id), ranges=ranges)

@@ -13,7 +13,7 @@ from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.flow.candidates import Free, Survey
 from tideline.flow.targets import Shares
-from tideline.ledger import reservations, turns
+from tideline.ledger import folding_turns, reservations
 
 if TYPE_CHECKING:
     from tideline.flow.planning import PlanCall
@@ -28,7 +28,7 @@ def plan(call: "PlanCall", found: Survey, free: Free, *, run_batches: int | None
     _check_all_is_folded(call)
     opened = [batch.batch_id for batch in reservations.open_batches(call.ledger, call.pipeline.name)]
     new = []
-    for stream_id, piece in turns.rewound(call.ledger, call.pipeline.name):
+    for stream_id, piece in folding_turns.rewound(call.ledger, call.pipeline.name):
         if stream_id in found.ready:
             _check_held(call.pipeline.name, found, stream_id, piece)
             new += call.reserve(BatchKind.BACKFILL, found, {stream_id: [piece]})
@@ -36,13 +36,13 @@ def plan(call: "PlanCall", found: Survey, free: Free, *, run_batches: int | None
     for stream_id, piece in before:
         new += call.reserve(BatchKind.LIVE, found, {stream_id: [piece]})
     new += call.reserve(BatchKind.LIVE, found, after, run_batches=run_batches)
-    return turns.in_order(call.ledger, [*opened, *new])
+    return folding_turns.in_order(call.ledger, [*opened, *new])
 
 
 def _check_all_is_folded(call: "PlanCall") -> None:
     """Refuse to begin a state behind records that were loaded without it: it would be the fold over a part of the records only."""
     name = call.pipeline.name
-    if unfolded := turns.unfolded(call.ledger, name):
+    if unfolded := folding_turns.unfolded(call.ledger, name):
         raise NeedsOperatorError(
             f"{name}: records were loaded without being folded into its state, which is declared now: {', '.join(unfolded)[:500]}",
             next_step="declare the state in a pipeline of another name, with another table: it loads the topic from the beginning; or take the "

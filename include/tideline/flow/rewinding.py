@@ -81,7 +81,7 @@ def rewind(
             entry="cannot-rewind",
         )
     with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
-        if run is not None and reservations.was_given(ledger, pipeline.name, run):
+        if run is not None and reservations.given(ledger, pipeline.name, run):
             return _repeated(ledger, pipeline.name, run)
         found = candidates.survey(ledger, broker, pipeline, now)
         decisions.set_reason(ledger, reason)

@@ -12,7 +12,7 @@ from tideline.domain.requests import KeptRejects, OneBatch, Ranges
 from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError
 from tideline.flow.candidates import Survey
-from tideline.ledger import attempts, decisions
+from tideline.ledger import attempts, decisions, redrives
 from tideline.ledger.connection import Ledger
 from tideline.ledger.decisions import Owner
 from tideline.ledger.reservations import Reservation
@@ -153,7 +153,7 @@ def is_open(ledger: Ledger, pipeline: Pipeline, request: OneBatch) -> bool:
     Raises:
         FatalError: The batch is not one of the pipeline's, or it is a re-drive that is not open any more.
     """
-    batch = ledger.row("find_batch", batch_id=request.batch_id)
+    batch = attempts.find(ledger, request.batch_id)
     if batch is None or batch["pipeline"] != pipeline.name:
         found = f"it belongs to {batch['pipeline']}" if batch else "the ledger does not have it"
         raise FatalError(
@@ -196,9 +196,9 @@ def rejects(ledger: Ledger, pipeline: Pipeline, request: KeptRejects) -> list[di
 
     Kafka is not read. No batch holds two incarnations of a topic, because the writer identifies a record by topic and partition only.
     """
-    rows = ledger.rows(
-        "list_rejects_to_redrive",
-        pipeline=pipeline.name,
+    rows = redrives.parts(
+        ledger,
+        pipeline.name,
         of_batch=request.batch_id,
         reason_like=request.reason_like,
         size=pipeline.limits.batch_records,

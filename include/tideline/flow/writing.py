@@ -12,12 +12,12 @@ from tideline.errors import NeedsOperatorError
 from tideline.flow.advancing import resolving
 from tideline.flow.candidates import check_cluster
 from tideline.kafka.broker import Broker
-from tideline.ledger import attempts, publishing, reservations
+from tideline.ledger import attempts, publishing, reservations, staged
 from tideline.ledger.abandoning import STALE_AFTER_SECONDS
 from tideline.ledger.attempts import Attempt, Held, Range, Writer
 from tideline.ledger.connection import Ledger
+from tideline.ledger.folding_turns import Behind
 from tideline.ledger.publishing import Counts, InsertOutput
-from tideline.ledger.turns import Behind
 
 log = logging.getLogger(__name__)
 
@@ -101,9 +101,9 @@ def _problem(piece: Range, topic: TopicFacts | None, *, whole: bool) -> str | No
 def _unreadable(ledger: Ledger, attempt: Attempt, problems: Mapping[Range, str]) -> NeedsOperatorError:
     if attempt.kind is BatchKind.LIVE:
         with ledger.transaction():
-            batch = ledger.rows("find_batch", batch_id=attempt.batch_id)[0]
+            batch = attempts.find(ledger, attempt.batch_id)
             # An attempt that was taken over and still runs must not stop streams again that an operator has resumed since.
-            if (batch["state"], batch["attempt"]) == (BatchState.WRITING, attempt.attempt):
+            if batch and (batch["state"], batch["attempt"]) == (BatchState.WRITING, attempt.attempt):
                 for piece, problem in problems.items():
                     reservations.stop_stream(ledger, piece.stream_id, problem)
         step = "the next run loads the other streams; decide about these: " + "; ".join(
@@ -167,8 +167,7 @@ def check_staged(ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: At
 
 def _check_rejects(ledger: Ledger, pipeline: Pipeline, attempt: Attempt) -> None:
     """Refuse too many rejects: a wrong declaration or transform rejects nearly everything, and to advance over that would look like success."""
-    with ledger.transaction():
-        found = ledger.rows("count_rejects", attempt_id=attempt.attempt_id)[0]
+    found = staged.count_rejects(ledger, attempt.attempt_id)
     rejected, read = found["n_rejected"], found["n_read"]
     if rejected >= REJECTS_THAT_COUNT and rejected > read * pipeline.rejects.fail_above:
         raise NeedsOperatorError(

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from psycopg2.extras import DictRow
+
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError, NeedsOperatorError, SupersededError, TidelineError
-from tideline.ledger import turns
+from tideline.ledger import folding_turns
 from tideline.ledger.connection import Ledger, here
-from tideline.ledger.turns import Behind
+from tideline.ledger.folding_turns import Behind
 
 SHOWN_RANGES = 20
 """How many ranges of a batch the log of its task shows."""
@@ -122,7 +124,7 @@ def claim(
                 f"(pid {batch['pid']} on {batch['host']})",
                 silent_seconds=batch["silent_seconds"],
             )
-        if batch["stateful"] and (behind := turns.wait_for(ledger, batch, stale_after_seconds)) is not None:
+        if batch["stateful"] and (behind := folding_turns.wait_for(ledger, batch, stale_after_seconds)) is not None:
             return behind
         return take_over(ledger, batch, writer)
 
@@ -182,6 +184,16 @@ def take_over(ledger: Ledger, batch: Any, writer: Writer) -> Attempt:
         outside=batch["outside"],
         stateful=batch["stateful"],
     )
+
+
+def find(ledger: Ledger, batch_id: int) -> DictRow | None:
+    """Return a batch as it was planned, with its state and its newest attempt; None if the ledger does not have it."""
+    return ledger.row("find_batch", batch_id=batch_id)
+
+
+def kind_of(ledger: Ledger, batch_id: int) -> BatchKind:
+    """Return the kind of a batch that the ledger has."""
+    return BatchKind(ledger.rows("find_batch", batch_id=batch_id)[0]["kind"])
 
 
 def ranges(ledger: Ledger, batch_id: int) -> Iterator[Range]:

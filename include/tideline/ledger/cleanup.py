@@ -3,7 +3,8 @@
 from psycopg2.sql import SQL, Identifier
 
 from tideline.errors import RetryableError
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
+from tideline.statements import statement
 
 SILENT_SECONDS = 600.0
 """An attempt without a heartbeat for this long counts as dead.
@@ -75,8 +76,8 @@ def prune_marks(ledger: Ledger, pipeline: str, schema: str, table: str) -> list[
         schema: The schema of its output table.
         table: The name of its table of deleted keys, which the first batch creates.
     """
-    there = SQL(statement("tideline.ledger", "sql/queries/find_table.sql"))
-    query = SQL(statement("tideline.ledger", "sql/queries/prune_marks.sql"))
+    there = SQL(statement("tideline.ledger", "find_table"))
+    query = SQL(statement("tideline.ledger", "prune_marks"))
     try:
         with ledger.transaction():
             if not ledger.rows_of(there, {"schema": schema, "table": table}):

@@ -1,4 +1,4 @@
-"""Run named SQL files in a session with the ledger, and return rows.
+"""Run named statements in a session with the ledger, and return rows.
 
 Called by the other modules of this package and by the Postgres sink. No error of psycopg2 leaves a session: it becomes a
 `RetryableError`, or a `FatalError` with the text of the law that refuses a statement. Only within a transaction a statement
@@ -10,8 +10,6 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from importlib.resources import files
 from typing import Any, Self, cast
 
 import psycopg2
@@ -25,6 +23,7 @@ from tideline.ledger import opening
 from tideline.ledger.address import fault
 from tideline.ledger.database_errors import first_line, translated, unreachable
 from tideline.ledger.session_settings import conninfo
+from tideline.statements import statement
 
 AWAKE_SECONDS = 20.0
 """After so long without a statement, a session is tried before it is used. Proxies end sessions that are idle for minutes."""
@@ -69,7 +68,7 @@ class Ledger:
                 self._mark = opening.new_mark()
                 self.behind_pooler = opening.set_up(cursor, self._mark, self._variable)
                 # Set by a parameter: the name of a DAG run may hold any character, and `options` has its own quoting.
-                _execute(cursor, statement("tideline.ledger", "sql/queries/set_actor.sql"), {"actor": self._actor})
+                _execute(cursor, statement("tideline.ledger", "set_actor"), {"actor": self._actor})
         except psycopg2.Error as error:
             raise unreachable(error, self._variable) from error
         return connection
@@ -171,18 +170,18 @@ class Ledger:
         self.run("check_now")
         self.run("undo_trial")
 
-    def rows(self, verb: str, **parameters: Any) -> list[DictRow]:
-        """Run the SQL file of `verb` and return all its rows."""
-        return self.rows_of(SQL(statement("tideline.ledger", f"sql/queries/{verb}.sql")), parameters)
+    def rows(self, name: str, /, **parameters: Any) -> list[DictRow]:
+        """Run the statement of that name and return all its rows."""
+        return self.rows_of(SQL(statement("tideline.ledger", name)), parameters)
 
-    def row(self, verb: str, **parameters: Any) -> DictRow | None:
-        """Run the SQL file of `verb` and return its only row, or None."""
-        rows = self.rows(verb, **parameters)
+    def row(self, name: str, /, **parameters: Any) -> DictRow | None:
+        """Run the statement of that name and return its only row, or None."""
+        rows = self.rows(name, **parameters)
         return rows[0] if rows else None
 
-    def run(self, verb: str, **parameters: Any) -> int:
-        """Run the SQL file of `verb` for its effect and return how many rows it touched."""
-        return self.run_sql(SQL(statement("tideline.ledger", f"sql/queries/{verb}.sql")), parameters)
+    def run(self, name: str, /, **parameters: Any) -> int:
+        """Run the statement of that name for its effect and return how many rows it touched."""
+        return self.run_sql(SQL(statement("tideline.ledger", name)), parameters)
 
     def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list[DictRow]:
         """Run a composed statement and return its rows. A sink composes statements because the name of its table is declared."""
@@ -209,12 +208,6 @@ class Ledger:
 
 class CommitUnknownError(RetryableError):
     """It is unknown whether the COMMIT took effect. The attempt's uuid in the ledger shows it."""
-
-
-@cache
-def statement(package: str, path: str) -> str:
-    """Return the text of an SQL file that ships with `package`."""
-    return files(package).joinpath(path).read_text(encoding="utf-8")
 
 
 def json(value: Mapping[str, Any] | list[Mapping[str, Any]]) -> Json:

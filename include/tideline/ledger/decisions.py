@@ -12,7 +12,8 @@ from psycopg2.extras import DictRow
 from tideline.domain.offsets import LAST, OffsetRange
 from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import Stream
-from tideline.ledger.connection import Ledger, json
+from tideline.ledger import events
+from tideline.ledger.connection import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +152,4 @@ def set_retired(ledger: Ledger, pipeline: str, *, retired: bool) -> bool:
 
 def record_recreated(ledger: Ledger, pipeline: str, output: str) -> None:
     """Record that an operator begins an output anew."""
-    ledger.run(
-        "record_event",
-        action="recreate table",
-        pipeline=pipeline,
-        batch_id=None,
-        stream_id=None,
-        attempt=None,
-        detail=json({"output": output}),
-    )
+    events.record(ledger, "recreate table", pipeline=pipeline, output=output)

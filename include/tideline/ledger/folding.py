@@ -11,11 +11,12 @@ from psycopg2.extras import DictRow
 from psycopg2.sql import SQL, Composed, Identifier
 
 from tideline.errors import RetryableError
-from tideline.ledger import staging_rights, state, state_columns
+from tideline.ledger import staged, state, state_columns
 from tideline.ledger.attempts import Attempt
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.state import Position
 from tideline.ledger.state_columns import StateColumns
+from tideline.statements import statement
 
 SUFFIX = "_state"
 """What the name of a table of staged states adds to that of the attempt's staging table."""
@@ -48,9 +49,9 @@ class StagedStates:
 
 def create_staging(ledger: Ledger, table: str) -> None:
     """Create the table in which an attempt stages states, in the transaction of the caller. It is called as the staging table, with `SUFFIX`."""
-    text = SQL(statement("tideline.ledger", "sql/queries/create_state_staging.sql"))
+    text = SQL(statement("tideline.ledger", "create_state_staging"))
     ledger.run_sql(text.format(staging=Identifier("tideline_staging", table)), {})
-    staging_rights.let_stager_in(ledger, table)
+    staged.let_stager_in(ledger, table)
 
 
 def publish_states(ledger: Ledger, attempt: Attempt, staged: StagedStates) -> None:
@@ -83,7 +84,7 @@ def publish_states(ledger: Ledger, attempt: Attempt, staged: StagedStates) -> No
 
 
 def _query(name: str, staged: StagedStates) -> Composed:
-    text = SQL(statement("tideline.ledger", f"sql/queries/{name}.sql"))
+    text = SQL(statement("tideline.ledger", name))
     return text.format(staging=Identifier("tideline_staging", staged.table))
 
 

@@ -31,6 +31,13 @@ def walk(ledger: Ledger, pipeline: str) -> list[int]:
     return sorted(row["batch_id"] for row in ledger.rows("advance_batches", batch_ids=waiting))
 
 
+def of_pipeline(ledger: Ledger, pipeline: str) -> dict[tuple[str, int], int]:
+    """Return the heads of a pipeline by topic and partition, without those of retired streams."""
+    with ledger.transaction():
+        rows = ledger.rows("list_heads", pipeline=pipeline)
+    return {(row["topic"], row["partition"]): row["next_offset"] for row in rows}
+
+
 def in_the_way(ledger: Ledger, pipeline: str, run: Run) -> list[str]:
     """Return one line for each unfinished batch of `run`: its state, and the task that last tried to write it."""
     with ledger.transaction():

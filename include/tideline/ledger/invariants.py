@@ -15,10 +15,11 @@ from psycopg2.sql import SQL, Identifier
 
 from tideline.errors import FatalError
 from tideline.ledger import rights
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import unreachable
 from tideline.ledger.queries import Row
 from tideline.ledger.session_settings import plain_conninfo
+from tideline.statements import statement
 
 
 def server(ledger: Ledger) -> Row:
@@ -42,7 +43,7 @@ def settings_of_a_prompt(url: str, variable: str, names: Iterable[str]) -> list[
             closing(psycopg2.connect(plain_conninfo(url), cursor_factory=DictCursor)) as session,
             session.cursor() as cursor,
         ):
-            cursor.execute(statement("tideline.ledger", "sql/queries/view_settings.sql"), {"names": list(names)})
+            cursor.execute(statement("tideline.ledger", "view_settings"), {"names": list(names)})
             return [dict(row) for row in cursor.fetchall()]
     except psycopg2.Error as error:
         raise unreachable(error, variable) from error
@@ -68,7 +69,7 @@ def unknown_rows(ledger: Ledger, pipeline: str, table: str) -> list[Row]:
     Raises:
         FatalError: The table lacks the columns of a record's coordinates.
     """
-    query = SQL(statement("tideline.ledger", "sql/queries/view_unknown_rows.sql"))
+    query = SQL(statement("tideline.ledger", "view_unknown_rows"))
     try:
         rows = ledger.rows_of(query.format(table=Identifier(*table.split("."))), {"pipeline": pipeline})
     except psycopg2.errors.UndefinedColumn as error:

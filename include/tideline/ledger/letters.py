@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tideline.domain.receipts import BatchIdentity
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
+from tideline.statements import statement
 
 _AT_ONCE = 1_000
 
@@ -49,7 +50,7 @@ def of_batch(ledger: Ledger, batch_id: int) -> Generator[Letter]:
     Raises:
         RetryableError: The ledger did not answer.
     """
-    query = statement("tideline.ledger", "sql/queries/list_letters.sql")
+    query = statement("tideline.ledger", "list_letters")
     with ledger.transaction(), ledger.connection.cursor(name="letters") as cursor:
         cursor.itersize = _AT_ONCE
         cursor.execute(query, {"batch_id": batch_id})

@@ -13,9 +13,10 @@ import psycopg2
 from psycopg2.sql import SQL, Identifier
 
 from tideline.errors import FatalError, RetryableError
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.session_settings import LOCK_TIMEOUT_MS
 from tideline.ledger.versions import Migrations, checksum, index_made, is_outside, migrations, missing
+from tideline.statements import statement
 
 _POLL_SECONDS = 0.2
 ENCODING = "UTF8"
@@ -88,7 +89,7 @@ def _apply_outside(ledger: Ledger, known: Migrations, number: int, done: list[st
     index = index_made(text)
     with _autocommit(ledger):
         if index and _is_invalid(ledger, index):
-            drop = statement("tideline.ledger", "sql/queries/drop_invalid_index.sql")
+            drop = statement("tideline.ledger", "drop_invalid_index")
             ledger.run_sql(SQL(drop).format(index=Identifier("tideline", index)), {})
         _apply(ledger, name, text)
     with ledger.transaction():

@@ -4,8 +4,6 @@ Each session sets its settings together with a mark of its own. A pooler of tran
 session of the server, which has another mark or none.
 """
 
-from functools import cache
-from importlib.resources import files
 from typing import cast
 from uuid import uuid4
 
@@ -15,6 +13,7 @@ from psycopg2.extras import DictRow
 
 from tideline.errors import FatalError
 from tideline.ledger import session_settings
+from tideline.statements import statement
 
 
 def new_mark() -> str:
@@ -24,7 +23,9 @@ def new_mark() -> str:
 
 def opening(mark: str) -> str:
     """Return the statement that sets all settings of a session, for any driver."""
-    return _text("sql/queries/set_session.sql").format(session=f"'{mark}'", wanted=f"'{session_settings.wanted()}'")
+    return statement("tideline.ledger", "set_session").format(
+        session=f"'{mark}'", wanted=f"'{session_settings.wanted()}'"
+    )
 
 
 def set_up(session: cursor, mark: str, variable: str) -> bool:
@@ -51,7 +52,7 @@ def is_whole(session: connection, mark: str) -> bool:
     """Return whether a transaction has the settings that the session has set. The transaction may still set its isolation level."""
     try:
         with session.cursor() as asked:
-            asked.execute(_text("sql/queries/show_session.sql"))
+            asked.execute(statement("tideline.ledger", "show_session"))
             return bool(cast(DictRow, asked.fetchone())[0] == mark)
     except psycopg2.errors.UndefinedObject:  # no session of Tideline has set it yet
         return False
@@ -61,7 +62,7 @@ def answers(session: connection) -> bool:
     """Return whether a session that was idle is still there."""
     try:
         with session, session.cursor() as asked:
-            asked.execute(_text("sql/queries/show_session.sql"))
+            asked.execute(statement("tideline.ledger", "show_session"))
     except psycopg2.Error:
         return False
     return True
@@ -94,8 +95,3 @@ def dropped(setting: str, variable: str) -> FatalError:
         next_step=f"ALTER DATABASE ... RESET {setting}, and the same for the role of Tideline; or let the URL lead past the pooler",
         entry="pooler",
     )
-
-
-@cache
-def _text(path: str) -> str:
-    return files("tideline.ledger").joinpath(path).read_text(encoding="utf-8")

@@ -7,7 +7,8 @@ from typing import Any
 from psycopg2.sql import SQL, Identifier
 
 from tideline.domain.offsets import OffsetRange
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
+from tideline.statements import statement
 
 _AT_ONCE = 1_000_000
 
@@ -90,9 +91,7 @@ def slices(ranges: Sequence[Published]) -> Iterator[list[Published]]:
 
 def found_otherwise(ledger: Ledger, table: str, ranges: Sequence[Published]) -> Mapping[Published, int]:
     """Return the ranges of which a table, given as schema.table, holds another number of records, with that number."""
-    query = SQL(statement("tideline.ledger", "sql/queries/view_missing_rows.sql")).format(
-        table=Identifier(*table.split("."))
-    )
+    query = SQL(statement("tideline.ledger", "view_missing_rows")).format(table=Identifier(*table.split(".")))
     keyed = {one.key: one for one in ranges}
     asked = {
         "batch_ids": [one.batch_id for one in ranges],
@@ -108,7 +107,5 @@ def found_otherwise(ledger: Ledger, table: str, ranges: Sequence[Published]) -> 
 
 def is_empty(ledger: Ledger, table: str) -> bool:
     """Return whether a table has no row."""
-    query = SQL(statement("tideline.ledger", "sql/queries/view_any_row.sql")).format(
-        table=Identifier(*table.split("."))
-    )
+    query = SQL(statement("tideline.ledger", "view_any_row")).format(table=Identifier(*table.split(".")))
     return not ledger.rows_of(query, {})

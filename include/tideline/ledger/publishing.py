@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.states import BatchKind
 from tideline.errors import SupersededError
-from tideline.ledger import redrives, versions
+from tideline.ledger import events, redrives, versions
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import CommitUnknownError, Ledger, json
 from tideline.ledger.refused_publications import explained, refuse
@@ -167,15 +167,7 @@ def _supersede(ledger: Ledger, attempt: Attempt, owners: Sequence[int]) -> None:
         return
     wholly = {row["batch_id"] for row in ledger.rows("supersede_batches", batch_ids=list(owners))}
     for owner in sorted(set(owners) - wholly):
-        ledger.run(
-            "record_event",
-            action="supersede partly",
-            pipeline=attempt.pipeline,
-            batch_id=owner,
-            stream_id=None,
-            attempt=None,
-            detail=json({"by": attempt.batch_id}),
-        )
+        events.record(ledger, "supersede partly", pipeline=attempt.pipeline, batch_id=owner, by=attempt.batch_id)
 
 
 def was_published(ledger: Ledger, attempt: Attempt) -> bool:

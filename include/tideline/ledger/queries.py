@@ -1,6 +1,6 @@
-"""Read the ledger for people and programs. Rows are dictionaries, whose keys are the columns of the query file.
+"""Read the ledger for people and programs. Rows are dictionaries, whose keys are the columns of the query.
 
-Read-only: takes no locks, changes nothing, queries no broker. Called by the command line, the page and the lineage, never by the flow.
+Read-only: takes no locks, changes nothing, queries no broker. Called by the command line, the page, the lineage and the job, never by the flow.
 """
 
 from collections.abc import Iterator
@@ -101,9 +101,14 @@ def batch(ledger: Ledger, batch_id: int) -> Row | None:
         **found,
         "ranges": _dicts(ledger.rows("view_batch_ranges", batch_id=batch_id)),
         "owns": _dicts(ledger.rows("view_batch_owned", batch_id=batch_id)),
-        "attempts": _dicts(ledger.rows("view_batch_attempts", batch_id=batch_id)),
+        "attempts": attempts(ledger, batch_id),
         "events": _dicts(ledger.rows("view_batch_events", batch_id=batch_id)),
     }
+
+
+def attempts(ledger: Ledger, batch_id: int) -> list[Row]:
+    """Return the attempts of a batch, with what their heartbeats have recorded."""
+    return _dicts(ledger.rows("view_batch_attempts", batch_id=batch_id))
 
 
 def coverage(ledger: Ledger, pipeline: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Settle the rejects that a re-drive has read, each by its identity, within the publishing transaction. Called by `publishing`.
+"""Find the rejects to re-drive, and settle those that a re-drive has read, each by its identity, within the publishing transaction.
 
 The law: a record is in the output or in the rejects, never in both and never in neither. The law would break if a
 reject were deleted that no task has decoded, because it has meanwhile replaced the reject that was read.
@@ -6,9 +6,23 @@ reject were deleted that no task has decoded, because it has meanwhile replaced 
 
 from collections.abc import Sequence
 
+from psycopg2.extras import DictRow
+
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+
+
+def parts(ledger: Ledger, pipeline: str, *, of_batch: int | None, reason_like: str | None, size: int) -> list[DictRow]:
+    """Return the offsets of rejects that no open re-drive has taken, in parts of at most `size` rejects.
+
+    A row for each part and stream, in their order: `incarnation`, `part`, `stream_id`, `start_offset`, `end_offset`.
+
+    Only those of the batch `of_batch`, and only those whose reason contains `reason_like`, if they are given.
+    """
+    return ledger.rows(
+        "list_rejects_to_redrive", pipeline=pipeline, of_batch=of_batch, reason_like=reason_like, size=size
+    )
 
 
 def check(ledger: Ledger, attempt: Attempt) -> None:

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from psycopg2.errorcodes import CHECK_VIOLATION, EXCLUSION_VIOLATION
 
 from tideline.errors import NeedsOperatorError, RetryableError, SupersededError
+from tideline.ledger import events
 from tideline.ledger.attempts import Attempt
-from tideline.ledger.connection import Ledger, json
+from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import RefusedStatementError, said
 
 _STREAM = re.compile(r"^Failing row contains \(\d+, (\d+), ")
@@ -18,14 +19,14 @@ _STREAM = re.compile(r"^Failing row contains \(\d+, (\d+), ")
 def refuse(ledger: Ledger, attempt: Attempt, found: str) -> SupersededError:
     """Record that a superseded attempt was refused, and return the error to raise."""
     with ledger.transaction():
-        ledger.run(
-            "record_event",
-            action="refuse",
+        events.record(
+            ledger,
+            "refuse",
             pipeline=attempt.pipeline,
             batch_id=attempt.batch_id,
-            stream_id=None,
             attempt=attempt.attempt,
-            detail=json({"fence": attempt.fence, "found": found}),
+            fence=attempt.fence,
+            found=found,
         )
     return SupersededError(
         f"{attempt} was refused: expected to hold the batch, found {found}",

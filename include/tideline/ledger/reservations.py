@@ -70,9 +70,10 @@ def batches_of_run(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
     ]
 
 
-def was_given(ledger: Ledger, pipeline: str, run: Run) -> bool:
-    """Return whether `run` was ever given a batch, also if all of them were abandoned since."""
-    return bool(ledger.rows("list_given_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id))
+def given(ledger: Ledger, pipeline: str, run: Run) -> list[int]:
+    """Return all batches that `run` was ever given, also those that were abandoned since."""
+    rows = ledger.rows("list_given_batches", pipeline=pipeline, dag_id=run.dag_id, run_id=run.run_id)
+    return [row["batch_id"] for row in rows]
 
 
 def are_finished(ledger: Ledger, batch_ids: Iterable[int]) -> bool:

@@ -12,7 +12,8 @@ from psycopg2.sql import SQL, Identifier
 from tideline.domain.offsets import OffsetRange
 from tideline.errors import FatalError
 from tideline.ledger import reservations
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
+from tideline.statements import statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ def undo(ledger: Ledger, pipeline: str, batch_ids: Iterable[int], *, to_batch: i
 
 def delete_rows(ledger: Ledger, table: str, batch_ids: Iterable[int]) -> int:
     """Delete the rows of batches from the output, `schema.table`. Return how many there were."""
-    query = SQL(statement("tideline.ledger", "sql/queries/delete_rewound_rows.sql"))
+    query = SQL(statement("tideline.ledger", "delete_rewound_rows"))
     return ledger.run_sql(query.format(target=Identifier(*table.split("."))), {"batch_ids": list(batch_ids)})
 
 

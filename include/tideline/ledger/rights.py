@@ -1,11 +1,12 @@
-"""What each role may do, as the file `sql/roles/rights.toml` says: the one source of grants, of `tideline doctor` and of docs/permissions.md."""
+"""What each role may do, as the file `rights.toml` says: the one source of grants, of `tideline doctor` and of docs/permissions.md."""
 
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 
 GRANTED = ("operator", "writer", "stager", "reader")
 """The duties of the roles that processes use."""
@@ -76,4 +77,4 @@ def lacking(ledger: Ledger, wanted: Iterable[Right], *, user: str | None = None)
 
 @cache
 def _file() -> dict[str, dict[str, dict[str, str]]]:
-    return tomllib.loads(statement("tideline.ledger", "sql/roles/rights.toml"))
+    return tomllib.loads(files("tideline.ledger").joinpath("rights.toml").read_text(encoding="utf-8"))

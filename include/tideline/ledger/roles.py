@@ -11,8 +11,9 @@ from psycopg2.sql import SQL, Composable, Composed, Identifier
 
 from tideline.errors import FatalError
 from tideline.ledger import rights
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.rights import DUTIES, GRANTED, Right
+from tideline.statements import statement
 
 PREFIX = "tideline_"
 """The roles are tideline_owner, tideline_operator, tideline_writer, tideline_stager and tideline_reader, if no other prefix is chosen."""
@@ -160,4 +161,4 @@ def _grant(right: Right, role: str, database: str) -> Composed:
 
 
 def _composed(name: str, **names: Composable) -> Composed:
-    return SQL(statement("tideline.ledger", f"sql/roles/{name}.sql")).format(**names)
+    return SQL(statement("tideline.ledger", name)).format(**names)

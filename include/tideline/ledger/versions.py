@@ -1,4 +1,4 @@
-"""Determine the version of a ledger: whether exactly the numbered files in `sql/migrations` were applied to it.
+"""Determine the version of a ledger: whether exactly the numbered files in `migrations` were applied to it.
 
 Forward only. A file that was applied must never change: its checksum is stored, and a difference is refused.
 """
@@ -36,7 +36,7 @@ def migrations(folder: Traversable | None = None) -> dict[int, tuple[str, str]]:
             a transaction cannot be repeated after a crash.
     """
     found: dict[int, tuple[str, str]] = {}
-    folder = folder or files("tideline.ledger").joinpath("sql/migrations")
+    folder = folder or files("tideline.ledger").joinpath("migrations")
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         match = _NAME.fullmatch(file.name)
         number = int(match.group(1)) if match else 0

@@ -17,9 +17,10 @@ from rich.console import Console
 from tideline import settings
 from tideline.airflow.api import AirflowApi
 from tideline.errors import FatalError
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.local import program_environment, run_progress
 from tideline.local.supervisor import SupervisorState
+from tideline.statements import statement
 
 TIDELINE = ".local/env/bin/tideline"
 """The command line, as it is typed in the folder of the checkout."""
@@ -103,7 +104,7 @@ class DemoStage:
     def execute(self, name: str) -> None:
         """Run one of the demo's statements."""
         with self.ledger.transaction():
-            self.ledger.run_sql(SQL(statement("tideline.local", f"sql/{name}.sql")), {})
+            self.ledger.run_sql(SQL(statement("tideline.local", name)), {})
 
     def tideline(self, *arguments: str) -> Any:
         """Print a `tideline` command as an operator would type it, run it with `--json` and return the parsed output.
@@ -158,4 +159,4 @@ def opened() -> Iterator[DemoStage]:
 def look(ledger: Ledger, name: str, **parameters: Any) -> list[Any]:
     """Return the rows of one of the demo's queries."""
     with ledger.transaction():
-        return ledger.rows_of(SQL(statement("tideline.local", f"sql/{name}.sql")), parameters)
+        return ledger.rows_of(SQL(statement("tideline.local", name)), parameters)

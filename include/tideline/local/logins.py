@@ -12,10 +12,11 @@ from psycopg2.sql import SQL, Composable, Identifier, Literal
 
 from tideline import settings
 from tideline.ledger import roles
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.rights import GRANTED
 from tideline.local import secret
+from tideline.statements import statement
 
 _VARIABLES = {
     "operator": settings.LEDGER_URL,
@@ -73,9 +74,7 @@ def of_airflow(admin: str, passwords: Passwords, role: str = "airflow") -> str:
     """
     with Ledger(admin, actor="local stack") as session, session.transaction():
         if not session.rows("list_existing_roles", names=[role]):
-            session.run_sql(
-                SQL(statement("tideline.ledger", "sql/roles/create_role.sql")).format(role=Identifier(role)), {}
-            )
+            session.run_sql(SQL(statement("tideline.ledger", "create_role")).format(role=Identifier(role)), {})
         _run(session, "set_password", role=Identifier(role), password=Literal(passwords(role)))
         _hand_over(session, role)
         _run(session, "give_database", **_identifiers(session, role=role))
@@ -95,11 +94,11 @@ def _identifiers(session: Ledger, **names: str) -> Mapping[str, Composable]:
 
 
 def _run(session: Ledger, name: str, **names: Composable) -> None:
-    session.run_sql(SQL(statement("tideline.local", f"sql/logins/{name}.sql")).format(**names), {})
+    session.run_sql(SQL(statement("tideline.local", name)).format(**names), {})
 
 
 def _rows(session: Ledger, name: str, **parameters: str) -> list[Mapping[str, str]]:
-    query = SQL(statement("tideline.local", f"sql/logins/{name}.sql"))
+    query = SQL(statement("tideline.local", name))
     found: list[Mapping[str, str]] = session.rows_of(query, parameters)  # type: ignore[assignment]
     return found
 

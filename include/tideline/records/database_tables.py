@@ -12,9 +12,10 @@ from psycopg2.sql import SQL, Composable, Identifier
 
 from tideline import settings
 from tideline.errors import FatalError, RetryableError
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import RefusedStatementError
 from tideline.records.task_sessions import opened_to_read
+from tideline.statements import statement
 
 _NUMERIC = 1700  # the oid of the type numeric, the same in every PostgreSQL
 _WIDEST = (38, 18)  # precision and scale that Spark uses for a numeric without them
@@ -43,7 +44,7 @@ def read(tables: Sequence[str], *, reader: str, most_bytes: int | None = None) -
         texts = {table: query.as_string(ledger.connection) for table, query in queries.items()}
     try:
         with closing(opened_to_read(url)) as connection, connection.cursor() as cursor:
-            cursor.execute(statement("tideline.records", "read_one_snapshot.sql"))
+            cursor.execute(statement("tideline.records", "read_one_snapshot"))
             return {
                 table: _plain_table(_fetched(cursor, texts[table], reader, table, most_bytes), described[table])
                 for table in tables
@@ -58,7 +59,7 @@ def read(tables: Sequence[str], *, reader: str, most_bytes: int | None = None) -
 
 def query_of(table: str) -> Composable:
     """Return the query for all rows of `schema.table`."""
-    return SQL(statement("tideline.records", "select_table.sql")).format(table=Identifier(*table.split(".")))
+    return SQL(statement("tideline.records", "select_table")).format(table=Identifier(*table.split(".")))
 
 
 def describe(ledger: Ledger, query: Composable) -> tuple[Column, ...]:

@@ -3,13 +3,14 @@
 Their keys contain streams and offsets, but no task. So a task that runs twice is counted once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.ledger import staged
 from tideline.ledger.connection import Ledger
 from tideline.records.kafka_metadata import stream_ids
 
@@ -115,21 +116,13 @@ class Recorder:
             counted = sorted(self._counts.items())
             columns = {name: [count[name] for _, count in counted] for name in _COUNTED}
             ids = [stream_id for stream_id, _ in counted]
-            ledger = self._session()
-            with ledger.transaction():
-                ledger.run("stage_counts", attempt=self._attempt, stream_ids=ids, **columns)
+            staged.stage_counts(self._session(), self._attempt, ids, columns)
 
     def _store_rejects(self) -> None:
         if not self._rejects:
             return
-        # Sorted: after a `frame`, two tasks may reject rows of the same records, and would deadlock in different
-        # orders.
         in_order = sorted(self._rejects, key=lambda reject: reject[:2])
-        columns: Sequence[list[Any]] = [list(column) for column in zip(*in_order, strict=True)]
-        names = ("stream_ids", "offsets", "steps", "reasons", "timestamps_ms", "keys", "values", "headers")
-        ledger = self._session()
-        with ledger.transaction():
-            ledger.run("stage_rejects", attempt=self._attempt, **dict(zip(names, columns, strict=True)))
+        staged.stage_rejects(self._session(), self._attempt, in_order)
         self._rejects.clear()
         self._reject_bytes = 0
 

@@ -7,8 +7,9 @@ import adbc_driver_postgresql.dbapi as adbc
 
 from tideline import settings
 from tideline.ledger import opening
-from tideline.ledger.connection import AWAKE_SECONDS, statement
+from tideline.ledger.connection import AWAKE_SECONDS
 from tideline.ledger.session_settings import conninfo
+from tideline.statements import statement
 
 _PREPARED_ELSEWHERE = "26000"
 """SQLSTATE of a statement that was prepared in another session of the server."""
@@ -48,7 +49,7 @@ class TaskSession:
     def _answers(self) -> bool:
         try:
             with self.connection.cursor() as cursor:
-                cursor.execute(statement("tideline.records", "read_session.sql"))
+                cursor.execute(statement("tideline.records", "read_session"))
                 cursor.fetchall()
         except adbc.Error:
             return False
@@ -109,7 +110,7 @@ def _set(connection: adbc.Connection, *, autocommit: bool) -> None:
         ((_, role, _, _),) = cursor.fetchall()
         if not autocommit:
             connection.commit()
-        cursor.execute(statement("tideline.records", "read_session.sql"))
+        cursor.execute(statement("tideline.records", "read_session"))
         is_mine = cursor.fetchall() == [(mark,)]
         if not autocommit:
             connection.commit()

@@ -5,10 +5,14 @@ must find no table of another attempt under the name of its own. Each table has 
 `kafka_offset` and `tideline_task` beside those of its sink. Upkeep finds the tables of dead attempts by their names.
 """
 
-from psycopg2.sql import SQL
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg2.sql import SQL, Composed, Identifier
 
 from tideline.ledger.attempts import Attempt
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
+from tideline.statements import statement
 
 STAGING_SCHEMA = "tideline_staging"
 
@@ -18,9 +22,16 @@ def staging_name(attempt: Attempt) -> str:
     return f"attempt_{attempt.attempt.hex}"
 
 
-def staging_query(name: str) -> SQL:
-    """Return the text of one of the SQL files about staging tables."""
-    return SQL(statement("tideline.sinks", f"{name}.sql"))
+def discard_rejected(ledger: Ledger, table: str, bound: Mapping[str, Any]) -> int:
+    """Delete the staged rows of rejected records, and return how many there were. `bound` holds `attempt_id`, and `tasks`: those that won."""
+    with ledger.without_nested_loops():
+        return ledger.run_sql(_of_table("discard_rejected", table), bound)
+
+
+def written(ledger: Ledger, table: str, bound: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Return stream id and offset of each record that a re-drive writes: each may belong to another batch."""
+    rows = ledger.rows_of(_of_table("list_written", table), bound)
+    return [(row["stream_id"], offset) for row in rows for offset in row["offsets"]]
 
 
 def drop(ledger: Ledger, attempt: Attempt) -> None:
@@ -29,7 +40,13 @@ def drop(ledger: Ledger, attempt: Attempt) -> None:
     Waits for the lock if an orphan still writes to one of them, up to the lock timeout.
     """
     with ledger.transaction():
-        found = ledger.rows_of(staging_query("list_staging"), {"batch_id": attempt.batch_id, "fence": attempt.fence})
+        found = ledger.rows_of(
+            SQL(statement("tideline.sinks", "list_staging")), {"batch_id": attempt.batch_id, "fence": attempt.fence}
+        )
     for table in (row["name"] for row in found):
         with ledger.transaction():
-            ledger.run_sql(staging_query("drop_staging"), {"table": table})
+            ledger.run_sql(SQL(statement("tideline.sinks", "drop_staging")), {"table": table})
+
+
+def _of_table(name: str, table: str) -> Composed:
+    return SQL(statement("tideline.sinks", name)).format(staging=Identifier(STAGING_SCHEMA, table))

@@ -18,14 +18,14 @@ from faults.memory.tables import as_text
 _SINKS = "tideline.sinks.postgres"
 
 
-@composed(_SINKS, "add_expired.sql")
+@composed(_SINKS, "add_expired")
 def add_expired(db: MemoryDatabase, *, staging: Identifier) -> int:
     """Do nothing: a staged row in memory has the column always."""
     winners(db, staging, ())
     return -1
 
 
-@composed(_SINKS, "count_folded.sql")
+@composed(_SINKS, "count_folded")
 def count_folded(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
     found: dict[int, list[tuple[int, bool]]] = {}
     for row in winners(db, staging, tasks):
@@ -36,7 +36,7 @@ def count_folded(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], *
     ]
 
 
-@composed(_SINKS, "insert_folded.sql")
+@composed(_SINKS, "insert_folded")
 def insert_folded(
     db: MemoryDatabase,
     *,
@@ -64,18 +64,18 @@ def _shown(db: MemoryDatabase, row: KeyState | StagedState) -> dict[str, Any]:
     return {**place, "value": as_text(row.value), "expires_at": row.expires_at, "kafka_offset": row.kafka_offset}
 
 
-@composed(_SINKS, "select_states.sql")
+@composed(_SINKS, "select_states")
 def select_states(db: MemoryDatabase, *, pipeline: str, keys: list[str]) -> Rows:
     return [_shown(db, db.states[pipeline, key]) for key in keys if (pipeline, key) in db.states]
 
 
-@composed(_SINKS, "index_staged_states.sql")
+@composed(_SINKS, "index_staged_states")
 def index_staged_states(db: MemoryDatabase, *, staging: Identifier) -> int:
     staged_states(db, staging)
     return -1
 
 
-@composed(_SINKS, "count_due.sql")
+@composed(_SINKS, "count_due")
 def count_due(
     db: MemoryDatabase,
     *,
@@ -101,13 +101,13 @@ def count_due(
     return found
 
 
-@composed(_SINKS, "index_due.sql")
+@composed(_SINKS, "index_due")
 def index_due(db: MemoryDatabase, *, staging: Identifier) -> int:
     staged_states(db, staging)
     return -1
 
 
-@composed(_SINKS, "select_due.sql")
+@composed(_SINKS, "select_due")
 def select_due(
     db: MemoryDatabase,
     *,

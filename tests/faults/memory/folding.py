@@ -33,7 +33,7 @@ COPY_STATES = Statement("copy_states", _copy_states, None)
 """The COPY of an executor into a table of staged states."""
 
 
-@composed(_QUERIES, "sql/queries/create_state_staging.sql")
+@composed(_QUERIES, "create_state_staging")
 def create_state_staging(db: MemoryDatabase, *, staging: Identifier) -> int:
     db.put(db.staged_states, staging.strings[-1], [])
     return -1
@@ -43,7 +43,7 @@ def _won(rows: list[StagedState], folding: list[int], expiring: list[int]) -> It
     return (row for row in rows if row.task in (folding if row.phase == 1 else expiring))
 
 
-@composed(_QUERIES, "sql/queries/count_staged_states.sql")
+@composed(_QUERIES, "count_staged_states")
 def count_staged_states(db: MemoryDatabase, *, staging: Identifier, folding: list[int], expiring: list[int]) -> Rows:
     keys: dict[int, list[str]] = {}
     for row in _won(staged_states(db, staging), folding, expiring):
@@ -51,7 +51,7 @@ def count_staged_states(db: MemoryDatabase, *, staging: Identifier, folding: lis
     return [{"phase": phase, "n_rows": len(found), "n_keys": len(set(found))} for phase, found in sorted(keys.items())]
 
 
-@composed(_QUERIES, "sql/queries/discard_staged_states.sql")
+@composed(_QUERIES, "discard_staged_states")
 def discard_staged_states(db: MemoryDatabase, *, staging: Identifier, folding: list[int], expiring: list[int]) -> int:
     rows = staged_states(db, staging)
     won = list(_won(rows, folding, expiring))
@@ -61,18 +61,18 @@ def discard_staged_states(db: MemoryDatabase, *, staging: Identifier, folding: l
     return len(rows) - len(kept)
 
 
-@composed(_QUERIES, "sql/queries/analyze_staged_states.sql")
+@composed(_QUERIES, "analyze_staged_states")
 def analyze_staged_states(db: MemoryDatabase, *, staging: Identifier) -> int:
     staged_states(db, staging)
     return -1
 
 
-@composed(_QUERIES, "sql/queries/count_kept_states.sql")
+@composed(_QUERIES, "count_kept_states")
 def count_kept_states(db: MemoryDatabase, *, staging: Identifier) -> Rows:
     return [{"n_keys": len(staged_states(db, staging))}]
 
 
-@composed(_QUERIES, "sql/queries/delete_states.sql")
+@composed(_QUERIES, "delete_states")
 def delete_states(db: MemoryDatabase, *, staging: Identifier, pipeline: str) -> int:
     gone = [
         (pipeline, row.key)
@@ -85,7 +85,7 @@ def delete_states(db: MemoryDatabase, *, staging: Identifier, pipeline: str) -> 
     return len(gone)
 
 
-@composed(_QUERIES, "sql/queries/put_states.sql")
+@composed(_QUERIES, "put_states")
 def put_states(db: MemoryDatabase, *, staging: Identifier, pipeline: str, batch_id: int) -> int:
     rows = [row for row in staged_states(db, staging) if row.value is not None]
     for row in rows:

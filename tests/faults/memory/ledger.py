@@ -85,11 +85,11 @@ class MemoryLedger(Ledger):
             raise unreachable(error, self._variable) from error
         return Connection(self)
 
-    def rows(self, verb: str, **parameters: Any) -> list[Any]:
-        return _rows(self.connection.execute(VERBS[verb], parameters))
+    def rows(self, name: str, /, **parameters: Any) -> list[Any]:
+        return _rows(self.connection.execute(VERBS[name], parameters))
 
-    def run(self, verb: str, **parameters: Any) -> int:
-        return _count(self.connection.execute(VERBS[verb], parameters))
+    def run(self, name: str, /, **parameters: Any) -> int:
+        return _count(self.connection.execute(VERBS[name], parameters))
 
     def rows_of(self, query: Composable, parameters: Mapping[str, Any]) -> list[Any]:
         return _rows(self.connection.execute(recognised(query), parameters))

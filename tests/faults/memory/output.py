@@ -71,14 +71,14 @@ def _exists(constraint: str, columns: tuple[str, ...], values: tuple[Any, ...]) 
     return duplicate(constraint, detail)
 
 
-@composed(_SINKS, "create_trial.sql")
+@composed(_SINKS, "create_trial")
 def create_trial(db: MemoryDatabase, *, trial: Identifier, columns: Composed, target: Identifier) -> int:
     table(db, target)
     db.put(db.outputs, trial.strings, Trial(names(columns), None))
     return -1
 
 
-@composed(_SINKS, "number_records.sql")
+@composed(_SINKS, "number_records")
 def number_records(db: MemoryDatabase, *, trial: Identifier, records: Identifier) -> int:
     rows = sorted(table(db, trial).rows.items(), key=lambda found: (found[0][1], found[0][2], found[0][0]))
     by_record = [
@@ -89,7 +89,7 @@ def number_records(db: MemoryDatabase, *, trial: Identifier, records: Identifier
     return -1
 
 
-@composed(_SINKS, "find_occupied.sql")
+@composed(_SINKS, "find_occupied")
 def find_occupied(db: MemoryDatabase, *, target: Identifier, trial: Identifier, **_: Any) -> Rows:
     found, tried = table(db, target), table(db, trial)
     keys = {found.key(key[:3], tried.columns, row.values) for key, row in tried.rows.items()}
@@ -105,13 +105,13 @@ def find_occupied(db: MemoryDatabase, *, target: Identifier, trial: Identifier, 
     ]
 
 
-@composed(_SINKS, "insert_apart.sql")
+@composed(_SINKS, "insert_apart")
 def insert_apart(_: MemoryDatabase, **__: Any) -> int:
     """Do nothing. In Postgres this is only a faster path; here all records are tried one by one."""
     return -1
 
 
-@composed(_SINKS, "try_records.sql")
+@composed(_SINKS, "try_records")
 def try_records(
     db: MemoryDatabase, *, target: Identifier, trial: Identifier, records: Identifier, columns: Composed, **_: Any
 ) -> int:
@@ -130,7 +130,7 @@ def try_records(
     return -1
 
 
-@composed(_SINKS, "list_refused.sql")
+@composed(_SINKS, "list_refused")
 def list_refused(db: MemoryDatabase, *, records: Identifier, batch_id: int, **_: Any) -> Rows:
     streams = {
         (db.streams[stream_id].topic_id, db.streams[stream_id].partition): stream_id

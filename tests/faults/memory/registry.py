@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from psycopg2.sql import SQL, Composable, Composed
 
-from tideline.ledger.connection import statement
+from tideline.statements import statement
 
 Rows = list[dict[str, Any]]
 Function = Callable[..., Rows | int]
@@ -21,7 +21,6 @@ class Statement(NamedTuple):
     """A statement that a session executes."""
 
     name: str
-    """The name of its file."""
     function: Function
     query: Composable | None
     """The query for Postgres; None for a COPY."""
@@ -33,7 +32,7 @@ NO_STEPS = frozenset({"forbid_nested_loops", "allow_nested_loops", "set_session"
 """Settings of an open transaction or a new session. A crash before one of them has the same effect as a crash before the next statement."""
 
 VERBS: dict[str, Statement] = {}
-"""By the name of the file in tideline/ledger/sql/queries."""
+"""By the name of the statement in tideline.ledger."""
 
 _COMPOSED: dict[tuple[str, ...], tuple[str, Function, tuple[str, ...]]] = {}
 """By its literal parts: name, function, and names of the parts that are filled in."""
@@ -42,15 +41,15 @@ _COMPOSED: dict[tuple[str, ...], tuple[str, Function, tuple[str, ...]]] = {}
 def verb(function: Function) -> Function:
     """Register a function for the verb of its name."""
     name = function.__name__
-    VERBS[name] = Statement(name, function, SQL(statement("tideline.ledger", f"sql/queries/{name}.sql")))
+    VERBS[name] = Statement(name, function, SQL(statement("tideline.ledger", name)))
     return function
 
 
-def composed(package: str, path: str) -> Callable[[Function], Function]:
+def composed(package: str, name: str) -> Callable[[Function], Function]:
     """Register a function for a statement whose names are filled in at run time. The function receives these as keyword arguments."""
 
     def register(function: Function) -> Function:
-        parts = list(Formatter().parse(statement(package, path)))
+        parts = list(Formatter().parse(statement(package, name)))
         literals = tuple(literal for literal, *_ in parts if literal)
         fields = tuple(field for _, field, *_ in parts if field)
         _COMPOSED[literals] = (function.__name__, function, fields)

@@ -177,7 +177,7 @@ def delete_rewound_rejects(db: MemoryDatabase, *, batch_ids: list[int]) -> int:
     return len(gone)
 
 
-@composed("tideline.ledger", "sql/queries/delete_rewound_rows.sql")
+@composed("tideline.ledger", "delete_rewound_rows")
 def delete_rewound_rows(db: MemoryDatabase, *, target: Identifier, batch_ids: list[int]) -> int:
     found = output.table(db, target)
     gone = [key for key, row in found.rows.items() if row.batch_id in batch_ids]

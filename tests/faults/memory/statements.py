@@ -38,7 +38,7 @@ def winners(db: MemoryDatabase, staging: Identifier, tasks: Iterable[int]) -> li
     return [row for row in _staged(db, staging.strings[-1]) if row.task in won]
 
 
-@composed(_SINKS, "describe_table.sql")
+@composed(_SINKS, "describe_table")
 def describe_table(db: MemoryDatabase, *, schema: str, table: str) -> Rows:
     found = db.outputs.get((schema, table))
     names = () if found is None else (*found.columns, *output.KEY, "tideline_batch")
@@ -57,7 +57,7 @@ def describe_table(db: MemoryDatabase, *, schema: str, table: str) -> Rows:
     ]
 
 
-@composed(_SINKS, "create_staging.sql")
+@composed(_SINKS, "create_staging")
 def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifier, drop_others: Composed) -> int:
     output.table(db, target)
     name = staging.strings[-1]
@@ -67,17 +67,17 @@ def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifie
     return -1
 
 
-@composed("tideline.sinks", "list_staging.sql")
+@composed("tideline.sinks", "list_staging")
 def list_staging(db: MemoryDatabase, *, batch_id: int, fence: int) -> Rows:
     return staged.of_batch(db, batch_id, fence)
 
 
-@composed("tideline.sinks", "drop_staging.sql")
+@composed("tideline.sinks", "drop_staging")
 def drop_staging(db: MemoryDatabase, *, table: str) -> Rows:
     return staged.drop(db, table)
 
 
-@composed("tideline.sinks", "discard_rejected.sql")
+@composed("tideline.sinks", "discard_rejected")
 def discard_rejected(db: MemoryDatabase, *, staging: Identifier, attempt_id: int, tasks: list[int], **_: Any) -> int:
     rejected, won = db.staged_rejects.get(attempt_id, {}), set(tasks)
     rows = _staged(db, staging.strings[-1])
@@ -87,7 +87,7 @@ def discard_rejected(db: MemoryDatabase, *, staging: Identifier, attempt_id: int
     return len(rows) - len(kept)
 
 
-@composed(_SINKS, "count_staged.sql")
+@composed(_SINKS, "count_staged")
 def count_staged(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
     offsets: dict[int, list[int]] = {}
     for row in winners(db, staging, tasks):
@@ -98,7 +98,7 @@ def count_staged(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], *
     ]
 
 
-@composed("tideline.sinks", "list_written.sql")
+@composed("tideline.sinks", "list_written")
 def list_written(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], **_: Any) -> Rows:
     offsets: dict[int, set[int]] = {}
     for row in winners(db, staging, tasks):
@@ -106,7 +106,7 @@ def list_written(db: MemoryDatabase, *, staging: Identifier, tasks: list[int], *
     return [{"stream_id": stream_id, "offsets": sorted(found)} for stream_id, found in offsets.items()]
 
 
-@composed(_SINKS, "delete_replaced.sql")
+@composed(_SINKS, "delete_replaced")
 def delete_replaced(db: MemoryDatabase, *, target: Identifier, batch_id: int, **_: Any) -> int:
     table = output.table(db, target)
     pieces: dict[tuple[UUID, int], Range] = {}
@@ -129,7 +129,7 @@ def delete_replaced(db: MemoryDatabase, *, target: Identifier, batch_id: int, **
     return len(gone)
 
 
-@composed(_SINKS, "insert_staged.sql")
+@composed(_SINKS, "insert_staged")
 def insert_staged(
     db: MemoryDatabase,
     *,
@@ -150,7 +150,7 @@ def insert_staged(
     return n_inserted
 
 
-@composed(_SINKS, "insert_redriven.sql")
+@composed(_SINKS, "insert_redriven")
 def insert_redriven(
     db: MemoryDatabase,
     *,
@@ -171,7 +171,7 @@ def insert_redriven(
     return n_inserted
 
 
-@composed("tideline.spark_jobs.readers", "slice_rejects.sql")
+@composed("tideline.spark_jobs.readers", "slice_rejects")
 def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slice_bytes: int) -> Rows:
     slices: dict[tuple[int, int, int], list[int]] = {}
     numbers: Counter[int] = Counter()
@@ -194,7 +194,7 @@ def slice_rejects(db: MemoryDatabase, *, batch_id: int, slice_records: int, slic
     ]
 
 
-@composed("tideline.spark_jobs.readers", "read_rejects.sql")
+@composed("tideline.spark_jobs.readers", "read_rejects")
 def read_rejects(db: MemoryDatabase, *, batch_id: int, attempt: UUID, stream_id: int, start: int, end: int) -> Rows:
     attempt_id = staged.staging_id(db, attempt)
     names = ("kafka_offset", "kafka_timestamp_ms", "key", "value", "headers")

@@ -13,7 +13,7 @@ from given_ledger.states import COLUMNS, planned, publish
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.errors import NeedsOperatorError, RetryableError
-from tideline.ledger import abandoning, attempts, decisions, folding, reservations, state, turns
+from tideline.ledger import abandoning, attempts, decisions, folding, folding_turns, reservations, state
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.database_errors import RefusedStatementError
 from tideline.ledger.folding import StagedStates
@@ -89,8 +89,8 @@ def test_both_ledgers_fold_the_same(session, mirrored, stream):
 def test_both_ledgers_refuse_what_is_not_in_turn(session, mirrored, stream):
     one, other = (planned(session, {stream: piece}) for piece in ((0, 10), (10, 20)))
     with session.transaction():
-        assert turns.in_order(session, [other, one]) == [one, other]
-    assert isinstance(attempts.claim(session, other, WRITER, stale_after_seconds=60), turns.Behind)
+        assert folding_turns.in_order(session, [other, one]) == [one, other]
+    assert isinstance(attempts.claim(session, other, WRITER, stale_after_seconds=60), folding_turns.Behind)
     mirrored.pass_time(61)
     with pytest.raises(RetryableError, match=f"batch {one} is folded before it"):
         attempts.claim(session, other, WRITER, stale_after_seconds=60)

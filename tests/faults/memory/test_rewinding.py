@@ -10,7 +10,7 @@ from faults.memory.test_folding import fold, skip
 from given_ledger.ledgers import PIPELINE, start_streams
 from given_ledger.states import planned
 from tideline.domain.states import BatchKind
-from tideline.ledger import heads, rewinds, state, turns
+from tideline.ledger import folding_turns, heads, rewinds, state
 from tideline.ledger.database_errors import RefusedStatementError
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -55,7 +55,7 @@ def test_both_ledgers_go_back_to_each_batch_and_fold_again(session, mirrored, th
     assert [plan.offsets.end for plan in state.plans(session, again)[1]] == [10, 10]
     fold(session, again, StagedState(1, 1, ANN, 1, {}, None, 4))
     with session.transaction():
-        left = turns.rewound(session, PIPELINE)
+        left = folding_turns.rewound(session, PIPELINE)
     assert [(stream_id, piece.start, piece.end) for stream_id, piece in left] == [
         (1, 10, 20),
         (1, 20, 30),

@@ -6,7 +6,8 @@ The tables of mutants (`*.toml` beside this file) have an entry for each guard:
     guard = "what the guard ensures"
     seen_by = "tests/...::test_..."  # or a recorded schedule: "simulation SEED", "processes SEED"
     file = "the file of the guard"
-    old = "a text that is in the file exactly once"
+    statement = "the name of a statement of an SQL file, if the text is in others as well"
+    old = "a text that is in the file, or in that statement, exactly once"
     new = "what replaces it in the copy"
     [[name.also]]  # a second guard of the same property, which has to go as well
     file, old, new
@@ -28,11 +29,21 @@ SIMULATION, PROCESSES, TEST = "simulation", "processes", "test"
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One replacement, of a text that is in the file exactly once."""
+    """One replacement, of a text that is in the file exactly once, or in one statement of it."""
 
     file: str
     old: str
     new: str
+    statement: str = ""
+    """The name of the statement; empty if the text is in the file once."""
+
+    def applied(self, text: str) -> str | None:
+        """Return the text of the file with this replacement; None if it does not fit."""
+        before, begin, part = text.partition(f"-- name: {self.statement}\n") if self.statement else ("", "", text)
+        part, end, behind = part.partition("\n-- name: ") if self.statement else (part, "", "")
+        if part.count(self.old) != 1:
+            return None
+        return "".join((before, begin, part.replace(self.old, self.new), end, behind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ def _of(table: Path) -> Iterator[Mutant]:
 
 
 def _edit(entry: dict[str, Any]) -> Edit:
-    return Edit(entry["file"], entry["old"], entry["new"])
+    return Edit(entry["file"], entry["old"], entry["new"], entry.get("statement", ""))
 
 
 def edited(project: Path, mutant: Mutant) -> dict[str, str]:
@@ -88,9 +99,10 @@ def edited(project: Path, mutant: Mutant) -> dict[str, str]:
     texts: dict[str, str] = {}
     for edit in mutant.edits:
         text = texts.get(edit.file) or (project / edit.file).read_text(encoding="utf-8")
-        if text.count(edit.old) != 1:
+        changed = edit.applied(text)
+        if changed is None:
             raise MisfitError(f"{mutant.name}: stands {text.count(edit.old)} times in {edit.file}: {edit.old}")
-        texts[edit.file] = text.replace(edit.old, edit.new)
+        texts[edit.file] = changed
     return texts
 
 

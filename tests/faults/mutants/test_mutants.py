@@ -22,7 +22,7 @@ from faults.mutants.trials import trials
 from servers import shared_servers
 from tideline.settings import PROJECT
 
-MIGRATIONS = "include/tideline/ledger/sql/migrations"
+MIGRATIONS = "include/tideline/ledger/migrations"
 FUNCTIONS = re.compile(r"(?s)CREATE (?:OR REPLACE )?FUNCTION tideline\.(\w+)\([^$]*\$\$.*?\$\$")
 MUTANTS = every()
 RECORDED, NEW = "recorded", "new"

@@ -17,6 +17,7 @@ from loads.lake_tables import into_lake, lake_query
 from loads.loading import Loading
 from tideline.domain.requests import KeptRejects, OneBatch
 from tideline.settings import PROJECT
+from tideline.sinks.delta.delta_table import PLACEHOLDER
 from tideline.sinks.postgres.fitting import FILLED
 
 _WORD = re.compile(r"\b[a-z_][a-z0-9_]{0,62}\b")
@@ -33,7 +34,7 @@ def _words() -> set[str]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _WORD.fullmatch(node.value):
                 found.add(node.value)
-    return found - {*FILLED, *_OF_POSTGRES, "kafka"}
+    return found - {*FILLED, *_OF_POSTGRES, PLACEHOLDER, "kafka"}
 
 
 OF_STATEMENTS = (

@@ -41,7 +41,7 @@ def of_lake(loading, most: int | None = rows.NEWEST) -> Check:
             with moment(ledger):
                 return published_rows.published(ledger, "loads", loading.pipeline.sink.output, most=most)
 
-        (check,) = rows.of_lake(loading.pipeline, read)
+        (check,) = rows.of_ranges(loading.pipeline, read)
     return check
 
 

@@ -24,7 +24,7 @@ def of_topic(loads, *, most: int | None = rows.NEWEST) -> Check:
     with loads.ledger() as ledger:
         with moment(ledger):
             batches = published_rows.sent(ledger, "loads", loads.pipeline.sink.output, most=most)
-        (check,) = rows.of_topic(loads.pipeline, batches)
+        (check,) = rows.of_batches(loads.pipeline, batches)
     return check
 
 
@@ -75,7 +75,7 @@ def test_nothing_is_said_of_a_topic_that_several_pipelines_write(loads, admin, t
     with loads.ledger() as ledger, moment(ledger):
         batches = published_rows.sent(ledger, "loads", loads.pipeline.sink.output, most=None)
     assert len(batches) == 1
-    assert list(rows.of_topic(loads.pipeline, batches)) == []
+    assert list(rows.of_batches(loads.pipeline, batches)) == []
 
 
 def test_a_batch_that_has_sent_nothing_to_a_partition_is_not_named_for_what_others_have_lost_there(

@@ -12,10 +12,11 @@ from tideline.declaration import pipelines
 from tideline.domain.requests import OneBatch
 from tideline.local import demo_impressions, demo_lake
 from tideline.settings import PROJECT
+from tideline.statements import statement
 
 FOLDERS = PROJECT / "include" / "pipelines"
 COLUMNS = "kafka_partition, kafka_offset, impression_id, offer_id, country, shown_at, price, advertiser, category"
-OUTPUT = (PROJECT / "include" / "tideline" / "local" / "sql" / "list_output.sql").read_text()
+OUTPUT = statement("tideline.local", "list_output")
 
 
 @pytest.fixture

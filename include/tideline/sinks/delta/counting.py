@@ -16,11 +16,12 @@ from pyarrow import fs
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.attempts import Attempt, Range
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.sinks.delta.delta_parquet import TableFile, rewritten
 from tideline.sinks.delta.listed_rows import Listed, Sliced
 from tideline.sinks.delta.marked_offsets import Marked
 from tideline.sinks.sink import Publication, StagedCommit
+from tideline.statements import statement
 
 _SEVERAL = "the transform makes several rows of this record that are not told apart"
 
@@ -114,7 +115,7 @@ def _not_read(attempt: Attempt, stream: int, low: int, high: int) -> FatalError:
 def _rejected(ledger: Ledger, attempt: Attempt) -> pa.Table:
     with ledger.transaction():
         rows = ledger.rows_of(
-            SQL(statement("tideline.sinks.delta", "list_rejected.sql")), {"attempt_id": attempt.attempt_id}
+            SQL(statement("tideline.sinks.delta", "list_rejected")), {"attempt_id": attempt.attempt_id}
         )
     return pa.table(
         {

@@ -20,9 +20,10 @@ from pyarrow import fs
 
 from tideline.errors import FatalError
 from tideline.ledger.attempts import Attempt, Range
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.sinks.delta.delta_log import Change, plain_path
 from tideline.sinks.delta.delta_parquet import TableFile, partition_text, rewritten
+from tideline.statements import statement
 
 _COORDINATES = ["kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch"]
 
@@ -124,9 +125,7 @@ def of_replay(ledger: Ledger, attempt: Attempt, files: fs.FileSystem, folder: st
 
     def batches(name: str, **asked: object) -> frozenset[int]:
         with ledger.transaction():
-            rows = ledger.rows_of(
-                SQL(statement("tideline.sinks.delta", f"{name}.sql")), {"batch_id": attempt.batch_id, **asked}
-            )
+            rows = ledger.rows_of(SQL(statement("tideline.sinks.delta", name)), {"batch_id": attempt.batch_id, **asked})
         return frozenset(row["batch_id"] for row in rows)
 
     return Replacing(

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from psycopg2.sql import SQL
 
 from tideline.errors import FatalError
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.records.kafka_metadata import stream_ids
 from tideline.records.record_steps import Account
 from tideline.records.row_bisection import isolate
@@ -18,6 +18,7 @@ from tideline.sinks.delta.delta_log import Location
 from tideline.sinks.delta.delta_table import COORDINATES
 from tideline.sinks.delta.parquet_files import FileWriter, as_text
 from tideline.sinks.sink import RefusedError, StagingPlace, Winner
+from tideline.statements import statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,7 @@ class DeltaTableStage:
         wanted = list(zip(streams.to_pylist(), offsets.to_pylist(), strict=True))
         with Ledger(self.place.ledger_url, actor="spark task") as ledger, ledger.transaction():
             rows = ledger.rows_of(
-                SQL(statement("tideline.sinks.delta", "list_rejecting_batches.sql")),
+                SQL(statement("tideline.sinks.delta", "list_rejecting_batches")),
                 {
                     "stream_ids": [stream for stream, _ in wanted],
                     "offsets": [offset for _, offset in wanted],

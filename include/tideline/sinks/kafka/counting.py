@@ -6,9 +6,10 @@ from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.publishing import Written
+from tideline.sinks import staging_tables
 from tideline.sinks.kafka.staging import names, topic_query
 from tideline.sinks.sink import Publication, Refused, StagedCommit
-from tideline.sinks.staging_tables import staging_query
+from tideline.sinks.staging_tables import staging_name
 
 
 def counted(publication: Publication, attempt: Attempt) -> StagedCommit:
@@ -21,7 +22,9 @@ def counted(publication: Publication, attempt: Attempt) -> StagedCommit:
     n_discarded, twins = 0, True
     while twins:
         with publication.ledger.transaction():
-            n_discarded += _discard_rejected(publication, attempt)
+            n_discarded += staging_tables.discard_rejected(
+                publication.ledger, staging_name(attempt), _bound(publication, attempt)
+            )
             found = _rows(publication, attempt, "count_staged")
             twins = any(row["n_rows"] > row["n_origins"] for row in found)
         if twins:
@@ -41,12 +44,6 @@ def counted(publication: Publication, attempt: Attempt) -> StagedCommit:
         ),
         n_rows,
     )
-
-
-def _discard_rejected(publication: Publication, attempt: Attempt) -> int:
-    with publication.ledger.without_nested_loops():
-        query = staging_query("discard_rejected").format(**names(attempt))
-        return publication.ledger.run_sql(query, _bound(publication, attempt))
 
 
 def _reject_twins(publication: Publication, attempt: Attempt) -> None:
@@ -83,9 +80,7 @@ def _redriven(publication: Publication, attempt: Attempt) -> list[tuple[int, int
     if attempt.kind is not BatchKind.REDRIVE:
         return []
     with publication.ledger.transaction():
-        query = staging_query("list_written").format(**names(attempt))
-        rows = publication.ledger.rows_of(query, _bound(publication, attempt))
-    return [(row["stream_id"], offset) for row in rows for offset in row["offsets"]]
+        return staging_tables.written(publication.ledger, staging_name(attempt), _bound(publication, attempt))
 
 
 def _rows(publication: Publication, attempt: Attempt, name: str) -> list[DictRow]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from psycopg2.sql import SQL, Composable, Identifier
 
-from tideline.ledger import staging_rights
+from tideline.ledger import staged
 from tideline.ledger.attempts import Attempt
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.records.kafka_metadata import stream_ids
 from tideline.records.record_steps import Account
 from tideline.records.row_bisection import isolate
@@ -17,11 +17,12 @@ from tideline.sinks.kafka.as_json import UnencodableError
 from tideline.sinks.kafka.encoding import Records
 from tideline.sinks.sink import StagingPlace, Winner
 from tideline.sinks.staging_tables import STAGING_SCHEMA, staging_name
+from tideline.statements import statement
 
 
 def topic_query(name: str) -> SQL:
-    """Return the text of one of the sink's SQL files."""
-    return SQL(statement("tideline.sinks.kafka", f"{name}.sql"))
+    """Return one of the sink's statements."""
+    return SQL(statement("tideline.sinks.kafka", name))
 
 
 def names(attempt: Attempt) -> dict[str, Composable]:
@@ -39,7 +40,7 @@ def create(ledger: Ledger, attempt: Attempt, records: Records) -> None:
     place = names(attempt)
     with ledger.transaction():
         ledger.run_sql(topic_query("create_staging").format(**place, headers=headers(records, ", {} bytea")), {})
-        staging_rights.let_stager_in(ledger, staging_name(attempt))
+        staged.let_stager_in(ledger, staging_name(attempt))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

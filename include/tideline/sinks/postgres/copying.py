@@ -14,7 +14,6 @@ from typing import Self
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 
-from tideline.ledger.connection import statement
 from tideline.records.reject_reasons import of_error
 from tideline.records.row_bisection import isolate
 from tideline.records.task_sessions import TaskSession
@@ -22,6 +21,7 @@ from tideline.sinks.postgres.fitting import STAGED_ROW
 from tideline.sinks.postgres.target_table import OF_A_ROW
 from tideline.sinks.sink import RefusedError
 from tideline.sinks.staging_tables import STAGING_SCHEMA
+from tideline.statements import statement
 
 _OF_A_LAW = ("23502", "23514")
 """NOT NULL and CHECK."""
@@ -165,7 +165,7 @@ class Copier:
         return laws
 
     def _statement(self, name: str, **parts: str) -> str:
-        return statement("tideline.sinks.postgres", f"{name}.sql").format(
+        return statement("tideline.sinks.postgres", name).format(
             staging=f"{STAGING_SCHEMA}.{self._staging}", sieve=f"pg_temp.{_SIEVE}", **parts
         )
 

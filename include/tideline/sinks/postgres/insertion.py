@@ -18,10 +18,11 @@ from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import said
 from tideline.ledger.publishing import Written
+from tideline.sinks import staging_tables
 from tideline.sinks.postgres.partition_keys import check_distinct
 from tideline.sinks.postgres.target_table import OF_A_ROW, Target, deletions_name, quoted, sink_sql
 from tideline.sinks.sink import RowsRefusedError
-from tideline.sinks.staging_tables import STAGING_SCHEMA, staging_query
+from tideline.sinks.staging_tables import STAGING_SCHEMA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +109,7 @@ def make_room(ledger: Ledger, staged: StagedRows) -> tuple[int, Counter[int]]:
     n_discarded, n_rows, n_written = 0, 0, Counter[int]()
     for table in staged.tables:
         names = {**staged.names, "staging": Identifier(STAGING_SCHEMA, table)}
-        with ledger.without_nested_loops():
-            n_discarded += ledger.run_sql(staging_query("discard_rejected").format(**names), staged.bound)
+        n_discarded += staging_tables.discard_rejected(ledger, table, staged.bound)
         count = sink_sql("count_folded") if staged.is_folded else sink_sql("count_staged")
         for row in ledger.rows_of(count.format(**names), staged.bound):
             n_rows += row["n_rows"]
@@ -170,9 +170,4 @@ def offsets(ledger: Ledger, staged: StagedRows) -> list[tuple[int, int]]:
     """Return stream id and offset of each record that a re-drive has written; nothing for another batch."""
     if staged.attempt.kind is not BatchKind.REDRIVE:
         return []
-    found = []
-    for table in staged.tables:
-        names = {**staged.names, "staging": Identifier(STAGING_SCHEMA, table)}
-        for row in ledger.rows_of(staging_query("list_written").format(**names), staged.bound):
-            found += [(row["stream_id"], offset) for offset in row["offsets"]]
-    return found
+    return [record for table in staged.tables for record in staging_tables.written(ledger, table, staged.bound)]

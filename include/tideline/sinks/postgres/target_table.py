@@ -16,13 +16,14 @@ from psycopg2.sql import SQL, Composable, Identifier
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.sink import MARKS
 from tideline.errors import FatalError
-from tideline.ledger import staging_rights
+from tideline.ledger import staged
 from tideline.ledger.attempts import Attempt
-from tideline.ledger.connection import Ledger, statement
+from tideline.ledger.connection import Ledger
 from tideline.sinks.postgres import fitting
 from tideline.sinks.postgres.column_types import Column
 from tideline.sinks.postgres.fitting import Described, Upsert
 from tideline.sinks.staging_tables import STAGING_SCHEMA, staging_name
+from tideline.statements import statement
 
 OF_A_ROW = ("22", "23", "38", "39", "44", "54", "P0")
 """Classes of SQLSTATE that are the fault of a row and not of the server: data errors, constraints, errors of functions
@@ -214,7 +215,7 @@ def _create_staging(ledger: Ledger, target: Target, name: str, columns: Sequence
         ),
         {},
     )
-    staging_rights.let_stager_in(ledger, name)
+    staged.let_stager_in(ledger, name)
 
 
 def deletions_name(staging: str) -> str:
@@ -223,8 +224,8 @@ def deletions_name(staging: str) -> str:
 
 
 def sink_sql(name: str) -> SQL:
-    """Return the text of one of the sink's SQL files."""
-    return SQL(statement("tideline.sinks.postgres", f"{name}.sql"))
+    """Return one of the sink's statements."""
+    return SQL(statement("tideline.sinks.postgres", name))
 
 
 def quoted(*parts: str) -> Identifier:

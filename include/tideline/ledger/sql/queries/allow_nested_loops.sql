@@ -1,2 +1,0 @@
--- Allow nested loop joins again.
-SET LOCAL enable_nestloop = on;

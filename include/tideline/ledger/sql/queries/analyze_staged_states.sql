@@ -1,2 +1,0 @@
--- Collect statistics of the staged states: without them the planner expects a few rows.
-ANALYZE {staging};

@@ -1,2 +1,0 @@
--- Begin a part of the transaction that is undone in any case.
-SAVEPOINT trial;

@@ -1,2 +1,0 @@
--- Check now what is otherwise checked at the end of the transaction.
-SET CONSTRAINTS ALL IMMEDIATE;

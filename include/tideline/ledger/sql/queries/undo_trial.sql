@@ -1,2 +1,0 @@
--- Undo what the transaction has done since the trial began.
-ROLLBACK TO SAVEPOINT trial;

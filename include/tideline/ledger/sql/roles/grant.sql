@@ -1,2 +1,0 @@
--- Grant one right.
-GRANT {privilege} ON {kind} {object} TO {role};

@@ -1,2 +1,0 @@
--- Count all rows of the target table.
-SELECT count(*) AS n_rows FROM ads.impressions;

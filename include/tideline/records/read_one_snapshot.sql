@@ -1,2 +1,0 @@
--- Let all queries of this transaction see the same moment.
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY

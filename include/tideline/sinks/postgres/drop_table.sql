@@ -1,2 +1,0 @@
--- Drop a table that a publishing transaction has made for itself.
-DROP TABLE {table};

@@ -1,2 +1,0 @@
--- Empty the sieve: the rows of the previous use are staged or refused.
-TRUNCATE {sieve};

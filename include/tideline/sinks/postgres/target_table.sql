@@ -1,0 +1,72 @@
+-- name: list_keys
+-- List the columns of each primary or unique key of a table that is in force. Excluded are indexes over expressions,
+-- partial indexes, and invalid indexes, such as a failed CREATE INDEX CONCURRENTLY leaves.
+SELECT array_agg(a.attname::text) AS columns
+FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+WHERE n.nspname = %(schema)s AND c.relname = %(table)s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND i.indisvalid AND i.indisready
+GROUP BY i.indexrelid;
+
+-- name: list_partition_keys
+-- List the unique keys of a partitioned table: for each its columns in order, and the columns that the table is
+-- partitioned by, on all levels.
+SELECT array_agg(a.attname::text ORDER BY k.place) AS columns,
+       ARRAY(SELECT DISTINCT by.attname::text
+             FROM pg_partition_tree(c.oid) AS part JOIN pg_partitioned_table p ON p.partrelid = part.relid
+             JOIN pg_attribute by ON by.attrelid = part.relid AND by.attnum = ANY (p.partattrs::int2[])) AS partitioned_by
+FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL unnest((i.indkey::int2[])[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k (attnum, place)
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+WHERE n.nspname = %(schema)s AND c.relname = %(table)s AND c.relkind = 'p'
+  AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+GROUP BY i.indexrelid, c.oid;
+
+-- name: describe_laws
+-- Read the properties of a table that do not belong to a column: what kind of relation it is, its rules, what of it a
+-- crash of the server empties, whether row-level security applies to this user, whether a foreign key of the table refers
+-- to the table itself, and the constraints that would be checked at COMMIT (its own, and those of other tables that refer
+-- to its rows). Rows of a partitioned table are in its partitions, and Postgres applies no rules of these.
+SELECT c.relkind::text AS kind,
+       ARRAY(SELECT ARRAY[r.rulename::text, CASE r.ev_type WHEN '2' THEN 'UPDATE' WHEN '3' THEN 'INSERT' ELSE 'DELETE' END]
+             FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type IN ('2', '3', '4') AND r.ev_enabled IN ('O', 'A') ORDER BY r.rulename) AS rules,
+       ARRAY(SELECT format('%%I.%%I', s.nspname, u.relname)
+             FROM pg_class u JOIN pg_namespace s ON s.oid = u.relnamespace
+             WHERE u.relpersistence = 'u' AND u.relkind = 'r'
+               AND (u.oid = c.oid OR u.oid IN (SELECT t.relid FROM pg_partition_tree(c.oid) t WHERE t.isleaf))
+             ORDER BY 1) AS unlogged,
+       row_security_active(c.oid) AS row_security,
+       EXISTS (SELECT FROM pg_constraint k WHERE k.contype = 'f' AND k.conrelid = c.oid AND k.confrelid = c.oid) AS refers_to_itself,
+       ARRAY(SELECT ARRAY[s.nspname::text, k.conname::text] FROM pg_constraint k JOIN pg_namespace s ON s.oid = k.connamespace
+             WHERE k.condeferred AND k.conrelid = c.oid) AS deferred,
+       ARRAY(SELECT DISTINCT ARRAY[s.nspname::text, k.conname::text] FROM pg_constraint k JOIN pg_namespace s ON s.oid = k.connamespace
+             WHERE k.condeferred AND k.confrelid = c.oid AND k.conrelid <> c.oid) AS referring
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = %(table)s;
+
+-- name: describe_table
+-- List the columns of a table, in order; no rows if the table does not exist. `precision` and `scale` are those of
+-- numeric(p, s); `scale` is negative if a column stores whole hundreds, for example. `length` is that of varchar(n).
+-- `filled` is set if only the table may give a value.
+SELECT a.attname AS name,
+       format_type(a.atttypid, NULL) AS type_name,
+       CASE WHEN a.atttypid = 'numeric'::regtype AND a.atttypmod > 0 THEN (a.atttypmod - 4) >> 16 END AS precision,
+       CASE WHEN a.atttypid = 'numeric'::regtype AND a.atttypmod > 0 THEN (((a.atttypmod - 4) & 2047) # 1024) - 1024 END AS scale,
+       CASE WHEN a.atttypid IN ('varchar'::regtype, 'bpchar'::regtype) AND a.atttypmod > 0 THEN a.atttypmod - 4 END AS length,
+       CASE WHEN a.attgenerated <> '' THEN 'GENERATED' WHEN a.attidentity = 'a' THEN 'IDENTITY ALWAYS' END AS filled,
+       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = '' AS required,
+       a.attnotnull AS not_null
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %(schema)s AND c.relname = %(table)s AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum;
+
+-- name: lock_creation
+-- Until the end of the transaction, keep other sessions from creating a table, or the schema that two tables share.
+SELECT pg_advisory_xact_lock(hashtext('tideline.create'));
+
+-- name: create_staging
+-- Create the staging table of an attempt: the target's columns that the transform fills, with their NOT NULLs and
+-- checks. A row that the target would refuse is refused here, where only its record becomes a reject. `tideline_task`
+-- distinguishes the rows of winning tasks from those of losing ones.
+CREATE UNLOGGED TABLE {staging} (LIKE {target} INCLUDING CONSTRAINTS);
+ALTER TABLE {staging} {drop_others}, ADD COLUMN tideline_stream bigint NOT NULL, ADD COLUMN tideline_task bigint NOT NULL;
