@@ -4,15 +4,12 @@ Each verb can be called again at any time, after any crash, and by any number of
 transaction per verb.
 """
 
-from tideline.flow.advancing import advance, check_given, is_behind, none_given, show_heads
-from tideline.flow.announcing import announce
+from tideline.flow.advancing import advance, announce, check_given, is_behind, none_given, show_heads
 from tideline.flow.batch_decisions import abandon, accept_loss, retry, skip
 from tideline.flow.claiming import claim_outputs, has_topics, outputs
 from tideline.flow.cleaning import send_letters, upkeep
-from tideline.flow.describing import describe
-from tideline.flow.drafting import Draft, dry_run
 from tideline.flow.pipeline_decisions import free_output, move_output, recreate_table, retire
-from tideline.flow.planning import Plan, plan
+from tideline.flow.planning import Draft, Plan, describe, dry_run, plan
 from tideline.flow.rewinding import Rewound, rewind
 from tideline.flow.settling import intend, recover, settle
 from tideline.flow.topic_decisions import accept_partitions, adopt_topic

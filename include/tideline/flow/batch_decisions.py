@@ -14,8 +14,9 @@ from tideline.domain.requests import NamedRange
 from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import Stream, frontier, identity_problem, is_of_growth, lost
 from tideline.errors import FatalError
-from tideline.flow import candidates, settling, truncation
+from tideline.flow import settling, surveying
 from tideline.flow.settling import Seals
+from tideline.kafka import truncation
 from tideline.kafka.broker import Broker
 from tideline.ledger import abandoning, attempts, decisions, events, heads, reservations
 from tideline.ledger.connection import Ledger
@@ -84,7 +85,7 @@ def skip(
 
     def decide(seals: Seals) -> list[int]:
         with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
-            found = candidates.survey(ledger, broker, pipeline, now)
+            found = surveying.survey(ledger, broker, pipeline, now)
             decisions.set_reason(ledger, reason)  # after the survey: streams that it stops have their own reason
             stream = _followed(found, piece)
             abandoned = abandon_on(ledger, stream, piece.offsets, seals=seals)
@@ -99,7 +100,7 @@ def skip(
     return settling.sealed(ledger, decide, pipeline=pipeline, dry_run=dry_run)
 
 
-def _followed(found: candidates.Survey, piece: NamedRange) -> Stream:
+def _followed(found: surveying.Survey, piece: NamedRange) -> Stream:
     for stream in _streams(found):
         if (stream.topic, stream.partition) == (piece.topic, piece.partition):
             return stream
@@ -110,7 +111,7 @@ def _followed(found: candidates.Survey, piece: NamedRange) -> Stream:
     )
 
 
-def _streams(found: candidates.Survey) -> list[Stream]:
+def _streams(found: surveying.Survey) -> list[Stream]:
     """Return all streams that the pipeline follows, stopped ones included."""
     return [
         *(stream for stream, _, _ in found.ready.values()),
@@ -119,7 +120,7 @@ def _streams(found: candidates.Survey) -> list[Stream]:
     ]
 
 
-def _check_skip(ledger: Ledger, found: candidates.Survey, stream: Stream, piece: NamedRange) -> None:
+def _check_skip(ledger: Ledger, found: surveying.Survey, stream: Stream, piece: NamedRange) -> None:
     problems = [
         f"{owner.offsets} is loaded by batch {owner.batch_id}"
         for owner in decisions.owners(ledger, [(stream.stream_id, piece.offsets)])
@@ -165,7 +166,7 @@ def accept_loss(
 
     def decide(seals: Seals) -> list[str]:
         with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
-            found = candidates.survey(ledger, broker, pipeline, now)
+            found = surveying.survey(ledger, broker, pipeline, now)
             decisions.set_reason(ledger, reason)
             stopped = [s for s, problem in found.comparison.inconsistent if not is_of_growth(problem)]
             stopped += [s for s in found.comparison.stopped if not is_of_growth(s.stopped_because)]
@@ -199,7 +200,7 @@ def _replay_hint(pipeline: str, stream: Stream, others: Mapping[int, OffsetRange
 
 
 def _accept(
-    ledger: Ledger, pipeline: str, found: candidates.Survey, stream: Stream, *, reason: str, seals: Seals
+    ledger: Ledger, pipeline: str, found: surveying.Survey, stream: Stream, *, reason: str, seals: Seals
 ) -> str:
     topic = next((topic for topic in found.topics if topic.topic == stream.topic), None)
     problem = identity_problem(

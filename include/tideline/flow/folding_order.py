@@ -11,7 +11,7 @@ from tideline.declaration import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, NeedsOperatorError
-from tideline.flow.candidates import Free, Survey
+from tideline.flow.surveying import Free, Survey
 from tideline.flow.targets import Shares
 from tideline.ledger import folding_turns, reservations
 

@@ -1,4 +1,4 @@
-"""Hold the partitions that a known topic gains, for pipelines whose meaning depends on which partition a key is in. Called by `candidates.survey`.
+"""Hold the partitions that a known topic gains, for pipelines whose meaning depends on which partition a key is in. Called by `surveying.survey`.
 
 The law: no record of a key is loaded from one partition while records of the same key from another one may be older and unread, unless a person
 says that no key has moved. Where partitions are added, Kafka's own partitioners send keys elsewhere from then on. What was written before stays

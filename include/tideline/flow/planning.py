@@ -1,21 +1,27 @@
-"""plan: give a run its batches. `candidates` and `targets` find what may be planned."""
+"""plan, dry_run, describe: give a run its batches, or find what it would get. `surveying` and `targets` find what may be planned."""
 
+import logging
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from tideline.declaration import Pipeline
 from tideline.domain.offsets import OffsetRange
-from tideline.domain.requests import KeptRejects, NewRecords, OneBatch, Ranges, Request, Window
+from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, OneBatch, Ranges, Request, Window
 from tideline.domain.states import BatchKind
-from tideline.flow import candidates, claiming, folding_order, retention, targets
-from tideline.flow.candidates import Survey
+from tideline.flow import claiming, folding_order, surveying, targets
+from tideline.flow.advancing import stopped
+from tideline.flow.surveying import Survey
 from tideline.kafka.broker import Broker
-from tideline.ledger import abandoning, claimed_outputs, decisions, heads, reservations
+from tideline.kafka.timeline import HELD, Timeline
+from tideline.ledger import abandoning, attempts, claimed_outputs, decisions, heads, reservations
 from tideline.ledger.claimed_outputs import ClaimedOutput
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Open, Run
 from tideline.sinks import kinds
+
+log = logging.getLogger(__name__)
 
 DEADLINE_S = 180.0
 """How long a plan asks brokers while it holds its pipeline's lock. Postgres ends its session a minute later at the earliest."""
@@ -57,13 +63,13 @@ class PlanCall:
         self,
         kind: BatchKind,
         found: Survey,
-        free: candidates.Free,
+        free: surveying.Free,
         *,
         run_batches: int | None = None,
         supersedes: int | None = None,
     ) -> list[int]:
         """Reserve the free ranges as batches of one kind: all of them, or at most `run_batches` batches."""
-        wanted = candidates.batches(self.ledger, self.pipeline, found, free, run_batches=run_batches)
+        wanted = surveying.batches(self.ledger, self.pipeline, found, free, run_batches=run_batches)
         return reservations.reserve(
             self.ledger,
             self.pipeline.name,
@@ -112,7 +118,7 @@ def plan(
         # A run without batches skips its task `advance`: the heads would not pass holes that `latest_wins` has just left until the next run.
         heads.advance_published(ledger, pipeline.name)
     if found is not None:
-        planned.notes.extend(retention.report(broker, pipeline.name, found, request=request, idle=idle))
+        planned.notes.extend(report(broker, pipeline.name, found, request=request, idle=idle))
     return planned
 
 
@@ -136,11 +142,11 @@ def plan_in_transaction(call: PlanCall, request: Request) -> tuple[Plan, Survey 
         planned, found = _rejects(call, request), None
     else:
         if call.latest_wins and isinstance(request, NewRecords):
-            abandoning.abandon_unclaimed(ledger, pipeline.name, candidates.LATEST_WINS)
-        found = candidates.survey(ledger, call.broker, pipeline, now)
+            abandoning.abandon_unclaimed(ledger, pipeline.name, surveying.LATEST_WINS)
+        found = surveying.survey(ledger, call.broker, pipeline, now)
         while abandoning.abandon_unreadable(ledger, pipeline.name):
             # Streams stopped just now, and what was reserved in the same batches is free again. More may stop during the next survey.
-            found = candidates.survey(ledger, call.broker, pipeline, now)
+            found = surveying.survey(ledger, call.broker, pipeline, now)
         decisions.set_reason(ledger, call.reason or "")
         planned = _load(call, found, request)
     reservations.join_run(ledger, pipeline.name, call.run, planned.batch_ids)
@@ -161,11 +167,11 @@ def _load(call: PlanCall, found: Survey, request: NewRecords | Window | Ranges |
 
 
 def _new_records(call: PlanCall, found: Survey, request: NewRecords) -> Plan:
-    ends = candidates.ends_at(call.broker, found, request.until) if request.until else None
-    free = candidates.free_behind_heads(found, ends)
+    ends = surveying.ends_at(call.broker, found, request.until) if request.until else None
+    free = surveying.free_behind_heads(found, ends)
     if call.latest_wins:
-        starts = candidates.edges_at(call.broker, found, request.since, behind_heads=True) if request.since else {}
-        free = candidates.skip_to_latest(call.ledger, call.pipeline, found, free, starts)
+        starts = surveying.edges_at(call.broker, found, request.since, behind_heads=True) if request.since else {}
+        free = surveying.skip_to_latest(call.ledger, call.pipeline, found, free, starts)
     if call.is_stateful:
         return Plan(folding_order.plan(call, found, free, run_batches=call.pipeline.limits.run_batches))
     opened = reservations.open_batches(call.ledger, call.pipeline.name)
@@ -184,8 +190,8 @@ def _left_note(batch: Open) -> str:
 
 def _window(call: PlanCall, found: Survey, request: Window) -> Plan:
     """Load from the heads to the window's end, and what else of the window is missing. So the order of several windows does not matter."""
-    starts = candidates.edges_at(call.broker, found, request.start)
-    ends = candidates.edges_at(call.broker, found, request.end)
+    starts = surveying.edges_at(call.broker, found, request.start)
+    ends = surveying.edges_at(call.broker, found, request.end)
     live = [] if call.latest_wins else _up_to(call, found, ends)
     wanted = []
     for stream_id, (_, topic, facts) in found.ready.items():
@@ -196,12 +202,12 @@ def _window(call: PlanCall, found: Survey, request: Window) -> Plan:
     return Plan(past.batch_ids + live, past.notes)
 
 
-def _up_to(call: PlanCall, found: Survey, ends: candidates.Ends) -> list[int]:
+def _up_to(call: PlanCall, found: Survey, ends: surveying.Ends) -> list[int]:
     """Reserve what is free between the heads and `ends`, and return these batches with the open ones after the heads.
 
     Heads pass published batches only in order: without the batches before its own, a run could not finish by itself.
     """
-    behind = candidates.free_behind_heads(found, ends)
+    behind = surveying.free_behind_heads(found, ends)
     if call.is_stateful:
         return folding_order.plan(call, found, behind, run_batches=None) if behind else []
     new = call.reserve(BatchKind.LIVE, found, behind)
@@ -248,3 +254,125 @@ def _rejects(call: PlanCall, request: KeptRejects) -> Plan:
     )
     reservations.take_rejects(call.ledger, batch_ids, of_batch=request.batch_id, reason_like=request.reason_like)
     return Plan(batch_ids, notes)
+
+
+def report(broker: Broker, pipeline: str, found: Survey, *, request: Request, idle: bool) -> list[str]:
+    """Log what an operator should know of the streams, and return what belongs to the notes of a plan.
+
+    Args:
+        broker: The source.
+        pipeline: The name of the pipeline.
+        found: The streams.
+        request: What was requested. Stopped streams fail a request for new records or a window, if there is nothing else to do.
+        idle: Whether there is nothing else to do.
+
+    Raises:
+        NeedsOperatorError: Streams are stopped, as above.
+    """
+    notes = warn_of_retention(broker, found)
+    report_stopped(pipeline, found, alone=idle and isinstance(request, NewRecords | Window))
+    return notes
+
+
+def report_stopped(pipeline: str, found: Survey, *, alone: bool) -> None:
+    """Log the stopped streams. If they are `alone`, raise instead: the run has nothing else to do.
+
+    Raises:
+        NeedsOperatorError: Streams are stopped, and they are `alone`.
+    """
+    streams = [(stream.label, stream.next_offset, problem) for stream, problem in found.comparison.inconsistent]
+    streams += [(stream.label, stream.next_offset, str(stream.stopped_because)) for stream in found.comparison.stopped]
+    if streams and alone:
+        raise stopped(pipeline, streams)
+    for label, head, problem in streams:
+        log.error("%s: stopped stream %s at offset %s: %s", pipeline, label, head, problem)
+
+
+def warn_of_retention(broker: Broker, found: Survey) -> list[str]:
+    """Log a warning of each stream that may soon lose records that were not read. Return those of hanging transactions, as notes of the plan.
+
+    Records deleted unread are lost. A transaction that hangs keeps records from being read, and not from being deleted.
+    """
+    timeline = Timeline(broker, found.now)
+    held = timeline.held(found.topics)
+    half = {topic.topic: timedelta(milliseconds=topic.retention_ms / 2) for topic in found.topics if topic.retention_ms}
+    # Offsets that retention has deleted already are left out: other checks report them.
+    unread = {
+        (topic.topic, facts.partition): max(stream.next_offset, facts.log_start)
+        for stream, topic, facts in found.ready.values()
+        if topic.topic in half and (stream.next_offset < facts.end or (topic.topic, facts.partition) in held)
+    }
+    times = {place: found.now - half[place[0]] for place in unread}
+    for place in sorted(timeline.older_unread(unread, times, held)):
+        log.warning(
+            "%s/%s: the oldest unread record, offset %s, has used more than half of the topic's retention of %s: "
+            "load it soon, or raise retention.ms",
+            *place,
+            unread[place],
+            2 * half[place[0]],
+        )
+    notes = [
+        f"{topic.topic}/{facts.partition}: a transaction has been open for more than {HELD // timedelta(minutes=1)} minutes at offset {facts.end}: "
+        f"the {facts.n_unstable} offsets behind it cannot be read, and retention deletes them all the same. "
+        "Find its producer, and abort it: docs/runbook.md#transaction-hangs"
+        for _, topic, facts in found.ready.values()
+        if (topic.topic, facts.partition) in held
+    ]
+    for note in notes:
+        log.warning("%s", note)
+    return notes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A batch that `plan` would reserve."""
+
+    kind: BatchKind
+    ranges: list[NamedRange]
+
+
+def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request) -> tuple[list[Draft], list[str]]:
+    """Return what `plan` would reserve now, and its notes, without reserving it. Raise what `plan` raises."""
+    call = PlanCall(
+        ledger=ledger,
+        broker=broker,
+        pipeline=pipeline,
+        run=Run(dag_id="dry run", run_id="dry run"),
+        reason=None,
+        outputs=claiming.outputs(pipeline, broker),
+    )
+    try:
+        with ledger.transaction():
+            # As an advance and then a plan would, with one lock: a walk without it would deadlock with another process's plan.
+            reservations.lock_pipeline(ledger, pipeline.name)
+            heads.walk(ledger, pipeline.name)
+            planned, found = plan_in_transaction(call, request)
+            drafts = [_drafted(ledger, batch_id) for batch_id in planned.batch_ids]
+            raise _UndoError  # noqa: TRY301 - rolls back the transaction
+    except _UndoError:
+        pass
+    if found is not None:
+        planned.notes.extend(report(broker, pipeline.name, found, request=request, idle=not planned.batch_ids))
+    return drafts, planned.notes
+
+
+class _UndoError(Exception):
+    """Rolls back the transaction of a dry run."""
+
+
+def _drafted(ledger: Ledger, batch_id: int) -> Draft:
+    ranges = [NamedRange(piece.topic, piece.partition, piece.offsets) for piece in attempts.ranges(ledger, batch_id)]
+    return Draft(kind=attempts.kind_of(ledger, batch_id), ranges=ranges)
+
+
+def describe(ledger: Ledger, batch_ids: list[int]) -> list[str]:
+    """Return one line for each batch: its kind and its ranges, in the notation that a request for ranges accepts."""
+    with ledger.transaction():
+        return [
+            f"batch {batch_id} ({attempts.kind_of(ledger, batch_id).value}): "
+            + ", ".join(
+                str(NamedRange(piece.topic, piece.partition, piece.offsets))
+                for piece in attempts.ranges(ledger, batch_id)
+            )
+            for batch_id in batch_ids
+        ]

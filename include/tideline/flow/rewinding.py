@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
-from tideline.flow import candidates
+from tideline.flow import surveying
 from tideline.flow.batch_decisions import deciding
-from tideline.flow.candidates import Survey
+from tideline.flow.surveying import Survey
 from tideline.kafka.broker import Broker
 from tideline.ledger import abandoning, decisions, reservations, rewinds
 from tideline.ledger.connection import Ledger
@@ -83,7 +83,7 @@ def rewind(
     with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
         if run is not None and reservations.given(ledger, pipeline.name, run):
             return _repeated(ledger, pipeline.name, run)
-        found = candidates.survey(ledger, broker, pipeline, now)
+        found = surveying.survey(ledger, broker, pipeline, now)
         decisions.set_reason(ledger, reason)
         decisions.set_retired(ledger, pipeline.name, retired=False)  # as in a plan
         return _rewind(ledger, pipeline, found, to_batch or None, reason=reason, run=run)

@@ -11,7 +11,7 @@ from tideline.domain.offsets import OffsetRange, subtract, union
 from tideline.domain.requests import KeptRejects, OneBatch, Ranges
 from tideline.domain.states import BatchKind, BatchState
 from tideline.errors import FatalError
-from tideline.flow.candidates import Survey
+from tideline.flow.surveying import Survey
 from tideline.ledger import attempts, decisions, redrives
 from tideline.ledger.connection import Ledger
 from tideline.ledger.decisions import Owner

@@ -7,7 +7,7 @@ from tideline.domain.facts import TopicFacts
 from tideline.domain.offsets import LAST, OffsetRange
 from tideline.domain.streams import RETURNED, Stream, is_of_growth, is_other
 from tideline.errors import FatalError
-from tideline.flow import candidates, settling
+from tideline.flow import settling, surveying
 from tideline.flow.batch_decisions import READING, abandon_on, deciding
 from tideline.flow.settling import Seals
 from tideline.kafka.broker import Broker
@@ -37,7 +37,7 @@ def adopt_topic(
             known = reservations.streams(ledger, pipeline.name)
             topics = broker.topic_facts()
             followed = {stream.cluster_id for stream in known if not stream.retired}
-            candidates.check_cluster(broker, pipeline.name, followed, topics)
+            surveying.check_cluster(broker, pipeline.name, followed, topics)
             decisions.set_reason(ledger, reason)
             current = next((facts for facts in topics if facts.topic == topic), None)
             if current is None:
@@ -105,7 +105,7 @@ def accept_partitions(
         RetryableError: The broker or the ledger did not answer.
     """
     with deciding(ledger, pipeline.name, reason, dry_run=dry_run) as now:
-        found = candidates.survey(ledger, broker, pipeline, now)
+        found = surveying.survey(ledger, broker, pipeline, now)
         decisions.set_reason(ledger, reason)  # after the survey: streams that it stops have their own reason
         problems = [*found.comparison.inconsistent, *((one, one.stopped_because) for one in found.comparison.stopped)]
         held = [stream for stream, problem in problems if stream.topic == topic and is_of_growth(problem)]

@@ -10,7 +10,7 @@ from tideline.domain.states import BatchKind, BatchState
 from tideline.domain.streams import identity_problem, range_problem
 from tideline.errors import NeedsOperatorError
 from tideline.flow.advancing import resolving
-from tideline.flow.candidates import check_cluster
+from tideline.flow.surveying import check_cluster
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, publishing, reservations, staged
 from tideline.ledger.abandoning import STALE_AFTER_SECONDS

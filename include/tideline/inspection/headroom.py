@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from tideline.domain.facts import Place
 from tideline.errors import TidelineError
-from tideline.flow.timeline import Timeline
 from tideline.inspection.session import Answer
+from tideline.kafka.timeline import Timeline
 from tideline.ledger.queries import Row
 
 _QUARTERS = (1, 2, 3)

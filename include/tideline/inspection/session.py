@@ -124,8 +124,8 @@ def ask(pipeline: Pipeline | FatalError, known: Iterable[str] = ()) -> Answer:
         pipeline: The declaration, or the error why there is none.
         known: Topics that the ledger knows.
     """
-    from tideline.flow.timeline import Timeline  # noqa: PLC0415 - as below
     from tideline.kafka.broker import Broker  # noqa: PLC0415 - commands that ask no broker need not wait until its client is loaded
+    from tideline.kafka.timeline import Timeline  # noqa: PLC0415 - as below
 
     if isinstance(pipeline, FatalError):
         return Answer(problem=pipeline)

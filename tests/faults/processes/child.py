@@ -117,7 +117,7 @@ class ChildSurroundings:
 
 
 class NoEvents:
-    """See `tideline.flow.announcing.AssetEvents`."""
+    """See `tideline.flow.advancing.AssetEvents`."""
 
     def may_succeed(self, announcer: Announcer) -> bool:
         return False

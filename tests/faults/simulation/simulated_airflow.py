@@ -10,7 +10,7 @@ from tideline.ledger.publications import Announcer, PublishedBatch
 
 
 class SimulatedAirflow:
-    """See `tideline.flow.announcing.AssetEvents`.
+    """See `tideline.flow.advancing.AssetEvents`.
 
     Args:
         on_question: Called before each question: other processes may run there.

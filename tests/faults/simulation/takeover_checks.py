@@ -9,7 +9,7 @@ from faults.memory import MemoryDatabase
 from faults.memory.database import SECOND
 from faults.memory.rows import Batch, Event, Range, Stream
 from faults.simulation.simulated_kafka import SimulatedKafka
-from tideline.flow.candidates import LATEST_WINS
+from tideline.flow.surveying import LATEST_WINS
 
 SILENT_SECONDS = 60
 """Seconds without a heartbeat after which a writer is presumed dead."""

@@ -14,9 +14,10 @@ from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import PlanLimits, cut, newest, records_for
 from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other
 from tideline.errors import NeedsOperatorError
-from tideline.flow import growing, truncation
-from tideline.flow.timeline import Timeline
+from tideline.flow import growing
+from tideline.kafka import truncation
 from tideline.kafka.broker import Broker
+from tideline.kafka.timeline import Timeline
 from tideline.ledger import abandoning, decisions, reservations
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation
