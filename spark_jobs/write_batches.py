@@ -20,15 +20,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tideline import flow, job_log, settings
 from tideline.declaration.pipelines import Pipeline, load_named
+from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError, TidelineError
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
-from tideline.ledger.attempts import Attempt, Writer
+from tideline.ledger.attempts import SHOWN_RANGES, Attempt, Writer
 from tideline.ledger.connection import Ledger
+from tideline.ledger.publishing import Counts
 from tideline.ledger.reservations import Run
 from tideline.ledger.versions import require_current
 from tideline.sinks.sink import WINNER, Output, Publication, Stage, Winner
-from tideline.spark_jobs import batch_report, publishing, refused_records
+from tideline.spark_jobs import publishing, refused_records
 from tideline.spark_jobs.batch_loop import each_by_itself
 from tideline.spark_jobs.folding_tasks import Expiring
 from tideline.spark_jobs.preparation import Loading, prepared
@@ -130,7 +132,7 @@ def begin(
         settled = flow.recover(ledger, pipeline, attempt)
         if settled is not None:
             job_log.say(f"{attempt}: an earlier attempt has committed the batch, which is published now")
-            batch_report.report(attempt, settled)
+            _report(attempt, settled)
             return None
         broker = Broker(pipeline.source)
         with explained(attempt, lambda: flow.check_source(ledger, broker, attempt)), ExitStack() as alive:
@@ -175,7 +177,7 @@ def _write(ledger: Ledger, loading: Loading) -> None:
     stage = loading.output.stage(ledger, loading.decoding.place)
     winners = _staged(ledger, loading, stage)
     counts = publishing.publish(_publication(ledger, loading, winners), loading.output)
-    batch_report.report(loading.attempt, counts)
+    _report(loading.attempt, counts)
     _clear(ledger, loading.attempt, loading.output)
 
 
@@ -244,3 +246,18 @@ def _run(frame: DataFrame, tasks: AfterFrame | Deletions | Expiring | Folding | 
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+def _report(attempt: Attempt, counts: Sequence[Counts]) -> None:
+    """Print the counts of a published batch: for each of the first streams (at most `SHOWN_RANGES`), and in total."""
+    for count in counts[:SHOWN_RANGES]:
+        # A re-drive reads only rejects: the offsets between them are other records, not gaps.
+        gap = "" if attempt.kind is BatchKind.REDRIVE else f", gap {count.n_gap}"
+        job_log.say(
+            f"  {count.label}: read {count.n_read}, written {count.n_written}, rejected {count.n_rejected}, "
+            f"filtered {count.n_filtered}{gap}"
+        )
+    if len(counts) > SHOWN_RANGES:
+        job_log.say(f"  and {len(counts) - SHOWN_RANGES} more: tideline batch {attempt.batch_id}")
+    total = [sum(values) for values in zip(*((c.n_read, c.n_written, c.n_rejected) for c in counts), strict=True)]
+    job_log.say(f"{attempt}: published; read {total[0]}, written {total[1]}, rejected {total[2]}")

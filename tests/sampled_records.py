@@ -7,7 +7,7 @@ from typing import Any
 
 from tideline.authoring import scaffold
 from tideline.authoring.survey import TopicSurvey, survey
-from tideline.domain.newest import NewestRecords, RecordContent
+from tideline.domain.facts import NewestRecords, RecordContent
 
 NOW_MS = 1_795_000_000_000
 CONNECTION = scaffold.SourceConnection(servers="broker-1:9092", security={})

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,19 @@ def test_no_room_imports_from_its_own_floor_or_from_one_above():
             others = {room_of(name) for name in names} - {room, ""}
             wrong += [f"{module} imports {other}" for other in others if room and FLOOR_OF[other] >= FLOOR_OF[room]]
     assert wrong == []
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Else none of them can be read, or tried, without the others."""
+    modules = {module_of(path): path for path in SHIPPED}
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        names = set()
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        graph[module] = (names & set(modules)) - {module}
+    TopologicalSorter(graph).prepare()  # raises a CycleError that names them
 
 
 def test_every_package_stands_on_a_floor():

@@ -13,7 +13,7 @@ from tideline.authoring import sample
 from tideline.authoring.trial import tried
 from tideline.cli.app import app
 from tideline.declaration import pipelines
-from tideline.domain.newest import RecordContent
+from tideline.domain.facts import RecordContent
 from tideline.errors import FatalError
 from tideline.records import transforms
 from tideline.settings import PROJECT

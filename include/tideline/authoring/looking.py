@@ -1,7 +1,7 @@
 """Look at the newest records of a source, as its pipeline reads it."""
 
 from tideline.declaration import Source
-from tideline.domain.newest import NewestRecords
+from tideline.domain.facts import NewestRecords
 from tideline.kafka.broker import Broker
 from tideline.kafka.newest_records import newest_records
 from tideline.kafka.settings import client_settings

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.newest import RecordContent
+from tideline.domain.facts import RecordContent
 from tideline.records.kafka_metadata import headers_as_json
 from tideline.records.transforms import KAFKA
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tideline.authoring.doubts import Doubt
 from tideline.authoring.inference import infer
 from tideline.domain.columns import ColumnType, SimpleType
-from tideline.domain.newest import NewestRecords, RecordContent
+from tideline.domain.facts import NewestRecords, RecordContent
 from tideline.records.decoding import decoder
 from tideline.records.json_validation import object_from_pairs, syntax_fault
 

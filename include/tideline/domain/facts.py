@@ -61,3 +61,27 @@ class TopicFacts:
     def partition(self, number: int) -> PartitionFacts:
         """Return the facts of one of its partitions."""
         return next(facts for facts in self.partitions if facts.partition == number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordContent:
+    """One record with its content."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    """Milliseconds since 1970; None if the record has no timestamp."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestRecords:
+    """The newest records of some topics."""
+
+    records: list[RecordContent]
+    """Oldest first, by timestamp."""
+    gappy: frozenset[str]
+    """The topics in which offsets without a record were seen: markers of transactions, or what compaction has removed."""

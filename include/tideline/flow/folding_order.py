@@ -5,21 +5,16 @@ offsets before the other's would both wait for ever. So what lies before offsets
 batches of one piece each.
 """
 
-from typing import TYPE_CHECKING
-
 from tideline.declaration import Pipeline
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, NeedsOperatorError
-from tideline.flow.surveying import Free, Survey
+from tideline.flow.surveying import Free, PlanCall, Survey
 from tideline.flow.targets import Shares
 from tideline.ledger import folding_turns, reservations
 
-if TYPE_CHECKING:
-    from tideline.flow.planning import PlanCall
 
-
-def plan(call: "PlanCall", found: Survey, free: Free, *, run_batches: int | None) -> list[int]:
+def plan(call: PlanCall, found: Survey, free: Free, *, run_batches: int | None) -> list[int]:
     """Reserve what a rewind has left, and the free ranges behind the heads. Return all open batches of the pipeline in the order of folding.
 
     Raises:
@@ -39,7 +34,7 @@ def plan(call: "PlanCall", found: Survey, free: Free, *, run_batches: int | None
     return folding_turns.in_order(call.ledger, [*opened, *new])
 
 
-def _check_all_is_folded(call: "PlanCall") -> None:
+def _check_all_is_folded(call: PlanCall) -> None:
     """Refuse to begin a state behind records that were loaded without it: it would be the fold over a part of the records only."""
     name = call.pipeline.name
     if unfolded := folding_turns.unfolded(call.ledger, name):

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -12,11 +12,10 @@ from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, OneBat
 from tideline.domain.states import BatchKind
 from tideline.flow import claiming, folding_order, surveying, targets
 from tideline.flow.advancing import stopped
-from tideline.flow.surveying import Survey
+from tideline.flow.surveying import PlanCall, Survey
 from tideline.kafka.broker import Broker
 from tideline.kafka.timeline import HELD, Timeline
 from tideline.ledger import abandoning, attempts, claimed_outputs, decisions, heads, reservations
-from tideline.ledger.claimed_outputs import ClaimedOutput
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Open, Run
 from tideline.sinks import kinds
@@ -35,52 +34,6 @@ class Plan:
     """In the order in which to write them; empty if there is nothing to do."""
     notes: list[str] = field(default_factory=list)
     """Why some of the requested offsets, or an open batch, are left alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanCall:
-    """The arguments of one plan, within its transaction."""
-
-    ledger: Ledger
-    broker: Broker
-    pipeline: Pipeline
-    run: Run
-    reason: str | None
-    outputs: Sequence[ClaimedOutput]
-    """Where the pipeline writes to, asked before the transaction begins."""
-
-    @property
-    def latest_wins(self) -> bool:
-        """Return whether the pipeline loads only the newest records and skips a backlog."""
-        return self.pipeline.source.delivery == "latest_wins"
-
-    @property
-    def is_stateful(self) -> bool:
-        """Return whether the pipeline folds its records into a state."""
-        return self.pipeline.state is not None
-
-    def reserve(
-        self,
-        kind: BatchKind,
-        found: Survey,
-        free: surveying.Free,
-        *,
-        run_batches: int | None = None,
-        supersedes: int | None = None,
-    ) -> list[int]:
-        """Reserve the free ranges as batches of one kind: all of them, or at most `run_batches` batches."""
-        wanted = surveying.batches(self.ledger, self.pipeline, found, free, run_batches=run_batches)
-        return reservations.reserve(
-            self.ledger,
-            self.pipeline.name,
-            self.run,
-            kind,
-            wanted,
-            reason=self.reason,
-            supersedes=supersedes,
-            outside=kinds.of(self.pipeline).is_outside,
-            stateful=self.is_stateful,
-        )
 
 
 def plan(

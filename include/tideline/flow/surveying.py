@@ -4,7 +4,7 @@ Called within the plan's transaction and under the pipeline's lock. Broker facts
 reserved since: a healthy log would then seem to be truncated.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, Place, TopicFacts
 from tideline.domain.offsets import OffsetRange, subtract
 from tideline.domain.planning import PlanLimits, cut, newest, records_for
+from tideline.domain.states import BatchKind
 from tideline.domain.streams import Comparison, Stream, compare, frontier, is_other
 from tideline.errors import NeedsOperatorError
 from tideline.flow import growing
@@ -19,8 +20,10 @@ from tideline.kafka import truncation
 from tideline.kafka.broker import Broker
 from tideline.kafka.timeline import Timeline
 from tideline.ledger import abandoning, decisions, reservations
+from tideline.ledger.claimed_outputs import ClaimedOutput
 from tideline.ledger.connection import Ledger
-from tideline.ledger.reservations import Reservation
+from tideline.ledger.reservations import Reservation, Run
+from tideline.sinks import kinds
 
 LATEST_WINS = "latest wins"
 """The reason in the history when the policy abandons batches or leaves holes."""
@@ -240,3 +243,49 @@ def skip_to_latest(
                     decided_by=_POLICY,
                 )
     return kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCall:
+    """The arguments of one plan, within its transaction."""
+
+    ledger: Ledger
+    broker: Broker
+    pipeline: Pipeline
+    run: Run
+    reason: str | None
+    outputs: Sequence[ClaimedOutput]
+    """Where the pipeline writes to, asked before the transaction begins."""
+
+    @property
+    def latest_wins(self) -> bool:
+        """Return whether the pipeline loads only the newest records and skips a backlog."""
+        return self.pipeline.source.delivery == "latest_wins"
+
+    @property
+    def is_stateful(self) -> bool:
+        """Return whether the pipeline folds its records into a state."""
+        return self.pipeline.state is not None
+
+    def reserve(
+        self,
+        kind: BatchKind,
+        found: Survey,
+        free: Free,
+        *,
+        run_batches: int | None = None,
+        supersedes: int | None = None,
+    ) -> list[int]:
+        """Reserve the free ranges as batches of one kind: all of them, or at most `run_batches` batches."""
+        wanted = batches(self.ledger, self.pipeline, found, free, run_batches=run_batches)
+        return reservations.reserve(
+            self.ledger,
+            self.pipeline.name,
+            self.run,
+            kind,
+            wanted,
+            reason=self.reason,
+            supersedes=supersedes,
+            outside=kinds.of(self.pipeline).is_outside,
+            stateful=self.is_stateful,
+        )

@@ -12,8 +12,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from tideline.domain.facts import Place, TopicFacts
-from tideline.domain.newest import NewestRecords, RecordContent
+from tideline.domain.facts import NewestRecords, Place, RecordContent, TopicFacts
 from tideline.kafka.records import LOOKING, Got, explained, got, place_of, unanswered
 
 _READING = {

@@ -6,10 +6,11 @@ command line ask too. The part that writes is `sink.py` of the folder, which onl
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from tideline.declaration.brokers import Brokers
 from tideline.declaration.pipelines import Pipeline
+from tideline.declaration.sections import OutputSection
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
 from tideline.ledger.published_rows import Published, Sent
@@ -17,6 +18,8 @@ from tideline.sinks.outside import Memory, OutsideSink
 
 if TYPE_CHECKING:
     from tideline.sinks.sink import Sink
+
+Section = TypeVar("Section", bound=OutputSection)
 
 ClusterOf = Callable[[Brokers], str]
 """Asks brokers which cluster they are. Raises RetryableError if they do not answer."""
@@ -141,6 +144,19 @@ class Kind:
             FatalError: A variable of the environment is not set, or the library of the sink is not installed.
         """
         raise NotImplementedError
+
+
+def section(pipeline: Pipeline, kind: type[Section]) -> Section:
+    """Return the section `sink` of a pipeline, which is of this kind.
+
+    Raises:
+        TypeError: It is of another kind.
+    """
+    if not isinstance(pipeline.sink, kind):
+        raise TypeError(
+            f"{pipeline.name}: expected the section {kind.__name__}, found a sink of kind {pipeline.sink.kind}"
+        )
+    return pipeline.sink
 
 
 def loaded(pipeline: Pipeline, name: str) -> Any:

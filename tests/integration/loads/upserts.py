@@ -22,7 +22,7 @@ from tideline.ledger.attempts import Attempt, Range
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.sinks import staging_tables
-from tideline.sinks.postgres import marks, target_table, upserting
+from tideline.sinks.postgres import target_table, upserting
 from tideline.sinks.postgres.column_types import Column
 from tideline.sinks.postgres.fitting import Upsert
 from tideline.sinks.postgres.insertion import StagedRows
@@ -289,7 +289,7 @@ def scene(
     )
     with ledger.transaction():
         ledger.run_sql(SQL(_TABLE).format(table=target.identifier), {})
-    marks.prepare(ledger, target)
+    upserting.prepare_marks(ledger, target)
     return Scene(ledger=ledger, log=log, target=target, pipeline=pipeline, partitions=len(incarnations[0]))
 
 

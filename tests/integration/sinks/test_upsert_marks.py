@@ -14,7 +14,7 @@ from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import connection
 from tideline.ledger.connection import Ledger
-from tideline.sinks.postgres import marks
+from tideline.sinks.postgres import upserting
 from tideline.sinks.postgres.fitting import Upsert
 
 LOG = [Rec(1, "a"), Rec(2, "b"), Rec(1, None), Rec(2, None), Rec(3, "c")]
@@ -137,4 +137,4 @@ def test_a_publication_whose_session_ends_before_any_statement_changes_nothing(l
 def test_marks_of_another_key_are_refused_by_name(ledger):
     made, _ = loaded(ledger)
     with pytest.raises(FatalError, match=r"expected the columns of sink.key \(name\) and the coordinates, found id, "):
-        marks.prepare(ledger, replace(made.target, upsert=Upsert(key=("name",), order=())))
+        upserting.prepare_marks(ledger, replace(made.target, upsert=Upsert(key=("name",), order=())))

@@ -16,11 +16,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.sinks.delta import delta_disk, delta_features, places
 from tideline.sinks.delta.delta_features import Unkept
-from tideline.sinks.delta.kind import section
+from tideline.sinks.kind import section
 
 Change = AddAction | RemoveAction
 
@@ -94,7 +95,7 @@ def of(pipeline: Pipeline) -> Location:
     Raises:
         FatalError: A variable is not set, or the path is relative.
     """
-    sink = section(pipeline)
+    sink = section(pipeline, DeltaSink)
     uri = places.delta_address(pipeline, sink)
     options = {key: places.storage_value(pipeline, f"storage.{key}", value) for key, value in sink.storage.items()}
     return Location(pipeline=pipeline.name, uri=uri, options=safe(uri, options))

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain import receipts
 from tideline.domain.receipts import BatchIdentity, Found, Receipt
@@ -24,8 +25,8 @@ from tideline.sinks import evidence
 from tideline.sinks.delta import delta_applications, delta_disk, delta_errors, delta_log, delta_receipts
 from tideline.sinks.delta.delta_log import Change, Location, TakenError, UnknownError
 from tideline.sinks.delta.delta_trials import CommitTrial, trials
-from tideline.sinks.delta.kind import section
 from tideline.sinks.evidence import Evidence
+from tideline.sinks.kind import section
 
 COORDINATES = pa.schema(
     [
@@ -227,6 +228,18 @@ def sink(pipeline: Pipeline, known: Evidence = evidence.nothing) -> DeltaOutput:
     """
     return DeltaOutput(
         location=delta_log.of(pipeline),
-        partition_by=section(pipeline).partition_by,
+        partition_by=section(pipeline, DeltaSink).partition_by,
         known=known,
     )
+
+
+def columns_of(pipeline: Pipeline) -> list[tuple[str, str]]:
+    """Return names and types of the table's columns in Delta's terms; nothing before the first batch has made the table.
+
+    Raises:
+        RetryableError: Storage did not answer.
+        FatalError: A variable of the environment is not set.
+    """
+    table = delta_log.of(pipeline).open()
+    columns = [(field.name, str(field.type.type)) for field in table.schema().fields] if table else []
+    return [] if PLACEHOLDER in dict(columns) else columns

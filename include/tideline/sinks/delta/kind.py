@@ -13,7 +13,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.published_rows import Published
 from tideline.sinks import evidence
 from tideline.sinks.delta import places
-from tideline.sinks.kind import ClusterOf, Dataset, Kind, loaded
+from tideline.sinks.kind import ClusterOf, Dataset, Kind, loaded, section
 from tideline.sinks.outside import OutsideSink
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ class DeltaTables(Kind):
 
     def place(self, pipeline: Pipeline, cluster_of: ClusterOf) -> str:  # noqa: ARG002 - no broker has it
         """Return the real path, or the address in its store."""
-        return places.delta_place(pipeline, section(pipeline))
+        return places.delta_place(pipeline, section(pipeline, DeltaSink))
 
     def dataset(self, pipeline: Pipeline, ledger: Ledger) -> Dataset:  # noqa: ARG002 - the log of the table has its columns
         """See `Kind.dataset`. Without columns if the storage does not answer, which must not hide where the rows went."""
-        path = section(pipeline).path
+        path = section(pipeline, DeltaSink).path
         if isinstance(path, FromEnvironment):
             path = environment.secret(path.env, f"sink.path of pipeline {pipeline.name}", masked=False)
         scheme, _, rest = path.partition("://")
         bucket, _, key = rest.partition("/")
         namespace, name = (f"{scheme}://{bucket}", key) if rest else ("file", path)
         try:
-            columns: Sequence[tuple[str, str]] = loaded(pipeline, "tideline.sinks.delta.delta_columns").of_pipeline(
+            columns: Sequence[tuple[str, str]] = loaded(pipeline, "tideline.sinks.delta.delta_table").columns_of(
                 pipeline
             )
         except TidelineError as error:
@@ -82,14 +82,3 @@ class DeltaTables(Kind):
     def recreate(self, pipeline: Pipeline) -> bool:
         """See `Kind.recreate`. The next batch gives the table its columns."""
         return bool(loaded(pipeline, "tideline.sinks.delta.delta_table").sink(pipeline).recreate())
-
-
-def section(pipeline: Pipeline) -> DeltaSink:
-    """Return the section of a pipeline that writes a Delta table.
-
-    Raises:
-        TypeError: It has another kind of sink.
-    """
-    if not isinstance(pipeline.sink, DeltaSink):
-        raise TypeError(f"{pipeline.name}: expected a sink of kind delta, found {pipeline.sink.kind}")
-    return pipeline.sink

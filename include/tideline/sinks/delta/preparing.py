@@ -5,6 +5,7 @@ from collections import Counter
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, RetryableError
@@ -12,7 +13,7 @@ from tideline.sinks.delta import delta_errors, delta_features, delta_log
 from tideline.sinks.delta.column_types import PARTITION_TYPES, delta_type, may_partition, misfit
 from tideline.sinks.delta.delta_log import RefusedTableError, TakenError, UnknownError
 from tideline.sinks.delta.delta_table import COORDINATES, OWNER, PLACEHOLDER, DeltaOutput
-from tideline.sinks.delta.kind import section
+from tideline.sinks.kind import section
 
 SHARED = "tideline.shared"
 """The property of a table that says whether the pipeline that owns it shares it."""
@@ -62,7 +63,7 @@ def _arrow(table: DeltaTable) -> pa.Schema:
 
 
 def _check_produced(pipeline: Pipeline, fields: pa.Schema) -> None:
-    sink = section(pipeline)
+    sink = section(pipeline, DeltaSink)
     problems = [
         f"{name}: produced twice" for name, n in Counter(name.lower() for name in fields.names).items() if n > 1
     ]
@@ -93,7 +94,7 @@ def _checked(table: DeltaTable, pipeline: Pipeline, kind: BatchKind, fields: pa.
     if unkept := delta_features.unkept(table, replaces=kind is BatchKind.REPLAY):
         raise RefusedTableError(delta_features.said(unkept), unkept)
     problems = [*_misfits(columns, fields), *_of_another(table, pipeline)]
-    partitions, sink = tuple(table.metadata().partition_columns), section(pipeline)
+    partitions, sink = tuple(table.metadata().partition_columns), section(pipeline, DeltaSink)
     if partitions != sink.partition_by:
         problems.append(f"it is partitioned by ({', '.join(partitions)}), declared is ({', '.join(sink.partition_by)})")
     _refuse(pipeline, problems)

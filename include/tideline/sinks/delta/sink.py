@@ -6,6 +6,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
+from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import Receipt
 from tideline.domain.states import BatchKind
@@ -17,10 +18,10 @@ from tideline.sinks.delta import counting, delta_cleaning, delta_files, delta_ta
 from tideline.sinks.delta.counting import Counted
 from tideline.sinks.delta.delta_log import Change
 from tideline.sinks.delta.delta_table import DeltaOutput
-from tideline.sinks.delta.kind import section
 from tideline.sinks.delta.parquet_files import from_text
 from tideline.sinks.delta.replacing import Replacing, of_replay
 from tideline.sinks.delta.staging import DeltaTableStage
+from tideline.sinks.kind import section
 from tideline.sinks.sink import OutcomeUnknownError, Publication, StagedCommit, StagingPlace
 
 
@@ -102,5 +103,5 @@ class DeltaTableSink:
             output=output,
             attempt=attempt,
             columns=preparing.prepare(output, pipeline, attempt.kind, produced),
-            item=section(pipeline).item,
+            item=section(pipeline, DeltaSink).item,
         )

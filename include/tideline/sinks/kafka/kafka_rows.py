@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka.admin import ConfigEntry, ConfigResource
 
+from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.kafka.connection import TIMEOUT_S, Connection
 from tideline.ledger.published_rows import Sent
 from tideline.sinks.kafka.kafka_search import Log, log_of
-from tideline.sinks.kafka.kind import section
+from tideline.sinks.kind import section
 
 
 def deleted(pipeline: Pipeline, batches: Sequence[Sent]) -> dict[Sent, str]:
@@ -26,7 +27,7 @@ def deleted(pipeline: Pipeline, batches: Sequence[Sent]) -> dict[Sent, str]:
         RetryableError: The brokers did not answer.
         FatalError: The declaration, a password or a permission is wrong.
     """
-    sink = section(pipeline)
+    sink = section(pipeline, KafkaSink)
     connection = Connection(sink.brokers(pipeline.source))
     if not batches or sink.topic not in connection.topic_names():
         return {}

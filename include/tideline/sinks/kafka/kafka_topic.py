@@ -16,6 +16,7 @@ from uuid import UUID
 from confluent_kafka import KafkaException, TopicCollection
 
 from tideline.declaration.brokers import Brokers
+from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import IDENTITY, BatchIdentity, Receipt, data, marker, needs_marker
 from tideline.errors import TidelineError
@@ -35,7 +36,7 @@ from tideline.sinks.kafka.kafka_transaction import (
     committed,
     has_been_ended,
 )
-from tideline.sinks.kafka.kind import section
+from tideline.sinks.kind import section
 from tideline.sinks.outside import LEAST_DAYS
 
 __all__ = ["ATTEMPT", "ORIGIN", "KafkaTopic", "Message", "TopicLimits", "sink"]
@@ -56,7 +57,7 @@ def sink(
     Raises:
         TypeError: The pipeline has another kind of sink.
     """
-    declared = section(pipeline)
+    declared = section(pipeline, KafkaSink)
     return KafkaTopic(
         pipeline.name,
         declared.brokers(pipeline.source),

@@ -8,7 +8,7 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
 from tideline.ledger.published_rows import Sent
 from tideline.sinks import evidence
-from tideline.sinks.kind import ClusterOf, Dataset, Kind, loaded
+from tideline.sinks.kind import ClusterOf, Dataset, Kind, loaded, section
 from tideline.sinks.outside import Memory, OutsideSink
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ class KafkaTopics(Kind):
 
     def place(self, pipeline: Pipeline, cluster_of: ClusterOf) -> str:
         """Return the id of the cluster, and the topic."""
-        declared = section(pipeline)
+        declared = section(pipeline, KafkaSink)
         return f"{cluster_of(declared.brokers(pipeline.source))}/{declared.topic}"
 
     def dataset(self, pipeline: Pipeline, ledger: Ledger) -> Dataset:  # noqa: ARG002 - a topic has no columns of its own
         """See `Kind.dataset`."""
-        declared = section(pipeline)
+        declared = section(pipeline, KafkaSink)
         return Dataset(declared.brokers(pipeline.source).namespace(), declared.topic, ())
 
     def outside(self, pipeline: Pipeline, ledger: Ledger, *, searching: bool = True) -> OutsideSink:
@@ -56,14 +56,3 @@ class KafkaTopics(Kind):
             return None
         found: Mapping[Sent, str] = loaded(pipeline, "tideline.sinks.kafka.kafka_rows").deleted(pipeline, batches)
         return found
-
-
-def section(pipeline: Pipeline) -> KafkaSink:
-    """Return the section of a pipeline that writes to a topic.
-
-    Raises:
-        TypeError: It has another kind of sink.
-    """
-    if not isinstance(pipeline.sink, KafkaSink):
-        raise TypeError(f"{pipeline.name}: expected a sink of kind kafka, found {pipeline.sink.kind}")
-    return pipeline.sink

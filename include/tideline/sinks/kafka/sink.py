@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import Receipt
 from tideline.errors import FatalError
@@ -15,8 +16,8 @@ from tideline.sinks.kafka import encoding, kafka_topic, sending, staging
 from tideline.sinks.kafka.counting import counted
 from tideline.sinks.kafka.encoding import Records
 from tideline.sinks.kafka.kafka_topic import KafkaTopic
-from tideline.sinks.kafka.kind import section
 from tideline.sinks.kafka.staging import TopicStage
+from tideline.sinks.kind import section
 from tideline.sinks.sink import Publication, StagedCommit, StagingPlace
 from tideline.sinks.staging_tables import staging_name
 
@@ -65,7 +66,7 @@ class TopicSink:
 
     def prepare(self, ledger: Ledger, pipeline: Pipeline, attempt: Attempt, produced: pa.Schema) -> TopicOutput:  # noqa: ARG002 - a sink's signature
         """Check that the topic exists, and that it can hold what the transform produces."""
-        sink = section(pipeline)
+        sink = section(pipeline, KafkaSink)
         topic = kafka_topic.sink(pipeline)
         limits = topic.limits()
         topic.check_memory(limits)

@@ -19,7 +19,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import said
 from tideline.ledger.publishing import Written
 from tideline.sinks import staging_tables
-from tideline.sinks.postgres.partition_keys import check_distinct
+from tideline.sinks.postgres.fitting import COORDINATES, STAGED_STREAM
 from tideline.sinks.postgres.target_table import OF_A_ROW, Target, deletions_name, quoted, sink_sql
 from tideline.sinks.sink import RowsRefusedError
 from tideline.sinks.staging_tables import STAGING_SCHEMA
@@ -171,3 +171,24 @@ def offsets(ledger: Ledger, staged: StagedRows) -> list[tuple[int, int]]:
     if staged.attempt.kind is not BatchKind.REDRIVE:
         return []
     return [record for table in staged.tables for record in staging_tables.written(ledger, table, staged.bound)]
+
+
+def check_distinct(
+    ledger: Ledger, target: Target, attempt: Attempt, names: Mapping[str, Composable], bound: Mapping[str, Any]
+) -> None:
+    """Refuse two staged rows of one record that the table's key would accept, because they lie in different partitions.
+
+    Raises:
+        FatalError: There are such rows.
+    """
+    if not target.partitioned_by:
+        return
+    columns = (STAGED_STREAM, COORDINATES[2], *([target.item] if target.item else []))
+    query = sink_sql("list_doubled").format(**names, key=SQL(", ").join(map(quoted, columns)))
+    if rows := ledger.rows_of(query, bound):
+        raise FatalError(
+            f"{attempt}: {target.schema}.{target.table} refuses the output: the transform gives several rows for the record at offset "
+            f"{rows[0]['kafka_offset']} of stream {rows[0]['tideline_stream']}, and only their partition distinguishes them",
+            next_step="declare sink.item with a column that distinguishes the rows of one record, or let transform.py give one row for each record",
+            entry="table-refuses-rows",
+        )

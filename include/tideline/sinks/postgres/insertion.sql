@@ -84,3 +84,11 @@ JOIN tideline.batch b ON b.batch_id = %(batch_id)s
 JOIN tideline.stream ON stream.stream_id = s.tideline_stream AND stream.pipeline = b.pipeline
 LEFT JOIN tideline.batch_range r ON r.batch_id = b.batch_id AND r.stream_id = s.tideline_stream AND r.offsets @> s.kafka_offset
 WHERE s.tideline_task = ANY (%(tasks)s) AND (s.tideline_expired OR r.batch_id IS NOT NULL);
+
+-- name: list_doubled
+-- Find a staged record with two rows of one key. A table that is partitioned by a column of its key would accept both
+-- rows, if they are in different partitions.
+SELECT tideline_stream, kafka_offset FROM {staging}
+WHERE tideline_task = ANY (%(tasks)s)
+GROUP BY {key} HAVING count(*) > 1
+LIMIT 1;

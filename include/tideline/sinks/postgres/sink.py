@@ -10,7 +10,7 @@ from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Written
 from tideline.sinks import staging_tables
-from tideline.sinks.postgres import insertion, marks, refusals, target_table, upserting
+from tideline.sinks.postgres import insertion, refusals, target_table, upserting
 from tideline.sinks.postgres.insertion import StagedRows
 from tideline.sinks.postgres.staging import TableStage
 from tideline.sinks.postgres.target_table import Target
@@ -65,5 +65,5 @@ class TableSink:
         """Create the table if it does not exist, and check that it fits what the transform produces."""
         target = target_table.prepare(ledger, pipeline, produced)
         if target.upsert:
-            marks.prepare(ledger, target)
+            upserting.prepare_marks(ledger, target)
         return TableOutput(target=target, attempt=attempt)
