@@ -244,10 +244,6 @@ def _run(frame: DataFrame, tasks: AfterFrame | Deletions | Expiring | Folding | 
     return [Winner(*row) for row in frame.mapInArrow(tasks, from_arrow_schema(WINNER)).collect()]
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 def _report(attempt: Attempt, counts: Sequence[Counts]) -> None:
     """Print the counts of a published batch: for each of the first streams (at most `SHOWN_RANGES`), and in total."""
     for count in counts[:SHOWN_RANGES]:
@@ -261,3 +257,7 @@ def _report(attempt: Attempt, counts: Sequence[Counts]) -> None:
         job_log.say(f"  and {len(counts) - SHOWN_RANGES} more: tideline batch {attempt.batch_id}")
     total = [sum(values) for values in zip(*((c.n_read, c.n_written, c.n_rejected) for c in counts), strict=True)]
     job_log.say(f"{attempt}: published; read {total[0]}, written {total[1]}, rejected {total[2]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

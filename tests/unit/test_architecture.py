@@ -120,6 +120,17 @@ def test_no_files_import_each_other_in_a_circle():
     TopologicalSorter(graph).prepare()  # raises a CycleError that names them
 
 
+def test_a_program_begins_at_the_end_of_its_file():
+    """A function that is defined below is not there yet when the program runs, and is there for every test that imports the file."""
+    wrong = []
+    for path in SHIPPED:
+        *before, _ = tree(path).body or [None]
+        wrong += [
+            relative(path) for node in before if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+        ]
+    assert wrong == []
+
+
 def test_every_package_stands_on_a_floor():
     packages = {module_of(path).removesuffix(".__init__") for path in SHIPPED if path.name == "__init__.py"}
     assert packages - {name for name in packages if name.startswith("tideline.cli.")} == set(FLOOR_OF) - {
