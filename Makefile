@@ -10,19 +10,19 @@ help:  ## Show this list
 
 setup:  ## Install packages and jars under .local/ (slow only the first time)
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on the PATH; install Python 3.11+, or name one: make setup PYTHON=..."; exit 1; }
-	@$(PYTHON) include/tideline/local/setup.py
+	@$(PYTHON) include/tideline_stack/setup.py
 
 up: setup  ## Start Postgres, Kafka and Airflow, and print their addresses
-	@$(ENV)/python -m tideline.local up
+	@$(ENV)/python -m tideline_stack up
 
 demo: setup  ## Start the stack, and play it in two minutes: a load, a failure, a backfill, a replay, and where each record is
-	@$(ENV)/python -m tideline.local.demo
+	@$(ENV)/python -m tideline_demo
 
 tour: setup  ## Start the stack, and play the other pipelines; each is complete by itself (PARTS='topics lake offers sessions anomalies')
-	@$(ENV)/python -m tideline.local.tour $(PARTS)
+	@$(ENV)/python -m tideline_demo.tour $(PARTS)
 
 down:  ## Stop Postgres, Kafka and Airflow, also after a crash; the data stays
-	@test ! -x $(ENV)/python || $(ENV)/python -m tideline.local down
+	@test ! -x $(ENV)/python || $(ENV)/python -m tideline_stack down
 
 check: setup style  ## Check format, lint and types, and run the fast tests; run it before each commit
 	@$(ENV)/python -m pytest -q -n auto --dist worksteal tests/unit tests/dags include/pipelines

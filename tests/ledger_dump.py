@@ -5,7 +5,7 @@ import subprocess
 
 from psycopg2.extensions import parse_dsn
 
-from tideline.local.postgres import programs
+from tideline_stack.postgres import programs
 
 
 def at_server(program: str, url: str, *arguments: str) -> None:

@@ -1,6 +1,6 @@
 """Looks for secrets in files, in databases, in command lines and in the output of programs.
 
-It needs no list of secrets: each one that the local stack or a test makes has a mark (`tideline.local.secret`), and each private
+It needs no list of secrets: each one that the local stack or a test makes has a mark (`tideline.deployment.secret`), and each private
 key and each token of Airflow begins with one. It looks for the marks as they are, and as encodings leave them.
 """
 
@@ -20,7 +20,7 @@ import psutil
 import psycopg2
 from psycopg2.sql import SQL, Identifier, Literal
 
-from tideline.local import secret
+from tideline.deployment import secret
 
 KEY = "PRIVATE KEY-----"
 TOKEN = "eyJhbGciOiJ"

@@ -25,7 +25,7 @@ import suite_folder
 import suite_leaks
 from secret_scan import Scan
 from suite_lanes import LANES, Suite
-from tideline.local import niceness
+from tideline_stack import niceness
 
 PROJECT = Path(__file__).resolve().parents[1]
 LOGS = PROJECT / ".local" / "log" / "tests"

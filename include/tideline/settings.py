@@ -1,4 +1,4 @@
-"""The settings of this deployment, with their defaults. Outside of `tideline.local`, only this module and `environment` read variables."""
+"""The settings of this deployment, with their defaults. Besides the local stack, only this module and `environment` read variables."""
 
 import getpass
 import os

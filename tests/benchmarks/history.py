@@ -18,7 +18,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Reservation, Run
-from tideline.local.postgres import Postgres
+from tideline_stack.postgres import Postgres
 
 TITLE = "The ledger after a long history, and with many partitions"
 NAME = "history"

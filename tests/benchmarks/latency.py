@@ -6,7 +6,7 @@ import time
 import records
 from benchmarks import rivals
 from benchmarks.scene import PARTITIONS, ROUNDS, Scene, say, table
-from tideline.airflow.api import AirflowApi
+from tideline_stack.airflow_user import AirflowUser
 
 TITLE = "From the trigger to the end of the run, through Airflow"
 
@@ -17,7 +17,7 @@ def measure(scene: Scene) -> list[str]:
     topic = records.create(stack.broker.bootstrap, partitions=PARTITIONS)
     rivals.declare(scene.folder / "pipelines" / "latency", topic)
     assert stack.orchestrator is not None
-    api = AirflowApi(stack.orchestrator.base_url, stack.orchestrator.username, stack.orchestrator.password)
+    api = AirflowUser(stack.orchestrator.base_url, stack.orchestrator.username, stack.orchestrator.password)
     api.unpause("latency")
     found: dict[str, list[float]] = {"10,000 records": [], "nothing to do": []}
     for number in range(ROUNDS):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from benchmarks import rivals
 from benchmarks.scene import PARTITIONS, RECORDS, ROUNDS, Scene, in_turns, table
 from tideline import settings
-from tideline.local.postgres import programs
+from tideline_stack.postgres import programs
 
 TITLE = f"{RECORDS:,} records of about 260 bytes, {PARTITIONS} partitions, into one keyed table"
 _NAMES = {

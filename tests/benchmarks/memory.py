@@ -20,7 +20,7 @@ from tideline.domain.requests import NewRecords
 from tideline.kafka.broker import Broker
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.local import program_environment
+from tideline_stack import program_environment
 
 TITLE = "Peak memory of one write task"
 MANY = 5_000_000

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 import records
 from benchmarks import rivals
 from tideline import settings
-from tideline.local.airflow_processes import AirflowOptions
-from tideline.local.stack import Stack
 from tideline.spark_jobs.session import session
+from tideline_stack.airflow_processes import AirflowOptions
+from tideline_stack.stack import Stack
 
 _POSTGRES = {"shared_buffers": "1GB"}
 """A server that keeps millions of states has more than the 256 MB of the local stack. With these, a batch over them took a tenth longer."""

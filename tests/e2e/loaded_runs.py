@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import psutil
 
 from system import Place, System
-from tideline.local import demo_impressions
 from tideline.settings import PROJECT
+from tideline_demo import impressions
 
 NAME = "impressions"
 COUNT = 20_000
@@ -19,7 +19,7 @@ SINCE = timedelta(hours=3)
 class Loaded:
     """The records that were sent, and observations of the run while it wrote."""
 
-    sent: demo_impressions.SentImpressions
+    sent: impressions.SentImpressions
     raw: dict[Place, bytes | None]
     """Every record of the topic, as a plain consumer reads it."""
     run_id: str
@@ -31,16 +31,14 @@ class Loaded:
 def load_impressions(system: System) -> Loaded:
     """Create the dimension, fill the topic and run the DAG."""
     system.prepare((PROJECT / "include" / "pipelines" / NAME / "offers.sql").read_text())
-    sent = demo_impressions.produce(
-        system.bootstrap, COUNT, seed=7, malformed_every=100, since=datetime.now(UTC) - SINCE
-    )
+    sent = impressions.produce(system.bootstrap, COUNT, seed=7, malformed_every=100, since=datetime.now(UTC) - SINCE)
     run_id = system.start(NAME)
     driver_pid = system.wait(lambda: _writing(system), "the batch to be written")
     command_lines = _command_lines()
     system.succeed(NAME, run_id)
     return Loaded(
         sent=sent,
-        raw=system.consumed(demo_impressions.TOPIC, partitions=demo_impressions.PARTITIONS),
+        raw=system.consumed(impressions.TOPIC, partitions=impressions.PARTITIONS),
         run_id=run_id,
         driver_pid=driver_pid,
         command_lines=command_lines,

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from system import System
-from tideline.local import secret
+from tideline.deployment import secret
 
 TOKEN = secret.marked("-a-token-of-the-metrics-")
 USERS = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from secret_scan import Scan
 from system import System
-from tideline.local.program_environment import BIN
+from tideline_stack.program_environment import BIN
 
 WHO = "ada"
 """The actor at the command line."""

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tideline.local import secret
-from tideline.local.broker import LocalBroker
+from tideline.deployment import secret
+from tideline_stack.broker import LocalBroker
 
 _SERVERS, _USER, PASSWORD = "SECURED_KAFKA", "SECURED_KAFKA_USER", "SECURED_KAFKA_PASSWORD"
 DECLARED = {

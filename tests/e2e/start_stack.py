@@ -9,11 +9,11 @@ import metrics_token
 import notifications
 from secret_scan import Scan, look_for
 from system import System
-from tideline.airflow.api import AirflowApi
-from tideline.local import secret
-from tideline.local.airflow_processes import AirflowOptions, fernet_key
-from tideline.local.stack import Stack
+from tideline.deployment import secret
 from tideline.settings import PROJECT
+from tideline_stack.airflow_processes import AirflowOptions, fernet_key
+from tideline_stack.airflow_user import AirflowUser
+from tideline_stack.stack import Stack
 
 SETTINGS = {
     # Otherwise Airflow takes minutes to notice a task whose supervisor was killed.
@@ -49,7 +49,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
     ) as stack:
         environment = stack.environment()
         assert stack.orchestrator is not None  # it has the options of one
-        with AirflowApi(
+        with AirflowUser(
             environment["TIDELINE_AIRFLOW_URL"],
             environment["TIDELINE_AIRFLOW_USERNAME"],
             environment["TIDELINE_AIRFLOW_PASSWORD"],

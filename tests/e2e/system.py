@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from httpx import HTTPStatusError
 
 import records
-from tideline.airflow.api import AirflowApi
-from tideline.local.stack import Stack
 from tideline.settings import WRITER_URL
+from tideline_stack.airflow_user import AirflowUser
+from tideline_stack.stack import Stack
 
 T = TypeVar("T")
 Place = tuple[int, int]
@@ -38,7 +38,7 @@ class System:
     """The URL of the administrator, for what tests look at and hold. No process of the stack has it."""
     environment: Mapping[str, str] = field(repr=False)  # holds passwords
     """Environment of a shell in which people work with the stack."""
-    airflow: AirflowApi
+    airflow: AirflowUser
 
     # Kafka
 

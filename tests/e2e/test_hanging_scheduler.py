@@ -4,7 +4,7 @@ import time
 
 import psutil
 
-from tideline.local import heartbeats, supervisor
+from tideline_stack import heartbeats, supervisor
 
 SILENT_S = 15.0
 """Three heartbeats."""

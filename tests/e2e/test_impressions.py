@@ -11,7 +11,7 @@ import pytest
 from assets import events
 from loaded_runs import NAME
 from system import COUNTS
-from tideline.local import demo_impressions
+from tideline_demo import impressions
 
 COLUMNS = "impression_id::text, offer_id, advertiser, category, user_id, placement, country, device, price, shown_at"
 
@@ -29,7 +29,7 @@ def test_output_equals_what_was_produced_by_partition_offset_and_content(system,
     offers = {row[0]: row[1:] for row in system.rows("SELECT offer_id, advertiser, category FROM ads.offers")}
     rows = system.rows(f"SELECT kafka_partition, kafka_offset, {COLUMNS} FROM ads.impressions")
     assert len(rows) == len(loaded.sent.written)
-    assert {partition for partition, *_ in rows} == set(range(demo_impressions.PARTITIONS))
+    assert {partition for partition, *_ in rows} == set(range(impressions.PARTITIONS))
     assert {row[:2]: row[2:] for row in rows} == {
         place: expected(loaded.raw[place], offers) for place in loaded.sent.written
     }
@@ -52,9 +52,9 @@ def test_every_count_of_the_ledger_is_right(system, loaded):
     )
     assert len(sent.filtered) > 0
     assert system.counts(NAME) == {
-        n: (read[n], written[n], rejected[n], filtered[n], 0) for n in range(demo_impressions.PARTITIONS)
+        n: (read[n], written[n], rejected[n], filtered[n], 0) for n in range(impressions.PARTITIONS)
     }
-    assert system.heads(NAME) == [read[n] for n in range(demo_impressions.PARTITIONS)], COUNTS
+    assert system.heads(NAME) == [read[n] for n in range(impressions.PARTITIONS)], COUNTS
 
 
 @dataclass(frozen=True, kw_only=True)

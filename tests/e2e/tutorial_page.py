@@ -30,7 +30,7 @@ def _run(system: System, folder: Path, commands: str, pipeline: str) -> str:
     """Run one block in a shell, with the differences between this stack and that of `make up`."""
     # The stack of the tests is up already, and its Airflow looks for new folders only on request.
     commands = commands.replace("make up\n", "")
-    if "tideline.local.load" in commands:
+    if "tideline_stack.load" in commands:
         _parse(system)
     # Where a person waits for a run, the test waits.
     if "tideline batches" in commands:

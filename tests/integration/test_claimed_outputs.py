@@ -18,12 +18,12 @@ from tideline.declaration import PostgresSink, Rejects
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.sections import FromEnvironment
+from tideline.deployment import secret
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
 from tideline.ledger import claimed_outputs, reservations
 from tideline.ledger.claimed_outputs import REJECTS, ROWS, ClaimedOutput
 from tideline.ledger.connection import Ledger
-from tideline.local import secret
 from tideline.statements import statement
 
 TABLE = "ads.output"

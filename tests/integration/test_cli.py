@@ -19,6 +19,7 @@ from servers.cli_process import NAME, Cli, table
 from servers.cli_server import TIDELINE
 from tideline import flow
 from tideline.declaration import pipelines
+from tideline.deployment import secret
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.kafka.broker import Broker
@@ -26,7 +27,6 @@ from tideline.ledger import attempts
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.local import secret
 
 NASTY = b"\x1b[2J{\xff\n"
 

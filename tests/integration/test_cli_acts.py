@@ -10,9 +10,9 @@ from given_ledger.ledgers import query, state
 from given_topics import topics
 from servers import cli_process
 from servers.cli_process import NAME, table
+from tideline.deployment import secret
 from tideline.errors import NeedsOperatorError
 from tideline.ledger import attempts
-from tideline.local import secret
 
 WHY = "prices were in cents"
 

@@ -19,13 +19,13 @@ from servers.poolers import Pooler
 from tideline import flow
 from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import pipelines
+from tideline.deployment import secret
 from tideline.domain.requests import NewRecords
 from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, rights
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.local import secret
 from tideline.sinks.staging_tables import staging_name
 
 

@@ -11,9 +11,10 @@ import psycopg2
 import pytest
 from ruamel.yaml import YAML
 
-from tideline.local import ports, secret
-from tideline.local.postgres import Postgres
+from tideline.deployment import secret
 from tideline.settings import PROJECT
+from tideline_stack import ports
+from tideline_stack.postgres import Postgres
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def server(tmp_path) -> Iterator[Postgres]:
 def test_the_logins_of_the_file_are_made_also_if_the_containers_start_again(server):
     compose = YAML(typ="safe").load((PROJECT / "docker-compose.yaml").read_text(encoding="utf-8"))
     service = compose["services"]["airflow-init"]
-    assert "python -m tideline.local.container_logins &&" in service["command"]
+    assert "python -m tideline.deployment.container_logins &&" in service["command"]
     admin = server.url("").split(":")[2].partition("@")[0]
 
     def filled(text: str) -> str:
@@ -66,7 +67,7 @@ def test_the_logins_of_the_file_are_made_also_if_the_containers_start_again(serv
     given = {name: filled(value) for name, value in service["environment"].items()}
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, "-m", "tideline.local.container_logins"],
+            [sys.executable, "-m", "tideline.deployment.container_logins"],
             env=os.environ | given,
             check=False,
             capture_output=True,

@@ -13,7 +13,7 @@ from tideline import flow, settings
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, Ranges
 from tideline.errors import NeedsOperatorError
-from tideline.local.broker import LocalBroker as RealBroker
+from tideline_stack.broker import LocalBroker as RealBroker
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 import records
 from tideline import settings
 from tideline.errors import RetryableError
-from tideline.local import program_environment
 from tideline.spark_jobs import deadline
+from tideline_stack import program_environment
 
 # Hangs as if a cluster never gave it a session, so that there is nothing to cancel.
 HANGING = """\

@@ -11,7 +11,7 @@ import pytest
 
 from servers import half_open_link
 from servers.half_open_link import WAIT_S
-from tideline.local.postgres import Postgres
+from tideline_stack.postgres import Postgres
 
 SCRIPT = Path(half_open_link.__file__)
 DRIVERS = ("ledger", "task")

@@ -7,10 +7,10 @@ import pytest
 
 import records
 from loads.loading import batches, names, ranges
+from tideline.deployment import secret
 from tideline.domain.requests import KeptRejects, OneBatch
 from tideline.ledger import reservations
 from tideline.ledger.reservations import Run
-from tideline.local import secret
 from tideline.spark_jobs import write_batches
 
 pytestmark = pytest.mark.topic(records=10)

@@ -25,10 +25,10 @@ from confluent_kafka.admin import (
 from given_topics.topics import ends, produce, source, until
 from tideline import settings
 from tideline.declaration import Source
+from tideline.deployment import java_program, secret
 from tideline.errors import FatalError, RetryableError
 from tideline.kafka.broker import Broker
 from tideline.kafka.settings import spark_settings
-from tideline.local import java_program, secret
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default
 

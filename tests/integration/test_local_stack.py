@@ -15,15 +15,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline.errors import RetryableError
-from tideline.local import supervisor
-from tideline.local.processes import Child, Identity, end, end_recorded, recorded
-from tideline.local.stack import Stack
+from tideline_stack import supervisor
+from tideline_stack.processes import Child, Identity, end, end_recorded, recorded
+from tideline_stack.stack import Stack
 
 ROLES = ("TIDELINE_LEDGER_URL", "TIDELINE_WRITER_URL", "TIDELINE_STAGER_URL", "TIDELINE_READER_URL")
 _OWNER = """
 import sys, time
 from pathlib import Path
-from tideline.local.stack import Stack
+from tideline_stack.stack import Stack
 with Stack(Path(sys.argv[1])) as stack:
     print("up", flush=True)
     time.sleep(600)
@@ -31,7 +31,7 @@ with Stack(Path(sys.argv[1])) as stack:
 _STUBBORN_OWNER = """
 import sys, time
 from pathlib import Path
-from tideline.local.processes import Child
+from tideline_stack.processes import Child
 folder = Path(sys.argv[1]) / "part"
 program = "trap '' TERM; sleep 600 & echo started; wait; wait"
 child = Child("part", ["sh", "-c", program], log=folder / "part.log", cwd=folder.parent)
@@ -214,7 +214,7 @@ def test_ending_asks_before_it_kills(tmp_path):
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="a system that does not weigh sessions")
 def test_a_part_is_as_nice_as_what_has_started_it(tmp_path):
     program = (
-        "import os, pathlib, sys; from tideline.local.processes import Child; os.nice(4); folder = pathlib.Path(sys.argv[1]);"
+        "import os, pathlib, sys; from tideline_stack.processes import Child; os.nice(4); folder = pathlib.Path(sys.argv[1]);"
         "child = Child('the part', ['sleep', '60'], log=folder / 'part.log', cwd=folder);"
         "print(pathlib.Path(f'/proc/{child.pid}/autogroup').read_text()); child.stop()"
     )

@@ -11,12 +11,12 @@ import pytest
 
 from loads import by_hand
 from loads.by_hand import Urls
+from tideline.deployment import logins
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.rights import DUTIES, GRANTED
-from tideline.local import logins
-from tideline.local.postgres import Postgres
 from tideline.settings import LEDGER_URL, PROJECT, READER_URL, STAGER_URL, WRITER_URL
+from tideline_stack.postgres import Postgres
 
 EXAMPLE = PROJECT / "include" / "pipelines" / "impressions"
 TABLES = "".join((EXAMPLE / name).read_text(encoding="utf-8") for name in ("offers.sql", "target.sql"))

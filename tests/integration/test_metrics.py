@@ -20,12 +20,12 @@ from servers import cli_process
 from servers.cli_process import NAME, Cli
 from tideline import flow
 from tideline.declaration import pipelines
+from tideline.deployment import secret
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
-from tideline.local import secret
 from tideline.numbers import brokers
 from tideline.numbers.brokers import SECONDS
 from tideline.numbers.catalogue import DURATION, GAUGES, PREFIX

@@ -10,9 +10,9 @@ from given_ledger.ledgers import execute
 from tideline.authoring import target_sql
 from tideline.declaration import pipelines
 from tideline.errors import FatalError
-from tideline.local import spark as spark_setup
 from tideline.settings import PROJECT
 from tideline.testing import trial
+from tideline_stack import spark as spark_setup
 
 SHIPPED = PROJECT / "include" / "pipelines" / "impressions"
 LINES = [b'{"order_id": 3, "amount": 1}', b"no JSON", b'{"order_id": 7, "amount": 2}', b'{"order_id": 3, "amount": 4}']

@@ -5,10 +5,10 @@ from psycopg2.extensions import make_dsn
 
 from given_ledger.ledgers import claim, events, plan, publish, query, stage, start_streams, state
 from servers.cutting_proxy import CuttingProxy, cut_after, cut_before, cut_meanwhile
+from tideline.deployment import secret
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger import publishing
 from tideline.ledger.connection import Ledger
-from tideline.local import secret
 
 # The beginning of each statement of a publish, in order.
 STEPS = [

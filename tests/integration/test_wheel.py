@@ -12,8 +12,8 @@ import pytest
 
 import records
 from servers import wheel_environment
-from tideline.local import spark
 from tideline.settings import PROJECT
+from tideline_stack import spark
 
 DAG_FILE = """\
 from airflow.sdk import DAG  # Airflow parses only files that contain the words "airflow" and "dag"

@@ -10,9 +10,9 @@ from pathlib import Path
 import conditions
 import doors
 import website
-from tideline.local.broker import LocalBroker
-from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
+from tideline_stack.broker import LocalBroker
+from tideline_stack.postgres import Postgres
 
 PAGE = PROJECT / "docs" / "security.md"
 COMMAND = "PYTHONPATH=tests:tests/integration:tests/page .local/env/bin/python tests/page/doors_table.py"

@@ -21,9 +21,9 @@ import chromium
 import large_ledger
 import website
 from tideline.ledger.connection import Ledger
-from tideline.local.broker import LocalBroker
-from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
+from tideline_stack.broker import LocalBroker
+from tideline_stack.postgres import Postgres
 from website import Website
 
 _PIPELINES, _PARTITIONS = 50, 10

@@ -12,9 +12,9 @@ from playwright.sync_api import Page, Route, expect
 import chromium
 import conditions
 import website
-from tideline.local.broker import LocalBroker
-from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
+from tideline_stack.broker import LocalBroker
+from tideline_stack.postgres import Postgres
 from website import Website
 
 _SHOTS = {

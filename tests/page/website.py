@@ -22,6 +22,7 @@ from servers.cutting_proxy import CuttingProxy
 from tideline import flow
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Pipeline
+from tideline.deployment import logins, secret
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords
 from tideline.errors import NeedsOperatorError
@@ -29,11 +30,10 @@ from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.local import logins, secret
-from tideline.local.airflow_processes import AirflowOptions, Orchestrator, fernet_key
-from tideline.local.broker import LocalBroker
-from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT, WRITER_URL
+from tideline_stack.airflow_processes import AirflowOptions, Orchestrator, fernet_key
+from tideline_stack.broker import LocalBroker
+from tideline_stack.postgres import Postgres
 
 ROLES = ("viewer", "user", "op", "admin")
 _USERS = {role: role for role in ROLES} | {"partner": "op", "guest": "viewer", "stranger": "viewer"}

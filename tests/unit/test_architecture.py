@@ -13,12 +13,14 @@ from tideline.settings import PROJECT
 from tideline.statements import statement
 
 PACKAGE = PROJECT / "include" / "tideline"
+STACK = PROJECT / "include" / "tideline_stack"
+DEMO = PROJECT / "include" / "tideline_demo"
 SHIPPED = [
     path for folder in ("include", "spark_jobs", "dags", "plugins") for path in sorted((PROJECT / folder).rglob("*.py"))
 ]
 QUERIES = [
     path
-    for folder in (PACKAGE, PROJECT / "spark_jobs")
+    for folder in (PACKAGE, DEMO, PROJECT / "spark_jobs")
     for path in sorted(folder.rglob("*.sql"))
     if path.parent.name != "migrations"
 ]
@@ -36,11 +38,12 @@ FLOORS = (
     {"tideline.inspection"},
     {"tideline.numbers"},
     {"tideline.airflow"},
-    {"tideline.local", "tideline.spark_jobs"},
+    {"tideline.deployment", "tideline.spark_jobs"},
     {"tideline.authoring"},
     {"tideline.cli", "dags", "tideline.transforms", "tideline.testing"},
     {"tideline.web"},
-    {"plugins"},
+    {"plugins", "tideline_stack"},
+    {"tideline_demo"},
 )
 """The packages by layer, from the bottom up. `tideline` holds what every other package may import: errors, settings, redaction.
 
@@ -194,7 +197,7 @@ def test_only_the_rooms_of_airflow_and_of_its_page_import_it():
 def test_spark_is_imported_by_the_job_and_by_transforms_only():
     """The set-up job that fills the class-data archive may import it too: the archive is about Spark's classes. Sinks do not need it."""
     allowed = re.compile(
-        r"spark_jobs/.*|include/tideline/records/(transforms|dimensions)\.py|include/pipelines/[^/]+/transform\.py|include/tideline/local/class_archive_job\.py"
+        r"spark_jobs/.*|include/tideline/records/(transforms|dimensions)\.py|include/pipelines/[^/]+/transform\.py|include/tideline_stack/class_archive_job\.py"
     )
     assert [relative(p) for p in SHIPPED if "pyspark" in imported(p) and not allowed.fullmatch(relative(p))] == []
 
@@ -215,7 +218,7 @@ def test_kafka_clients_print_no_lines_of_their_own():
     """Their lines would appear in progress output and in JSON documents. Set-up is excepted: its output is a log file."""
     makers = {
         path
-        for path in PACKAGE.rglob("*.py")
+        for path in SHIPPED
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLIENTS
     }
@@ -223,7 +226,7 @@ def test_kafka_clients_print_no_lines_of_their_own():
     noisy = {
         path for path in makers if not re.search(r'"log_level": 0|[*]{2}LOOKING', path.read_text(encoding="utf-8"))
     }
-    assert {relative(path) for path in noisy} == {"include/tideline/local/class_archive.py"}
+    assert {relative(path) for path in noisy} == {"include/tideline_stack/class_archive.py"}
     assert len(makers) > len(noisy)
 
 
@@ -263,11 +266,11 @@ def test_every_statement_has_a_name_a_comment_and_less_than_70_lines():
 
 
 def test_the_statements_of_a_module_lie_beside_it():
-    """So a reader finds them, and one that is no longer used is noticed."""
+    """So a reader finds them, and one that is no longer used is noticed. The queries of the demo are one file."""
     unused = [
         f"{relative(path)}: {name}"
         for path in QUERIES
-        if not path.is_relative_to(PACKAGE / "local")
+        if not path.is_relative_to(DEMO)
         for name in statements_of(path)
         if f'"{name}"' not in path.with_suffix(".py").read_text(encoding="utf-8")
     ]
@@ -287,7 +290,7 @@ def test_sql_is_kept_in_files():
     found = [
         f"{relative(path)}:{node.lineno}"
         for path in SHIPPED
-        if not path.is_relative_to(PACKAGE / "local")
+        if not path.is_relative_to(STACK)
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and statement.match(node.value)
     ]

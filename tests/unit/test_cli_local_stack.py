@@ -6,8 +6,7 @@ import pytest
 
 from tideline import settings
 from tideline.cli.entry import _use_local_stack
-from tideline.local.processes import Identity
-from tideline.local.supervisor import SupervisorState
+from tideline.deployment.local_stack import Identity, StackState
 
 PLACES = {"TIDELINE_LEDGER_URL": "postgresql://127.0.0.1:1/warehouse", "TIDELINE_KAFKA": "127.0.0.1:2"}
 
@@ -22,9 +21,8 @@ def run(tmp_path, monkeypatch):
 
 
 def stack(run, *, ready=True, pid=None):
-    SupervisorState(supervisor=Identity.of(pid or os.getpid()), ready=ready, environment=PLACES if ready else {}).write(
-        run
-    )
+    state = StackState(supervisor=Identity.of(pid or os.getpid()), ready=ready, environment=PLACES if ready else {})
+    state.write(run)
 
 
 def places():

@@ -1,6 +1,6 @@
 """A component of the local Airflow hangs when its heartbeat stays the same, and for no other reason."""
 
-from tideline.local.heartbeats import SILENT_S, Heartbeats
+from tideline_stack.heartbeats import SILENT_S, Heartbeats
 
 SCHEDULER = "scheduler"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tideline.deployment import jars
 from tideline.errors import FatalError
-from tideline.local import jars
 
 
 def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path):

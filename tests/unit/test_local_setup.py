@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tideline.local import jars, packages, ports, setup
+from tideline.deployment import jars
+from tideline_stack import packages, ports, setup
 
 _SOURCE = Path(setup.__file__)
 
 
 @pytest.fixture
 def checkout(tmp_path):
-    """Create a checkout that holds only the set-up script."""
-    script = tmp_path / "include" / "tideline" / "local" / "setup.py"
+    """Create a checkout that holds only the set-up script, and files that it reads."""
+    script = tmp_path / "include" / "tideline_stack" / "setup.py"
     script.parent.mkdir(parents=True)
     shutil.copy(_SOURCE, script)
     return tmp_path
@@ -25,7 +26,7 @@ def checkout(tmp_path):
 
 def run_setup(checkout, *, before="", path="/nonexistent", **variables):
     """Run the script as make does, after the statements `before`; return what it wrote to stderr."""
-    script = checkout / "include" / "tideline" / "local" / "setup.py"
+    script = checkout / "include" / "tideline_stack" / "setup.py"
     program = f"import runpy, shutil, sys\n{before}\nrunpy.run_path({str(script)!r}, run_name='__main__')"
     environment = {"PATH": path, **variables}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)

@@ -16,9 +16,9 @@ import pytest
 import secret_scan
 from secret_scan import MEANT_TO_HOLD_ONE, ProcessWatch, Scan
 from tideline.declaration.sections import has_password, may_be_secret
-from tideline.local import secret
-from tideline.local.airflow_processes import fernet_key
+from tideline.deployment import secret
 from tideline.settings import PROJECT
+from tideline_stack.airflow_processes import fernet_key
 
 MARK = "PLANTED".capitalize() + "Mark"
 """Another mark than that of real secrets: the suite's own search must not find what is planted here."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import FatalError
-from tideline.local import demo_anomalies, demo_loads, tour
+from tideline_demo import anomalies, loads, tour
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -16,7 +16,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 def test_the_demo_or_a_part_of_the_tour_plays_each_shipped_pipeline():
     shipped = {file.parent.name for file in (PROJECT / "include" / "pipelines").glob("*/pipeline.yaml")}
     played = [sys.modules[part.play.__module__].DAG for part in tour.PARTS.values()]
-    assert {demo_loads.DAG, demo_anomalies.CONVERSIONS, *played} == shipped
+    assert {loads.DAG, anomalies.CONVERSIONS, *played} == shipped
     assert len(set(played)) == len(tour.PARTS)
 
 
@@ -28,7 +28,7 @@ def test_an_unknown_part_is_refused_with_a_line_for_each_part():
 
 
 def test_an_unknown_part_is_refused_before_the_stack_starts():
-    command = [sys.executable, "-m", "tideline.local.tour", "seasons"]
+    command = [sys.executable, "-m", "tideline_demo.tour", "seasons"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == FatalError.exit_code
     assert done.stdout == ""

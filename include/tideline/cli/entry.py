@@ -37,13 +37,13 @@ def _use_local_stack() -> None:
     """Use the running local stack of this checkout, if no variable of Tideline is set, and say so on stderr."""
     if settings.is_configured() or not {"-h", "--help", "--version"}.isdisjoint(sys.argv):
         return
-    run = settings.PROJECT / ".local" / "run"
-    if not (run / "stack.json").exists():  # do not import the local stack where it was never used
+    folder = settings.PROJECT / ".local"
+    if not (folder / "run" / "stack.json").exists():  # where no stack was ever started, commands need no psutil
         return
-    from tideline.local import clients
+    from tideline.deployment import local_stack
 
-    if clients.use_running_stack(run):
-        print(f"tideline: no TIDELINE_ variable is set; using the local stack in {run.parent}", file=sys.stderr)
+    if local_stack.use():
+        print(f"tideline: no TIDELINE_ variable is set; using the local stack in {folder}", file=sys.stderr)
 
 
 def _flush_stdout() -> None:

@@ -17,9 +17,9 @@ from tideline import settings
 from tideline.errors import RetryableError
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local import spark
-from tideline.local.broker import LocalBroker
-from tideline.local.postgres import Postgres
+from tideline_stack import spark
+from tideline_stack.broker import LocalBroker
+from tideline_stack.postgres import Postgres
 
 DATABASE = "warehouse"
 _RECOVERS_WITHIN_S = 180

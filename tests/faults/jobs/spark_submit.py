@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 
 from tideline import settings
-from tideline.local import niceness, program_environment
 from tideline.spark_jobs.session import WORKER_DAEMON
+from tideline_stack import niceness, program_environment
 
 
 class Job:

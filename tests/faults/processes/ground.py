@@ -20,7 +20,7 @@ from servers.cutting_proxy import CuttingProxy
 from tideline.declaration.pipelines import Pipeline
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
-from tideline.local.postgres import Postgres
+from tideline_stack.postgres import Postgres
 
 # A process opens a dozen sessions, so each has to be cheap. The tests crash processes, not the machine, so fsync would protect nothing. A deadlock
 # must be reported before the conductor's patience ends.

@@ -7,7 +7,7 @@ from typing import Any
 
 from faults.stack.progress import Progress
 from tideline.errors import RetryableError
-from tideline.local.stack import Stack
+from tideline_stack.stack import Stack
 
 
 class Restarter:

@@ -17,7 +17,7 @@ from tideline.ledger import reservations
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Reservation, Run
-from tideline.local.broker import LocalBroker
+from tideline_stack.broker import LocalBroker
 
 WHY = "not needed any more"
 

@@ -14,13 +14,13 @@ import pytest
 from psycopg2.extensions import make_dsn
 
 from loads.by_hand import Urls
+from tideline.deployment import secret
 from tideline.ledger import connection, rights, roles
 from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import translated
 from tideline.ledger.migrate import migrate
-from tideline.local import secret
-from tideline.local.postgres import Postgres
 from tideline.settings import PROJECT
+from tideline_stack.postgres import Postgres
 
 # Not that of PROJECT: a copy of the product, without a guard, has no docs.
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "permissions.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Reservation, Run
-from tideline.local.postgres import Postgres
+from tideline_stack.postgres import Postgres
 
 PIPELINE = "impressions"
 RUN = Run(dag_id="impressions", run_id="manual__1")

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from given_ledger.granted_rights import PAGE
-from tideline.local import secret
+from tideline.deployment import secret
 
 PASSWORD = secret.marked("hush")
 _SOURCE, _OUTPUT = (

@@ -14,7 +14,7 @@ from records import record
 from tideline.declaration import Source
 from tideline.domain.requests import Window
 from tideline.kafka.broker import Broker as KafkaBroker
-from tideline.local.broker import LocalBroker
+from tideline_stack.broker import LocalBroker
 
 
 def source(servers: str, *topics: str, **rest: Any) -> Source:

@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 import records
 from tideline import flow
 from tideline.declaration import pipelines
+from tideline.deployment import secret
 from tideline.domain.requests import KeptRejects, NamedRange, NewRecords, Ranges, Request
 from tideline.errors import TidelineError
 from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Writer
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.local import secret
 from tideline.spark_jobs import write_batches
 
 COLUMNS = {"id": "bigint", "name": "string", "price": "decimal(12,4)"}

@@ -21,12 +21,12 @@ from servers import cli_server
 from servers.cli_server import TIDELINE
 from tideline import flow
 from tideline.declaration import pipelines
+from tideline.deployment import secret
 from tideline.domain.requests import NewRecords
 from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
-from tideline.local import secret
 
 NAME = "impressions"
 

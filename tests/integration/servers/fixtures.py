@@ -19,11 +19,11 @@ from servers.cli_process import NAME, Cli
 from servers.tls import ADDRESS, Certificates
 from tideline import settings
 from tideline.ledger.connection import Ledger
-from tideline.local import ports
-from tideline.local import spark as spark_setup
-from tideline.local.broker import LocalBroker
-from tideline.local.postgres import Postgres
 from tideline.spark_jobs.session import session as spark_session
+from tideline_stack import ports
+from tideline_stack import spark as spark_setup
+from tideline_stack.broker import LocalBroker
+from tideline_stack.postgres import Postgres
 
 # Permissions are enforced for the SASL user only: clients of the plain listener may do anything.
 PROPERTIES = {

@@ -27,7 +27,8 @@ import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 
-from tideline.local import ports, secret
+from tideline.deployment import secret
+from tideline_stack import ports
 
 GIVEN = "TIDELINE_TEST_S3"
 _ACCESS = {

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 from psycopg2.extensions import make_dsn, parse_dsn
 
-from tideline.local import secret
+from tideline.deployment import secret
 
 ADDRESS = "127.0.0.1"
 """The only address that the server's certificate names. `localhost` is the same server under a wrong name."""

@@ -11,8 +11,8 @@ import records
 from given_topics import topics
 from given_topics.output_topics import committed_records, origins
 from loads.kafka_loading import TopicLoading
-from tideline.local import demo_events
 from tideline.settings import PROJECT
+from tideline_demo import events as demo_events
 
 PIPELINES = PROJECT / "include" / "pipelines"
 

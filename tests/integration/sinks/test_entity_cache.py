@@ -5,9 +5,9 @@ from confluent_kafka.admin import AdminClient
 
 from loads.loading import Loading
 from test_replay import EVERYTHING
-from tideline.local import demo_offers
 from tideline.settings import PROJECT
 from tideline.testing import trial
+from tideline_demo import offers as demo_offers
 
 FOLDER = PROJECT / "include" / "pipelines" / "entity_cache"
 COUNT = 4_000

@@ -10,13 +10,14 @@ import pytest
 from loads.lake_tables import lake_query
 from tideline.declaration import pipelines
 from tideline.domain.requests import OneBatch
-from tideline.local import demo_impressions, demo_lake
 from tideline.settings import PROJECT
 from tideline.statements import statement
+from tideline_demo import impressions as demo_impressions
+from tideline_demo import lake as demo_lake
 
 FOLDERS = PROJECT / "include" / "pipelines"
 COLUMNS = "kafka_partition, kafka_offset, impression_id, offer_id, country, shown_at, price, advertiser, category"
-OUTPUT = statement("tideline.local", "list_output")
+OUTPUT = statement("tideline_demo", "list_output")
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from given_topics import topics
 from given_topics.output_topics import committed_records
 from loads.kafka_loading import output_of
 from tideline import settings
+from tideline.deployment import secret
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import KeptRejects, NamedRange, Ranges
 from tideline.errors import FatalError
-from tideline.local import secret
-from tideline.local.broker import LocalBroker
 from tideline.sinks.kafka.kafka_topic import ORIGIN
+from tideline_stack.broker import LocalBroker
 
 
 def test_each_record_is_read_once_and_the_ledger_counts_it(loads, topic, out):

@@ -8,8 +8,8 @@ from given_topics.output_topics import N_ROWS, all_of, committed_records, origin
 from identities import batch
 from tideline.declaration.sections import FromEnvironment
 from tideline.declaration.security import Security
+from tideline.deployment import secret
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
-from tideline.local import secret
 from tideline.sinks.kafka.kafka_topic import ORIGIN
 
 BEFORE_THE_COMMIT = ["begin", "look", "send", "commit"]

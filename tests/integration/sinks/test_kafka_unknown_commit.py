@@ -12,8 +12,8 @@ from identities import batch
 from servers.cutting_proxy import CuttingProxy, cut_after, cut_before
 from tideline import settings
 from tideline.errors import RetryableError
-from tideline.local import ports
-from tideline.local.broker import LocalBroker
+from tideline_stack import ports
+from tideline_stack.broker import LocalBroker
 
 END_OF_TRANSACTION = "\x00\x1a\x00\x01"
 """How a request EndTxn, version 1, begins: its number in the protocol is 26."""

@@ -14,8 +14,8 @@ import records
 import tideline.cli  # noqa: F401 - declares the commands
 from loads.sessions import declare, kept, rows, send
 from tideline.cli.app import app
+from tideline.deployment import secret
 from tideline.errors import FatalError, RetryableError
-from tideline.local import secret
 from tideline.records import database_tables
 from tideline.spark_jobs import stateful
 from tideline.state import reference_tables

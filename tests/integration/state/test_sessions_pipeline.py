@@ -13,8 +13,10 @@ from given_ledger.documented_queries import the_query
 from loads.loading import Loading
 from tideline import flow
 from tideline.kafka.broker import Broker
-from tideline.local import demo_ad_events, demo_sessions, demo_visits
 from tideline.settings import PROJECT
+from tideline_demo import ad_events as demo_ad_events
+from tideline_demo import sessions as demo_sessions
+from tideline_demo import visits as demo_visits
 
 FOLDER = PROJECT / "include" / "pipelines" / "sessions"
 USERS = 400

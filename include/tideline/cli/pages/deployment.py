@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tideline.cli.output import Page
-from tideline.local.jars import fetch
+from tideline.deployment.jars import fetch
 
 
 def jars(folder: Path) -> Page:

@@ -1,1 +1,0 @@
-"""The local stack without Docker: Postgres, Kafka and Airflow as ordinary processes."""

@@ -1,0 +1,30 @@
+"""Download the jars of this checkout: for Spark, Kafka, and tests of Delta tables.
+
+Set-up runs it, and reads from its output how much was downloaded.
+"""
+
+import sys
+
+from tideline.deployment import jars
+from tideline.errors import TidelineError
+from tideline.settings import PROJECT
+
+_LOCAL = PROJECT / ".local"
+
+
+def main() -> int:
+    """Download them; return the exit code."""
+    kept = _LOCAL / "cache" / "ivy"
+    before = set(kept.rglob("*.jar"))
+    try:
+        jars.fetch({name: _LOCAL / "jars" / name for name in ("spark", "kafka", "delta")}, cache=kept)
+    except TidelineError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    for jar in set(kept.rglob("*.jar")) - before:
+        print(f"Downloading {jar.name} ({jar.stat().st_size / 1e6:.1f} MB)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
