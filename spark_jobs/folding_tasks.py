@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tideline.sinks.postgres.due_timers import Due
 from tideline.sinks.postgres.state_staging import StateStage, at_once
-from tideline.sinks.postgres.task_reports import EXPIRING, Report
+from tideline.sinks.postgres.task_reports import EXPIRING, TaskReport
 from tideline.spark_jobs.tasks import Decoding, task_id
 from tideline.state import arrow_records
 from tideline.state.buckets import Buckets
@@ -55,5 +55,5 @@ class Expiring:
                     for folded in expired(rules, due, watermarks):
                         session.put(folded)
             session.flush()
-        report = Report(phase=EXPIRING, n_states=session.n_states, n_expired=session.n_expired, latest={})
+        report = TaskReport(phase=EXPIRING, n_states=session.n_states, n_expired=session.n_expired, latest={})
         yield report.winner(task, session.n_rows).as_batch()

@@ -1,11 +1,23 @@
 """Decode records, and return the reason of a reject."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
-from tideline.domain.columns import parse_type
-from tideline.records.decoding import Decoded, decoder
+from tideline.declaration.source import Value
+from tideline.domain.columns import ColumnType, parse_type
+from tideline.formats import kinds
+from tideline.formats.format import Decoded, RawRecords
+
+DecodeValues = Callable[[pa.Array | pa.ChunkedArray], Decoded]
+
+
+def decoder(kind: str, columns: Mapping[str, ColumnType]) -> DecodeValues:
+    """Return a function that decodes values by the format of that name."""
+    section = Value.model_validate({"format": kind, "columns": {name: str(one) for name, one in columns.items()}})
+    decode = kinds.declared(section, Path()).decoder()
+    return lambda values: decode(RawRecords(part="value", keys=values, values=values))
 
 
 def decode(records: Sequence[bytes | None], value_format: str = "json", **columns: str) -> Decoded:

@@ -1,5 +1,8 @@
 """What the `transform.py` of a stateful pipeline imports: `from tideline.processors import Processor, State`.
 
+from datetime import timedelta
+from tideline.processors import Processor
+
 class Visits(Processor):
     rows = {"user_id": "string", "clicks": "bigint"}
 

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from tideline.airflow.api import AirflowApi
 from tideline.errors import RetryableError
+from tideline.reports.dag_runs import AirflowApi
 
 T = TypeVar("T")
 

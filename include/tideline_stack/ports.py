@@ -8,13 +8,18 @@ LOOPBACK = "127.0.0.1"
 _BELOW_OUTGOING = range(20_000, 32_768)
 """The kernel gives no outgoing connection a port of these. Of the others it may take one before the caller has bound it."""
 _TRIES = 100
+_given: set[int] = set()
+"""The ports that this process was given by chance. A server asks for several before it binds one: two were the same once in a thousand."""
 
 
 def choose(usual: int = 0) -> int:
-    """Return `usual` if nothing listens there, else any free port; 0 always means any."""
-    for port in (*([usual] if usual else []), *random.sample(_BELOW_OUTGOING, _TRIES)):
+    """Return `usual` if nothing listens there, else any free port that this process was not given before; 0 always means any."""
+    drawn = [port for port in random.sample(_BELOW_OUTGOING, _TRIES) if port not in _given]
+    for port in (*([usual] if usual else []), *drawn):
         with contextlib.suppress(OSError):
-            return _bind(port)
+            found = _bind(port)
+            _given.add(found)
+            return found
     return _bind(0)
 
 

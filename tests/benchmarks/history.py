@@ -7,8 +7,7 @@ from pathlib import Path
 
 import large_ledger
 from benchmarks.scene import Scene, say, table
-from tideline.cli.checks import Verdict
-from tideline.cli.checks import ledger as checks
+from tideline.domain.checks import Verdict
 from tideline.domain.facts import PartitionFacts
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
@@ -18,6 +17,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.publishing import Written
 from tideline.ledger.reservations import Reservation, Run
+from tideline.reports.checks import ledger as checks
 from tideline_stack.postgres import Postgres
 
 TITLE = "The ledger after a long history, and with many partitions"

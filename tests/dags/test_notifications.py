@@ -9,11 +9,12 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tideline.airflow import notifications
-from tideline.cli.checks import Verdict, environment
 from tideline.declaration import Notify
 from tideline.declaration.pipelines import Broken
+from tideline.domain.checks import Verdict
 from tideline.errors import FatalError, RetryableError
 from tideline.flow.advancing import stopped
+from tideline.reports.checks import environment
 
 CLASS = "recording_notifier.RecordingNotifier"
 WRONG = FatalError("orders: wrong", next_step="correct it", entry="declaration")

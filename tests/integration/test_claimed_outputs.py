@@ -13,7 +13,6 @@ from loads.loading import TARGET
 from servers import cli_process
 from servers.concurrency import beside
 from tideline import flow
-from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import PostgresSink, Rejects
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.kafka_sink import KafkaSink
@@ -24,6 +23,7 @@ from tideline.kafka.broker import Broker
 from tideline.ledger import claimed_outputs, reservations
 from tideline.ledger.claimed_outputs import REJECTS, ROWS, ClaimedOutput
 from tideline.ledger.connection import Ledger
+from tideline.reports.checks import ledger as ledger_checks
 from tideline.statements import statement
 
 TABLE = "ads.output"

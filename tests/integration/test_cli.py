@@ -278,8 +278,8 @@ def test_a_problem_of_the_ledger_is_reported_without_its_password(world, postgre
 
 EACH_FIRST = """
 import importlib, pkgutil, sys
-import tideline.cli.pages
-for page in list(pkgutil.iter_modules(tideline.cli.pages.__path__, "tideline.cli.pages.")):
+import tideline.reports
+for page in list(pkgutil.iter_modules(tideline.reports.__path__, "tideline.reports.")):
     for name in [name for name in sys.modules if name.startswith("tideline.")]:
         del sys.modules[name]
     importlib.import_module("tideline.cli")
@@ -288,11 +288,11 @@ for page in list(pkgutil.iter_modules(tideline.cli.pages.__path__, "tideline.cli
 """
 
 
-def test_the_page_of_each_command_can_be_the_first_that_a_process_imports():
-    """Commands of these tests begin where all pages are imported: see `cli_server`."""
+def test_each_report_can_be_the_first_that_a_process_imports():
+    """Commands of these tests begin where all reports are imported: see `cli_server`."""
     done = subprocess.run([sys.executable, "-c", EACH_FIRST], capture_output=True, text=True, check=False)
     assert (done.stderr, done.returncode) == ("", 0)
-    assert "tideline.cli.pages.doctor" in done.stdout.splitlines()
+    assert "tideline.reports.doctor" in done.stdout.splitlines()
 
 
 def test_a_reader_who_leaves_early_is_no_error(world):

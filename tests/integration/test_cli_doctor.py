@@ -17,7 +17,6 @@ from servers import cli_process
 from servers.cli_process import NAME, Cli, table
 from servers.poolers import Pooler
 from tideline import flow
-from tideline.cli.checks import ledger as ledger_checks
 from tideline.declaration import pipelines
 from tideline.deployment import secret
 from tideline.domain.requests import NewRecords
@@ -26,6 +25,7 @@ from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, rights
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
+from tideline.reports.checks import ledger as ledger_checks
 from tideline.sinks.staging_tables import staging_name
 
 

@@ -13,8 +13,8 @@ from given_ledger import ledgers
 from given_ledger.ledgers import execute, query, state
 from given_ledger.planners import declared
 from given_topics.topics import until
-from tideline.authoring import reference_tables
-from tideline.authoring.findings import FindingVerdict
+from tideline.authoring import database_table
+from tideline.domain.checks import Verdict
 from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.ledger import attempts, connection, publishing, queries
 from tideline.ledger.connection import Ledger
@@ -105,8 +105,8 @@ def test_a_server_that_takes_no_writes_is_named(ledger):
 def test_a_query_that_writes_where_tideline_only_reads_is_told_from_a_standby(ledger):
     execute(ledger, "CREATE TABLE public.prices (id int)")
     execute(ledger, "CREATE VIEW public.locked AS SELECT id FROM public.prices FOR UPDATE")
-    [finding] = reference_tables.checked(ledger, declared("nowhere:9092", "ads"), ["public.locked"])
-    assert finding.verdict == FindingVerdict.BAD
+    [finding] = database_table.checked_references(ledger, declared("nowhere:9092", "ads"), ["public.locked"])
+    assert finding.verdict == Verdict.BAD
     assert "a query that was to read only wants to write or to lock rows" in finding.found
     with pytest.raises(FatalError, match="cannot execute SELECT") as caught, queries.reading(ledger):
         ledger.rows_of(SQL("SELECT id FROM public.locked"), {})

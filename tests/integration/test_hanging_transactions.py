@@ -11,18 +11,18 @@ import pytest
 from given_ledger.planners import NAME, declared, load, next_offsets, run
 from given_topics import topics
 from tideline import flow
-from tideline.cli.checks import sources
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import NewRecords
 from tideline.inspection import headroom
+from tideline.inspection.brokers import ask
 from tideline.inspection.comparison import against
-from tideline.inspection.session import ask
 from tideline.kafka.broker import Broker
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger
-from tideline.numbers import brokers
-from tideline.numbers.sheet import Sheet
-from tideline.web.answers import Compared
+from tideline.metrics import brokers
+from tideline.metrics.sheet import Sheet
+from tideline.reports.checks import sources
+from tideline.web.broker_cache import Compared
 from tideline.web.needs import Level, of_brokers
 
 HOUR_MS = 3_600_000

@@ -36,7 +36,7 @@ def wide(postgres, ledger_template) -> Iterator[str]:
 
 def test_the_map_of_many_partitions_is_below_a_megabyte(wide, monkeypatch):
     monkeypatch.setenv("TIDELINE_LEDGER_URL", wide)
-    answer = pipeline.coverage(Request({"type": "http", "headers": [], "root_path": ""}), PIPELINE, acts=False)
+    answer = pipeline.coverage(Request({"type": "http", "headers": [], "root_path": ""}), PIPELINE, may_decide=False)
     shown = answer.body.decode()
     n_cells = sum(int(width) for width in re.findall(r'class="bar" viewBox="0 0 (\d+) 20"', shown))
     n_dashes = sum(line.count("m") for line in re.findall(r'class="cell rejected" [^>]* d="([^"]+)"', shown))

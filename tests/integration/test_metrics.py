@@ -26,10 +26,10 @@ from tideline.domain.requests import NamedRange
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts
 from tideline.ledger.connection import Ledger
-from tideline.numbers import brokers
-from tideline.numbers.brokers import SECONDS
-from tideline.numbers.catalogue import DURATION, GAUGES, PREFIX
-from tideline.numbers.collecting import collect
+from tideline.metrics import brokers
+from tideline.metrics.brokers import SECONDS
+from tideline.metrics.catalogue import DURATION, GAUGES, PREFIX
+from tideline.metrics.collecting import collect
 from tideline.settings import PROJECT
 
 STATEFUL = "visits"

@@ -12,12 +12,12 @@ from psycopg2.extensions import make_dsn
 from loads import by_hand
 from loads.by_hand import Urls
 from servers.cli_process import Cli
-from tideline.cli.pages.migrations import apply_with_roles
 from tideline.deployment import secret
 from tideline.ledger import rights, roles
 from tideline.ledger.connection import Ledger
 from tideline.ledger.migrate import migrate
 from tideline.ledger.versions import migrations
+from tideline.reports.deployment import apply_with_roles
 
 PASSWORD = secret.marked("hush")
 ACCESS = """

@@ -5,10 +5,10 @@ import pytest
 import records
 from given_ledger.ledgers import execute, plan, query, start_streams
 from loads.loading import coverage, ranges
-from tideline.cli.checks import Verdict
-from tideline.cli.checks import ledger as checks
+from tideline.domain.checks import Verdict
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
+from tideline.reports.checks import ledger as checks
 from tideline.sinks.postgres.target_table import sink_sql
 
 pytestmark = pytest.mark.topic(records=30)

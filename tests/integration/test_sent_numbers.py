@@ -21,9 +21,8 @@ from servers.cli_process import NAME, Cli
 from statsd_packets import Sent
 from tideline.ledger import publications
 from tideline.ledger.connection import Ledger
-from tideline.numbers.catalogue import GAUGES, PREFIX
-from tideline.numbers.sheet import Sheet
-from tideline.numbers.totals import NOT_SENT, OF_PARTITIONS, totals
+from tideline.metrics.catalogue import GAUGES, PREFIX
+from tideline.metrics.sheet import NOT_SENT, OF_PARTITIONS, Sheet, totals
 from tideline.settings import PROJECT
 
 TASK = """

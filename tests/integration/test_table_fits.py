@@ -6,11 +6,11 @@ import pytest
 
 from given_ledger.ledgers import execute
 from given_ledger.planners import declared
-from tideline.authoring import database_table, findings
-from tideline.cli.checks import Verdict
-from tideline.cli.checks import ledger as ledger_checks
+from tideline.authoring import database_table
 from tideline.declaration import PostgresSink
+from tideline.domain.checks import Verdict
 from tideline.errors import FatalError
+from tideline.reports.checks import ledger as ledger_checks
 from tideline.sinks.postgres import target_table
 
 COORDINATES = "kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint"
@@ -172,7 +172,7 @@ def test_what_does_not_keep_rows_as_they_are_inserted_is_refused_before_the_read
         check = ledger_checks.output(ledger, pipeline)
     assert (check.verdict, said in check.found) == (Verdict.BAD, True)
     (finding,) = database_table.checked(ledger, pipeline, None)
-    assert (finding.verdict, said in finding.found) == (findings.FindingVerdict.BAD, True)
+    assert (finding.verdict, said in finding.found) == (Verdict.BAD, True)
 
 
 def test_a_table_may_be_unlogged_by_consent(ledger):

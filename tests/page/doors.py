@@ -1,4 +1,4 @@
-"""Every address and every act of the page, and who may use it: what is expected, what real requests find, and the table of both.
+"""Every address and every decision of the page, and who may use it: what is expected, what real requests find, and the table of both.
 
 The addresses are those of the app itself, so a new one without an expectation is an error here.
 """
@@ -13,7 +13,7 @@ import httpx
 from fastapi.routing import APIRoute
 
 from tideline.web.app import build
-from tideline.web.deeds import DEEDS
+from tideline.web.decisions import DECISIONS
 from website import SCRAPER, Website
 
 HEADER = {"X-Tideline": "page"}
@@ -74,26 +74,26 @@ class Door:
 
     method: str
     route: str
-    """As the app has it, with the name of the act."""
+    """As the app has it, with the name of the decision."""
     right: Right
     path: str
     """With the values of a pipeline that exists."""
     of_pipeline: str = ""
     form: dict[str, str] = field(default_factory=dict)
-    """That of an act that the ledger would carry out."""
+    """That of a decision that the ledger would carry out."""
     part: str = ""
     """What of the page is shown only with the right; empty for all of it."""
     part_text: str = ""
     """How that part is recognised."""
     fits: bool = True
-    """Whether the form is of this pipeline. Else the ledger refuses the act of a person who may act, with DOES_NOT_FIT."""
+    """Whether the form is of this pipeline. Else the ledger refuses the decision of a person who may act, with DOES_NOT_FIT."""
 
     @property
     def name(self) -> str:
         return f"`{self.method} {self.route}`{self.part}"
 
     def knock(self, client: httpx.Client, *, reason: str = "") -> httpx.Response:
-        """Send the request. Without a reason no act is carried out."""
+        """Send the request. Without a reason no decision is carried out."""
         sent = {**self.form, "reason": reason} if reason else self.form
         data = sent if self.method == "POST" else None
         return client.request(self.method, f"/tideline{self.path}", data=data, headers=HEADER)
@@ -116,14 +116,14 @@ _PAGES = {
     "/pipelines/{pipeline}/reasons": Right.READ,
     "/pipelines/{pipeline}/rejects": Right.READ,
     "/pipelines/{pipeline}/throughput": Right.READ,
-    "/pipelines/{pipeline}/acts/{act}": Right.RUN,
-    "/pipelines/{pipeline}/acts/{act}/dry-run": Right.RUN,
+    "/pipelines/{pipeline}/decisions/{decision}": Right.RUN,
+    "/pipelines/{pipeline}/decisions/{decision}/dry-run": Right.RUN,
 }
 """What each address needs. One that is missing here fails the test."""
 
 
-def _acts(site: Website) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return for each act a pipeline and a form that the ledger would carry out."""
+def _decisions(site: Website) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return for each decision a pipeline and a form that the ledger would carry out."""
     newest = {
         str(name): str(batch)
         for name, batch in site.rows("SELECT pipeline, max(batch_id) FROM tideline.batch GROUP BY 1")
@@ -146,22 +146,22 @@ def _acts(site: Website) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def doors(site: Website) -> Iterator[Door]:
-    """Yield each address of the app, and each act at its three addresses.
+    """Yield each address of the app, and each decision at its three addresses.
 
     Raises:
-        KeyError: Nothing is expected of an address or of an act.
+        KeyError: Nothing is expected of an address or of a decision.
     """
-    acts = _acts(site)
+    decisions = _decisions(site)
     for route in _routes():
         (method,) = route.methods
         right = _PAGES[route.path]
-        for act in DEEDS if "{act}" in route.path else [""]:
-            pipeline, form = acts[act] if act else ("clicks", {})
+        for decision in DECISIONS if "{decision}" in route.path else [""]:
+            pipeline, form = decisions[decision] if decision else ("clicks", {})
             door = Door(
                 method=method,
-                route=route.path.replace("{act}", act).replace(":path", ""),
+                route=route.path.replace("{decision}", decision).replace(":path", ""),
                 right=right,
-                path=_filled(site, route.path, pipeline).replace("{act}", act),
+                path=_filled(site, route.path, pipeline).replace("{decision}", decision),
                 of_pipeline=pipeline if "{pipeline}" in route.path else "",
                 form=form,
             )
@@ -209,7 +209,7 @@ Found = dict[str, dict[str, httpx.Response | None]]
 def knock(site: Website) -> Found:
     """Knock at every door as every person, the persons at the same time.
 
-    Those who should be refused send acts that would be carried out. The others leave the reason out, so that nothing changes.
+    Those who should be refused send decisions that would be carried out. The others leave the reason out, so that nothing changes.
     """
     every = list(doors(site))
     with ThreadPoolExecutor(len(PEOPLE)) as pool:
@@ -238,7 +238,7 @@ def cell(door: Door | None, answer: httpx.Response | None) -> str:
     refused_as_expected = answer.status_code == DOES_NOT_FIT and not door.fits
     if not (
         answer.is_success or answer.is_redirect or refused_as_expected
-    ):  # also an act without a reason: the page then asks for one
+    ):  # also a decision without a reason: the page then asks for one
         return f"error {answer.status_code}"
     return OPEN if door.part_text in answer.text else _HIDDEN
 

@@ -24,7 +24,7 @@ _SHOTS = {
     "partition": "/tideline/pipelines/clicks/partitions/1",
     "batch": "/tideline/pipelines/orders/batches/4",
     "rejects": "/tideline/pipelines/clicks/rejects",
-    "act": "/tideline/pipelines/clicks/acts/replay?batch=2",
+    "decision": "/tideline/pipelines/clicks/decisions/replay?batch=2",
 }
 _WIDTHS = {"": 1280, "-narrow": 390}
 
@@ -71,7 +71,7 @@ def _take(site: Website, target: Path) -> None:
                     page = context.new_page()
                     page.goto(path)
                     _settle(page, framed=path.startswith("/plugin"))
-                    if name == "act":
+                    if name == "decision":
                         page.get_by_role("button", name="Show what it would do").click()
                         expect(page.get_by_role("heading", name="This is what it would do")).to_be_visible()
                     assert page.evaluate("document.documentElement.scrollWidth") <= width, (

@@ -74,7 +74,7 @@ def test_an_answer_that_is_an_error_is_no_open_door(site):
 
 @pytest.mark.parametrize(
     ("table", "path", "role"),
-    [("pipeline", "/", "reader"), ("coverage", "/pipelines/clicks/acts/skip/dry-run", "operator")],
+    [("pipeline", "/", "reader"), ("coverage", "/pipelines/clicks/decisions/skip/dry-run", "operator")],
 )
 def test_the_page_looks_as_the_reader_and_acts_as_the_operator(site, table, path, role):
     """Seen from the sessions that wait: the first for a table that is locked, the second to write to one that may be read."""
@@ -142,7 +142,9 @@ def test_a_name_of_no_pipeline_says_nothing_of_the_others(site):
             client.get("/tideline/pipelines/report"),
             client.get("/tideline/pipelines/report/coverage?ask=true"),
             client.post("/tideline/pipelines/report/checks", headers=HEADER),
-            client.post("/tideline/pipelines/report/acts/skip/dry-run", data={"range": "a/0 [0, 1)"}, headers=HEADER),
+            client.post(
+                "/tideline/pipelines/report/decisions/skip/dry-run", data={"range": "a/0 [0, 1)"}, headers=HEADER
+            ),
         ]
     assert [answer.status_code for answer in answers] == [404] * 4
     assert not any(name in answer.text for answer in answers for name in ("orders", "payments", str(site.folder)))
@@ -170,7 +172,7 @@ def test_ids_of_another_pipeline_are_found_nowhere(site):
             "adopt-topic": {"topic": f"{site.prefix}orders"},
             "accept-loss": {"topic": f"{site.prefix}orders"},
         }.items():
-            path = f"/tideline/pipelines/clicks/acts/{act.strip()}/dry-run"
+            path = f"/tideline/pipelines/clicks/decisions/{act.strip()}/dry-run"
             answer = client.post(path, data=form, headers=HEADER)
             assert "This is what it would do" not in answer.text, act
 
@@ -203,6 +205,6 @@ def test_a_long_form_is_refused_before_it_is_read(site):
     before = site.everything()
     with site.client("op") as client:
         sent = iter([b"reason=x&range="] + [b"a" * 10_000] * 5)
-        answer = client.post("/tideline/pipelines/clicks/acts/skip", content=sent, headers=HEADER)
+        answer = client.post("/tideline/pipelines/clicks/decisions/skip", content=sent, headers=HEADER)
     assert answer.status_code == 413
     assert site.everything() == before

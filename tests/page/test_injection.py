@@ -25,8 +25,8 @@ PLACES = {
     "address of a DAG": f"runs/{SEGMENT}/x",
     "name of a folder": f"pipelines/{quote(HOSTILE_FOLDER, safe='')}",
     "name of no pipeline": f"pipelines/{SEGMENT}",
-    "act that is filled in": f"pipelines/clicks/acts/redrive?{urlencode({'reject_reason': HOSTILE + CONTROL})}",
-    "no act": f"pipelines/clicks/acts/{SEGMENT}",
+    "act that is filled in": f"pipelines/clicks/decisions/redrive?{urlencode({'reject_reason': HOSTILE + CONTROL})}",
+    "no act": f"pipelines/clicks/decisions/{SEGMENT}",
     "filter that is no number": f"pipelines/clicks/rejects?batch={QUOTED}",
 }
 STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]")
@@ -74,7 +74,7 @@ def test_hostile_text_of_a_form_is_shown_as_text(open_as, site):
     expect(page.get_by_role("heading", name="This is what it would do")).to_be_visible()
     check(page)
     assert page.locator("#outcome input[name=reject_reason]").input_value().startswith(HOSTILE)
-    page.goto(place(site, f"pipelines/clicks/acts/skip?{urlencode({'range': HOSTILE + CONTROL})}"))
+    page.goto(place(site, f"pipelines/clicks/decisions/skip?{urlencode({'range': HOSTILE + CONTROL})}"))
     page.get_by_role("button", name="Show what it would do").click()
     expect(page.locator("#outcome [role=alert]")).to_contain_text("expected a range like")
     check(page)

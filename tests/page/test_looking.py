@@ -20,7 +20,7 @@ PLACES = {
     "partition": "/tideline/pipelines/clicks/partitions/1",
     "batch": "/tideline/pipelines/clicks/batches/1",
     "rejects": "/tideline/pipelines/clicks/rejects",
-    "act": "/tideline/pipelines/clicks/acts/replay?batch=1",
+    "decision": "/tideline/pipelines/clicks/decisions/replay?batch=1",
     "run": "/tideline/runs/clicks/manual__first",
     "unknown": "/tideline/pipelines/nothing",
 }
@@ -215,6 +215,6 @@ def test_those_who_may_not_act_are_offered_no_act(open_as):
             page = open_as(role, f"/tideline/pipelines/{pipeline}")
             settled(page)
             expect(page.locator("#partitions .why")).to_contain_text("stopped:")
-            offered[role] = page.locator("nav.acts, a[href*='/acts/']").count()
+            offered[role] = page.locator("nav.decisions, a[href*='/decisions/']").count()
         assert offered["viewer"] == 0
         assert offered["op"] > 2

@@ -134,7 +134,7 @@ def test_a_script_of_another_origin_changes_nothing_and_reads_nothing(site, trap
 )
 def test_what_does_not_come_from_the_page_is_refused(site, door, headers):
     """Also with the header, as when the settings of Airflow let another origin send it."""
-    paths = {"skip": "acts/skip", "checks": "checks"}
+    paths = {"skip": "decisions/skip", "checks": "checks"}
     before = site.everything()
     with site.client("admin") as client:
         form = {"range": f"{site.prefix}clicks/1 [131, 132)", "reason": WHY}
@@ -146,7 +146,7 @@ def test_what_does_not_come_from_the_page_is_refused(site, door, headers):
 
 def test_no_other_origin_can_frame_the_page(site, trap):
     page = trap("127.0.0.1")
-    page.evaluate(FRAME, f"{site.url}/tideline/pipelines/clicks/acts/skip?range=clicks/1")
+    page.evaluate(FRAME, f"{site.url}/tideline/pipelines/clicks/decisions/skip?range=clicks/1")
     inner = page.frame_locator("#victim")
     assert inner.locator("form, h1:has-text('Skip')").count() == 0
 
@@ -192,5 +192,5 @@ def test_no_answer_sets_a_cookie(site):
         for door in doors.doors(site):
             if door.method == "GET" and door.route != "/metrics":
                 answer = client.get(f"/tideline{door.path}")
-                assert answer.status_code == 200 or "/acts/" in door.path
+                assert answer.status_code == 200 or "/decisions/" in door.path
                 assert "set-cookie" not in answer.headers

@@ -128,7 +128,7 @@ class Website:
             for name in names:
                 form = {"batch": "none", "reason": "to be asked anew"}
                 answer = client.post(
-                    f"/tideline/pipelines/{name}/acts/retry", data=form, headers={"X-Tideline": "page"}
+                    f"/tideline/pipelines/{name}/decisions/retry", data=form, headers={"X-Tideline": "page"}
                 )
                 assert "expected a number" in answer.text
 

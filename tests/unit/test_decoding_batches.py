@@ -5,12 +5,12 @@ import time
 import pyarrow as pa
 import pytest
 
-from reject_reason import decode, reason
+from reject_reason import decode, decoder, reason
 from tideline.domain.columns import parse_type
-from tideline.records import json_prefilter
-from tideline.records.arrow_types import arrow_type
-from tideline.records.decoding import BLOCK_BYTES, NARROW, _blocks, decoder
-from tideline.records.reject_reasons import MAX_REASON
+from tideline.domain.reject_reasons import MAX_REASON
+from tideline.formats import json_prefilter
+from tideline.formats.arrow_types import arrow_type
+from tideline.formats.json_format import BLOCK_BYTES, NARROW, _blocks
 
 
 def test_pretty_printed_records_are_single_rows():
@@ -133,19 +133,6 @@ def test_a_table_has_exactly_the_declared_columns_and_types():
     assert decode_values(pa.array([b'{"z":1,"a":[]}'])).table.schema == schema
     assert decode_values(pa.array([b"bad"])).table.schema == schema
     assert schema.field("b").type == pa.struct({"t": pa.timestamp("us", tz="UTC"), "p": pa.decimal128(5, 2)})
-
-
-@pytest.mark.parametrize(
-    ("value_format", "columns", "problem"),
-    [
-        ("jsn", {}, "unknown format 'jsn'; known: json, text, bytes"),
-        ("json", {}, "needs at least one column"),
-        ("text", {"v": parse_type("int")}, "has one column, `value`"),
-    ],
-)
-def test_an_impossible_decoder_is_refused_when_it_is_made(value_format, columns, problem):
-    with pytest.raises(ValueError, match=problem):
-        decoder(value_format, columns)
 
 
 def test_bad_records_among_many_are_examined_without_the_good_ones(monkeypatch):

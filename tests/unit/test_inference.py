@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from reject_reason import decoder
 from sampled_records import NOW_MS, surveyed, written
 from tideline.declaration import pipelines
-from tideline.records.decoding import decoder
 from tideline.testing import trial
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)

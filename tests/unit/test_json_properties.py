@@ -10,10 +10,10 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from reject_reason import decoder
 from tideline.domain.columns import parse_type
-from tideline.records.decoding import decoder
-from tideline.records.json_prefilter import suspect_fault
-from tideline.records.json_validation import syntax_fault, type_fault
+from tideline.formats.json_prefilter import suspect_fault
+from tideline.formats.json_validation import syntax_fault, type_fault
 
 COLUMNS = {
     "a": "bigint",

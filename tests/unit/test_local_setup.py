@@ -158,3 +158,9 @@ def test_a_taken_port_gives_way_to_a_free_one():
         usual = taken.getsockname()[1]
         assert ports.choose(usual) != usual
     assert ports.choose(usual) == usual
+
+
+def test_no_port_is_given_twice():
+    """A server with five listeners was given the same port for two of them once in a thousand starts, and did not start."""
+    given = [ports.choose() for _ in range(500)]
+    assert len(set(given)) == len(given)

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 import monitoring_schemas
-from tideline.numbers.catalogue import DURATION, GAUGES, PREFIX
+from tideline.metrics.catalogue import DURATION, GAUGES, PREFIX
 from tideline.settings import PROJECT
 
 FOLDER = PROJECT / "deploy" / "monitoring"

@@ -1,7 +1,7 @@
 """What needs a person stands in the order in which it should be read, and is red only if it does not go on by itself."""
 
 from tideline.errors import FatalError, RetryableError
-from tideline.web.answers import Compared
+from tideline.web.broker_cache import Compared
 from tideline.web.needs import Level, of_brokers, of_ledger, worst_first
 
 ACTIVE = {

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from tideline.errors import FatalError, RetryableError
 from tideline.web import rendering
-from tideline.web.answers import Compared
+from tideline.web.broker_cache import Compared
 
 GONE = FatalError("expected a folder for pipeline 'gone', found none", next_step="declare it")
 AWAY = RetryableError("the brokers do not answer", next_step="wait")

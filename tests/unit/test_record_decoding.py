@@ -1,5 +1,6 @@
 """Keys are decoded like values, and tombstones become what the declaration says."""
 
+from pathlib import Path
 from textwrap import dedent
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pytest
 
 from author_pipelines import DECLARATION, author
 from tideline.declaration import Source
+from tideline.formats.format import RawRecords
 from tideline.records.record_decoding import RecordDecoder, formats
 from tideline.testing import trial
 
@@ -18,7 +20,7 @@ def decoded(*records, key=KEY, value=VALUE, tombstones="reject"):
     section = {"bootstrap_servers": "a:1", "topics": ["t"], "value": value, "key": key, "tombstones": tombstones}
     source = Source.model_validate(section, context="test")
     keys, values = (pa.array(part, pa.binary()) for part in zip(*records, strict=True))
-    found = RecordDecoder(formats(source))(keys, values)
+    found = RecordDecoder(formats(source, Path()))(RawRecords(part="value", keys=keys, values=values))
     positions = sorted([*found.kept.to_pylist(), *found.deleted.to_pylist(), *found.rejected])
     assert positions == list(range(len(records))), "each record is kept, deleted or rejected, and only one of these"
     assert [*found.rejected] == sorted(found.rejected)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tideline.records.reject_reasons import MAX_REASON, of_error, one_line
+from tideline.domain.reject_reasons import MAX_REASON, of_error, one_line
 
 
 class SpeechlessError(Exception):

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from typer.testing import CliRunner
 
 import tideline.cli  # noqa: F401 - declares the commands
 from author_pipelines import DECLARATION, TABLE, author
+from tideline.authoring import sample
 from tideline.cli.app import app
+from tideline.declaration import pipelines
+from tideline.errors import FatalError
 
 SELECTIVE = """
     import pyarrow as pa
@@ -113,6 +117,23 @@ def test_a_file_is_read(orders):
     done = CliRunner().invoke(app, ["test", "orders", str(orders / "sample.jsonl")])
     assert "read 5 =" in done.stdout
     assert CliRunner().invoke(app, ["test", "orders", str(orders / "none.jsonl")]).exit_code == 2
+
+
+def test_records_of_avro_are_read_in_base64(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDELINE_PIPELINES", str(tmp_path))
+    avro = DECLARATION.replace("format: json\n", "format: avro\n        schema_file: order.avsc\n")
+    folder = author(tmp_path / "orders", declaration=avro.replace(', amount: "decimal(12,2)"', ""))
+    schema = {"type": "record", "name": "r", "fields": [{"name": "order_id", "type": "long"}]}
+    (folder / "order.avsc").write_text(json.dumps(schema))
+    records = [b"\x0e", b"\x0e\n", b""]
+    shown = json.loads(run("--json", lines=b"".join(b64encode(one) + b"\n" for one in records)))
+    assert [(row["line"], row["row"]["order_id"]) for row in shown["rows"]] == [(1, 7)]
+    assert [one["reason"] for one in shown["rejects"]] == [
+        "1 bytes behind the end of the record",
+        "ends in the middle of a value",
+    ]
+    with pytest.raises(FatalError, match="line 2: expected base64, as the format avro is no text"):
+        sample.lines(b"Dg==\n{}\n", pipelines.load(folder).source)
 
 
 def test_neither_a_jvm_nor_a_database_is_needed(orders):

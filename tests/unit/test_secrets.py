@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideline import settings as surroundings
-from tideline.cli.dag_runs import airflow
 from tideline.declaration import pipelines
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError, TidelineError
@@ -22,6 +21,7 @@ from tideline.ledger.address import fault
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.redaction import PART, WITHHELD, without
+from tideline.reports.dag_runs import airflow
 from tideline.sinks.sink import StagingPlace
 from tideline.spark_jobs.heartbeat import Heartbeat
 from tideline.spark_jobs.readers.kept_rejects import KeptRecords

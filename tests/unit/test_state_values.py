@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideline.domain.columns import parse_type
-from tideline.records.arrow_types import arrow_type
+from tideline.formats.arrow_types import arrow_type
 from tideline.state.keys import key_reader, key_text
 from tideline.state.typed_values import MisfitError, fit, fit_columns, restore, restore_columns, write_columns
 

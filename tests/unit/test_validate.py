@@ -62,7 +62,7 @@ def test_all_mistakes_of_all_files_and_pipelines_are_found_in_one_run(tmp_path, 
     )
     author(tmp_path / "orders", transform="def records(batch):\n    return batch['order_id']\n", target=f"{TABLE},)")
     assert mistakes(validate(code=20)) == [
-        ("broken/pipeline.yaml:7", 'source.value.format: expected one of json, text, bytes, found "yson"'),
+        ("broken/pipeline.yaml:7", 'source.value.format: expected one of json, text, bytes, avro, found "yson"'),
         ("broken/pipeline.yaml:10", 'sink.table: expected schema.table in lower case, found "orders"'),
         ("broken/transform.py:1", "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'"),
         (
@@ -71,6 +71,31 @@ def test_all_mistakes_of_all_files_and_pipelines_are_found_in_one_run(tmp_path, 
         ),
         ("orders/target.sql", "line 1: expected no comma before a parenthesis that closes"),
     ]
+
+
+AVRO = DECLARATION.replace("format: json", "format: avro, schema_file: order.avsc").replace(
+    "        format: avro, schema_file: order.avsc\n", "        format: avro\n        schema_file: order.avsc\n"
+)
+SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "order_id", "type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (
+            None,
+            "no schema for these columns: expected an Avro schema, as order.avsc is declared, found No such file or directory",
+        ),
+        ("{", "no schema for these columns: expected an Avro schema in JSON: "),
+        (json.dumps(SCHEMA), "no schema for these columns: order_id: expected bigint, the schema has string"),
+    ],
+)
+def test_a_schema_file_that_does_not_fit_is_a_mistake_of_that_file(tmp_path, validate, content, found):
+    folder = author(tmp_path / "orders", declaration=AVRO)
+    if content is not None:
+        (folder / "order.avsc").write_text(content)
+    [(where, said)] = mistakes(validate(code=20))
+    assert (where, said.startswith(found)) == ("orders/order.avsc", True)
 
 
 def test_one_pipeline_can_be_chosen(tmp_path, validate):

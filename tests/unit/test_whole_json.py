@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reject_reason import decoder
 from tideline.domain.columns import SimpleType, parse_type
-from tideline.records.decoding import decoder
-from tideline.records.json_validation import syntax_fault
+from tideline.formats.json_validation import syntax_fault
 
 
 class Pairs(list):

@@ -1,7 +1,7 @@
 """Counters, timers and gauges of the tasks, sent by Airflow's own metrics: as StatsD or OpenTelemetry, where one of them is configured.
 
 They are sent as Airflow sends its own: by UDP, or in the background. So a number may be missing after a crash, and a task never fails because of one.
-The gauges are numbers of `tideline.numbers`, which are read from the ledger and are exact.
+The gauges are numbers of `tideline.metrics`, which are read from the ledger and are exact.
 """
 
 import logging
@@ -82,8 +82,8 @@ def _send_numbers(pipeline: str) -> None:
         if get_stats_factory() is NoStatsLogger:
             return
         # Only now: they import the client of Prometheus, for which no task has to wait without need.
-        from tideline.numbers.collecting import collect  # noqa: PLC0415
-        from tideline.numbers.totals import totals  # noqa: PLC0415
+        from tideline.metrics.collecting import collect  # noqa: PLC0415
+        from tideline.metrics.sheet import totals  # noqa: PLC0415
 
         sheet, problems = collect(pipeline)
         for problem in problems:

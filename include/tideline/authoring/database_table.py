@@ -1,22 +1,25 @@
-"""Check a pipeline's table in the database, as the loader does before it reads, and change nothing."""
+"""Check a pipeline's table, and the reference tables of its processor, in the database, as the job does before it reads records. Change nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import psycopg2
 import psycopg2.errors
 import pyarrow as pa
 from psycopg2.sql import SQL
 
-from tideline.authoring.findings import Finding, FindingVerdict
 from tideline.declaration.pipelines import Pipeline
+from tideline.domain.checks import Check, Verdict
+from tideline.errors import FatalError
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger
+from tideline.ledger.database_errors import RefusedStatementError
+from tideline.records import database_tables
 from tideline.sinks.postgres import fitting, target_table
 from tideline.sinks.postgres.fitting import Described
 from tideline.statements import statement
 
 
-def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Finding]:
+def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Check]:
     """Check the table, or what target.sql would create if there is no table.
 
     Raises:
@@ -24,38 +27,38 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
     """
     table = pipeline.table_sink.table
 
-    def finding(verdict: FindingVerdict, found: str) -> Finding:
-        return Finding(pipeline=pipeline.name, where=f"table {table}", verdict=verdict, found=found)
+    def finding(verdict: Verdict, found: str) -> Check:
+        return Check(about=pipeline.name, check=f"table {table}", verdict=verdict, found=found)
 
     with queries.reading(session):
         there = target_table.described(session, pipeline)
     if unkept := fitting.unkept(there, pipeline.table_sink):
-        yield from (finding(FindingVerdict.BAD, problem) for problem in unkept)
+        yield from (finding(Verdict.BAD, problem) for problem in unkept)
         return
     state = "exists"
     if not there.columns:
         state = "does not exist: the first batch creates it from target.sql"
         tried = _tried(session, pipeline)
         if isinstance(tried, psycopg2.errors.InsufficientPrivilege):
-            yield finding(FindingVerdict.NOT_CHECKED, f"{state}; this role may not try that: {_first_line(tried)}")
+            yield finding(Verdict.NOT_CHECKED, f"{state}; this role may not try that: {_first_line(tried)}")
             return
         if isinstance(tried, psycopg2.Error):
-            yield finding(FindingVerdict.BAD, f"does not exist, and target.sql fails: {_first_line(tried)}")
+            yield finding(Verdict.BAD, f"does not exist, and target.sql fails: {_first_line(tried)}")
             return
         there = tried
     if not there.columns:
         yield finding(
-            FindingVerdict.BAD,
+            Verdict.BAD,
             f"expected that target.sql creates {table}, found that it runs and creates no such table",
         )
         return
     problems = fitting.unkept(there, pipeline.table_sink)
     problems += fitting.problems(there, produced, pipeline.table_sink.item, fitting.upsert_of(pipeline.table_sink))
-    yield from (finding(FindingVerdict.BAD, problem) for problem in problems)
+    yield from (finding(Verdict.BAD, problem) for problem in problems)
     if produced is None:
-        yield finding(FindingVerdict.NOT_CHECKED, f"{state}; whether what the transform returns fits")
+        yield finding(Verdict.NOT_CHECKED, f"{state}; whether what the transform returns fits")
     elif not problems:
-        yield finding(FindingVerdict.OK, f"{state}; what the transform returns fits")
+        yield finding(Verdict.OK, f"{state}; what the transform returns fits")
 
 
 def _tried(session: Ledger, pipeline: Pipeline) -> Described | psycopg2.Error:
@@ -75,3 +78,27 @@ def _tried(session: Ledger, pipeline: Pipeline) -> Described | psycopg2.Error:
 
 def _first_line(error: psycopg2.Error) -> str:
     return str(error).strip().splitlines()[0]
+
+
+def checked_references(session: Ledger | None, pipeline: Pipeline, tables: Iterable[str]) -> Iterator[Check]:
+    """Check that each reference table can be read. Without a session, report that they were not checked.
+
+    Raises:
+        RetryableError: The database did not answer.
+    """
+    for table in tables:
+        verdict, found = _read(session, table)
+        yield Check(about=pipeline.name, check=f"table {table}", verdict=verdict, found=found)
+
+
+def _read(session: Ledger | None, table: str) -> tuple[Verdict, str]:
+    if session is None:
+        return Verdict.NOT_CHECKED, "whether the processor can read it, which takes --database"
+    try:
+        with queries.reading(session):
+            columns = database_tables.describe(session, database_tables.query_of(table))
+    except RefusedStatementError as error:
+        return Verdict.BAD, f"the processor cannot read it: {error.diag.message_primary}"
+    except FatalError as error:
+        return Verdict.BAD, f"the processor cannot read it: {error.problem}"
+    return Verdict.OK, f"the processor reads its columns {', '.join(column.name for column in columns)}"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tideline.authoring.doubts import Doubt, counted, left_out
 from tideline.authoring.text_types import STRING, as_decimal, decimal_type, is_number, text_type
 from tideline.domain.columns import MAX_PRECISION, WHOLE, ArrayType, ColumnType, DecimalType, SimpleType
-from tideline.records.json_validation import TWICE
+from tideline.formats.json_validation import TWICE
 
 MAX_FIELDS = 200
 """The most fields that are declared. A record with more is a map: its names are data."""

@@ -8,12 +8,12 @@ from pathlib import Path
 from tideline import settings
 from tideline.authoring import sample, scaffold, source_options
 from tideline.authoring.doubts import Doubt
-from tideline.authoring.looking import SECONDS, look
 from tideline.authoring.scaffold import SourceConnection
 from tideline.authoring.survey import TopicSurvey, survey, unseen
 from tideline.authoring.trial import tried
 from tideline.declaration import PostgresSink, pipelines
 from tideline.errors import FatalError
+from tideline.kafka.newest_records import newest_of
 
 _SCHEMA = "pipeline.schema.json"
 
@@ -62,7 +62,7 @@ def make(options: Options) -> Made:
     source_options.checked(PostgresSink, {"table": options.table}, options.name)
     seen = unseen(options.topic)
     if options.count:
-        newest = look(source, options.count, seconds=SECONDS)
+        newest = newest_of(source, options.count)
         if not newest.records:
             raise FatalError(
                 f"topic {options.topic}: expected records to look at, found none",

@@ -1,12 +1,17 @@
 """A sample of raw records: the columns that Spark's Kafka reader returns, as one Arrow table."""
 
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from tideline.declaration import Source
 from tideline.declaration.pipelines import Pipeline
+from tideline.declaration.source import Key, Value
 from tideline.domain.facts import RecordContent
+from tideline.errors import FatalError
 from tideline.records.kafka_metadata import headers_as_json
 from tideline.records.transforms import KAFKA
 
@@ -68,18 +73,41 @@ def _timestamp(milliseconds: int | None) -> datetime | None:
         return None
 
 
-def lines(content: bytes, *, keyed: bool = False) -> Sequence[bytes | KeyAndValue]:
+def lines(content: bytes, source: Source) -> Sequence[bytes | KeyAndValue]:
     """Split the content of a file into records: one for each line, without its line feed.
 
-    Args:
-        content: The content of the file.
-        keyed: Whether each line is the key, a tab and the value. Nothing behind the tab is a tombstone, and a line
-            without a tab is a value without a key.
+    If the pipeline decodes keys, each line is the key, a tab and the value. Nothing behind the tab is a tombstone, and a
+    line without a tab is a value without a key. Bytes that are no text, as those of Avro, are in base64.
+
+    Raises:
+        FatalError: A line is not base64 where it must be.
     """
     found = content.removesuffix(b"\n").split(b"\n") if content else []
-    return [_keyed(line) for line in found] if keyed else found
+    return [_record(line, number, source) for number, line in enumerate(found, start=1)]
 
 
-def _keyed(line: bytes) -> KeyAndValue:
+def _record(line: bytes, number: int, source: Source) -> bytes | KeyAndValue:
+    if source.key is None:
+        return _bytes(line, number, source.value)
     key, tab, value = line.partition(b"\t")
-    return (key, value or None) if tab else (None, line)
+    if not tab:
+        return None, _bytes(line, number, source.value)
+    return _bytes(key, number, source.key), _bytes(value, number, source.value) if value else None
+
+
+def _bytes(text: bytes, number: int, section: Key | Value) -> bytes:
+    if not section.is_binary:
+        return text
+    try:
+        return b64decode(text, validate=True)
+    except ValueError as error:
+        raise FatalError(
+            f"line {number}: expected base64, as the format {section.format} is no text, found something else: {error}",
+            next_step="encode each record: tideline sample PIPELINE --values prints them so",
+            entry="avro-records",
+        ) from error
+
+
+def on_one_line(part: bytes, section: Key | Value, breaks: bytes) -> bytes:
+    """Return a key or a value as `lines` reads it: in base64, or with a space for what would break the line."""
+    return b64encode(part) if section.is_binary else re.sub(breaks, b" ", part)

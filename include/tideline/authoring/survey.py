@@ -10,16 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, DecimalException
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tideline.authoring.doubts import Doubt
 from tideline.authoring.inference import infer
+from tideline.declaration.source import Value
 from tideline.domain.columns import ColumnType, SimpleType
 from tideline.domain.facts import NewestRecords, RecordContent
-from tideline.records.decoding import decoder
-from tideline.records.json_validation import object_from_pairs, syntax_fault
+from tideline.formats import kinds
+from tideline.formats.format import RawRecords
+from tideline.formats.json_validation import object_from_pairs, syntax_fault
 
 _REJECTED = "they become rejects, with this reason"
 _MANY = 100
@@ -193,8 +196,12 @@ def _decoded(
     value_format: str, fields: Iterable[SurveyedField], values: Sequence[bytes]
 ) -> tuple[list[bytes], list[Doubt]]:
     """Decode all values; return those that can be decoded, and a doubt for each of the common reasons of rejects."""
-    decode = decoder(value_format, {field.name: field.kind for field in fields})
-    decoded = decode(pa.array(values, pa.binary()))
+    given = pa.array(values, pa.binary())
+    section = Value.model_validate(
+        {"format": value_format, "columns": {field.name: str(field.kind) for field in fields}}
+    )
+    decode = kinds.declared(section, Path()).decoder()
+    decoded = decode(RawRecords(part="value", keys=pa.nulls(len(given), pa.binary()), values=given))
     reasons = Counter(decoded.rejected.values())
     doubts = [
         Doubt(

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from tideline.authoring.doubts import Doubt
 from tideline.domain.columns import MAX_PRECISION, ColumnType, DecimalType, SimpleType
-from tideline.records.json_validation import DATE, FITS
+from tideline.formats.json_validation import DATE, FITS
 
 STRING = SimpleType("string")
 _USUAL_PRECISION = 18

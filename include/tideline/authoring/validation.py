@@ -10,21 +10,22 @@ from pathlib import Path
 import pyarrow as pa
 
 from tideline import settings
-from tideline.authoring import database_table, reference_tables, target_sql
-from tideline.authoring.findings import Finding, FindingVerdict
+from tideline.authoring import database_table, target_sql
 from tideline.authoring.target_sql import TargetSql
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline, shown
+from tideline.domain.checks import Check, Verdict
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
 from tideline.records import transforms
+from tideline.records.record_decoding import formats
 from tideline.records.record_steps import record_steps
 from tideline.sinks import kinds
 from tideline.sinks.postgres import fitting
 from tideline.state.rules import rules_of
 
 
-def validated(name: str | None, session: Ledger | None) -> list[Finding]:
+def validated(name: str | None, session: Ledger | None) -> list[Check]:
     """Check all pipelines, or the one of that name.
 
     Args:
@@ -40,17 +41,17 @@ def validated(name: str | None, session: Ledger | None) -> list[Finding]:
     if not chosen and name is not None:
         pipelines.load_named(name)
     declared = [one for one in everyone if isinstance(one, Pipeline)]
-    found: list[Finding] = []
+    found: list[Check] = []
     for one in chosen:
         found += _broken(one) if isinstance(one, Broken) else _pipeline(one, declared, session)
     return found
 
 
-def _broken(broken: Broken) -> Iterator[Finding]:
+def _broken(broken: Broken) -> Iterator[Check]:
     """Report each mistake of a declaration. Its transform is imported all the same, so that one run shows as much as possible."""
     for line in broken.error.problem.splitlines():
         where, _, found = line.partition(": ")
-        yield Finding(pipeline=broken.name, where=where, verdict=FindingVerdict.BAD, found=found)
+        yield Check(about=broken.name, check=where, verdict=Verdict.BAD, found=found)
     folder = settings.pipelines_dir() / broken.name
     try:
         transforms.load(Pipeline.model_construct(name=broken.name, folder=folder))
@@ -58,16 +59,22 @@ def _broken(broken: Broken) -> Iterator[Finding]:
         pass  # it is reported as not checked, below
     except FatalError as error:
         yield _of_transform(broken.name, folder, error)
-    yield Finding(
-        pipeline=broken.name,
-        where=shown(folder),
-        verdict=FindingVerdict.NOT_CHECKED,
+    yield Check(
+        about=broken.name,
+        check=shown(folder),
+        verdict=Verdict.NOT_CHECKED,
         found="columns, transform and target.sql, until pipeline.yaml is right",
     )
 
 
-def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger | None) -> Iterator[Finding]:
+def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger | None) -> Iterator[Check]:
     yield from _declaration(pipeline, declared)
+    try:
+        formats(pipeline.source, pipeline.folder)
+    except FatalError as error:
+        where, _, problem = error.problem.partition(": ")
+        yield Check(about=pipeline.name, check=where, verdict=Verdict.BAD, found=problem)
+        return
     produced, found = _transform(pipeline, session)
     yield from found
     if kinds.of(pipeline).is_outside:
@@ -78,7 +85,7 @@ def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger 
         yield from database_table.checked(session, pipeline, produced)
 
 
-def _declaration(pipeline: Pipeline, declared: Sequence[Pipeline]) -> Iterator[Finding]:
+def _declaration(pipeline: Pipeline, declared: Sequence[Pipeline]) -> Iterator[Check]:
     where = shown(pipeline.folder / "pipeline.yaml")
     others = [one for one in declared if one.name != pipeline.name and _same_table(one, pipeline)]
     alone = [one.name for one in [pipeline, *others] if others and not one.table_sink.shared]
@@ -88,9 +95,9 @@ def _declaration(pipeline: Pipeline, declared: Sequence[Pipeline]) -> Iterator[F
             f"sink.table: expected {pipeline.table_sink.table} for one pipeline, found that {names} declares it as well; "
             f"declare another table, or sink.shared: true in {' and '.join(alone)}"
         )
-        yield Finding(pipeline=pipeline.name, where=where, verdict=FindingVerdict.BAD, found=found)
+        yield Check(about=pipeline.name, check=where, verdict=Verdict.BAD, found=found)
     else:
-        yield Finding(pipeline=pipeline.name, where=where, verdict=FindingVerdict.OK, found="has no mistakes")
+        yield Check(about=pipeline.name, check=where, verdict=Verdict.OK, found="has no mistakes")
 
 
 def _same_table(one: Pipeline, other: Pipeline) -> bool:
@@ -98,12 +105,12 @@ def _same_table(one: Pipeline, other: Pipeline) -> bool:
     return inside and one.table_sink.table == other.table_sink.table
 
 
-def _transform(pipeline: Pipeline, session: Ledger | None) -> tuple[pa.Schema | None, Iterable[Finding]]:
+def _transform(pipeline: Pipeline, session: Ledger | None) -> tuple[pa.Schema | None, Iterable[Check]]:
     """Return the output columns of the transform, None if they are not known, with what was found."""
     where = shown(pipeline.folder / "transform.py")
 
-    def finding(verdict: FindingVerdict, found: str) -> Finding:
-        return Finding(pipeline=pipeline.name, where=where, verdict=verdict, found=found)
+    def finding(verdict: Verdict, found: str) -> Check:
+        return Check(about=pipeline.name, check=where, verdict=verdict, found=found)
 
     try:
         transform = transforms.load(pipeline)
@@ -111,32 +118,33 @@ def _transform(pipeline: Pipeline, session: Ledger | None) -> tuple[pa.Schema | 
         rules = rules_of(pipeline, transform, rows)
     except transforms.NeedsSparkError:
         found = "the file, which needs a Spark session when it is imported"
-        return None, [finding(FindingVerdict.NOT_CHECKED, f"{found}: tideline test {pipeline.name} FILE")]
+        return None, [finding(Verdict.NOT_CHECKED, f"{found}: tideline test {pipeline.name} FILE")]
     except FatalError as error:
         return None, [_of_transform(pipeline.name, pipeline.folder, error)]
     names = ", ".join(fitting.written(rows).names) or "none"
     if rules is not None:
         made = ", ".join(rules.rows)
-        fine = finding(FindingVerdict.OK, f"`processor` is given the columns {names}, and makes {made}")
-        return rules.schema, [fine, *reference_tables.checked(session, pipeline, sorted({*rules.tables.values()}))]
+        fine = finding(Verdict.OK, f"`processor` is given the columns {names}, and makes {made}")
+        return rules.schema, [
+            fine,
+            *database_table.checked_references(session, pipeline, sorted({*rules.tables.values()})),
+        ]
     if transform.frame is None:
         made = "`records` makes" if transform.records else "there is none; decoding makes"
-        return rows, [finding(FindingVerdict.OK, f"{made} the columns {names}")]
+        return rows, [finding(Verdict.OK, f"{made} the columns {names}")]
     return None, [
-        finding(FindingVerdict.OK, f"`frame` is given the columns {names}"),
-        finding(
-            FindingVerdict.NOT_CHECKED, f"what `frame` returns, which takes Spark: tideline test {pipeline.name} FILE"
-        ),
+        finding(Verdict.OK, f"`frame` is given the columns {names}"),
+        finding(Verdict.NOT_CHECKED, f"what `frame` returns, which takes Spark: tideline test {pipeline.name} FILE"),
     ]
 
 
-def _of_transform(name: str, folder: Path, error: FatalError) -> Finding:
+def _of_transform(name: str, folder: Path, error: FatalError) -> Check:
     """Return an error of a transform as a finding. Its text may begin with the file's name, which is shown beside it."""
     path = folder / "transform.py"
     line = _line(error.__cause__, path) if error.__cause__ else None
     where = f"{shown(path)}:{line}" if line else shown(path)
     found = error.problem.removeprefix(f"{path}: ").removeprefix("transform.py: ")
-    return Finding(pipeline=name, where=where, verdict=FindingVerdict.BAD, found=found)
+    return Check(about=name, check=where, verdict=Verdict.BAD, found=found)
 
 
 def _line(error: BaseException, path: Path) -> int | None:
@@ -147,22 +155,20 @@ def _line(error: BaseException, path: Path) -> int | None:
     return lines[-1] if lines else None
 
 
-def _target(pipeline: Pipeline, known: TargetSql, produced: pa.Schema | None) -> Iterator[Finding]:
+def _target(pipeline: Pipeline, known: TargetSql, produced: pa.Schema | None) -> Iterator[Check]:
     where = shown(pipeline.folder / "target.sql")
 
-    def finding(verdict: FindingVerdict, found: str) -> Finding:
-        return Finding(pipeline=pipeline.name, where=where, verdict=verdict, found=found)
+    def finding(verdict: Verdict, found: str) -> Check:
+        return Check(about=pipeline.name, check=where, verdict=verdict, found=found)
 
-    yield from (finding(FindingVerdict.BAD, mistake) for mistake in known.mistakes)
-    yield from (finding(FindingVerdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
+    yield from (finding(Verdict.BAD, mistake) for mistake in known.mistakes)
+    yield from (finding(Verdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
     problems = known.problems(produced, pipeline.table_sink)
     if problems is None:
-        yield finding(FindingVerdict.NOT_CHECKED, f"the columns of {pipeline.table_sink.table}: {known.why_unknown}")
+        yield finding(Verdict.NOT_CHECKED, f"the columns of {pipeline.table_sink.table}: {known.why_unknown}")
         return
-    yield from (finding(FindingVerdict.BAD, problem) for problem in problems)
+    yield from (finding(Verdict.BAD, problem) for problem in problems)
     if produced is None:
-        yield finding(
-            FindingVerdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.table_sink.table}"
-        )
+        yield finding(Verdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.table_sink.table}")
     elif not problems and not known.mistakes:
-        yield finding(FindingVerdict.OK, f"creates {pipeline.table_sink.table}, and what the transform returns fits it")
+        yield finding(Verdict.OK, f"creates {pipeline.table_sink.table}, and what the transform returns fits it")

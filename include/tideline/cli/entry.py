@@ -5,18 +5,16 @@ import sys
 
 from tideline import settings
 from tideline.cli.app import app
-from tideline.cli.output import report
+from tideline.cli.output import print_error
 from tideline.errors import TidelineError
 
 # Importing these modules declares their commands, in the order in which --help lists them.
 # isort: off
 import tideline.cli.commands.inspect
 import tideline.cli.commands.doctor
-import tideline.cli.commands.operate
-import tideline.cli.commands.decide
+import tideline.cli.commands.decisions
 import tideline.cli.commands.author
-import tideline.cli.commands.migrate
-import tideline.cli.commands.jars  # noqa: F401
+import tideline.cli.commands.deploy  # noqa: F401
 # isort: on
 
 
@@ -28,7 +26,7 @@ def main() -> None:
         _use_local_stack()
         app()
     except TidelineError as error:
-        sys.exit(report(error, as_json="--json" in sys.argv))
+        sys.exit(print_error(error, as_json="--json" in sys.argv))
     finally:
         _flush_stdout()
 

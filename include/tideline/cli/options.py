@@ -1,17 +1,13 @@
 """Parses arguments and options of commands. A mistake in them is a usage error: exit code 2, and a message with the expected form."""
 
-import re
 import sys
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tideline.domain.requests import NamedRange, NewRecords, OneBatch, Ranges, Request, Window
-
-_TOPIC = re.compile(r"([A-Za-z0-9._-]+)(?:/(\d+))?", re.ASCII)
 OfBatch = Annotated[int | None, typer.Option("--batch", metavar="N", min=1, help="Select the ranges of this batch.")]
 OfRanges = Annotated[
     list[str] | None,
@@ -42,81 +38,17 @@ def reject_blank(reason: str) -> str:
 Reason = Annotated[str, typer.Option(metavar="TEXT", callback=reject_blank, help="The reason, stored in the history.")]
 
 
-def target(
-    *, batch: int | None, ranges: list[str] | None, start: str | None, end: str | None, replace: bool
-) -> Request:
-    """Return the request for one batch, ranges or a window, of which exactly one must be given.
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Convert what a parser of `tideline.domain.requests` says about a value into a usage error.
 
     Raises:
-        typer.BadParameter: None or several are given, or the one given is invalid.
+        typer.BadParameter: The block has raised ValueError.
     """
-    given = [
-        name for name, value in (("--batch", batch), ("--range", ranges), ("--from and --to", start or end)) if value
-    ]
-    if len(given) != 1:
-        found = " and ".join(given) or "none of them"
-        raise typer.BadParameter(f"expected one of --batch, --range, or --from with --to; found {found}")
-    if batch:
-        return OneBatch(batch_id=batch, replace=replace)
     try:
-        if ranges:
-            return Ranges(ranges=tuple(map(NamedRange.parse, ranges)), replace=replace)
-        if start is None or end is None:
-            raise typer.BadParameter("a window needs both --from and --to")
-        return Window(start=moment("--from", start), end=moment("--to", end), replace=replace)
+        yield
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-
-
-def new_records(until: str | None) -> Request:
-    """Return the request for all new records, or only those before `until`.
-
-    Raises:
-        typer.BadParameter: `until` is not a timestamp, or has no zone.
-    """
-    return NewRecords(until=moment("--until", until) if until else None)
-
-
-def named_range(text: str) -> NamedRange:
-    """Parse one range.
-
-    Raises:
-        typer.BadParameter: The text is not a range.
-    """
-    try:
-        return NamedRange.parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def topic_and_partition(text: str) -> tuple[str, int | None]:
-    """Parse `ads`, which means all partitions, or `ads/3`, which means one.
-
-    Raises:
-        typer.BadParameter: The text is not a topic name, or the part after the slash is not a number.
-    """
-    found = _TOPIC.fullmatch(text)
-    if not found:
-        raise typer.BadParameter(f"expected TOPIC or TOPIC/PARTITION like ads/3, found {text!r}")
-    topic, partition = found.groups()
-    return topic, int(partition) if partition else None
-
-
-def moment(name: str, text: str) -> datetime:
-    """Parse a timestamp with a zone.
-
-    Raises:
-        typer.BadParameter: The text is not a timestamp, or has no zone.
-    """
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{name}: expected a moment like 2026-11-21T14:00:00Z, found {text}") from None
-    if found.tzinfo is None:
-        raise typer.BadParameter(
-            f"{name} has no zone: {text}; say which moment it means, such as {found.isoformat()}Z for UTC"
-        )
-    return found
 
 
 def key_values(given: Iterable[str]) -> dict[str, str]:

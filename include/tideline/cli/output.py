@@ -1,23 +1,20 @@
 """Prints the output of a command: tables or one JSON document on stdout, errors on stderr.
 
-This module decides only the format; the content is a `Page` from the caller. Text from records or from errors of other software is
-shown with its control characters escaped, because the bytes of a reject must not control a terminal.
+This module decides only the format; the content is a `Report` from the caller.
 """
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tideline.errors import TidelineError
+from tideline.reports.report import Cell, Grid, Report, instant, safe
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-Cell = str | int | datetime | None
 
 _STYLES = {
     "ok": "green",
@@ -63,41 +60,17 @@ _UNLIMITED_WIDTH = 1_000_000
 """The width, in characters, if stdout is not a terminal. Each row stays one line, so that other programs can parse it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """A table. A column whose heading begins with `>` is aligned right."""
-
-    columns: tuple[str, ...]
-    rows: Sequence[Sequence[Cell]]
-    title: str | None = None
-    empty: str = "none"
-    """The text to print instead of a table without rows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """The result of one command."""
-
-    document: Mapping[str, Any]
-    """The JSON document: keys in snake_case, numbers as numbers, timestamps with a zone."""
-    parts: Sequence[Grid | str] = ()
-    """The tables and texts that are printed without --json."""
-    problem: TidelineError | None = None
-    """The error that left the page incomplete. It is printed to stderr, and its exit code is used for the command."""
-    exit_code: int = field(default=0)
-
-
-def show(page: Page, *, as_json: bool) -> int:
-    """Print a page and return the exit code of the command."""
+def show(found: Report, *, as_json: bool) -> int:
+    """Print a report and return the exit code of the command."""
     if as_json:
-        print(json.dumps(page.document, indent=2, default=_json_value))
+        print(json.dumps(found.document, indent=2, default=_json_value))
     else:
-        _print(page.parts)
-    problem_code = report(page.problem, as_json=as_json) if page.problem else 0
-    return max(page.exit_code, problem_code)
+        _print(found.parts)
+    problem_code = print_error(found.problem, as_json=as_json) if found.problem else 0
+    return max(found.exit_code, problem_code)
 
 
-def report(error: TidelineError, *, as_json: bool) -> int:
+def print_error(error: TidelineError, *, as_json: bool) -> int:
     """Print an error to stderr and return its exit code."""
     if as_json:
         text = json.dumps({"error": error.problem, "next_step": error.next_step, "entry": error.entry})
@@ -105,16 +78,6 @@ def report(error: TidelineError, *, as_json: bool) -> int:
         text = "\n".join(map(safe, str(error).split("\n")))
     print(text, file=sys.stderr)
     return error.exit_code
-
-
-def safe(text: str) -> str:
-    r"""Return `text` with control and other unprintable characters as escapes such as `\x1b`."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def instant(moment: datetime) -> str:
-    """Format a timestamp in UTC, to the second, without a space: `2026-11-21T14:00:00Z`."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _json_value(value: object) -> str:

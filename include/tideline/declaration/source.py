@@ -19,7 +19,7 @@ from pydantic import (
 from tideline.declaration.brokers import Brokers
 from tideline.declaration.sections import ENV, FromEnvironment, MistakeBelow, Section, Text
 from tideline.declaration.security import Security
-from tideline.domain.columns import parse_type
+from tideline.domain.columns import WHOLE, parse_type
 
 _PATTERN = "a Python regular expression from ^ to $, such as ^ads_.*$"
 
@@ -53,6 +53,9 @@ def _column_type(name: str) -> str:
     return name
 
 
+FormatName = Literal["json", "text", "bytes", "avro"]
+_FORMATS = "one of json, text, bytes, avro"
+SchemaFile = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.avsc$")]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Topics = Annotated[tuple[Topic, ...], Field(strict=False, min_length=1), AfterValidator(_different)]
 # Anchors are required, so that no pattern fits more topics than its author expects.
@@ -63,20 +66,35 @@ ColumnType = Annotated[str, AfterValidator(_column_type)]
 class _Decoded(Section):
     """How bytes are decoded into columns."""
 
-    format: Literal["json", "text", "bytes"]
+    format: FormatName
     columns: Mapping[Text, ColumnType] = Field(
         default={},
-        title="The fields of a JSON object that become columns; other fields are ignored",
+        title="The fields of a JSON object or of an Avro record that become columns; other fields are ignored",
         description="column names with Spark SQL types",
+    )
+    schema_file: SchemaFile | None = Field(
+        default=None,
+        title="For avro: the file beside pipeline.yaml that holds the schema with which all records were written",
+        description="the name of a file such as order.avsc",
     )
 
     @model_validator(mode="after")
     def _columns_fit(self) -> Self:
         if "kafka" in self.columns:
             raise ValueError("expected another column name than kafka: topic, offset, key and headers stand under it")
-        if (self.format == "json") != bool(self.columns):
-            raise ValueError(f"expected columns with format json and only there, found format {self.format}")
+        if (self.format in ("json", "avro")) != bool(self.columns):
+            raise ValueError(f"expected columns with format json or avro and only there, found format {self.format}")
+        if (self.format == "avro") != (self.schema_file is not None):
+            raise ValueError(f"expected schema_file with format avro and only there, found format {self.format}")
+        whole = [name for name, kind in self.columns.items() if kind.strip().lower() == WHOLE]
+        if self.format == "avro" and whole:
+            raise ValueError(f"expected other types than json, whose values are JSON text, found {', '.join(whole)}")
         return self
+
+    @property
+    def is_binary(self) -> bool:
+        """Return whether the bytes are no text, so that a file with one record in each line has them in base64."""
+        return self.format == "avro"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,17 +105,14 @@ class _Decoded(Section):
 class Value(_Decoded):
     """How the bytes of a record's value are decoded into columns."""
 
-    format: Literal["json", "text", "bytes"] = Field(
-        title="The format of a value's bytes", description="one of json, text, bytes"
-    )
+    format: FormatName = Field(title="The format of a value's bytes", description=_FORMATS)
 
 
 class Key(_Decoded):
     """How the bytes of a record's key are decoded into columns."""
 
-    format: Literal["json", "text", "bytes"] = Field(
-        title="The format of a key's bytes; text and bytes give one column `key`",
-        description="one of json, text, bytes",
+    format: FormatName = Field(
+        title="The format of a key's bytes; text and bytes give one column `key`", description=_FORMATS
     )
 
 

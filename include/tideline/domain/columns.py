@@ -1,6 +1,6 @@
 """The column types that a pipeline declares, parsed from their Spark SQL names.
 
-Standard library only. It defines the types; `tideline.records.decoding` decodes their values.
+Standard library only. It defines the types; `tideline.formats` decodes their values.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Requests of runs and operators to load data, as values. Checked here, so that forms, commands and conf report the same errors."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -8,6 +9,7 @@ from typing import Self
 
 from tideline.domain.offsets import OffsetRange
 
+_TOPIC = re.compile(r"([A-Za-z0-9._-]+)(?:/(\d+))?", re.ASCII)
 _NAMED = re.compile(r"\s*([A-Za-z0-9._-]+)\s*/\s*(\d+)\s*\[\s*(\d+)\s*,\s*(\d+)\s*\)\s*", re.ASCII)
 
 
@@ -134,3 +136,58 @@ def _check_zone(name: str, moment: datetime | None) -> None:
         raise ValueError(
             f"`{name}` has no zone: {moment}; say which moment it means, such as {moment.isoformat()}Z for UTC"
         )
+
+
+def request_for(
+    *, batch: int | None, ranges: Sequence[str], start: str | None, end: str | None, replace: bool
+) -> Request:
+    """Return the request for one batch, ranges or a window, of which exactly one must be given, as a person writes them.
+
+    Raises:
+        ValueError: None or several are given, or the one given is invalid. The message names the options of the command line.
+    """
+    given = [
+        name for name, value in (("--batch", batch), ("--range", ranges), ("--from and --to", start or end)) if value
+    ]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise ValueError(f"expected one of --batch, --range, or --from with --to; found {found}")
+    if batch:
+        return OneBatch(batch_id=batch, replace=replace)
+    if ranges:
+        return Ranges(ranges=tuple(map(NamedRange.parse, ranges)), replace=replace)
+    if start is None or end is None:
+        raise ValueError("a window needs both --from and --to")
+    return Window(start=moment("--from", start), end=moment("--to", end), replace=replace)
+
+
+def topic_and_partition(text: str) -> tuple[str, int | None]:
+    """Parse `ads`, which means all partitions, or `ads/3`, which means one.
+
+    Raises:
+        ValueError: The text is not a topic name, or the part after the slash is not a number.
+    """
+    found = _TOPIC.fullmatch(text)
+    if not found:
+        raise ValueError(f"expected TOPIC or TOPIC/PARTITION like ads/3, found {text!r}")
+    topic, partition = found.groups()
+    return topic, int(partition) if partition else None
+
+
+def moment(name: str, text: str) -> datetime:
+    """Parse a timestamp with a zone.
+
+    Args:
+        name: What it is, for messages.
+        text: As a person writes it.
+
+    Raises:
+        ValueError: The text is not a timestamp, or has no zone.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{name}: expected a moment like 2026-11-21T14:00:00Z, found {text}") from None
+    if found.tzinfo is None:
+        raise ValueError(f"{name} has no zone: {text}; say which moment it means, such as {found.isoformat()}Z for UTC")
+    return found

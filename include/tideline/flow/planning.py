@@ -294,23 +294,15 @@ def dry_run(ledger: Ledger, broker: Broker, pipeline: Pipeline, request: Request
         reason=None,
         outputs=claiming.outputs(pipeline, broker),
     )
-    try:
-        with ledger.transaction():
-            # As an advance and then a plan would, with one lock: a walk without it would deadlock with another process's plan.
-            reservations.lock_pipeline(ledger, pipeline.name)
-            heads.walk(ledger, pipeline.name)
-            planned, found = plan_in_transaction(call, request)
-            drafts = [_drafted(ledger, batch_id) for batch_id in planned.batch_ids]
-            raise _UndoError  # noqa: TRY301 - rolls back the transaction
-    except _UndoError:
-        pass
+    with ledger.transaction(), ledger.trial():
+        # As an advance and then a plan would, with one lock: a walk without it would deadlock with another process's plan.
+        reservations.lock_pipeline(ledger, pipeline.name)
+        heads.walk(ledger, pipeline.name)
+        planned, found = plan_in_transaction(call, request)
+        drafts = [_drafted(ledger, batch_id) for batch_id in planned.batch_ids]
     if found is not None:
         planned.notes.extend(report(broker, pipeline.name, found, request=request, idle=not planned.batch_ids))
     return drafts, planned.notes
-
-
-class _UndoError(Exception):
-    """Rolls back the transaction of a dry run."""
 
 
 def _drafted(ledger: Ledger, batch_id: int) -> Draft:

@@ -1,4 +1,4 @@
-"""What commands, the page and monitoring look at: the ledger, and what the brokers say about its streams. It decides nothing.
+"""What reports and monitoring look at: what the brokers say about the streams of the ledger. It decides nothing.
 
-`session` opens the ledger and asks the brokers, `comparison` compares the two, `headroom` says how long retention leaves unread records.
+`brokers` asks them, `comparison` compares the ledger with the answer, `headroom` says how long retention leaves unread records.
 """

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tideline.domain.streams import compare
 from tideline.inspection import headroom
-from tideline.inspection.session import Answer
+from tideline.inspection.brokers import Answer
 from tideline.ledger.queries import Row
 from tideline.ledger.reservations import stream_of
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from tideline.domain.facts import Place
 from tideline.errors import TidelineError
-from tideline.inspection.session import Answer
+from tideline.inspection.brokers import Answer
 from tideline.kafka.timeline import Timeline
 from tideline.ledger.queries import Row
 

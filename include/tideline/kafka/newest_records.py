@@ -12,9 +12,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from tideline.declaration import Source
 from tideline.domain.facts import NewestRecords, Place, RecordContent, TopicFacts
+from tideline.kafka.broker import Broker
 from tideline.kafka.records import LOOKING, Got, explained, got, place_of, unanswered
+from tideline.kafka.settings import client_settings
 
+SECONDS = 30
+"""The most time to look for records."""
 _READING = {
     **LOOKING,
     # Retention may delete the first of the records meanwhile. The later ones are as good a sample.
@@ -69,6 +74,20 @@ class _Search:
         self.found.append(record)
         self.n_found += dropped is None
         return _size(record) - (_size(dropped) if dropped else 0)
+
+
+def newest_of(source: Source, count: int, *, seconds: float = SECONDS) -> NewestRecords:
+    """Return about the newest `count` committed records of a source's topics, as its pipeline reads them, oldest first.
+
+    Raises:
+        FatalError: A topic does not exist, or the brokers refuse.
+        RetryableError: The brokers did not answer.
+    """
+    broker = Broker(source)
+    topics = broker.topic_facts()
+    for error in broker.missing(topics).values():
+        raise error
+    return newest_records(client_settings(source.brokers), topics, count, seconds=seconds)
 
 
 def newest_records(

@@ -73,6 +73,7 @@ def patient(ask: Callable[Concatenate[Any, _Asked], _Answer]) -> Callable[Concat
 
     @wraps(ask)
     def asking(brokers: Bounded, /, *asked: _Asked.args, **named: _Asked.kwargs) -> _Answer:
+        # Not by tenacity: it keeps what it has called in a cycle, and a client of Kafka that is let go would keep its threads.
         end, pause = time.monotonic() + SECONDS, 0.05
         while True:
             brokers.check_time()

@@ -4,17 +4,17 @@ Keys and values have the same strict decoders. A record whose key does not decod
 not. It runs in the executors' Python and imports no pyspark.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.declaration.source import Key, Source, Value
-from tideline.domain.columns import ColumnType, parse_type
-from tideline.records.decoding import Decode, Decoded, decoder
-from tideline.records.reject_reasons import one_line
+from tideline.declaration.source import Source
+from tideline.domain.reject_reasons import one_line
+from tideline.formats import kinds
+from tideline.formats.format import Decode, Decoded, Format, RawRecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,6 @@ class DecodedRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """What the bytes of keys or of values hold, and the columns that they become."""
-
-    name: str
-    columns: Mapping[str, ColumnType]
-    names: Sequence[str]
-    """The names of the columns, also where `columns` is empty."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
     """How records are decoded."""
 
@@ -53,44 +43,44 @@ class Formats:
     tombstones: Literal["reject", "keep", "delete"]
 
 
-def formats(source: Source) -> Formats:
-    """Return how a pipeline declares its records to be decoded."""
+def formats(source: Source, folder: Path) -> Formats:
+    """Return how the pipeline in `folder` declares its records to be decoded.
+
+    Raises:
+        FatalError: A file that the declaration names is not there, or does not fit the columns.
+    """
     return Formats(
-        value=_format(source.value),
-        key=None if source.key is None else _format(source.key),
+        value=kinds.declared(source.value, folder),
+        key=None if source.key is None else kinds.declared(source.key, folder),
         tombstones=source.tombstones,
     )
 
 
-def _format(declared: Value | Key) -> Format:
-    columns = {name: parse_type(text) for name, text in declared.columns.items()}
-    return Format(name=declared.format, columns=columns, names=declared.names)
-
-
 class RecordDecoder:
-    """Decodes the columns `key` and `value` of raw records."""
+    """Decodes the keys and values of raw records."""
 
     def __init__(self, declared: Formats) -> None:
-        self._value = decoder(declared.value.name, declared.value.columns)
+        self._value = declared.value.decoder()
         self._key = None if declared.key is None else _of_key(declared.key)
         self._tombstones = declared.tombstones
 
     def schema(self) -> pa.Schema:
         """Return the columns that a good record becomes."""
         none = pa.array([], pa.binary())
-        return self(none, none).table.schema
+        return self(RawRecords(part="value", keys=none, values=none)).table.schema
 
-    def __call__(self, keys: pa.Array, values: pa.Array) -> DecodedRecords:
-        """Decode the records of one batch: two arrays of bytes of the same length, null for none."""
-        decoded = self._value(values) if self._tombstones == "reject" else self._values(values)
+    def __call__(self, raw: RawRecords) -> DecodedRecords:
+        """Decode the records of one batch."""
+        raw = raw.of("value")
+        decoded = self._value(raw) if self._tombstones == "reject" else self._values(raw)
         if self._key is None:
             return _records(decoded.table, decoded.kept, decoded.rejected)
-        of_keys = self._key(keys)
+        of_keys = self._key(raw.of("key"))
         rejected = of_keys.rejected | decoded.rejected
         kept, rows = _together(of_keys, decoded)
         deleted = pa.array([], pa.int64())
         if self._tombstones == "delete":
-            is_null = values.take(kept).is_null()
+            is_null = raw.values.take(kept).is_null()
             deleted, kept, rows = kept.filter(is_null), kept.filter(pc.invert(is_null)), rows.filter(pc.invert(is_null))
         return DecodedRecords(
             table=rows,
@@ -100,13 +90,13 @@ class RecordDecoder:
             rejected=dict(sorted(rejected.items())),
         )
 
-    def _values(self, values: pa.Array) -> Decoded:
+    def _values(self, raw: RawRecords) -> Decoded:
         """Decode values. A null value gives a row of nulls."""
-        if not values.null_count:
-            return self._value(values)
-        present = pc.indices_nonzero(values.is_valid()).cast(pa.int64())
-        absent = pc.indices_nonzero(values.is_null()).cast(pa.int64())
-        found = self._value(values.take(present))
+        if not raw.values.null_count:
+            return self._value(raw)
+        present = pc.indices_nonzero(raw.values.is_valid()).cast(pa.int64())
+        absent = pc.indices_nonzero(raw.values.is_null()).cast(pa.int64())
+        found = self._value(raw.take(present))
         nulls = pa.table({field.name: pa.nulls(len(absent), field.type) for field in found.table.schema})
         positions = pa.concat_arrays([present.take(found.kept), absent])
         order = pc.sort_indices(positions)
@@ -118,16 +108,16 @@ class RecordDecoder:
 
 
 def _of_key(declared: Format) -> Decode:
-    """Return a decoder of keys, with columns and reasons that name the key."""
-    decode = decoder(declared.name, declared.columns)
+    """Return a decoder of keys, with reasons that name the key."""
+    decode = declared.decoder()
 
-    def of_keys(keys: pa.Array | pa.ChunkedArray) -> Decoded:
-        found = decode(keys)
+    def of_keys(raw: RawRecords) -> Decoded:
+        found = decode(raw)
         reasons = {
-            position: one_line(f"key: {reason}") if keys[position].is_valid else "key is null"
+            position: one_line(f"key: {reason}") if raw.keys[position].is_valid else "key is null"
             for position, reason in found.rejected.items()
         }
-        return Decoded(table=found.table.rename_columns(list(declared.names)), kept=found.kept, rejected=reasons)
+        return replace(found, rejected=reasons)
 
     return of_keys
 

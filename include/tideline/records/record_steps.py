@@ -7,6 +7,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tideline.declaration.pipelines import Pipeline
+from tideline.formats.format import RawRecords
 from tideline.records import transforms
 from tideline.records.kafka_metadata import as_they_came, kafka_column
 from tideline.records.record_decoding import Formats, RecordDecoder, formats
@@ -46,7 +47,11 @@ class RecordSteps:
         decode = RecordDecoder(self.formats)
         for batch in batches:
             raw = kafka_column(batch)
-            decoded = decode(batch.column("key"), batch.column("value"))
+            decoded = decode(
+                RawRecords(
+                    part="value", keys=batch.column("key"), values=batch.column("value"), headers=raw.field("headers")
+                )
+            )
             rejected = [raw.take(pa.array(decoded.rejected, pa.int64()))]
             account.reject("decode", rejected[0], decoded.rejected.values())
             kept = raw.take(decoded.kept) if len(decoded.kept) < len(raw) else raw
@@ -75,10 +80,10 @@ def record_steps(pipeline: Pipeline, transform: Transform) -> RecordSteps:
 
     Raises:
         FatalError: `records` raises, does not return a table, or loses the column `kafka`; or only one of state and
-            processor is there.
+            processor is there; or a schema file is not there, or does not fit the columns.
     """
     transforms.check_state(pipeline, transform)
-    declared = formats(pipeline.source)
+    declared = formats(pipeline.source, pipeline.folder)
     rows = transforms.records_schema(transform, RecordDecoder(declared).schema())
     return RecordSteps(formats=declared, records=transform.records, rows=rows)
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from tideline.domain.reject_reasons import of_error
 from tideline.errors import FatalError
-from tideline.records.reject_reasons import of_error
 
 Result = TypeVar("Result")
 

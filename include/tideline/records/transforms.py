@@ -27,9 +27,9 @@ from pyspark.errors.exceptions.captured import AnalysisException, CapturedExcept
 from pyspark.sql import DataFrame, SparkSession
 
 from tideline.declaration.pipelines import Pipeline
+from tideline.domain.reject_reasons import of_error
 from tideline.errors import FatalError, TidelineError
 from tideline.processors import Processor
-from tideline.records.reject_reasons import of_error
 
 KAFKA = pa.struct(
     [

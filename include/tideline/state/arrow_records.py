@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.errors import FatalError
-from tideline.records.arrow_types import arrow_type
+from tideline.formats.arrow_types import arrow_type
 from tideline.records.kafka_metadata import stream_ids
 from tideline.records.record_steps import Account
 from tideline.state.folding import KeyedRecord

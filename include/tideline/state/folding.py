@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Any, NamedTuple
 
-from tideline.records.reject_reasons import of_error, one_line
+from tideline.domain.reject_reasons import of_error, one_line
 from tideline.state.key_state import Kept, KeyState, Row, Stored, Typed
 from tideline.state.rules import Rules
 

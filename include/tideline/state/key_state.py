@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from tideline.domain.columns import SimpleType
+from tideline.domain.reject_reasons import of_error
 from tideline.errors import FatalError
 from tideline.processors import State
-from tideline.records.reject_reasons import of_error
 from tideline.state.keys import key_reader
 from tideline.state.rules import Rules
 from tideline.state.typed_values import MisfitError, fit, fit_columns, or_null, restore_columns, write_columns

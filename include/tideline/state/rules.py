@@ -11,10 +11,10 @@ import pyarrow as pa
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.state import Stateful
 from tideline.domain.columns import ColumnType, DecimalType, SimpleType, parse_type
+from tideline.domain.reject_reasons import of_error
 from tideline.errors import FatalError
+from tideline.formats.arrow_types import arrow_type
 from tideline.processors import Processor
-from tideline.records.arrow_types import arrow_type
-from tideline.records.reject_reasons import of_error
 from tideline.records.transforms import KAFKA, Transform
 from tideline.state import reference_tables
 from tideline.state.keys import KEY_TYPES, is_key_type

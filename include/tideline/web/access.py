@@ -1,6 +1,6 @@
 """Who may do what. Airflow does not authenticate the apps of plugins, so every route here depends on one of these.
 
-A pipeline's page needs the right to see its DAG, its records the right to edit the DAG, and its acts the right to start runs of the DAG.
+A pipeline's page needs the right to see its DAG, its records the right to edit the DAG, and decisions the right to start runs of the DAG.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ User = Annotated[Any, Depends(get_user)]
 
 
 def name_of(user: User) -> str:
-    """Return the name under which the history stores the acts of a user."""
+    """Return the name under which the history stores the decisions of a user."""
     return str(user.get_name())
 
 
@@ -39,7 +39,7 @@ def may_edit(request: Request, user: User, pipeline: str) -> bool:
     return True
 
 
-def acts_on(request: Request, user: User, pipeline: str) -> bool:
+def may_decide(request: Request, user: User, pipeline: str) -> bool:
     """Return whether the user may start runs of a pipeline's DAG."""
     try:
         _run_right(request, user, pipeline)
@@ -48,7 +48,7 @@ def acts_on(request: Request, user: User, pipeline: str) -> bool:
     return True
 
 
-def may_act(request: Request, user: User, pipeline: str) -> str:
+def decidable(request: Request, user: User, pipeline: str) -> str:
     """Return the pipeline of a path if the user may start runs of its DAG, and the request comes from the page."""
     _run_right(request, user, pipeline)
     if request.method != "GET":
@@ -87,7 +87,7 @@ def is_user(user: User) -> None:
 
 
 Seen = Annotated[str, Depends(may_see)]
-Acted = Annotated[str, Depends(may_act)]
-Acts = Annotated[bool, Depends(acts_on)]
+Decidable = Annotated[str, Depends(decidable)]
+MayDecide = Annotated[bool, Depends(may_decide)]
 Edits = Annotated[bool, Depends(may_edit)]
 LoggedIn = Depends(is_user)

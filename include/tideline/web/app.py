@@ -1,13 +1,15 @@
 """Builds the app: its rooms, the headers of every answer, and what is shown when something does not answer."""
 
 from collections.abc import Awaitable, Callable
+from importlib.resources import files
 
-from fastapi import FastAPI, HTTPException, Request, Response, status
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response, status
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tideline.errors import RetryableError, TidelineError, UnknownPipelineError
-from tideline.web import acts, batch, files, metrics, overview, pipeline, rejects
+from tideline.web import batch, decisions, metrics, overview, pipeline, rejects
+from tideline.web.access import LoggedIn
 from tideline.web.rendering import page
 
 _HEADERS = {
@@ -24,6 +26,19 @@ _TITLES = {
     status.HTTP_404_NOT_FOUND: "Not found",
     status.HTTP_422_UNPROCESSABLE_CONTENT: "The request has a mistake",
 }
+_files = APIRouter(dependencies=[LoggedIn])
+_KINDS = {"js": "text/javascript", "css": "text/css", "html": "text/html; charset=utf-8"}
+
+
+@_files.get("/static/{name}")
+def static(name: str) -> Response:
+    """Return one file of the package's folder."""
+    folder = files("tideline.web") / "static"
+    if name not in {file.name for file in folder.iterdir()} or name.rpartition(".")[2] not in _KINDS:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "there is no such file")
+    kind = _KINDS[name.rpartition(".")[2]]
+    content = (folder / name).read_bytes()
+    return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
 
 
 def build() -> FastAPI:
@@ -34,7 +49,8 @@ def build() -> FastAPI:
     app.exception_handler(UnknownPipelineError)(_unknown)
     app.exception_handler(StarletteHTTPException)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
-    for room in (files, overview, pipeline, batch, rejects, acts, metrics):
+    app.include_router(_files)
+    for room in (overview, pipeline, batch, rejects, decisions, metrics):
         app.include_router(room.router)
     return app
 

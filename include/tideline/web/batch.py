@@ -3,18 +3,18 @@
 from fastapi import APIRouter, HTTPException, Request, status
 from fastapi.responses import HTMLResponse
 
-from tideline.cli.pages.history import folded
-from tideline.inspection.session import looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
-from tideline.web.access import Acts, Seen, User, visible
+from tideline.ledger.sessions import looking
+from tideline.reports.history import folded
+from tideline.web.access import MayDecide, Seen, User, visible
 from tideline.web.rendering import page
 
 router = APIRouter()
 
 
 @router.get("/pipelines/{pipeline}/batches/{batch_id}")
-def batch(request: Request, pipeline: Seen, acts: Acts, batch_id: int) -> HTMLResponse:
+def batch(request: Request, pipeline: Seen, may_decide: MayDecide, batch_id: int) -> HTMLResponse:
     """Show a batch: ranges, counts, attempts, events."""
     found = of_pipeline(pipeline, batch_id)
     mine, owned = (
@@ -26,7 +26,7 @@ def batch(request: Request, pipeline: Seen, acts: Acts, batch_id: int) -> HTMLRe
         "batch.html",
         pipeline=pipeline,
         batch=found,
-        acts=acts,
+        may_decide=may_decide,
         owns_all=mine == owned,
         folded=folded(found) if found["undo"] else None,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tideline.ledger.queries import Row
-from tideline.web.answers import Compared
+from tideline.web.broker_cache import Compared
 from tideline.web.rendering import roughly
 
 

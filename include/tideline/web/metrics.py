@@ -19,8 +19,8 @@ from starlette.exceptions import HTTPException
 
 from tideline import settings
 from tideline.errors import FatalError
-from tideline.numbers.collecting import collect
-from tideline.numbers.sheet import CONTENT_TYPE
+from tideline.metrics.collecting import collect
+from tideline.metrics.sheet import CONTENT_TYPE
 from tideline.web import access
 
 log = logging.getLogger(__name__)

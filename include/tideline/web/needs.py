@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
-from tideline.cli.pages.overview import RETIRED
 from tideline.ledger.queries import Row
-from tideline.web.answers import Compared
+from tideline.reports.overview import RETIRED
+from tideline.web.broker_cache import Compared
 
 
 class Level(IntEnum):

@@ -1,4 +1,4 @@
-"""The overview: every pipeline, the one that needs a person most first. The ledger's part comes at once, each broker's when it answers."""
+"""The overview: every pipeline, the one that needs a person most first. The ledger's part comes at once, each broker's when it broker_cache."""
 
 from datetime import datetime
 from typing import Any
@@ -7,14 +7,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from tideline.cli.pages.overview import RETIRED, row_of
 from tideline.declaration.pipelines import Broken, Pipeline
-from tideline.inspection.session import looking
 from tideline.ledger import queries
 from tideline.ledger.queries import Row
-from tideline.web import answers
+from tideline.ledger.sessions import looking
+from tideline.reports.overview import RETIRED, row_of
+from tideline.web import broker_cache
 from tideline.web.access import Seen, User, visible
-from tideline.web.answers import Compared
+from tideline.web.broker_cache import Compared
 from tideline.web.needs import Level, of_brokers, of_ledger, worst_first
 from tideline.web.rendering import page, roughly
 
@@ -54,12 +54,12 @@ def _fits(row: Row, q: str, state: str, tag: str) -> bool:
 @router.get("/pipelines/{pipeline}/lag")
 def lag(request: Request, pipeline: Seen) -> HTMLResponse:
     """Ask the brokers of one pipeline, and show its lag and headroom."""
-    at, found = answers.streams(pipeline)
+    at, found = broker_cache.streams(pipeline)
     return page(request, "lag.html", pipeline=pipeline, lag=of_answer(at, found) | {"old": False})
 
 
 def _rows(user: User) -> list[Row]:
-    declared = answers.declared()
+    declared = broker_cache.declared()
     with looking() as session:
         known = {row["pipeline"]: row for row in queries.pipelines(session)}
         recent = {row["pipeline"]: row for row in queries.recent(session, n_batches=_RECENT_BATCHES)}
@@ -73,7 +73,7 @@ def _rows(user: User) -> list[Row]:
 def _row(row: Row, declared: object, recent: Row | None) -> Row:
     problem = declared.error.problem if isinstance(declared, Broken) else None
     needs = of_ledger(row, recent, problem)
-    kept = answers.kept(row["pipeline"])
+    kept = broker_cache.kept(row["pipeline"])
     lag = of_answer(*kept) if kept else None
     needs = worst_first(needs + (lag["needs"] if lag else []))
     return {
@@ -106,7 +106,7 @@ def of_answer(at: datetime, found: Compared) -> dict[str, Any]:
     scarcest = min(left, key=_scarcity, default=None)
     return {
         "at": at,
-        "old": answers.is_due(at, found),
+        "old": broker_cache.is_due(at, found),
         "problem": found.problem,
         "away": found.is_away,
         "n_records": sum(lags) if lags else None,

@@ -5,16 +5,17 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query, Request, status
 from fastapi.responses import HTMLResponse
 
-from tideline.cli.pages import doctor as checks
-from tideline.cli.pages.overview import row_of
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind, BatchState
-from tideline.inspection.session import declaration, looking
+from tideline.inspection.brokers import declaration
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
-from tideline.web import answers, cells, charts
-from tideline.web.access import Acted, Acts, Seen
+from tideline.ledger.sessions import looking
+from tideline.reports import doctor as checks
+from tideline.reports.overview import row_of
+from tideline.web import broker_cache, cells, charts
+from tideline.web.access import Decidable, MayDecide, Seen
 from tideline.web.needs import Need, of_brokers, of_ledger, worst_first
 from tideline.web.rendering import page
 
@@ -26,20 +27,20 @@ _OPEN = ("planned", "writing", "failed")
 
 
 @router.get("")
-def frame(request: Request, pipeline: Seen, acts: Acts) -> HTMLResponse:
+def frame(request: Request, pipeline: Seen, may_decide: MayDecide) -> HTMLResponse:
     """Show the frame of the page, with what needs a person."""
-    declared = answers.declared().get(pipeline)
+    declared = broker_cache.declared().get(pipeline)
     with looking() as session:
         if declared is None:
             declaration(session, pipeline)  # raises if the ledger does not know it either
         row, needs = _row(session, pipeline)
-    kept = answers.kept(pipeline)
+    kept = broker_cache.kept(pipeline)
     return page(
         request,
         "pipeline.html",
         pipeline=pipeline,
         row=row,
-        acts=acts,
+        may_decide=may_decide,
         description=declared.description if isinstance(declared, Pipeline) else None,
         stateful=isinstance(declared, Pipeline) and declared.state is not None,
         needs=worst_first(needs + (of_brokers(kept[1]) if kept else [])),
@@ -48,7 +49,7 @@ def frame(request: Request, pipeline: Seen, acts: Acts) -> HTMLResponse:
 
 def _row(session: Ledger, pipeline: str) -> tuple[Row, list[Need]]:
     """Return the state of a pipeline, and what the ledger and the declaration say that it needs."""
-    declared = answers.declared().get(pipeline)
+    declared = broker_cache.declared().get(pipeline)
     known = next((row for row in queries.pipelines(session) if row["pipeline"] == pipeline), None)
     recent = next((row for row in queries.recent(session, n_batches=20) if row["pipeline"] == pipeline), None)
     row = row_of(pipeline, declared, known)
@@ -56,9 +57,11 @@ def _row(session: Ledger, pipeline: str) -> tuple[Row, list[Need]]:
 
 
 @router.get("/coverage")
-def coverage(request: Request, pipeline: Seen, acts: Acts, *, ask: bool = False) -> HTMLResponse:
+def coverage(request: Request, pipeline: Seen, may_decide: MayDecide, *, ask: bool = False) -> HTMLResponse:
     """Show the coverage map of all partitions: first what the ledger knows, then also what the brokers say, and what needs a person by that."""
-    at, found = answers.streams(pipeline) if ask else answers.kept(pipeline) or answers.of_ledger(pipeline)
+    at, found = (
+        broker_cache.streams(pipeline) if ask else broker_cache.kept(pipeline) or broker_cache.of_ledger(pipeline)
+    )
     with looking() as session:
         # The heads of this moment: a batch may have been advanced since the brokers were asked.
         heads = {row["stream_id"]: row for row in queries.streams(session, pipeline)}
@@ -73,10 +76,10 @@ def coverage(request: Request, pipeline: Seen, acts: Acts, *, ask: bool = False)
         pipeline=pipeline,
         at=at,
         asking=not ask,
-        acts=acts,
+        may_decide=may_decide,
         needs=worst_first(needs),
         found=found,
-        declared=pipeline in answers.declared(),
+        declared=pipeline in broker_cache.declared(),
         retired=pipeline in retired,
         bars=bars,
         new=new,
@@ -98,7 +101,7 @@ def partition(
     end: Annotated[int | None, Query(ge=0)] = None,
 ) -> HTMLResponse:
     """Show a stretch of one partition: its cells, and the batches and holes that account for it."""
-    _, found = answers.streams(pipeline)
+    _, found = broker_cache.streams(pipeline)
     with looking() as session:
         heads = {row["stream_id"]: row for row in queries.streams(session, pipeline)}
         rows = [_as_now(row, heads) for row in found.rows if row["stream_id"] == stream_id]
@@ -124,7 +127,7 @@ def partition(
 @router.get("/throughput")
 def throughput(request: Request, pipeline: Seen, *, ask: bool = False) -> HTMLResponse:
     """Show records and lag of the newest batches as charts, and as a table: first what the ledger knows, then also the lag of now."""
-    answer = answers.streams(pipeline) if ask else answers.kept(pipeline)
+    answer = broker_cache.streams(pipeline) if ask else broker_cache.kept(pipeline)
     with looking() as session:
         rows = queries.throughput(session, pipeline, limit=_CHARTED)
     now = charts.now(rows, answer)
@@ -173,7 +176,7 @@ def decisions(
 
 
 @router.post("/checks")
-def doctor(request: Request, pipeline: Acted) -> HTMLResponse:
+def doctor(request: Request, pipeline: Decidable) -> HTMLResponse:
     """Run the checks of `tideline doctor` for this pipeline.
 
     Only for those who may act, and no address that a link can open: a check commits to a scratch table of the storage, creates the declared

@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from tideline.cli.pages.rejects import shown
-from tideline.inspection.session import looking
 from tideline.ledger import queries
-from tideline.web.access import Acts, Edits, Seen
+from tideline.ledger.sessions import looking
+from tideline.reports.rejects import shown
+from tideline.web.access import Edits, MayDecide, Seen
 from tideline.web.rendering import page
 
 router = APIRouter(prefix="/pipelines/{pipeline}")
@@ -28,7 +28,7 @@ def rejects(  # noqa: PLR0917 - FastAPI passes them by name
     request: Request,
     pipeline: Seen,
     edits: Edits,
-    acts: Acts,
+    may_decide: MayDecide,
     reason: Annotated[str | None, Query(max_length=2_000)] = None,
     batch: Annotated[int | None, Query(ge=1)] = None,
 ) -> HTMLResponse:
@@ -45,7 +45,7 @@ def rejects(  # noqa: PLR0917 - FastAPI passes them by name
         pipeline=pipeline,
         rows=rows,
         edits=edits,
-        acts=acts,
+        may_decide=may_decide,
         reason=reason or "",
         batch=batch,
         limit=_SAMPLES,

@@ -11,8 +11,8 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tideline.cli.output import safe
 from tideline.domain.offsets import OffsetRange
+from tideline.reports.report import safe
 from tideline.web.access import CSRF_HEADER
 
 _NONE = "\N{EN DASH}"

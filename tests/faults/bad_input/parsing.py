@@ -14,9 +14,10 @@ import pyarrow as pa
 from faults.bad_input.classes import BAD
 from faults.bad_input.fates import Case, Rejected
 from faults.bad_input.good import COLUMNS, GOOD
+from reject_reason import DecodeValues, decoder
 from tideline.domain.columns import parse_type
-from tideline.records.decoding import Decode, Decoded, decoder
-from tideline.records.reject_reasons import MAX_REASON
+from tideline.domain.reject_reasons import MAX_REASON
+from tideline.formats.format import Decoded
 
 MOST_IN_A_BATCH = 400
 SMALL = 20_000
@@ -89,7 +90,7 @@ def mutated(rng: Random, value: bytes | None) -> bytes | None:
     return value
 
 
-def judged(decode: Decode, batch: Sequence[tuple[str, Case, bytes | None]], where: str) -> int:
+def judged(decode: DecodeValues, batch: Sequence[tuple[str, Case, bytes | None]], where: str) -> int:
     """Check one batch; return how many records were kept."""
     values = [value for _, _, value in batch]
     together = decode(pa.array(values, pa.binary()))

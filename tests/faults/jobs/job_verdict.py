@@ -12,11 +12,11 @@ from faults.checker.kafka_truth import KafkaTruth
 from faults.jobs import order_runs, orders, read_back
 from faults.jobs.order_outputs import Output, Sink
 from faults.plain_fold import wrong_states
-from tideline.cli.checks import Verdict
-from tideline.cli.checks.outside import receipts
 from tideline.declaration.pipelines import Pipeline
+from tideline.domain.checks import Verdict
 from tideline.ledger import invariants
 from tideline.ledger.connection import Ledger
+from tideline.reports.checks.outside import receipts
 
 _ALL = 100_000
 """More batches than any schedule has."""

@@ -31,7 +31,7 @@ from tideline.ledger.folding import SUFFIX
 from tideline.sinks.postgres.sink import TableOutput
 from tideline.sinks.postgres.state_session import StateSession
 from tideline.sinks.postgres.state_staging import StateStage
-from tideline.sinks.postgres.task_reports import EXPIRING, FOLDING, Report
+from tideline.sinks.postgres.task_reports import EXPIRING, FOLDING, TaskReport
 from tideline.sinks.sink import Publication, Winner
 from tideline.spark_jobs import publishing, stateful, write_batches
 from tideline.spark_jobs.folding_tasks import Expiring
@@ -155,7 +155,7 @@ class FoldingSpark(SimulatedSpark):
             with MemoryLedger(self._scheduler.database, actor="spark task") as ledger:
                 record(ledger, attempt, rejects=staged)
             if task % 11 != 2:
-                report = Report(
+                report = TaskReport(
                     phase=FOLDING, n_states=session.n_states, n_expired=session.n_expired, latest=fold.latest
                 )
                 return report.winner(task, session.n_rows)
@@ -176,7 +176,7 @@ class FoldingSpark(SimulatedSpark):
                 session.flush()
             self._step()
             if task % 11 > 1:
-                report = Report(phase=EXPIRING, n_states=session.n_states, n_expired=session.n_expired, latest={})
+                report = TaskReport(phase=EXPIRING, n_states=session.n_states, n_expired=session.n_expired, latest={})
                 return report.winner(task, session.n_rows)
 
     def _begin_task(self) -> int:

@@ -28,15 +28,15 @@ from loads.loading import Loading
 from loads.outside_log import KilledError, Scene, killed
 from servers.s3_server import Store
 from tideline import flow
-from tideline.cli.checks import Check
-from tideline.cli.checks.outside import MOST, receipts
 from tideline.declaration.delta import DeltaSink
+from tideline.domain.checks import Check
 from tideline.domain.receipts import Receipt
 from tideline.flow import settling
 from tideline.ledger import invariants
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.publishing import Written
+from tideline.reports.checks.outside import MOST, receipts
 from tideline.sinks.delta import delta_files, delta_log, delta_table
 from tideline.sinks.delta.delta_log import Change, Location
 from tideline.sinks.delta.delta_table import COORDINATES, DeltaOutput

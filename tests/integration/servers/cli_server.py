@@ -87,7 +87,7 @@ def _server() -> socket.socket:
 
 def _serve() -> None:
     """Fork a process for each request. Return in that of a command, and there only."""
-    for room in ("tideline.cli.commands", "tideline.cli.pages"):
+    for room in ("tideline.cli.commands", "tideline.reports"):
         for module in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
             importlib.import_module(module.name)
     gc.freeze()  # else a collection would copy what the processes share

@@ -9,11 +9,12 @@ from loads import lake_tables
 from loads.lake_tables import into_lake, output
 from loads.loading import ALL, TARGET, faulty
 from tideline import flow
-from tideline.cli.checks import Check, Verdict, rows
+from tideline.domain.checks import Check, Verdict
 from tideline.domain.requests import OneBatch
-from tideline.inspection.session import moment
 from tideline.kafka.broker import Broker
 from tideline.ledger import published_rows
+from tideline.ledger.sessions import moment
+from tideline.reports.checks import rows
 from tideline.sinks.delta import delta_upkeep
 
 pytestmark = pytest.mark.topic(partitions=3, records=30, others={7: b"{bad", 20: None})

@@ -4,10 +4,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from given_topics import topics
-from tideline.cli.checks import Check, Verdict, rows
+from tideline.domain.checks import Check, Verdict
 from tideline.domain.requests import OneBatch
-from tideline.inspection.session import moment
 from tideline.ledger import published_rows
+from tideline.ledger.sessions import moment
+from tideline.reports.checks import rows
 
 
 @pytest.fixture

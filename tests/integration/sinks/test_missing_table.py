@@ -7,12 +7,12 @@ from given_ledger.planners import NAME, Brokerless
 from loads.lake_tables import N, doctors
 from loads.outside_log import WHY
 from tideline import flow
-from tideline.cli.checks.outside import commits
-from tideline.cli.pages import actions
 from tideline.declaration.delta import DeltaSink
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError, SupersededError
+from tideline.reports import decisions
+from tideline.reports.checks.outside import commits
 
 
 def skip(mounted, _):
@@ -145,10 +145,10 @@ def test_only_a_delta_table_that_was_written_is_begun_anew(mounted):
 
 def test_the_command_says_whether_it_has_created_the_table(mounted, monkeypatch):
     monkeypatch.setenv("TIDELINE_LEDGER_URL", mounted.url)
-    monkeypatch.setattr(actions.pipelines, "load_named", lambda _: mounted.ads.pipeline)
+    monkeypatch.setattr(decisions.pipelines, "load_named", lambda _: mounted.ads.pipeline)
     mounted.loaded()
     mounted.unmount()
-    said = [actions.recreate_table(NAME, reason=WHY) for _ in range(2)]
+    said = [decisions.recreate_table(NAME, reason=WHY) for _ in range(2)]
     assert [page.document["created"] for page in said] == [True, False]
     assert said[0].parts == [
         f"Delta table {mounted.table}: created, empty; replay the batches whose rows it shall have again"

@@ -4,9 +4,9 @@ from uuid import UUID, uuid4
 
 from given_ledger.planners import NAME
 from loads.outside_log import Scene
-from tideline.cli.checks.outside import MOST, receipts
 from tideline.domain.receipts import BatchIdentity, Receipt
 from tideline.ledger import invariants
+from tideline.reports.checks.outside import MOST, receipts
 
 
 def doctors(scene: Scene) -> list[tuple[str, str]]:

@@ -6,10 +6,10 @@ import pytest
 
 from given_ledger.ledgers import PIPELINE, start_streams
 from given_ledger.states import COLUMNS, folded, planned, with_state
-from tideline.cli.pages import history, states
 from tideline.declaration import pipelines
 from tideline.errors import FatalError
 from tideline.ledger import rewinds
+from tideline.reports import history, states
 from tideline.settings import PROJECT
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -49,7 +49,7 @@ def new(
     consumer group.
     """
     from tideline.authoring.new_pipeline import Options
-    from tideline.cli.pages import new_pipeline
+    from tideline.reports import new_pipeline
 
     if (bootstrap_servers is None) == (like is None):
         raise typer.BadParameter("expected either --bootstrap-servers or --like")
@@ -87,7 +87,7 @@ def validate(
     tables as a load does. If a table does not exist, it runs target.sql in a transaction that it rolls back. The exit
     code is 20 if there is a mistake.
     """
-    from tideline.cli.pages import validation
+    from tideline.reports import validation
 
     raise typer.Exit(show(validation.validation(pipeline, with_database=database), as_json=as_json))
 
@@ -105,7 +105,8 @@ def try_sample(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="One record's value per line, behind its key and a tab with source.key; - reads stdin."
+            metavar="FILE",
+            help="One record's value per line, behind its key and a tab with source.key, in base64 if it is Avro; - reads stdin.",
         ),
     ],
     *,
@@ -120,7 +121,7 @@ def try_sample(
     It shows the rows, the rejects with their reasons, and the counts. It runs the code of the Spark job, without Kafka.
     Only a transform with a `frame` starts Spark. Only its `dimension` and a processor's `tables` need the ledger's database.
     """
-    from tideline.cli.pages import trial
+    from tideline.reports import trial
 
     page = trial.of_file(pipeline, content(file), limit=limit, fail_on_rejects=fail_on_rejects)
     raise typer.Exit(show(page, as_json=as_json))
@@ -148,11 +149,11 @@ def sample(
     It shows the rows, the rejects with their reasons, and the counts. Only committed records are read. No consumer
     group is joined, and the ledger is not needed.
     """
-    from tideline.cli.pages import sample as page
+    from tideline.reports import trial
 
     if values and as_json:
         raise typer.BadParameter("expected either --values or --json")
     if values:
-        page.print_values(pipeline, count)
+        trial.print_values(pipeline, count)
         raise typer.Exit
-    raise typer.Exit(show(page.sample(pipeline, count), as_json=as_json))
+    raise typer.Exit(show(trial.of_newest(pipeline, count), as_json=as_json))

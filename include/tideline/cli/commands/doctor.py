@@ -28,6 +28,6 @@ def doctor(
     It checks connections, versions, rights, topics and their retention, streams, rows, and the laws of the ledger. The exit code is 30 if a check is
     bad. Warnings do not change it.
     """
-    from tideline.cli.pages import doctor
+    from tideline.reports import doctor
 
     raise typer.Exit(show(doctor.doctor(pipeline, all_rows=all_rows), as_json=as_json))

@@ -7,7 +7,9 @@ import typer
 from tideline.cli import options
 from tideline.cli.app import AsJson, BatchId, Limit, PipelineName, app, examples
 from tideline.cli.options import FromTime, OfBatch, OfRanges, ToTime, UntilTime
-from tideline.cli.output import report, show
+from tideline.cli.output import print_error, show
+from tideline.domain import requests
+from tideline.domain.requests import NewRecords
 from tideline.domain.states import BatchKind, BatchState
 
 
@@ -22,7 +24,7 @@ def pipelines(
     The list holds the declared pipelines and those that the ledger knows, except retired ones that no folder declares. `failed` counts batches whose
     last attempt failed: the next run tries them again.
     """
-    from tideline.cli.pages import overview
+    from tideline.reports import overview
 
     raise typer.Exit(show(overview.pipelines(with_retired=retired), as_json=as_json))
 
@@ -34,7 +36,7 @@ def streams(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
     Headroom is the share of the topic's retention time that is left for the oldest record that no run has read. If the broker does not answer, the
     ledger's figures are shown, and the exit code is 10.
     """
-    from tideline.cli.pages import overview
+    from tideline.reports import overview
 
     raise typer.Exit(show(overview.streams(pipeline), as_json=as_json))
 
@@ -55,7 +57,7 @@ def batches(
     as_json: AsJson = False,
 ) -> None:
     """List the batches of a pipeline, newest first."""
-    from tideline.cli.pages import history
+    from tideline.reports import history
 
     raise typer.Exit(show(history.batches(pipeline, state=state, kind=kind, limit=limit), as_json=as_json))
 
@@ -63,7 +65,7 @@ def batches(
 @app.command(epilog=examples("tideline batch 42", "tideline batch 42 --json"))
 def batch(batch: BatchId, *, as_json: AsJson = False) -> None:
     """Show one batch: ranges, counts, owner, attempts, events."""
-    from tideline.cli.pages import history
+    from tideline.reports import history
 
     raise typer.Exit(show(history.batch(batch), as_json=as_json))
 
@@ -76,7 +78,7 @@ def coverage(pipeline: PipelineName, *, as_json: AsJson = False) -> None:
 
     The last line states whether coverage tiles [start, head) of every stream. If it does not, the exit code is 30.
     """
-    from tideline.cli.pages import coverage
+    from tideline.reports import coverage
 
     raise typer.Exit(show(coverage.coverage(pipeline), as_json=as_json))
 
@@ -104,7 +106,7 @@ def rejects(
 
     They could not be decoded, transformed or written. Records of the newest batch are listed first.
     """
-    from tideline.cli.pages import rejects
+    from tideline.reports import rejects
 
     if by_reason:
         page = rejects.reject_reasons(pipeline, batch_id=batch, reason_like=reason, limit=limit)
@@ -133,7 +135,7 @@ def state(
 
     The history goes back as far as the pipeline can be rewound.
     """
-    from tideline.cli.pages import states
+    from tideline.reports import states
 
     page = states.state(pipeline) if key is None else states.key(pipeline, key)
     raise typer.Exit(show(page, as_json=as_json))
@@ -151,12 +153,12 @@ def metrics(
     The same as /tideline/metrics in Airflow. The exit code is 0 also if the ledger or a broker does not answer: tideline_ledger_up and
     tideline_broker_up say so, and the reason is on stderr.
     """
-    from tideline.numbers.collecting import collect
+    from tideline.metrics.collecting import collect
 
     sheet, problems = collect()
     typer.echo(sheet.prometheus() if textfile else sheet.openmetrics(), nl=False)
     for problem in problems:
-        report(problem, as_json=False)
+        print_error(problem, as_json=False)
 
 
 @app.command(
@@ -185,7 +187,7 @@ def plan(
 
     Without further options, a run loads the open batches first, then all new records.
     """
-    from tideline.cli.pages import actions
+    from tideline.reports import decisions
 
     if not dry_run:
         raise typer.BadParameter(
@@ -196,7 +198,11 @@ def plan(
             raise typer.BadParameter(
                 "request either new records, or a batch, ranges or a window (with or without --replace), not both"
             )
-        request = options.new_records(until)
+        with options.usage_errors():
+            request: requests.Request = NewRecords(until=requests.moment("--until", until) if until else None)
     else:
-        request = options.target(batch=batch, ranges=ranges, start=from_time, end=to_time, replace=replace)
-    raise typer.Exit(show(actions.dry_run(pipeline, request), as_json=as_json))
+        with options.usage_errors():
+            request = requests.request_for(
+                batch=batch, ranges=ranges or (), start=from_time, end=to_time, replace=replace
+            )
+    raise typer.Exit(show(decisions.dry_run(pipeline, request), as_json=as_json))

@@ -24,7 +24,7 @@ from tideline.domain.receipts import BatchIdentity, Found, Receipt
 from tideline.sinks import evidence
 from tideline.sinks.delta import delta_applications, delta_disk, delta_errors, delta_log, delta_receipts
 from tideline.sinks.delta.delta_log import Change, Location, TakenError, UnknownError
-from tideline.sinks.delta.delta_trials import CommitTrial, trials
+from tideline.sinks.delta.delta_trials import tried
 from tideline.sinks.evidence import Evidence
 from tideline.sinks.kind import section
 
@@ -77,17 +77,16 @@ class DeltaOutput:
             NeedsOperatorError: The table must exist and does not.
         """
         signed = delta_applications.marker(self.location.pipeline, batch, fence)
-        for trial in trials(self.location, str(batch)):
-            table = self.open() or self._placeholder(trial)
-            if table is None:
-                continue
+
+        def once() -> Receipt | None:
+            table = self.open() or self._placeholder()
             version = self.version(table, batch.identity)
             if not receipts.needs_marker(version, fence):
                 return self._receipt(table, batch, version)
-            with trial:
-                delta_log.commit(table, [], **signed._asdict())
-                return None
-        raise AssertionError("the trials end with an error")
+            delta_log.commit(table, [], **signed._asdict())
+            return None
+
+        return tried(self.location, str(batch), once)
 
     def look(self, batch: BatchIdentity) -> Receipt | None:
         """Return the receipt of a batch. Fences nothing, so a commit in flight may still happen after None.
@@ -117,7 +116,8 @@ class DeltaOutput:
             NeedsOperatorError: There is no table any more.
         """
         signed = delta_applications.data(self.location.pipeline, batch, own, ranges)
-        for trial in trials(self.location, str(batch)):
+
+        def once() -> Receipt:
             table = self.location.open()
             if table is None:
                 raise delta_errors.missing(self.location, f"attempt {own.fence} of {batch} was to commit to it")
@@ -130,11 +130,10 @@ class DeltaOutput:
                     raise delta_errors.superseded(self.location, batch, own, version, receipt)
             if PLACEHOLDER in pa.schema(table.schema()).names:
                 raise delta_errors.created_anew(self.location, batch, own)
-            wanted = changes(table)
-            with trial:
-                delta_log.commit(table, wanted, **signed._asdict())
-                return own
-        raise AssertionError("the trials end with an error")
+            delta_log.commit(table, changes(table), **signed._asdict())
+            return own
+
+        return tried(self.location, str(batch), once)
 
     def version(self, table: DeltaTable, identity: UUID) -> int | None:
         """Return the version of a batch in the table; None if it has none. It is on disk: what follows from it is not undone.
@@ -150,13 +149,11 @@ class DeltaOutput:
             raise self.location.unavailable(error) from error
         return version
 
-    def _placeholder(self, trial: CommitTrial) -> DeltaTable | None:
-        """Create a table that can keep markers, and nothing else. None if another process was faster."""
+    def _placeholder(self) -> DeltaTable:
+        """Create a table that can keep markers, and nothing else. Raises the errors of `create`."""
         partitions = pa.schema([(name, pa.string()) for name in self.partition_by if name not in COORDINATES.names])
         columns = pa.unify_schemas([COORDINATES, partitions, pa.schema([(PLACEHOLDER, pa.string())])])
-        with trial:
-            return self.create(columns)
-        return None
+        return self.create(columns)
 
     def create(self, columns: pa.Schema) -> DeltaTable:
         """Create the table.
@@ -212,12 +209,14 @@ class DeltaOutput:
         Raises:
             RetryableError: Storage did not answer.
         """
-        for trial in trials(self.location, "as it is created"):
+
+        def once() -> bool:
             if self.location.open() is not None:
                 return False
-            if self._placeholder(trial) is not None:
-                return True
-        raise AssertionError("the trials end with an error")
+            self._placeholder()
+            return True
+
+        return tried(self.location, "as it is created", once)
 
 
 def sink(pipeline: Pipeline, known: Evidence = evidence.nothing) -> DeltaOutput:

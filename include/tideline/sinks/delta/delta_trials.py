@@ -1,55 +1,56 @@
 """Try a commit to a Delta table until its outcome is known: again where others were faster, not where the table refuses it."""
 
-import random
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
 
 from tideline.errors import RetryableError
 from tideline.sinks.delta import delta_errors
 from tideline.sinks.delta.delta_log import Location, RefusedTableError, TakenError, UnknownError
 
+T = TypeVar("T")
 _TRIES = 100
 """How often a commit begins anew because the table has changed. Each time some other commit has happened."""
 _UNKNOWN_TRIES = 3
+_FIRST_S, _MOST_S = 0.01, 0.5
+"""The first and the longest pause, in seconds, of which a random part is waited: so two that meet do not meet again."""
 
 
-class CommitTrial:
-    """One try to commit, as a context. It takes up what says how it failed."""
+def tried(location: Location, what: str, once: Callable[[], T]) -> T:
+    """Call `once` until it neither was too late nor is without an answer, and return what it returns.
 
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        if isinstance(error, TakenError | UnknownError | RefusedTableError):
-            self.error = error
-            return True
-        return False
-
-
-def trials(location: Location, what: str) -> Iterator[CommitTrial]:
-    """Yield trials to commit what the message names. Each ends in a return, or in the next one.
+    Args:
+        location: The table.
+        what: What is committed, for messages.
+        once: Looks at the table as it is, and commits behind that. Called anew after TakenError and UnknownError.
 
     Raises:
         FatalError: The table refuses the commit.
         RetryableError: Storage did not answer, or others have changed the table each time.
     """
-    last: Exception = UnknownError("nothing was tried")
-    unknown = 0
-    for number in range(_TRIES):
-        trial = CommitTrial()
-        yield trial
-        last = trial.error or last
-        if isinstance(last, RefusedTableError):
-            raise delta_errors.refused(location, what, last) from last
-        unknown += isinstance(last, UnknownError)
-        if unknown >= _UNKNOWN_TRIES:
-            raise location.unavailable(last) from last
-        time.sleep(random.uniform(0, min(0.01 * 2**number, 0.5)))  # noqa: S311 - it only spreads the tries
-    raise RetryableError(
-        f"{location.pipeline} {what}: other commits have changed {location.uri} {_TRIES} times in a row",
-        next_step="run the task again",
-        entry="delta-table-does-not-answer",
-    ) from last
+    n_unknown = 0
+
+    def too_often(state: RetryCallState) -> bool:
+        nonlocal n_unknown
+        n_unknown += isinstance(state.outcome and state.outcome.exception(), UnknownError)
+        return n_unknown >= _UNKNOWN_TRIES or state.attempt_number >= _TRIES
+
+    again = Retrying(
+        retry=retry_if_exception_type((TakenError, UnknownError)),
+        wait=wait_random_exponential(multiplier=_FIRST_S, max=_MOST_S),
+        stop=too_often,
+        reraise=True,
+    )
+    try:
+        return again(once)
+    except RefusedTableError as error:
+        raise delta_errors.refused(location, what, error) from error
+    except UnknownError as error:
+        raise location.unavailable(error) from error
+    except TakenError as error:
+        raise RetryableError(
+            f"{location.pipeline} {what}: other commits have changed {location.uri} {_TRIES} times in a row",
+            next_step="run the task again",
+            entry="delta-table-does-not-answer",
+        ) from error

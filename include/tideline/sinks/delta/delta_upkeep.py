@@ -20,10 +20,11 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import RemoveAction
 from pyarrow import fs
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from tideline.declaration.pipelines import Pipeline
 from tideline.sinks.delta import delta_cleaning, delta_errors, delta_features, delta_files, delta_log, delta_table
-from tideline.sinks.delta.delta_log import RefusedTableError, TakenError, UnknownError, plain_path
+from tideline.sinks.delta.delta_log import Change, RefusedTableError, TakenError, UnknownError, plain_path
 from tideline.sinks.delta.delta_parquet import OpenFile, TableFile, partition_text
 from tideline.sinks.delta.delta_table import DeltaOutput
 from tideline.sinks.evidence import Evidence
@@ -106,28 +107,38 @@ def merge(output: DeltaOutput, parts: Sequence[ListedFile]) -> int:
         return 0
     files = delta_files.filesystem(output.location)
     made = _merged(files, table, parts)
-    for _ in range(_TRIES):
-        if table is None or not {*parts} <= {*_parts(table)}:
-            break  # a replay or another merge has taken one of them
-        now = int(time.time() * 1000)
-        removed = [RemoveAction(plain_path(part.path), False, now, part.size, dict(part.partition)) for part in parts]
-        try:
-            delta_log.commit(
-                table,
-                [made.added(changes_data=False), *removed],
-                transaction=None,
-                metadata={"tideline_merged": str(len(parts))},
-            )
-        except (TakenError, UnknownError):
-            table = output.open()
-            if table is not None and made.path in {part.path for part in _parts(table)}:
-                return len(parts)
-            continue
-        return len(parts)
-    else:
+    again = Retrying(
+        retry=retry_if_exception_type((TakenError, UnknownError)), stop=stop_after_attempt(_TRIES), reraise=True
+    )
+    try:
+        is_merged = again(_commit, output, parts, made)
+    except (TakenError, UnknownError):
         return 0  # the commit may be in flight: the file is removed later, if it is in no version
+    if is_merged:
+        return len(parts)
     delta_files.remove(output.location, [made.path])
     return 0
+
+
+def _commit(output: DeltaOutput, parts: Sequence[ListedFile], made: TableFile) -> bool:
+    """Replace files by the one that has their rows. Return False if one of them is not in the table any more.
+
+    Raises:
+        RefusedTableError: As for `merge`.
+        TakenError: Another commit was faster.
+        UnknownError: Storage did not answer. If it was committed, the next call finds that.
+    """
+    table = output.open()
+    there = {*_parts(table)} if table is not None else set()
+    if made.path in {part.path for part in there}:
+        return True
+    if table is None or not {*parts} <= there:
+        return False  # a replay or another merge has taken one of them
+    now = int(time.time() * 1000)
+    removed = [RemoveAction(plain_path(part.path), False, now, part.size, dict(part.partition)) for part in parts]
+    changes: list[Change] = [made.added(changes_data=False), *removed]
+    delta_log.commit(table, changes, transaction=None, metadata={"tideline_merged": str(len(parts))})
+    return True
 
 
 def _parts(table: DeltaTable) -> Iterator[ListedFile]:

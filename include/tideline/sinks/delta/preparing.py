@@ -8,16 +8,16 @@ from deltalake import DeltaTable
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
-from tideline.errors import FatalError, RetryableError
-from tideline.sinks.delta import delta_errors, delta_features, delta_log
+from tideline.errors import FatalError
+from tideline.sinks.delta import delta_features, delta_log
 from tideline.sinks.delta.column_types import PARTITION_TYPES, delta_type, may_partition, misfit
-from tideline.sinks.delta.delta_log import RefusedTableError, TakenError, UnknownError
+from tideline.sinks.delta.delta_log import RefusedTableError
 from tideline.sinks.delta.delta_table import COORDINATES, OWNER, PLACEHOLDER, DeltaOutput
+from tideline.sinks.delta.delta_trials import tried
 from tideline.sinks.kind import section
 
 SHARED = "tideline.shared"
 """The property of a table that says whether the pipeline that owns it shares it."""
-_TRIES = 20
 
 
 def prepare(output: DeltaOutput, pipeline: Pipeline, kind: BatchKind, produced: pa.Schema) -> pa.Schema:
@@ -30,26 +30,17 @@ def prepare(output: DeltaOutput, pipeline: Pipeline, kind: BatchKind, produced: 
     """
     fields = pa.schema([field for field in produced if field.name != "kafka"])
     _check_produced(pipeline, fields)
-    for _ in range(_TRIES):
+
+    def once() -> pa.Schema:
         table = output.open()
-        try:
-            if table is None:
-                output.create(_columns(fields))
-            elif PLACEHOLDER in _arrow(table).names:
-                delta_log.commit(table, [], transaction=None, metadata={}, schema=_columns(fields))
-            else:
-                return _checked(table, pipeline, kind, fields)
-        except TakenError:
-            continue  # another attempt was faster; look at what it has made
-        except RefusedTableError as error:
-            raise delta_errors.refused(output.location, "load", error) from error
-        except UnknownError as error:
-            raise output.location.unavailable(error) from error
-    raise RetryableError(
-        f"{pipeline.name}: other commits have changed {output.location.uri} while the table was being created",
-        next_step="run the task again",
-        entry="delta-table-does-not-answer",
-    )
+        if table is None:
+            table = output.create(_columns(fields))
+        elif PLACEHOLDER in _arrow(table).names:
+            delta_log.commit(table, [], transaction=None, metadata={}, schema=_columns(fields))
+            return once()  # as it is now
+        return _checked(table, pipeline, kind, fields)
+
+    return tried(output.location, "load", once)
 
 
 def _columns(fields: pa.Schema) -> pa.Schema:

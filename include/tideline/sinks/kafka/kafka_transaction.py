@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_fixed
 
 from tideline.kafka.connection import TIMEOUT_S
 from tideline.kafka.records import LOOKING
@@ -93,15 +94,22 @@ def committed(place: TransactionTarget) -> Version | None:
     refused: list[KafkaError] = []
     consumer = Consumer({**place.settings, **LOOKING, "group.id": place.name, "error_cb": refused.append})
     deadline = time.monotonic() + TIMEOUT_S
+
+    def once() -> Version | None:
+        try:
+            return _committed(consumer, place.topic, deadline - time.monotonic())
+        except KafkaException:
+            _raise_if_forbidden(consumer, refused)
+            raise
+
+    again = Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, KafkaException) and error.args[0].code() in _MOVING),
+        wait=wait_fixed(_PAUSE_S),
+        stop=stop_after_delay(TIMEOUT_S),
+        reraise=True,
+    )
     try:
-        while True:
-            try:
-                return _committed(consumer, place.topic, deadline - time.monotonic())
-            except KafkaException as error:
-                _raise_if_forbidden(consumer, refused)
-                if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
-                    raise
-                time.sleep(_PAUSE_S)
+        return again(once)
     finally:
         consumer.close()
 
@@ -212,14 +220,8 @@ class Transaction:
     @staticmethod
     def _again_if_it_may(step: Callable[[], object]) -> None:
         """Call a step, and call it again as long as the client says that this may help."""
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                step()
-            except KafkaException as error:
-                if not (error.args[0].retriable() and tries_left):
-                    raise
-            else:
-                return
+        may_help = retry_if_exception(lambda error: isinstance(error, KafkaException) and error.args[0].retriable())
+        Retrying(retry=may_help, stop=stop_after_attempt(_TRIES), reraise=True)(step)
 
     def _begin(self) -> None:
         if not self._open:

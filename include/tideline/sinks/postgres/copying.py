@@ -14,7 +14,7 @@ from typing import Self
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 
-from tideline.records.reject_reasons import of_error
+from tideline.domain.reject_reasons import of_error
 from tideline.records.row_bisection import isolate
 from tideline.records.task_sessions import TaskSession
 from tideline.sinks.postgres.fitting import STAGED_ROW

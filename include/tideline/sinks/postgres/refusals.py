@@ -12,9 +12,9 @@ from typing import Any
 import psycopg2
 from psycopg2.sql import SQL, Composable, Identifier, Literal
 
+from tideline.domain.reject_reasons import one_line
 from tideline.errors import FatalError, RetryableError
 from tideline.ledger.connection import Ledger
-from tideline.records.reject_reasons import one_line
 from tideline.sinks.postgres import refused_upserts, upserting
 from tideline.sinks.postgres.fitting import COORDINATES
 from tideline.sinks.postgres.insertion import StagedRows, as_a_whole, check_now, make_room, move

@@ -11,7 +11,7 @@ from tideline.records.record_steps import Account
 from tideline.sinks.postgres.copying import Copier
 from tideline.sinks.postgres.state_session import StateSession
 from tideline.sinks.postgres.target_table import Target
-from tideline.sinks.postgres.task_reports import FOLDING, Report
+from tideline.sinks.postgres.task_reports import FOLDING, TaskReport
 from tideline.sinks.sink import StagingPlace, Winner
 from tideline.state import arrow_records
 from tideline.state.buckets import Buckets
@@ -60,7 +60,7 @@ class StateStage:
                     self._fold(fold, table, session, recorder)
                 session.put(fold.finish())
             session.flush()
-        report = Report(phase=FOLDING, n_states=session.n_states, n_expired=session.n_expired, latest=fold.latest)
+        report = TaskReport(phase=FOLDING, n_states=session.n_states, n_expired=session.n_expired, latest=fold.latest)
         return report.winner(task, session.n_rows)
 
     def _fold(self, fold: Fold, table: pa.Table, session: StateSession, recorder: Account) -> None:

@@ -13,7 +13,7 @@ FOLDING, EXPIRING = 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class TaskReport:
     """What a winning task of a stateful pipeline has done, besides the rows that it has staged."""
 
     phase: int
@@ -29,11 +29,11 @@ class Report:
         return Winner(task, n_rows, orjson.dumps(told).decode())
 
 
-def report_of(winner: Winner) -> Report:
+def report_of(winner: Winner) -> TaskReport:
     """Return what a winning task has reported."""
     told = orjson.loads(winner.staged or "")
     latest = {int(stream_id): datetime.fromisoformat(at) for stream_id, at in told.pop("latest").items()}
-    return Report(**told, latest=latest)
+    return TaskReport(**told, latest=latest)
 
 
 def latest_of(winners: Sequence[Winner]) -> dict[int, datetime]:

@@ -1,0 +1,195 @@
+"""Decode one Avro record by itself, value after value: for records with long arrays, which would hold up all others.
+
+What it returns and refuses is what `lockstep` does. A test compares the two.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, localcontext
+from itertools import repeat
+from math import isfinite
+from typing import Any
+
+from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.formats.avro.lockstep import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US, TOO_MANY
+from tideline.formats.avro.resolution import INTEGERS, UNITS, least_bytes, misfit
+from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+
+_ENDS = "ends in the middle of a value"
+
+
+class FaultError(ValueError):
+    """The record cannot be decoded. The message says why."""
+
+
+def row_of(data: bytes, schema: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
+    """Return the columns of a record, in values that Arrow takes for their types: timestamps in microseconds, dates in days.
+
+    Raises:
+        FaultError: The record cannot be decoded.
+    """
+    record = _Record(data)
+    found = record.fields(schema, kinds)
+    if left := len(data) - record.pos:
+        raise FaultError(f"{left} bytes behind the end of the record")
+    return found
+
+
+class _Record:
+    """A position in the bytes of one record."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.pos = data, 0
+
+    def fields(self, record: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
+        found: dict[str, Any] = dict.fromkeys(kinds)
+        for name, node in record.fields:
+            value = self._value(node, kinds.get(name), name)
+            if name in kinds:
+                found[name] = value
+        return found
+
+    def _value(self, node: Node, kind: ColumnType | None, name: str) -> Any:
+        """Read a value as the declared type; over it if `kind` is None."""
+        match node:
+            case Union(branches=branches):
+                return self._union(branches, kind, name)
+            case Items(items=items):
+                inner = kind.element if isinstance(kind, ArrayType) else None
+                return [self._value(items, inner, f"{name}[]") for _ in self._each(least_bytes(items))]
+            case Entries(values=values):
+                for _ in self._each(1 + least_bytes(values)):
+                    self._sized(self._length())
+                    self._value(values, None, name)
+                return None
+            case RecordType():
+                return self.fields(node, dict(kind.fields) if isinstance(kind, StructType) else {})
+            case _:
+                return self._plain(node, kind, name)
+
+    def _plain(self, node: Primitive | Fixed | EnumType, kind: ColumnType | None, name: str) -> Any:
+        match node:
+            case EnumType(symbols=symbols):
+                number = self._long()
+                if kind is not None and not 0 <= number < len(symbols):
+                    raise FaultError(f"{name}: an enum of {len(symbols)} symbols has no such number")
+                return symbols[number] if kind is not None else None
+            case Fixed(size=size):
+                return self._bytes(self._sized(size), node, kind, name)
+            case Primitive(kind="bytes" | "string"):
+                return self._bytes(self._sized(self._length()), node, kind, name)
+            case _:
+                return self._primitive(node, kind, name)
+
+    def _primitive(self, node: Primitive, kind: ColumnType | None, name: str) -> Any:
+        match node.kind:
+            case "null":
+                return None
+            case "boolean":
+                byte = self._sized(1)[0]
+                if kind is not None and byte > 1:
+                    raise FaultError(f"{name}: a boolean is neither 0 nor 1")
+                return byte == 1
+            case "float" | "double":
+                [number] = (
+                    struct.unpack("<f", self._sized(4)) if node.kind == "float" else struct.unpack("<d", self._sized(8))
+                )
+                if kind is not None and not isfinite(number):
+                    raise FaultError(f"{name}: the number is not finite")
+                return number
+            case _:
+                whole = self._long()
+                return None if kind is None else _whole(whole, node, kind, name)
+
+    def _bytes(self, data: bytes, node: Primitive | Fixed, kind: ColumnType | None, name: str) -> Any:
+        if kind is None:
+            return None
+        if isinstance(kind, DecimalType):
+            value = int.from_bytes(data, "big", signed=True)
+            if abs(value) >= 10**node.precision:
+                raise FaultError(f"{name}: the decimal has more than the {node.precision} digits of its schema")
+            return _decimal(value, node.scale, kind, name)
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            raise FaultError(f"{name}: not valid UTF-8") from None
+        if "\0" in text:
+            raise FaultError(f"{name}: text holds U+0000, which PostgreSQL cannot store")
+        return text
+
+    def _union(self, branches: tuple[Node, ...], kind: ColumnType | None, name: str) -> Any:
+        chosen = self._long()
+        if not 0 <= chosen < len(branches):
+            raise FaultError(f"a union of {len(branches)} types has no such number")
+        branch = branches[chosen]
+        if branch == Primitive("null"):
+            return None
+        if kind is not None and misfit(branch, kind):
+            raise FaultError(f"{name}: expected {kind}, found {branch}")
+        return self._value(branch, kind, name)
+
+    def _each(self, least: int) -> Iterator[None]:
+        """Yield once for each item that follows, of at least so many bytes each."""
+        while count := self._long():
+            if count < 0:
+                self._long()
+                count = -count
+            if count > (len(self._data) - self.pos) // least:
+                raise FaultError(TOO_MANY)
+            yield from repeat(None, count)
+
+    def _long(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._sized(1)[0]
+            if shift == 63 and byte > 1:  # noqa: PLR2004 - the last bit of 64
+                raise FaultError("a number has more than 64 bits")
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:  # noqa: PLR2004 - the highest bit: more bytes follow
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+
+    def _length(self) -> int:
+        length = self._long()
+        if length < 0:
+            raise FaultError(_ENDS)
+        return length
+
+    def _sized(self, size: int) -> bytes:
+        end = self.pos + size
+        if end > len(self._data):
+            raise FaultError(_ENDS)
+        found, self.pos = self._data[self.pos : end], end
+        return found
+
+
+def _whole(number: int, node: Primitive, kind: ColumnType, name: str) -> Any:
+    if node.kind == "int" and not -(2**31) <= number < 2**31:
+        raise FaultError(f"{name}: an int has more than 32 bits")
+    match kind:
+        case DecimalType():
+            return _decimal(number, 0, kind, name)
+        case SimpleType(name="timestamp"):
+            if not FIRST_US <= number * UNITS[node.logical] <= LAST_US:
+                raise FaultError(f"{name}: the timestamp is outside of the years 1 to 9999")
+            return number * UNITS[node.logical]
+        case SimpleType(name="date"):
+            if not FIRST_DAY <= number <= LAST_DAY:
+                raise FaultError(f"{name}: the date is outside of the years 1 to 9999")
+            return number
+        case SimpleType(name=declared) if declared in INTEGERS:
+            most = 1 << (INTEGERS[declared] - 1)
+            if not -most <= number < most:
+                raise FaultError(f"{name}: the number is too large for {declared}")
+            return number
+        case _:
+            return float(number)
+
+
+def _decimal(value: int, scale: int, kind: DecimalType, name: str) -> Decimal:
+    with localcontext(prec=100):
+        exact = Decimal(value).scaleb(-scale)
+        fitting = round(exact, kind.scale)
+    if fitting != exact or abs(fitting) >= Decimal(10) ** (kind.precision - kind.scale):
+        raise FaultError(f"{name}: the number does not fit {kind}")
+    return fitting

@@ -1,0 +1,186 @@
+"""What the contract asks of a format: how to make it, records that it decodes, and a second decoder that says what they hold.
+
+A new format adds a `Case` to `CASES`, and every law of `unit/test_format_contract.py` is tried on it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from tideline.declaration.source import Value
+from tideline.domain.columns import parse_type
+from tideline.formats import kinds
+from tideline.formats.avro import schema
+from tideline.formats.avro.avro_format import AvroFormat
+from tideline.formats.format import Decoded, Format, RawRecords
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One format with some columns."""
+
+    name: str
+    format: Callable[[], Format]
+    draw: Callable[[Random], tuple[bytes, Row]]
+    """Draws the bytes of a good record, and the row that they hold by another encoder than the format's own code."""
+    ends: bool = True
+    """Whether a record says where it ends, so that bytes behind it are a fault."""
+
+
+def decoded(given: Format, records: list[bytes | None]) -> Decoded:
+    values = pa.array(records, pa.binary())
+    return given.decoder()(RawRecords(part="value", keys=pa.nulls(len(records), pa.binary()), values=values))
+
+
+def outcomes(found: Decoded, count: int) -> list[Row | str]:
+    """Return what became of each record: its row, or the reason why there is none."""
+    rows = dict(zip(found.kept.to_pylist(), found.table.to_pylist(), strict=True))
+    assert [*rows] == sorted(rows)
+    assert [*found.rejected] == sorted(found.rejected)
+    assert sorted([*rows, *found.rejected]) == list(range(count)), "each record is kept or rejected, and once"
+    return [rows[position] if position in rows else found.rejected[position] for position in range(count)]
+
+
+def mutated(rng: Random, record: bytes) -> bytes:
+    """Return the record with a few bytes changed, taken out, put in, or cut off."""
+    data = bytearray(record)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(5):
+            case 0 if data:
+                data[at % len(data)] = rng.randrange(256)
+            case 1:
+                del data[at : at + rng.randrange(1, 4)]
+            case 2:
+                data[at:at] = rng.randbytes(rng.randrange(1, 6))
+            case 3:
+                del data[at:]
+            case _:
+                data[at:at] = bytes(data[: rng.randrange(len(data) + 1)])
+    return bytes(data)
+
+
+def _json(rng: Random) -> tuple[bytes, Row]:
+    row = {
+        "id": rng.choice([None, 0, -1, 2**63 - 1, rng.randrange(-(2**40), 2**40)]),
+        "name": rng.choice([None, "", "é\U0001f600", 'a "quoted" \\ text\n', "x" * rng.randrange(300)]),
+        "tags": rng.choice([None, [], ["a", None, "b"]]),
+        "at": rng.choice([None, {"x": None}, {"x": rng.randrange(100)}]),
+    }
+    shuffled = rng.sample(list(row.items()), len(row))
+    return json.dumps({**dict(shuffled), "more": [1, {}]}, ensure_ascii=rng.random() < 0.5).encode(), row
+
+
+def _text(rng: Random) -> tuple[bytes, Row]:
+    text = "".join(rng.choice("ab é\n\U0001f600") for _ in range(rng.randrange(9)))
+    return text.encode(), {"value": text}
+
+
+def _bytes(rng: Random) -> tuple[bytes, Row]:
+    data = rng.randbytes(rng.randrange(9))
+    return data, {"value": data}
+
+
+AVRO_SCHEMA = {
+    "type": "record",
+    "name": "orders.Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "read_over", "type": {"type": "map", "values": ["null", "string"]}},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["NEW", "OLD"]}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 3}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]},
+        {"name": "share", "type": "float"},
+        {"name": "paid", "type": "boolean"},
+        {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 3}},
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Line",
+                    "fields": [{"name": "sku", "type": ["string", "null"]}, {"name": "n", "type": "int"}],
+                },
+            },
+        },
+        {
+            "name": "by",
+            "type": [{"type": "record", "name": "By", "fields": [{"name": "who", "type": "string"}]}, "null"],
+        },
+    ],
+}
+AVRO_COLUMNS = {
+    "id": "bigint",
+    "name": "string",
+    "kind": "string",
+    "price": "decimal(22,4)",
+    "at": "timestamp",
+    "day": "date",
+    "share": "double",
+    "paid": "boolean",
+    "lines": "array<struct<n: int, sku: string>>",
+    "by": "struct<who: string>",
+    "not_there": "string",
+}
+
+
+def _avro(rng: Random) -> tuple[bytes, Row]:
+    lines = [
+        {"sku": rng.choice([None, "", "sku-é"]), "n": rng.randrange(-(2**31), 2**31)}
+        for _ in range(rng.choice([0, 1, 3, 90]))
+    ]
+    row = {
+        "id": rng.choice([0, -1, 2**63 - 1, -(2**63), rng.randrange(10**6)]),
+        "name": rng.choice([None, "", "é\U0001f600" * rng.randrange(60)]),
+        "kind": rng.choice(["NEW", "OLD"]),
+        "price": Decimal(rng.choice([0, 1, -1, rng.randrange(-(10**20) + 1, 10**20)])).scaleb(-3),
+        "at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=rng.randrange(-6 * 10**13, 10**12)),
+        "day": rng.choice([None, date(1, 1, 1), date(9999, 12, 31)]),
+        "share": rng.randrange(1 << 20) / 8,
+        "paid": rng.random() < 0.5,
+        "lines": lines,
+        "by": rng.choice([None, {"who": "ada"}]),
+    }
+    out = BytesIO()
+    beside = {"read_over": rng.choice([{}, {"a": None, "b": "c"}]), "hash": b"abc"}
+    fastavro.schemaless_writer(out, _AVRO, {**row, **beside})
+    return out.getvalue(), {**row, "not_there": None}
+
+
+_AVRO = fastavro.parse_schema(AVRO_SCHEMA)
+
+
+def avro_format() -> AvroFormat:
+    columns = {name: parse_type(kind) for name, kind in AVRO_COLUMNS.items()}
+    return AvroFormat(columns, schema.parsed(json.dumps(AVRO_SCHEMA)))
+
+
+def _declared(**section: Any) -> Format:
+    return kinds.declared(Value.model_validate(section), Path())
+
+
+JSON_COLUMNS = {"id": "bigint", "name": "string", "tags": "array<string>", "at": "struct<x: int>"}
+CASES = [
+    Case(
+        name="json",
+        format=lambda: _declared(format="json", columns=JSON_COLUMNS),
+        draw=_json,
+    ),
+    Case(name="avro", format=avro_format, draw=_avro),
+    Case(name="text", format=lambda: _declared(format="text"), draw=_text, ends=False),
+    Case(name="bytes", format=lambda: _declared(format="bytes"), draw=_bytes, ends=False),
+]
