@@ -29,7 +29,7 @@ class Keying:
         """Process one task of `mapInArrow`. Yield the pieces."""
         place, steps = self.decoding.place, self.decoding.steps
         with place.recorder() as recorder:
-            tables = steps.tables(batches, recorder)
+            tables = steps.tables(batches, recorder, self.decoding.schemas)
             yield from self.buckets.packed(arrow_records.keyed(tables, self.rules, place.streams, recorder))
 
 

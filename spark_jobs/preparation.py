@@ -15,6 +15,7 @@ from tideline.records import transforms
 from tideline.records.kafka_metadata import coordinates_only
 from tideline.records.record_steps import record_steps
 from tideline.records.transforms import Transform
+from tideline.registry import kept_schemas
 from tideline.sinks import kinds
 from tideline.sinks.sink import Output, StagingPlace
 from tideline.spark_jobs import stateful
@@ -64,7 +65,8 @@ def prepared(
     )
     twice = transform.frame is not None and steps.formats.tombstones == "delete"
     tombstones = TwoReads.of(raw.sparkSession.sparkContext, place.streams) if twice else None
-    decoding = Decoding(place=place, steps=steps, tombstones=tombstones)
+    schemas = kept_schemas.of_attempt(pipeline, place.ledger_url, attempt.attempt)
+    decoding = Decoding(place=place, steps=steps, schemas=schemas, tombstones=tombstones)
     decoded, frame = _frame(raw, decoding, transform)
     folded = stateful.prepared(ledger, pipeline, attempt, transform=transform, decoding=decoding, raw=raw)
     produced = steps.rows if frame is None else transforms.frame_schema(frame)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 
+from tideline.domain.schemas import Schemas
 from tideline.records.kafka_metadata import coordinates_of, stream_ids
 from tideline.records.record_steps import RecordSteps, deletes
 from tideline.sinks.sink import Refused, Stage, StagingPlace, as_text
@@ -29,13 +30,14 @@ class Decoding:
 
     place: StagingPlace
     steps: RecordSteps
+    schemas: Schemas
     tombstones: TwoReads | None = None
     """Only where the batch is read twice, and tombstones delete."""
 
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`, before a `frame` transform. Yield the rows."""
         with self.place.recorder() as recorder:
-            tables = self.steps.tables(batches, recorder)
+            tables = self.steps.tables(batches, recorder, self.schemas)
             for table in self.tombstones.first.counted(tables) if self.tombstones else tables:
                 if not deletes(table):
                     yield from coordinates_of(table).to_batches()
@@ -97,7 +99,8 @@ class Deletions:
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
         with self.decoding.place.recorder() as recorder:
-            tables = self.seen.counted(self.decoding.steps.tables(batches, _Nothing()))
+            decoding = self.decoding
+            tables = self.seen.counted(decoding.steps.tables(batches, _Nothing(), decoding.schemas))
             winner = self.stage.store(filter(deletes, tables), recorder, task_id())
         yield winner.as_batch()
 
@@ -121,6 +124,8 @@ class OnePass:
 
     def __call__(self, batches: Batches) -> Batches:
         """Process one task of `mapInArrow`. Yield one row of the schema `WINNER`."""
-        with self.decoding.place.recorder() as recorder:
-            winner = self.stage.store(self.decoding.steps.tables(batches, recorder), recorder, task_id())
+        decoding = self.decoding
+        with decoding.place.recorder() as recorder:
+            tables = decoding.steps.tables(batches, recorder, decoding.schemas)
+            winner = self.stage.store(tables, recorder, task_id())
         yield winner.as_batch()

@@ -4,8 +4,8 @@ A new format adds a `Case` to `CASES`, and every law of `unit/test_format_contra
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -18,10 +18,12 @@ import pyarrow as pa
 
 from tideline.declaration.source import Value
 from tideline.domain.columns import parse_type
+from tideline.domain.schemas import NoSchemas, Part, Schema, Schemas
 from tideline.formats import kinds
 from tideline.formats.avro import schema
 from tideline.formats.avro.avro_format import AvroFormat
-from tideline.formats.format import Decoded, Format, RawRecords
+from tideline.formats.avro.resolution import Reader
+from tideline.formats.format import Decode, Decoded, Format, RawRecords
 
 Row = Mapping[str, Any]
 
@@ -36,11 +38,29 @@ class Case:
     """Draws the bytes of a good record, and the row that they hold by another encoder than the format's own code."""
     ends: bool = True
     """Whether a record says where it ends, so that bytes behind it are a fault."""
+    schemas: Schemas = field(default_factory=NoSchemas)
+
+    def decoder(self) -> Decode:
+        return self.format().decoder(self.schemas)
+
+    def decoded(self, records: list[bytes | None]) -> Decoded:
+        return decoded(self.format(), records, self.schemas)
 
 
-def decoded(given: Format, records: list[bytes | None]) -> Decoded:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The schemas of a registry, as a contract gives them."""
+
+    schemas: Mapping[int, Schema]
+
+    def find(self, part: Part, schema_ids: Sequence[int]) -> Mapping[int, Schema]:
+        assert part == "value"
+        return {one: self.schemas[one] for one in schema_ids if one in self.schemas}
+
+
+def decoded(given: Format, records: list[bytes | None], schemas: Schemas) -> Decoded:
     values = pa.array(records, pa.binary())
-    return given.decoder()(RawRecords(part="value", keys=pa.nulls(len(records), pa.binary()), values=values))
+    return given.decoder(schemas)(RawRecords(part="value", keys=pa.nulls(len(records), pa.binary()), values=values))
 
 
 def outcomes(found: Decoded, count: int) -> list[Row | str]:
@@ -166,7 +186,58 @@ _AVRO = fastavro.parse_schema(AVRO_SCHEMA)
 
 def avro_format() -> AvroFormat:
     columns = {name: parse_type(kind) for name, kind in AVRO_COLUMNS.items()}
-    return AvroFormat(columns, schema.parsed(json.dumps(AVRO_SCHEMA)))
+    return AvroFormat(Reader(columns=columns, aliases={}, defaults={}), schema.parsed(json.dumps(AVRO_SCHEMA)))
+
+
+def _grown(*fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": "orders.Order", "fields": fields}
+
+
+ID: Mapping[str, Any] = {"name": "id", "type": "long"}
+NOTE: Mapping[str, Any] = {"name": "note", "type": ["null", "string"]}
+GROWN = {
+    7: _grown(ID),
+    8: _grown(ID, NOTE),
+    9: _grown(ID, NOTE, {"name": "tags", "type": {"type": "array", "items": "string"}}),
+    300: _grown(ID, NOTE, {"name": "amount", "type": "int"}, {"name": "currency", "type": "string"}),
+    70_000: _grown({"name": "number", "type": "int"}, {"name": "currency", "type": "string"}),
+}
+"""The schemas of a topic by their ids: fields were added, removed and renamed, and a long became an int."""
+_GROWN = {schema_id: fastavro.parse_schema(one) for schema_id, one in GROWN.items()}
+GROWN_COLUMNS = {"id": "bigint", "note": "string", "amount": "bigint", "currency": "string", "tags": "array<string>"}
+OF_GROWN = Given(
+    {schema_id: Schema(kind="AVRO", text=json.dumps(one)) for schema_id, one in GROWN.items()}
+    | {5: Schema(kind="JSON", text="{}")}
+)
+
+
+def framed(schema_id: int, body: bytes) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + body
+
+
+def _registered_avro(rng: Random) -> tuple[bytes, Row]:
+    schema_id = rng.choice([*GROWN])
+    number = rng.randrange(2**31)
+    values = {
+        "id": number,
+        "number": number,
+        "note": rng.choice([None, "", "é" * rng.randrange(90)]),
+        "tags": ["x"] * rng.choice([0, 1, 70]),
+        "amount": rng.randrange(-5, 5),
+        "currency": rng.choice(["EUR", "USD"]),
+    }
+    names = [field["name"] for field in GROWN[schema_id]["fields"]]
+    out = BytesIO()
+    fastavro.schemaless_writer(out, _GROWN[schema_id], {name: values[name] for name in names})
+    absent = {"id": number, "note": None, "tags": None, "amount": None, "currency": "none"}
+    return framed(schema_id, out.getvalue()), {
+        name: values[name] if name in names else absent[name] for name in GROWN_COLUMNS
+    }
+
+
+def _registered_json(rng: Random) -> tuple[bytes, Row]:
+    body, row = _json(rng)
+    return framed(5, body), row
 
 
 def _declared(**section: Any) -> Format:
@@ -181,6 +252,24 @@ CASES = [
         draw=_json,
     ),
     Case(name="avro", format=avro_format, draw=_avro),
+    Case(
+        name="avro of a registry",
+        format=lambda: _declared(
+            format="avro",
+            frame="confluent",
+            columns=GROWN_COLUMNS,
+            aliases={"id": ["number"]},
+            defaults={"currency": "none"},
+        ),
+        draw=_registered_avro,
+        schemas=OF_GROWN,
+    ),
+    Case(
+        name="json of a registry",
+        format=lambda: _declared(format="json", frame="confluent", columns=JSON_COLUMNS),
+        draw=_registered_json,
+        schemas=OF_GROWN,
+    ),
     Case(name="text", format=lambda: _declared(format="text"), draw=_text, ends=False),
     Case(name="bytes", format=lambda: _declared(format="bytes"), draw=_bytes, ends=False),
 ]

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from tideline.declaration.source import Value
 from tideline.domain.columns import ColumnType, parse_type
+from tideline.domain.schemas import NoSchemas
 from tideline.formats import kinds
 from tideline.formats.format import Decoded, RawRecords
 
@@ -16,7 +17,7 @@ DecodeValues = Callable[[pa.Array | pa.ChunkedArray], Decoded]
 def decoder(kind: str, columns: Mapping[str, ColumnType]) -> DecodeValues:
     """Return a function that decodes values by the format of that name."""
     section = Value.model_validate({"format": kind, "columns": {name: str(one) for name, one in columns.items()}})
-    decode = kinds.declared(section, Path()).decoder()
+    decode = kinds.declared(section, Path()).decoder(NoSchemas())
     return lambda values: decode(RawRecords(part="value", keys=values, values=values))
 
 

@@ -10,7 +10,7 @@ from tideline.authoring.survey import TopicSurvey, survey
 from tideline.domain.facts import NewestRecords, RecordContent
 
 NOW_MS = 1_795_000_000_000
-CONNECTION = scaffold.SourceConnection(servers="broker-1:9092", security={})
+CONNECTION = scaffold.SourceConnection(servers="broker-1:9092", security={}, registry={})
 
 
 def newest(

@@ -7,17 +7,18 @@ import pytest
 
 import records
 from given_ledger import granted_rights
-from loads import sessions
+from loads import loading, sessions
 from loads.loading import Loading
 from loads.sessions import TARGET, check, send
+from servers.schema_registry import SchemaRegistry
 
 CLICKS = [
     (partition, user, minute, "1.5") for minute in range(0, 400, 40) for partition, user in ((0, "ann"), (1, "bob"))
 ]
 GRANTS = """
     GRANT USAGE ON SCHEMA ads TO tideline_writer, tideline_operator;
-    GRANT SELECT, INSERT, DELETE ON ads.output TO tideline_writer;
-    GRANT SELECT, DELETE ON ads.output TO tideline_operator
+    GRANT SELECT, INSERT, DELETE ON ads.output, ads.orders TO tideline_writer;
+    GRANT SELECT, DELETE ON ads.output, ads.orders TO tideline_operator
     """
 
 
@@ -25,6 +26,7 @@ GRANTS = """
 def roles(postgres):
     with granted_rights.warehouse(postgres) as warehouse:
         warehouse.run(TARGET, duty="owner")
+        warehouse.run(loading.TARGET.replace("ads.output", "ads.orders"), duty="owner")
         warehouse.run(GRANTS, duty="owner")
         yield warehouse.urls
 
@@ -50,6 +52,19 @@ def test_a_pipeline_with_state_loads_with_a_role_for_each_process(loads):
     assert found.rejects
     assert found.rows
     assert not loads.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'tideline_staging'")
+
+
+def test_executors_keep_the_schemas_that_records_name(loads):
+    """They may call two functions, and neither read nor change a table of schemas."""
+    topic = records.create(loads.bootstrap)
+    with SchemaRegistry() as registry:
+        value = {"format": "json", "frame": "confluent", "columns": loading.COLUMNS}
+        target = loading.TARGET.replace("ads.output", "ads.orders")
+        loads.declare(topic, target=target, table="ads.orders", value=value, registry={"urls": [registry.url]})
+        registry.register("orders-value", "{}", kind="JSON")
+        records.produce(loads.bootstrap, topic, [b'\0\0\0\0\1{"id": 1}'])
+        loads.run()
+    assert loads.rows("SELECT id FROM ads.orders") == [(1,)]
 
 
 def test_the_processes_of_tasks_have_no_url_of_the_ledger(spark):

@@ -142,7 +142,8 @@ def test_a_ledger_from_before_the_first_release_is_neither_migrated_nor_used(led
     number = int(newest[:4])
     query(
         ledger,
-        "INSERT INTO tideline.migration SELECT number, 'former', 'x' FROM generate_series(3, %s) AS number;"
+        "DELETE FROM tideline.migration WHERE number > 1;"
+        " INSERT INTO tideline.migration SELECT number, 'former', 'x' FROM generate_series(3, %s) AS number;"
         " INSERT INTO tideline.migration VALUES (2, '0002_laws.sql', 'x'), (%s, %s, 'x');",
         number - 1, number, newest,
     )  # fmt: skip

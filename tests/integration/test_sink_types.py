@@ -44,6 +44,22 @@ FITTING = [
     ("json", "jsonb", [{"a": [1, None], "deep": {"b": ""}}, ""]),
     ("json", "json", [[{}, "x"], 17]),
     ("array<string>", "text[]", [["a", None, 'q"{,}'], []]),
+    ("array<boolean>", "boolean[]", [[True, None, False], []]),
+    ("array<bigint>", "bigint[]", [[2**63 - 1, None, -(2**63)], []]),
+    ("array<int>", "int[]", [[2**31 - 1, None], []]),
+    ("array<bigint>", "smallint[]", [[2**15 - 1, None], [1]]),
+    ("array<double>", "double precision[]", [[0.5, None, 1e300], []]),
+    ("array<float>", "real[]", [[0.5, None], []]),
+    ("array<date>", "date[]", [[date(1, 1, 1), None], []]),
+    ("array<timestamp>", "timestamptz[]", [[datetime(2026, 1, 1, tzinfo=UTC), None], []]),
+    ("array<bigint>", "jsonb", [[1, None], []]),
+    ("array<struct<a: int, b: array<string>>>", "jsonb", [[{"a": 1, "b": ["x", None]}, None], []]),
+    (
+        "struct<a: decimal(38,2), b: struct<c: string>>",
+        "jsonb",
+        [{"a": Decimal("9.25"), "b": {"c": 'é"'}}, {"a": None, "b": None}],
+    ),
+    ("struct<a: boolean, b: double>", "json", [{"a": True, "b": 0.5}, {"a": None, "b": None}]),
     ("date", "date", [date(1, 1, 1), date(9999, 12, 31)]),
     (
         "timestamp",
@@ -55,6 +71,10 @@ FITTING = [
 
 
 def in_json(value):
+    if isinstance(value, dict):
+        return {name: in_json(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [in_json(one) for one in value]
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value) if isinstance(value, date | Decimal) else value
@@ -133,6 +153,7 @@ UNFIT = [
     ("string", "json", "{bad", "invalid input syntax for type json"),
     ("string", "jsonb", "{bad", "invalid input syntax for type json"),
     ("string", "jsonb", '{"a": "\\u0000"}', "unsupported Unicode escape sequence"),
+    ("array<bigint>", "int[]", [1, 2**31], "not in range"),
     ("bigint", "bigint CHECK (c < 10)", 11, "violates check constraint"),
     ("string", "text NOT NULL", None, "violates not-null constraint"),
 ]
@@ -140,7 +161,7 @@ UNFIT = [
 
 def good_for(declared, column):
     """Return a value that the column takes."""
-    good = {"decimal(12,4)": "1.0", "bigint": 1, "double": 0.5}.get(declared)
+    good = {"decimal(12,4)": "1.0", "bigint": 1, "double": 0.5, "array<bigint>": []}.get(declared)
     return {"uuid": str(uuid.UUID(int=7)), "json": "{}", "jsonb": "{}"}.get(column, "abc") if good is None else good
 
 

@@ -30,7 +30,7 @@ FLOORS = (
     {"tideline", "tideline.domain"},
     {"tideline.declaration"},
     {"tideline.kafka", "tideline.ledger"},
-    {"tideline.formats"},
+    {"tideline.formats", "tideline.registry"},
     {"tideline.formats.avro"},
     {"tideline.formats.kinds"},
     {"tideline.records"},

@@ -11,11 +11,14 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from format_contract import AVRO_COLUMNS, AVRO_SCHEMA, CASES, mutated, outcomes
+from format_contract import AVRO_COLUMNS, AVRO_SCHEMA, CASES, Given, avro_format, decoded, framed, mutated, outcomes
 from tideline.domain.columns import parse_type
 from tideline.domain.reject_reasons import one_line
+from tideline.domain.schemas import NoSchemas, Schema
 from tideline.formats.arrow_types import arrow_type
-from tideline.formats.avro import avro_format, one_by_one
+from tideline.formats.avro import one_by_one
+from tideline.formats.avro.avro_format import RegisteredAvroFormat
+from tideline.formats.avro.resolution import Reader
 from tideline.formats.avro.schema import SchemaError, parsed
 
 UUID = "00000000-0000-0000-0000-000000000000"
@@ -42,7 +45,11 @@ def decimal(precision, **kind):
 
 def read(schema, records, **columns):
     kinds = {name: parse_type(kind) for name, kind in columns.items()}
-    found = avro_format.decoded(pa.array(records, pa.binary()), parsed(json.dumps(schema)), kinds)
+    reader = Reader(columns=kinds, aliases={}, defaults={})
+    text = json.dumps(schema)
+    found = decoded(
+        RegisteredAvroFormat(reader), [framed(1, one) for one in records], Given({1: Schema(kind="AVRO", text=text)})
+    )
     return outcomes(found, len(records))
 
 
@@ -52,7 +59,7 @@ def test_a_record_by_itself_is_what_it_is_among_others(seed):
     rng = Random(seed)
     records = [rng.choice([one, mutated(rng, one)]) for one in (AVRO.draw(rng)[0] for _ in range(1_500))]
     schema = parsed(json.dumps(AVRO_SCHEMA))
-    together = outcomes(avro_format.decoded(pa.array(records, pa.binary()), schema, COLUMNS), len(records))
+    together = outcomes(decoded(avro_format(), records, NoSchemas()), len(records))
     for record_, expected in zip(records, together, strict=True):
         assert alone(record_, schema) == expected, record_
 

@@ -63,7 +63,7 @@ WRONG = {
     "no brokers": (["new", NAME, "--topic", "ads"], "either --bootstrap-servers or --like"),
     "security twice": (["new", NAME, "--topic", "ads", "--like", NAME, "--security", "protocol=SSL"], "--like takes"),
     "no key": (["new", NAME, "--topic", "ads", "--bootstrap-servers", "b:1", "--security", "SSL"], "KEY=VALUE"),
-    "values as JSON": (["sample", NAME, "--values", "--json"], "either --values or --json"),
+    "values as JSON": (["sample", NAME, "--values", "--json"], "expected one of --values, --schemas and --json"),
     "no batch": (["abandon", "0", "--reason", WHY], "greater than or equal to 1"),
 }
 

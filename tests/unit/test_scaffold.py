@@ -90,7 +90,7 @@ def test_the_declaration_says_how_to_connect(tmp_path):
         "sasl_username": "me",
         "sasl_password": FromEnvironment(env="SECRET"),
     }
-    connection = SourceConnection(servers=FromEnvironment(env="BROKERS"), security=security)
+    connection = SourceConnection(servers=FromEnvironment(env="BROKERS"), security=security, registry={})
     source = pipelines.load(written(tmp_path, surveyed(*RICH), connection=connection)).source
     assert source.bootstrap_servers == FromEnvironment(env="BROKERS")
     assert {key: getattr(source.security, key) for key in security} == security

@@ -11,9 +11,11 @@ from tideline.authoring.doubts import Doubt
 from tideline.authoring.scaffold import SourceConnection
 from tideline.authoring.survey import TopicSurvey, survey, unseen
 from tideline.authoring.trial import tried
-from tideline.declaration import PostgresSink, pipelines
+from tideline.declaration import PostgresSink, Source, pipelines
+from tideline.domain.schemas import Schemas
 from tideline.errors import FatalError
 from tideline.kafka.newest_records import newest_of
+from tideline.registry.sample_schemas import AskedSchemas
 
 _SCHEMA = "pipeline.schema.json"
 
@@ -28,8 +30,10 @@ class Options:
     """`host:port,...`, or `env:NAME` for the value of a variable."""
     security: Mapping[str, str]
     """Keys of `source.security`, with values as above."""
+    registry: Mapping[str, str]
+    """Keys of `source.registry`, with values as above; none if values have no frame."""
     like: str | None
-    """The pipeline whose brokers and security to take instead."""
+    """The pipeline whose brokers, security and registry to take instead."""
     table: str
     count: int
     """The most records to look at; 0: none, and no broker is asked."""
@@ -56,10 +60,7 @@ def make(options: Options) -> Made:
         RetryableError: The brokers did not answer.
     """
     folder = _free_folder(options.name)
-    source = source_options.source(
-        options.name, options.topic, servers=options.servers, security=options.security, like=options.like
-    )
-    source_options.checked(PostgresSink, {"table": options.table}, options.name)
+    source = _source(options)
     seen = unseen(options.topic)
     if options.count:
         newest = newest_of(source, options.count)
@@ -69,8 +70,12 @@ def make(options: Options) -> Made:
                 next_step="produce some and run again; or add --empty to write a folder that you fill in",
                 entry="new-pipeline",
             )
-        seen = survey(options.topic, newest)
-    connection = SourceConnection(servers=source.bootstrap_servers, security=scaffold.as_settings(source.security))
+        seen = survey(options.topic, newest, _schemas(options.name, source))
+    connection = SourceConnection(
+        servers=source.bootstrap_servers,
+        security=scaffold.as_settings(source.security),
+        registry=scaffold.as_settings(source.registry) if source.registry else {},
+    )
     try:
         with tempfile.TemporaryDirectory(prefix=f".{options.name}.", dir=folder.parent) as parent:
             draft = Path(parent) / options.name
@@ -88,6 +93,34 @@ def make(options: Options) -> Made:
             entry="new-pipeline",
         ) from error
     return Made(folder=folder, files=tuple(files), sample=folder / files[-1], seen=seen, doubts=doubts)
+
+
+def _source(options: Options) -> Source:
+    """Return the source to look at.
+
+    Raises:
+        FatalError: An option is wrong.
+    """
+    source = source_options.source(
+        options.name,
+        options.topic,
+        servers=options.servers,
+        security=options.security,
+        registry=options.registry,
+        like=options.like,
+    )
+    if source.registry and not (options.count and options.values):
+        raise FatalError(
+            f"options of pipeline {options.name}: with a schema registry records are looked at, and the sample holds some of them",
+            next_step="leave out --empty and --no-values: records for the sample can be invented in JSON and text only",
+            entry="new-pipeline",
+        )
+    source_options.checked(PostgresSink, {"table": options.table}, options.name)
+    return source
+
+
+def _schemas(name: str, source: Source) -> Schemas | None:
+    return None if source.registry is None else AskedSchemas(source.registry.access(name))
 
 
 def _free_folder(name: str) -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from typing import Any
 
 from tideline.authoring.survey import SurveyedField, TopicSurvey
@@ -23,7 +24,9 @@ _INVENTED: dict[str, Any] = {
 
 
 def real(seen: TopicSurvey) -> list[bytes]:
-    """Return a few values of different shapes that can be decoded, each on one line. The newest come first."""
+    """Return a few values of different shapes that can be decoded, each on one line. The newest come first. Values in a frame are in base64."""
+    if seen.schemas:
+        return [b64encode(value) for value in dict.fromkeys(reversed(seen.good))][:_COUNT]
     lines = [re.sub(rb"[\r\n]+", b" ", value) for value in reversed(seen.good)]
     if seen.value_format == "bytes":  # a line feed in bytes may not become a space
         lines = [value for value in reversed(seen.good) if not re.search(rb"[\r\n]", value)]

@@ -15,6 +15,8 @@ from tideline.authoring.survey import SurveyedField, TopicSurvey
 from tideline.authoring.table_columns import RESERVED, TableColumn, table_columns
 from tideline.declaration.sections import FromEnvironment
 from tideline.domain.columns import SimpleType
+from tideline.registry.sample_schemas import FILE as SCHEMAS_FILE
+from tideline.registry.sample_schemas import as_file
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.,()<>-]*", re.ASCII)
 _YAML_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
@@ -31,6 +33,8 @@ class SourceConnection:
 
     servers: Setting
     security: dict[str, Setting]
+    registry: dict[str, Any]
+    """Empty if values have no frame."""
 
 
 def write(
@@ -47,7 +51,7 @@ def write(
         values: Whether the sample holds real records. Otherwise it holds invented ones.
     """
     columns = _columns(seen)
-    sample = "sample.jsonl" if seen.value_format == "json" else "sample.txt"
+    sample = "sample.jsonl" if seen.value_format == "json" and not seen.schemas else "sample.txt"
     lines = (sample_values.real(seen) if values else []) or sample_values.invented(seen)
     schema_name, _, table_name = table.partition(".")
     context = {
@@ -59,6 +63,7 @@ def write(
         "doubts": [doubt for doubt in seen.doubts if doubt.subject != "records"],
         "servers": connection.servers,
         "security": connection.security,
+        "registry": connection.registry,
         "schema": schema,
         "schema_name": schema_name,
         "table_name": table_name,
@@ -67,7 +72,7 @@ def write(
         "renamed": [column for column in columns if column.is_renamed],
         "example": next((c.field.name for c in columns if _EXAMPLE.fullmatch(c.field.name)), "column"),
         "sample": sample,
-        "bad_value": _BAD_VALUES[seen.value_format],
+        "bad_value": 'b"no frame"' if seen.schemas else _BAD_VALUES[seen.value_format],
     }
     templates = {
         "pipeline.yaml": "pipeline.yaml.j2",
@@ -78,12 +83,15 @@ def write(
     environment = _environment(seen)
     for file, template in templates.items():
         (folder / file).write_text(environment.get_template(template).render(context), encoding="utf-8")
+    if seen.schemas:
+        (folder / SCHEMAS_FILE).write_text(as_file(seen.schemas) + "\n", encoding="utf-8")
+        templates[SCHEMAS_FILE] = ""
     (folder / sample).write_bytes(b"".join(line + b"\n" for line in lines))
     return [*templates, sample]
 
 
 def _columns(seen: TopicSurvey) -> list[TableColumn]:
-    if seen.value_format == "json":
+    if seen.value_format in ("json", "avro"):
         return table_columns(seen.fields)
     whole = SurveyedField(name="value", kind=SimpleType("string"))
     return [TableColumn(name="value", type_name=_WHOLE[seen.value_format], field=whole)]
@@ -112,8 +120,14 @@ def _scalar(text: str) -> str:
     return _in_double_quotes(text)
 
 
-def _flow(value: Setting) -> str:
-    return f"{{env: {value.env}}}" if isinstance(value, FromEnvironment) else _scalar(value)
+def _flow(value: Setting | tuple[str, ...] | int) -> str:
+    match value:
+        case FromEnvironment():
+            return f"{{env: {value.env}}}"
+        case tuple():
+            return f"[{', '.join(map(_in_double_quotes, value))}]"
+        case _:
+            return _scalar(str(value))
 
 
 def _python(text: str) -> str:
@@ -147,8 +161,8 @@ def share(count: int, of: int) -> str:
     return "< 1%" if percent < 1 else "> 99%" if 99 < percent < 100 else f"{percent:.0f}%"  # noqa: PLR2004 - per cent
 
 
-def as_settings(model: Any) -> dict[str, Setting]:
-    """Return the keys of `source.security` that are set and differ from their defaults."""
+def as_settings(model: Any) -> dict[str, Any]:
+    """Return the keys of `source.security` or of `source.registry` that are set and differ from their defaults."""
     fields = type(model).model_fields
     found = {key: getattr(model, key) for key in fields}
     return {key: value for key, value in found.items() if value is not None and value != fields[key].default}

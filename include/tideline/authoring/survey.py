@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,15 @@ import pyarrow as pa
 
 from tideline.authoring.doubts import Doubt
 from tideline.authoring.inference import infer
+from tideline.authoring.registered_values import described
 from tideline.declaration.source import Value
 from tideline.domain.columns import ColumnType, SimpleType
 from tideline.domain.facts import NewestRecords, RecordContent
+from tideline.domain.schemas import NoSchemas, Schema, Schemas
+from tideline.errors import FatalError
 from tideline.formats import kinds
-from tideline.formats.format import RawRecords
+from tideline.formats.confluent_frame import HEAD
+from tideline.formats.format import Decoded, RawRecords
 from tideline.formats.json_validation import object_from_pairs, syntax_fault
 
 _REJECTED = "they become rejects, with this reason"
@@ -58,9 +62,11 @@ class TopicSurvey:
     n_records: int
     n_partitions: int
     value_format: str
-    """`json`, `text` or `bytes`."""
+    """`json`, `avro`, `text` or `bytes`."""
     fields: tuple[SurveyedField, ...]
-    """The columns to declare; only for `json`."""
+    """The columns to declare; only for `json` and `avro`."""
+    schemas: Mapping[int, Schema]
+    """The schemas of a registry that the values name; empty if they have no frame."""
     keys: str
     """The form of the keys, for people."""
     headers: tuple[str, ...]
@@ -72,22 +78,41 @@ class TopicSurvey:
     """The values that can be decoded, in the order of the records."""
 
 
-def survey(topic: str, newest: NewestRecords) -> TopicSurvey:
-    """Describe records of a topic, at least one."""
+def survey(topic: str, newest: NewestRecords, schemas: Schemas | None = None) -> TopicSurvey:
+    """Describe records of a topic, at least one.
+
+    Args:
+        topic: The topic.
+        newest: Its newest records.
+        schemas: Where the schemas of values in the frame of a registry are found; None if they have no frame.
+
+    Raises:
+        FatalError: No value names a schema that the registry has.
+        TidelineError: The registry does not answer, or refuses the login.
+    """
     records = newest.records
     doubts = _about_few(records)
     values = [record.value for record in records if record.value is not None]
     if len(values) < len(records):
         seen = f"{len(records) - len(values):,} of {len(records):,} records are tombstones, which hold no value"
         doubts.append(Doubt("records", seen, "they become rejects", "No format of a declaration accepts them"))
-    value_format, fields, more = _value(records, values)
-    good, rejects = _decoded(value_format, fields, values)
+    found: Mapping[int, Schema] = {}
+    if schemas is None:
+        value_format, fields, more = _value(records, values)
+    else:
+        value_format, fields, more, found = _registered(topic, records, values, schemas)
+    decoded = _decoded(value_format, fields, values, schemas)
+    good, rejects = _good(values, decoded)
+    if value_format == "avro":
+        fields, moments = _counted(fields, decoded, [one for one in records if one.value is not None])
+        more += moments
     return TopicSurvey(
         topic=topic,
         n_records=len(records),
         n_partitions=len({record.partition for record in records}),
         value_format=value_format,
         fields=tuple(fields),
+        schemas=found,
         keys=_keys(records),
         headers=tuple(name for name, _ in Counter(n for record in records for n, _ in record.headers).most_common()),
         is_gappy=topic in newest.gappy,
@@ -107,6 +132,7 @@ def unseen(topic: str) -> TopicSurvey:
         n_partitions=0,
         value_format="json",
         fields=(SurveyedField(name="id", kind=SimpleType("string")),),
+        schemas={},
         keys="not known",
         headers=(),
         is_gappy=False,
@@ -136,7 +162,9 @@ def _value(records: Sequence[RecordContent], values: Sequence[bytes]) -> tuple[s
         return "text", [], []
     advice = "Decode them in transform.py: its column `value` holds the bytes"
     if any(value[:1] == b"\0" for value in values):
-        advice += ". Values that begin with byte 0 may be those of a schema registry, which are not decoded"
+        advice += (
+            ". Values that begin with byte 0 may be those of a schema registry: run again with --registry urls=..."
+        )
     return "bytes", [], [Doubt("format", "values that are neither JSON objects nor text", "bytes", advice)]
 
 
@@ -154,7 +182,12 @@ def _fields(records: Iterable[RecordContent]) -> tuple[list[SurveyedField], list
         )
         for name, kind in inferred.types.items()
     ]
-    moments = [
+    return fields, [*inferred.doubts, *_moments(fields)]
+
+
+def _moments(fields: Iterable[SurveyedField]) -> list[Doubt]:
+    """Return a doubt for each field whose whole numbers can be times."""
+    return [
         Doubt(
             field.name,
             f"whole numbers that can be times since 1970, in {field.unit}",
@@ -164,7 +197,39 @@ def _fields(records: Iterable[RecordContent]) -> tuple[list[SurveyedField], list
         for field in fields
         if field.unit
     ]
-    return fields, [*inferred.doubts, *moments]
+
+
+def _registered(
+    topic: str, records: Sequence[RecordContent], values: Sequence[bytes], schemas: Schemas
+) -> tuple[str, list[SurveyedField], list[Doubt], Mapping[int, Schema]]:
+    """Return the format of values in the frame of a registry, their columns, what is doubtful, and the schemas."""
+    found = described(values, schemas)
+    if found.kind == "JSON":
+        bodies = [replace(one, value=one.value and one.value[HEAD:]) for one in records]
+        fields, doubts = _fields(bodies)
+        return "json", fields, [*found.doubts, *doubts], found.schemas
+    fields = [SurveyedField(name=name, kind=kind, is_uuid=is_uuid) for name, kind, is_uuid in found.fields]
+    if not fields:
+        said = f"schemas of the kind {found.kind}" if found.kind else "none that names a schema of the registry"
+        raise FatalError(
+            f"topic {topic}: expected records whose Avro schema has fields for columns, found {said}",
+            next_step="leave out --registry to write a pipeline of bytes",
+            entry="new-pipeline",
+        )
+    return "avro", fields, [*found.doubts], found.schemas
+
+
+def _counted(
+    fields: Iterable[SurveyedField], decoded: Decoded, records: Sequence[RecordContent]
+) -> tuple[list[SurveyedField], list[Doubt]]:
+    """Return the fields with what their decoded values show, and a doubt for each whose whole numbers can be times."""
+    times = [records[position].timestamp_ms for position in decoded.kept.to_pylist()]
+    counted = []
+    for field in fields:
+        column = decoded.table.column(field.name)
+        unit = _unit(zip(column.to_pylist(), times, strict=True)) if field.kind == SimpleType("bigint") else None
+        counted.append(replace(field, n_null=column.null_count, unit=unit))
+    return counted, _moments(counted)
 
 
 def _parsed(value: bytes | None) -> Object | None:
@@ -193,15 +258,19 @@ def _unit(values: Iterable[tuple[object, int | None]]) -> str | None:
 
 
 def _decoded(
-    value_format: str, fields: Iterable[SurveyedField], values: Sequence[bytes]
-) -> tuple[list[bytes], list[Doubt]]:
-    """Decode all values; return those that can be decoded, and a doubt for each of the common reasons of rejects."""
+    value_format: str, fields: Iterable[SurveyedField], values: Sequence[bytes], schemas: Schemas | None
+) -> Decoded:
+    """Decode all values with the columns of the fields."""
     given = pa.array(values, pa.binary())
-    section = Value.model_validate(
-        {"format": value_format, "columns": {field.name: str(field.kind) for field in fields}}
-    )
-    decode = kinds.declared(section, Path()).decoder()
-    decoded = decode(RawRecords(part="value", keys=pa.nulls(len(given), pa.binary()), values=given))
+    columns = {field.name: str(field.kind) for field in fields}
+    frame = "none" if schemas is None else "confluent"
+    section = Value.model_validate({"format": value_format, "columns": columns, "frame": frame})
+    decode = kinds.declared(section, Path()).decoder(schemas or NoSchemas())
+    return decode(RawRecords(part="value", keys=pa.nulls(len(given), pa.binary()), values=given))
+
+
+def _good(values: Sequence[bytes], decoded: Decoded) -> tuple[list[bytes], list[Doubt]]:
+    """Return the values that can be decoded, and a doubt for each of the common reasons of rejects."""
     reasons = Counter(decoded.rejected.values())
     doubts = [
         Doubt(

@@ -90,7 +90,7 @@ def _type_name(field: SurveyedField) -> str:
             return _TYPES.get(name, name)
         case DecimalType(precision=precision, scale=scale):
             return f"numeric({precision}, {scale})"
-        case ArrayType(element=SimpleType(name="string")):
-            return "text[]"
+        case ArrayType(element=SimpleType(name=name)):
+            return "text[]" if name == "string" else f"{_TYPES.get(name, name)}[]"
         case _:
             return "jsonb"

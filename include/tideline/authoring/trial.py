@@ -19,6 +19,7 @@ from tideline.errors import FatalError
 from tideline.records import transforms
 from tideline.records.record_steps import BATCH_RECORDS, deletes, record_steps
 from tideline.records.transforms import Transform
+from tideline.registry.sample_schemas import SampleSchemas
 from tideline.state.rules import rules_of
 
 
@@ -106,14 +107,15 @@ def tried(pipeline: Pipeline, sample: pa.Table, given: Given | None = None) -> T
 
     Raises:
         FatalError: The transform is wrong: it cannot be imported, fails for every record, or returns rows of records
-            that are not in the sample. Or a reference table cannot be read.
-        RetryableError: The database of a `dimension` or of a reference table did not answer.
+            that are not in the sample. Or a reference table cannot be read, or the schema registry is none.
+        RetryableError: The database of a `dimension` or of a reference table did not answer, or the schema registry.
         ValueError: `given` are not those of the processor.
     """
     transform = _transform(pipeline)
     steps = record_steps(pipeline, transform)
     account = _Account()
-    tables = list(steps.tables(sample.to_batches(max_chunksize=BATCH_RECORDS), account))
+    batches = sample.to_batches(max_chunksize=BATCH_RECORDS)
+    tables = list(steps.tables(batches, account, SampleSchemas(pipeline)))
     upserts = [table for table in tables if not deletes(table)]
     decoded = pa.concat_tables([steps.rows.empty_table(), *upserts])
     rules = rules_of(pipeline, transform, steps.rows)

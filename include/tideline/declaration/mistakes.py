@@ -10,12 +10,13 @@ from pydantic_core import ErrorDetails
 
 from tideline import settings
 from tideline.declaration import Declaration
+from tideline.declaration.registry import Registry
 from tideline.declaration.sections import FromEnvironment, may_be_secret
 from tideline.declaration.security import Security
 from tideline.declaration.sink import KINDS, UNKNOWN_KIND
 
 _NOTHING = object()
-_MAY_HOLD_SECRETS = {("source", "security"), ("sink", "security"), ("notify", "arguments")}
+_MAY_HOLD_SECRETS = {("source", "security"), ("source", "registry"), ("sink", "security"), ("notify", "arguments")}
 
 
 def worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
@@ -31,7 +32,11 @@ def worded(path: Path, raw: Any, error: ValidationError) -> list[str]:
 def _named(keys: tuple[Any, ...]) -> Iterator[str]:
     """Yield the keys as messages show them. An unknown key in `security` may be a secret, so it is not shown."""
     for number, key in enumerate(keys):
-        known = keys[0] == "notify" or key in {*Security.model_fields, *FromEnvironment.model_fields}
+        known = keys[0] == "notify" or key in {
+            *Security.model_fields,
+            *Registry.model_fields,
+            *FromEnvironment.model_fields,
+        }
         secret = _is_secret(keys[:number]) and not known
         yield "…" if secret else str(key)
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from tideline.declaration.brokers import Brokers
+from tideline.declaration.registry import Registry
 from tideline.declaration.sections import ENV, FromEnvironment, MistakeBelow, Section, Text
 from tideline.declaration.security import Security
 from tideline.domain.columns import WHOLE, parse_type
@@ -61,6 +62,7 @@ Topics = Annotated[tuple[Topic, ...], Field(strict=False, min_length=1), AfterVa
 # Anchors are required, so that no pattern fits more topics than its author expects.
 TopicPattern = Annotated[str, Field(pattern=r"^\^.*\$$"), AfterValidator(_regular)]
 ColumnType = Annotated[str, AfterValidator(_column_type)]
+Fields = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
 
 
 class _Decoded(Section):
@@ -74,8 +76,23 @@ class _Decoded(Section):
     )
     schema_file: SchemaFile | None = Field(
         default=None,
-        title="For avro: the file beside pipeline.yaml that holds the schema with which all records were written",
+        title="For avro without a frame: the file beside pipeline.yaml that holds the schema with which all records were written",
         description="the name of a file such as order.avsc",
+    )
+    frame: Literal["none", "confluent"] = Field(
+        default="none",
+        title="What stands before each record: nothing, or a zero byte and the id of its schema in source.registry",
+        description="none or confluent",
+    )
+    aliases: Mapping[Text, Fields] = Field(
+        default={},
+        title="For avro: other names that the fields of columns have in some schemas; the first that is there is read",
+        description="columns with lists of field names",
+    )
+    defaults: Mapping[Text, Any] = Field(
+        default={},
+        title="For avro: the values of columns that the schema of a record has not, which are null otherwise",
+        description="columns with values as JSON has them",
     )
 
     @model_validator(mode="after")
@@ -84,17 +101,39 @@ class _Decoded(Section):
             raise ValueError("expected another column name than kafka: topic, offset, key and headers stand under it")
         if (self.format in ("json", "avro")) != bool(self.columns):
             raise ValueError(f"expected columns with format json or avro and only there, found format {self.format}")
-        if (self.format == "avro") != (self.schema_file is not None):
-            raise ValueError(f"expected schema_file with format avro and only there, found format {self.format}")
+        self._check_schema()
+        self._check_reader()
         whole = [name for name, kind in self.columns.items() if kind.strip().lower() == WHOLE]
         if self.format == "avro" and whole:
             raise ValueError(f"expected other types than json, whose values are JSON text, found {', '.join(whole)}")
         return self
 
+    def _check_schema(self) -> None:
+        """Refuse a section that does not say where the schemas of its records are, or says it of records without any."""
+        is_framed, has_file = self.frame != "none", self.schema_file is not None
+        if is_framed and self.format not in ("json", "avro"):
+            raise ValueError(f"expected frame: confluent with format json or avro only, found format {self.format}")
+        if has_file and self.format != "avro":
+            raise ValueError(f"expected schema_file with format avro only, found format {self.format}")
+        if self.format == "avro" and is_framed == has_file:
+            found = "both" if has_file else "neither"
+            raise ValueError(f"expected either schema_file or frame: confluent with format avro, found {found}")
+
+    def _check_reader(self) -> None:
+        """Refuse aliases and defaults of what is no column, and one field that would fill two columns."""
+        if self.format != "avro" and (self.aliases or self.defaults):
+            raise ValueError(f"expected aliases and defaults with format avro only, found format {self.format}")
+        for key in ("aliases", "defaults"):
+            if other := sorted({*getattr(self, key)} - {*self.columns}):
+                raise MistakeBelow((key,), f"expected declared columns, found {', '.join(other)}")
+        fields = [*self.columns, *(other for others in self.aliases.values() for other in others)]
+        if twice := sorted({name for name in fields if fields.count(name) > 1}):
+            raise MistakeBelow(("aliases",), f"expected each field for one column, found {', '.join(twice)} for two")
+
     @property
     def is_binary(self) -> bool:
         """Return whether the bytes are no text, so that a file with one record in each line has them in base64."""
-        return self.format == "avro"
+        return self.format == "avro" or self.frame != "none"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -149,6 +188,7 @@ class Source(Section):
         description="refused or allowed",
     )
     security: Security = Security()
+    registry: Registry | None = None
     value: Value
     key: Key | None = None
     tombstones: Literal["reject", "keep", "delete"] = Field(
@@ -178,11 +218,30 @@ class Source(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _registry_is_used(self) -> Self:
+        framed = [
+            name for name in ("key", "value") if (part := getattr(self, name)) is not None and part.frame != "none"
+        ]
+        if bool(framed) != (self.registry is not None):
+            found = (
+                f"frame: confluent in {' and '.join(framed)} without it"
+                if framed
+                else "a registry that no frame refers to"
+            )
+            raise ValueError(f"expected source.registry with frame: confluent and only then, found {found}")
+        return self
+
     def names(self, topic: str) -> bool:
         """Return whether `topic` is one of the topics to read. A pattern never fits Kafka's internal topics, which begin with `__`."""
         if self.topic_pattern is None:
             return topic in (self.topics or ())
         return not topic.startswith("__") and re.fullmatch(self.topic_pattern, topic) is not None
+
+    @property
+    def pipeline(self) -> str:
+        """Return the name of the pipeline, for messages."""
+        return self._pipeline
 
     @property
     def brokers(self) -> Brokers:

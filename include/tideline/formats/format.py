@@ -7,12 +7,13 @@ neither its row nor whether it is a reject. tests/unit/test_format_contract.py h
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from tideline.declaration.source import Key, Value
 from tideline.domain.columns import ColumnType, parse_type
+from tideline.domain.schemas import Part, Schemas
 
 NULL = "value is null: a tombstone holds no value"
 """The reason of a record without bytes."""
@@ -22,7 +23,7 @@ NULL = "value is null: a tombstone holds no value"
 class RawRecords:
     """The bytes of one batch of records: arrays of one length, with null where a record has none."""
 
-    part: Literal["key", "value"]
+    part: Part
     """Which of them the format decodes. The others say what it is, as the id of a schema in a header does."""
     keys: pa.Array | pa.ChunkedArray
     values: pa.Array | pa.ChunkedArray
@@ -34,7 +35,7 @@ class RawRecords:
         """Return the bytes to decode."""
         return self.keys if self.part == "key" else self.values
 
-    def of(self, part: Literal["key", "value"]) -> "RawRecords":
+    def of(self, part: Part) -> "RawRecords":
         """Return the same records for the format of keys, or of values."""
         return replace(self, part=part)
 
@@ -63,8 +64,12 @@ Decode = Callable[[RawRecords], Decoded]
 class Format(Protocol):
     """How the bytes of keys or of values become columns. It travels to the executors, so it can be pickled."""
 
-    def decoder(self) -> Decode:
-        """Return what decodes the batches of one task, one after the other. It may keep what it has learned from earlier ones."""
+    def decoder(self, schemas: Schemas) -> Decode:
+        """Return what decodes the batches of one task, one after the other. It may keep what it has learned from earlier ones.
+
+        Args:
+            schemas: Finds the schemas that records name by an id.
+        """
 
 
 MakesFormat = Callable[[Value | Key, Path], Format]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -11,7 +12,9 @@ import pyarrow.json as pj
 from tideline.declaration.source import Key, Value
 from tideline.domain.columns import ColumnType
 from tideline.domain.reject_reasons import one_line
+from tideline.domain.schemas import Schemas
 from tideline.formats.arrow_types import arrow_type, wire_type
+from tideline.formats.confluent_frame import RegisteredSchemas, of_batch
 from tideline.formats.format import Decode, Decoded, RawRecords, columns_of
 from tideline.formats.json_prefilter import suspect_fault
 from tideline.formats.json_validation import may_hold_far_digits, syntax_fault, type_fault
@@ -35,14 +38,36 @@ class JsonFormat:
 
     columns: Mapping[str, ColumnType]
 
-    def decoder(self) -> Decode:
+    def decoder(self, _schemas: Schemas) -> Decode:
         """Return what decodes the batches of one task."""
         return _JsonDecoder(self.columns)
 
 
-def declared(section: Value | Key, _folder: Path) -> JsonFormat:
+@dataclass(frozen=True, slots=True)
+class RegisteredJsonFormat:
+    """JSON objects in the frame of a schema registry. Its schemas must be there; the declared columns say what a record must hold."""
+
+    inner: JsonFormat
+
+    def decoder(self, schemas: Schemas) -> Decode:
+        """Return what decodes the batches of one task."""
+        decode_bodies = self.inner.decoder(schemas)
+        registered = RegisteredSchemas(schemas, "JSON", lambda _: True)
+
+        def decode(raw: RawRecords) -> Decoded:
+            records, groups = registered.groups(raw)
+            rows = np.sort(np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in groups)]))
+            bodies = records.bodies.take(pa.array(rows))
+            found = decode_bodies(RawRecords(part="value", keys=bodies, values=bodies))
+            return of_batch(records.positions[rows], found, records.rejected)
+
+        return decode
+
+
+def declared(section: Value | Key, _folder: Path) -> JsonFormat | RegisteredJsonFormat:
     """Return the format of a section with columns."""
-    return JsonFormat(columns_of(section))
+    found = JsonFormat(columns_of(section))
+    return found if section.frame == "none" else RegisteredJsonFormat(found)
 
 
 class _JsonDecoder:

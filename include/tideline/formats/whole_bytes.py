@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tideline.declaration.source import Key, Value
 from tideline.domain.reject_reasons import one_line
+from tideline.domain.schemas import Schemas
 from tideline.formats.format import NULL, Decode, Decoded, RawRecords
 
 _NUL = "text holds U+0000, which PostgreSQL cannot store"
@@ -24,7 +25,7 @@ class WholeBytes:
     name: str
     kind: Literal["text", "bytes"]
 
-    def decoder(self) -> Decode:
+    def decoder(self, _schemas: Schemas) -> Decode:
         """Return what decodes the batches of one task."""
         return self._decoded
 

@@ -93,7 +93,7 @@ def batches(
 
 
 def batch(ledger: Ledger, batch_id: int) -> Row | None:
-    """Return one batch with `ranges`, `owns`, `attempts` and `events`; None if there is no such batch."""
+    """Return one batch with `ranges`, `owns`, `attempts`, `schemas` and `events`; None if there is no such batch."""
     found = ledger.row("view_batch", batch_id=batch_id)
     if found is None:
         return None
@@ -102,6 +102,7 @@ def batch(ledger: Ledger, batch_id: int) -> Row | None:
         "ranges": _dicts(ledger.rows("view_batch_ranges", batch_id=batch_id)),
         "owns": _dicts(ledger.rows("view_batch_owned", batch_id=batch_id)),
         "attempts": attempts(ledger, batch_id),
+        "schemas": _dicts(ledger.rows("view_batch_schemas", batch_id=batch_id)),
         "events": _dicts(ledger.rows("view_batch_events", batch_id=batch_id)),
     }
 

@@ -255,6 +255,14 @@ SELECT fence, attempt, dag_id, run_id, task_id, try_number, host, pid, started_a
 FROM tideline.attempt WHERE batch_id = %(batch_id)s
 ORDER BY fence;
 
+-- name: view_batch_schemas
+-- The schemas that the records of a batch named, as the attempt that holds or has published it has found them.
+SELECT part, registry, schema_id, kind, subjects
+FROM tideline.attempt_schema JOIN tideline.registered_schema USING (pipeline, registry, schema_id) JOIN tideline.schema USING (schema_hash)
+WHERE attempt_id = (
+    SELECT coalesce(written_by, attempt_id) FROM tideline.batch JOIN tideline.attempt USING (attempt) WHERE batch.batch_id = %(batch_id)s)
+ORDER BY part DESC, schema_id;
+
 -- name: view_batch_events
 -- All events of a batch, in order.
 SELECT at, actor, action, from_state, to_state, attempt, detail

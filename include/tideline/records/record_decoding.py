@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tideline.declaration.source import Source
 from tideline.domain.reject_reasons import one_line
+from tideline.domain.schemas import NoSchemas, Schemas
 from tideline.formats import kinds
 from tideline.formats.format import Decode, Decoded, Format, RawRecords
 
@@ -57,11 +58,16 @@ def formats(source: Source, folder: Path) -> Formats:
 
 
 class RecordDecoder:
-    """Decodes the keys and values of raw records."""
+    """Decodes the keys and values of raw records.
 
-    def __init__(self, declared: Formats) -> None:
-        self._value = declared.value.decoder()
-        self._key = None if declared.key is None else _of_key(declared.key)
+    Args:
+        declared: Their formats.
+        schemas: Finds the schemas that records name by an id. By default there are none, for who decodes no record.
+    """
+
+    def __init__(self, declared: Formats, schemas: Schemas = NoSchemas()) -> None:  # noqa: B008 - it holds nothing
+        self._value = declared.value.decoder(schemas)
+        self._key = None if declared.key is None else _of_key(declared.key, schemas)
         self._tombstones = declared.tombstones
 
     def schema(self) -> pa.Schema:
@@ -107,9 +113,9 @@ class RecordDecoder:
         )
 
 
-def _of_key(declared: Format) -> Decode:
+def _of_key(declared: Format, schemas: Schemas) -> Decode:
     """Return a decoder of keys, with reasons that name the key."""
-    decode = declared.decoder()
+    decode = declared.decoder(schemas)
 
     def of_keys(raw: RawRecords) -> Decoded:
         found = decode(raw)

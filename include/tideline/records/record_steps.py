@@ -7,6 +7,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tideline.declaration.pipelines import Pipeline
+from tideline.domain.schemas import Schemas
 from tideline.formats.format import RawRecords
 from tideline.records import transforms
 from tideline.records.kafka_metadata import as_they_came, kafka_column
@@ -39,12 +40,12 @@ class RecordSteps:
     rows: pa.Schema
     """The output columns of `records` for a table without rows. They were checked before anything was read."""
 
-    def tables(self, batches: Iterable[pa.RecordBatch], account: Account) -> Iterator[pa.Table]:
+    def tables(self, batches: Iterable[pa.RecordBatch], account: Account, schemas: Schemas) -> Iterator[pa.Table]:
         """Yield the rows of each Arrow batch, without rejected records.
 
         Tombstones that delete do not pass the transform. They are yielded as tables of their own (see `deletes`).
         """
-        decode = RecordDecoder(self.formats)
+        decode = RecordDecoder(self.formats, schemas)
         for batch in batches:
             raw = kafka_column(batch)
             decoded = decode(

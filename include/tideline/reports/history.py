@@ -1,6 +1,6 @@
 """Builds the reports about batches: the list of a pipeline's batches, and the history of one batch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.states import BatchKind
@@ -60,7 +60,7 @@ def _waiting(rows: Iterable[Row]) -> list[str]:
 
 
 def batch(batch_id: int) -> Report:
-    """Show one batch: its ranges, its attempts, and every change of its state.
+    """Show one batch: its ranges, its attempts, the schemas of its records, and every change of its state.
 
     Raises:
         FatalError: The ledger has no batch with this id.
@@ -78,6 +78,7 @@ def batch(batch_id: int) -> Report:
         _ranges(found),
         _owns(found),
         _attempts(found["attempts"]),
+        *_schemas(found["schemas"]),
         _events(found["events"]),
     ]
     return Report(document=found, parts=parts)
@@ -158,6 +159,22 @@ def _attempts(rows: Iterable[Row]) -> Grid:
         ],
         empty="none so far",
     )
+
+
+def _schemas(rows: Sequence[Row]) -> list[Grid]:
+    """Show which schemas the records of a batch named; nothing if they name none."""
+    if not rows:
+        return []
+    return [
+        Grid(
+            title="Schemas",
+            columns=("of the", ">id", "kind", "subjects", "registry"),
+            rows=[
+                (row["part"], str(row["schema_id"]), row["kind"], safe(", ".join(row["subjects"])), row["registry"])
+                for row in rows
+            ],
+        )
+    ]
 
 
 def _events(rows: Iterable[Row]) -> Grid:

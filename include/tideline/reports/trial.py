@@ -15,8 +15,12 @@ import pyarrow as pa
 from tideline.authoring import sample, target_sql
 from tideline.authoring.trial import Origin, Trial, tried
 from tideline.declaration import Pipeline, pipelines
+from tideline.domain.schemas import Schema
 from tideline.errors import FatalError, NeedsOperatorError
+from tideline.formats.confluent_frame import unframed
+from tideline.formats.format import RawRecords
 from tideline.kafka.newest_records import newest_of
+from tideline.registry.sample_schemas import SampleSchemas, as_file
 from tideline.reports.rejects import shown
 from tideline.reports.report import Cell, Grid, Report, safe
 from tideline.sinks import kinds
@@ -224,6 +228,31 @@ def of_newest(name: str, count: int) -> Report:
     places = [Origin(one.topic, one.partition, one.offset) for one in records]
     found = of_records(pipeline, sample.of_records(records), places=places)
     return found if records else replace(found, parts=[f"{name}: its topics have no records"])
+
+
+def schemas_of_newest(name: str, count: int) -> str:
+    """Return the schemas that the newest records of a pipeline's topics name, as the file schemas.json of its folder has them.
+
+    Raises:
+        FatalError: The declaration or a topic is wrong, or no part of its records is in the frame of a registry.
+        RetryableError: The brokers or the registry did not answer.
+    """
+    pipeline = pipelines.load_named(name)
+    sections = {"key": pipeline.source.key, "value": pipeline.source.value}
+    framed = [part for part, section in sections.items() if section is not None and section.frame != "none"]
+    if not framed:
+        raise FatalError(
+            f"{name}: expected records in the frame of a schema registry, found none declared",
+            next_step="leave out --schemas: the records of this pipeline name no schema",
+            entry="schema-registry",
+        )
+    records = sample.of_records(newest_of(pipeline.source, count).records)
+    found: dict[int, Schema] = {}
+    for part in framed:
+        values = records.column(part)
+        ids = unframed(RawRecords(part="value", keys=values, values=values)).schema_ids
+        found |= SampleSchemas(pipeline).find("value", sorted({*ids.tolist()}))
+    return as_file(found)
 
 
 def print_values(name: str, count: int) -> None:

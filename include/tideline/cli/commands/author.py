@@ -9,12 +9,25 @@ from tideline.cli.app import AsJson, Limit, PipelineName, app, examples
 from tideline.cli.options import content
 from tideline.cli.output import show
 
+SecurityKeys = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="A key of source.security; env:NAME as above. May be repeated."),
+]
+RegistryKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="A key of source.registry, for values in the frame of a schema registry; env:NAME as above. May be repeated.",
+    ),
+]
+
 
 @app.command(
     epilog=examples(
         "tideline new orders --topic orders --bootstrap-servers broker-1:9092,broker-2:9092",
         "tideline new orders --topic orders --bootstrap-servers env:ORDERS_KAFKA --no-values",
         "tideline new orders --topic orders --like impressions --table shop.orders",
+        "tideline new orders --topic orders --bootstrap-servers broker-1:9092 --registry urls=http://registry:8081",
     )
 )
 def new(
@@ -25,12 +38,11 @@ def new(
         str | None,
         typer.Option(metavar="HOST:PORT,...", help="The brokers; env:NAME for the value of a variable."),
     ] = None,
-    security: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A key of source.security; env:NAME as above. May be repeated."),
-    ] = None,
+    security: SecurityKeys = None,
+    registry: RegistryKeys = None,
     like: Annotated[
-        str | None, typer.Option(metavar="PIPELINE", help="Take brokers and security from this pipeline instead.")
+        str | None,
+        typer.Option(metavar="PIPELINE", help="Take brokers, security and registry from this pipeline instead."),
     ] = None,
     table: Annotated[
         str | None, typer.Option(metavar="SCHEMA.TABLE", help="The output table. Default: landing.NAME.")
@@ -53,13 +65,16 @@ def new(
 
     if (bootstrap_servers is None) == (like is None):
         raise typer.BadParameter("expected either --bootstrap-servers or --like")
-    if like and security:
-        raise typer.BadParameter("--like takes the security of that pipeline, so --security cannot be added")
+    if like and (security or registry):
+        raise typer.BadParameter(
+            "--like takes security and registry of that pipeline, so --security and --registry cannot be added"
+        )
     chosen = Options(
         name=name,
         topic=topic,
         servers=bootstrap_servers,
         security=options.key_values(security or []),
+        registry=options.key_values(registry or []),
         like=like,
         table=table or f"landing.{name}",
         count=0 if empty else sample,
@@ -132,6 +147,7 @@ def try_sample(
         "tideline sample impressions",
         "tideline sample impressions --count 500 --json",
         "tideline sample impressions --values > sample.jsonl",
+        "tideline sample orders --schemas > include/pipelines/orders/schemas.json",
     )
 )
 def sample(
@@ -142,6 +158,12 @@ def sample(
         bool,
         typer.Option("--values", help="Print only values (and keys, with source.key), as `tideline test` reads them."),
     ] = False,
+    schemas: Annotated[
+        bool,
+        typer.Option(
+            "--schemas", help="Print only the schemas that they name in source.registry, for the file schemas.json."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the newest records as they would be loaded, and load nothing.
@@ -151,8 +173,11 @@ def sample(
     """
     from tideline.reports import trial
 
-    if values and as_json:
-        raise typer.BadParameter("expected either --values or --json")
+    if values + schemas + as_json > 1:
+        raise typer.BadParameter("expected one of --values, --schemas and --json")
+    if schemas:
+        print(trial.schemas_of_newest(pipeline, count))
+        raise typer.Exit
     if values:
         trial.print_values(pipeline, count)
         raise typer.Exit

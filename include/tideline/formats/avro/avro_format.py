@@ -1,5 +1,6 @@
-"""The format `avro`: which schema a record was written with, and its columns."""
+"""The format `avro`: which schema each record was written with, and its columns."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,51 +11,83 @@ import pyarrow as pa
 
 from tideline.declaration.mistakes import shown
 from tideline.declaration.source import Key, Value
-from tideline.domain.columns import ColumnType
 from tideline.domain.reject_reasons import one_line
+from tideline.domain.schemas import NoSchemas, Schema, Schemas
 from tideline.errors import FatalError
 from tideline.formats.arrow_types import arrow_type
 from tideline.formats.avro import lockstep, one_by_one, resolution
-from tideline.formats.avro.cursor import Cursor, Longs
+from tideline.formats.avro.cursor import Cursor, Rows
+from tideline.formats.avro.lockstep import WriterGroup
+from tideline.formats.avro.resolution import Reader
 from tideline.formats.avro.schema import RecordType, parsed
+from tideline.formats.confluent_frame import RegisteredSchemas, of_batch, plain
 from tideline.formats.format import NULL, Decode, Decoded, RawRecords, columns_of
+from tideline.formats.json_format import JsonFormat
 
 
 @dataclass(frozen=True, slots=True)
 class AvroFormat:
     """Records without a frame, all written with one schema: of a file in the pipeline's folder.
 
-    A column that the schema has not is null; a field that is not declared is read over.
+    A column that the schema has not is null, or what is declared for this; a field that is not declared is read over.
     """
 
-    columns: Mapping[str, ColumnType]
+    reader: Reader
     schema: RecordType
 
-    def decoder(self) -> Decode:
+    def decoder(self, _schemas: Schemas) -> Decode:
         """Return what decodes the batches of one task."""
         return self._decoded
 
     def _decoded(self, raw: RawRecords) -> Decoded:
-        values = _plain(raw.own)
+        values = plain(raw.own)
         present = np.flatnonzero(np.asarray(values.is_valid()))
-        found = decoded(values.drop_null(), self.schema, self.columns)
         rejected = dict.fromkeys(np.flatnonzero(np.asarray(values.is_null())).tolist(), NULL)
-        rejected |= {int(present[position]): reason for position, reason in found.rejected.items()}
-        kept = pa.array(present).take(found.kept)
-        return Decoded(table=found.table, kept=kept, rejected=dict(sorted(rejected.items())))
+        bodies = values.drop_null()
+        found = decoded(bodies, [WriterGroup(np.arange(len(bodies)), self.schema)], self.reader)
+        return of_batch(present, found, rejected)
 
 
-def declared(section: Value | Key, folder: Path) -> AvroFormat:
-    """Return the format of a section that names a schema file.
+@dataclass(frozen=True, slots=True)
+class RegisteredAvroFormat:
+    """Records in the frame of a schema registry, each of which names the schema that it was written with."""
+
+    reader: Reader
+
+    def decoder(self, schemas: Schemas) -> Decode:
+        """Return what decodes the batches of one task."""
+        registered = RegisteredSchemas(schemas, "AVRO", self._readable)
+
+        def decode(raw: RawRecords) -> Decoded:
+            records, groups = registered.groups(raw)
+            return records.with_decoded(decoded(records.bodies, [WriterGroup(*one) for one in groups], self.reader))
+
+        return decode
+
+    def _readable(self, schema: Schema) -> RecordType | str:
+        """Return a schema in the names of the columns, or why no record that was written with it can be read."""
+        try:
+            writer = self.reader.named(parsed(schema.text, schema.reference_texts))
+        except ValueError as error:
+            return str(error)
+        return misfit(writer, self.reader) or writer
+
+
+def declared(section: Value | Key, folder: Path) -> AvroFormat | RegisteredAvroFormat:
+    """Return the format of a section that names a schema file, or whose records are in the frame of a registry.
 
     Raises:
-        FatalError: The file cannot be read, holds no schema, or one that does not fit the columns.
+        FatalError: The file cannot be read, holds no schema, or one that does not fit the columns; or a default does not fit its column.
     """
-    path = folder / str(section.schema_file)
     columns = columns_of(section)
+    defaults = {name: _default(folder, name, section) for name in section.defaults}
+    reader = Reader(columns=columns, aliases=section.aliases, defaults=defaults)
+    if section.schema_file is None:
+        return RegisteredAvroFormat(reader)
+    path = folder / section.schema_file
     try:
-        schema = parsed(path.read_text(encoding="utf-8"))
-        problem = misfit(schema, columns)
+        schema = reader.named(parsed(path.read_text(encoding="utf-8")))
+        problem = misfit(schema, reader)
     except OSError as error:
         problem = f"expected an Avro schema, as {section.schema_file} is declared, found {error.strerror}"
     except ValueError as error:  # no schema, or no text
@@ -65,58 +98,70 @@ def declared(section: Value | Key, folder: Path) -> AvroFormat:
             next_step="correct the file or the columns; docs/pipelines.md#avro says which types fit",
             entry="avro-records",
         )
-    return AvroFormat(columns, schema)
+    return AvroFormat(reader, schema)
 
 
-def misfit(schema: RecordType, columns: Mapping[str, ColumnType]) -> str | None:
+def _default(folder: Path, name: str, section: Value | Key) -> pa.Array:
+    """Return a declared default as an array of one. It is written as a value in JSON is."""
+    text = json.dumps({name: section.defaults[name]}).encode()
+    kind = columns_of(section)[name]
+    records = pa.array([text], pa.binary())
+    found = JsonFormat({name: kind}).decoder(NoSchemas())(RawRecords(part="value", keys=records, values=records))
+    if found.rejected:
+        raise FatalError(
+            f"{shown(folder / 'pipeline.yaml')}: source.{type(section).__name__.lower()}.defaults.{name}: {found.rejected[0]}",
+            next_step=f"write the default as a value of the type {kind} is written in JSON",
+            entry="avro-records",
+        )
+    return found.table.column(name).combine_chunks()
+
+
+def misfit(schema: RecordType, reader: Reader) -> str | None:
     """Return why no record of a schema has these columns; None if they may."""
     if found := resolution.unreadable(schema):
         return f"the schema has {found}, which cannot be read"
     for name, node in schema.fields:
-        if name in columns and (reason := resolution.misfit(node, columns[name])):
+        if name in reader.columns and (reason := resolution.misfit(node, reader.columns[name])):
             return f"{name}: {reason}"
     return None
 
 
-def decoded(records: pa.BinaryArray, schema: RecordType, columns: Mapping[str, ColumnType]) -> Decoded:
-    """Decode records that were written with one schema, none of them null."""
-    wanted = pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
-    if reason := misfit(schema, columns):
-        none = wanted.empty_table()
-        reasons = dict.fromkeys(range(len(records)), one_line(reason))
-        return Decoded(table=none, kept=pa.array([], pa.int64()), rejected=reasons)
+def decoded(records: pa.BinaryArray, groups: Sequence[WriterGroup], reader: Reader) -> Decoded:
+    """Decode the records of the groups, none of them null. What is in no group is neither kept nor rejected."""
+    wanted = pa.schema([(name, arrow_type(kind)) for name, kind in reader.columns.items()])
     cursor = Cursor(records)
-    table = pa.table(lockstep.columns_of(cursor, schema, columns), schema=wanted)
-    kept = np.flatnonzero(~cursor.failed)
-    table = table if len(kept) == len(records) else table.take(pa.array(kept))
-    long = [row for row, reason in cursor.reasons.items() if reason == lockstep.LONG]
+    rows, columns = lockstep.columns_of(cursor, groups, reader)
+    table = pa.table(columns, schema=wanted)
+    is_good = ~cursor.failed[rows]
+    kept = rows[is_good]
+    table = table if len(kept) == len(rows) else table.take(pa.array(np.flatnonzero(is_good)))
     rejected = {row: one_line(reason) for row, reason in cursor.reasons.items() if reason != lockstep.LONG}
+    long = [row for row, reason in cursor.reasons.items() if reason == lockstep.LONG]
     if long:
-        beside, places, faults = _long(records, long, schema, columns)
-        together = np.concatenate([kept, places])
-        order = np.argsort(together)
-        table, kept = pa.concat_tables([table, beside]).take(pa.array(order)), together[order]
-        rejected |= faults
+        beside = [
+            _by_themselves(records, group, np.intersect1d(group.rows, long), reader, rejected) for group in groups
+        ]
+        kept = np.concatenate([kept, *(places for places, _ in beside)])
+        order = np.argsort(kept)
+        table, kept = pa.concat_tables([table, *(part for _, part in beside)]).take(pa.array(order)), kept[order]
     return Decoded(table=table, kept=pa.array(kept, pa.int64()), rejected=dict(sorted(rejected.items())))
 
 
-def _long(
-    records: pa.BinaryArray, long: Sequence[int], schema: RecordType, columns: Mapping[str, ColumnType]
-) -> tuple[pa.Table, Longs, dict[int, str]]:
-    """Decode records with long arrays by themselves. Return their rows, the positions of these, and the faults of the others."""
+def _by_themselves(
+    records: pa.BinaryArray, group: WriterGroup, long: Rows, reader: Reader, rejected: dict[int, str]
+) -> tuple[Rows, pa.Table]:
+    """Decode those records of a group that have long arrays. Return which of them are good, and their columns, and add the others to `rejected`."""
     rows: dict[int, Mapping[str, Any]] = {}
-    faults = {}
-    for position in long:
+    for row in long.tolist():
         try:
-            rows[position] = one_by_one.row_of(records[position].as_py(), schema, columns)
+            rows[row] = one_by_one.row_of(records[row].as_py(), group.schema, reader.columns)
         except one_by_one.FaultError as error:
-            faults[position] = one_line(str(error))
-    made = {name: pa.array([row[name] for row in rows.values()], arrow_type(kind)) for name, kind in columns.items()}
-    return pa.table(made), np.array(list(rows), np.int64), faults
-
-
-def _plain(values: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-        values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
-    return values.cast(pa.binary())
+            rejected[row] = one_line(str(error))
+    written = {name for name, _ in group.schema.fields}
+    columns = {
+        name: pa.array([row[name] for row in rows.values()], arrow_type(kind))
+        if name in written
+        else reader.missing(name, len(rows))
+        for name, kind in reader.columns.items()
+    }
+    return np.array([*rows], np.int64), pa.table(columns)

@@ -5,7 +5,7 @@ follows one goes as deep as hostile bytes tell it to.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,14 +102,21 @@ def _named(kind: str, logical: str) -> str:
     return f"{kind} ({logical})" if logical else kind
 
 
-def parsed(text: str) -> RecordType:
+def parsed(text: str, reference_texts: Sequence[str] = ()) -> RecordType:
     """Return the schema of a record.
+
+    Args:
+        text: The schema.
+        reference_texts: Schemas whose types it names, each behind those that it names itself.
 
     Raises:
         SchemaError: It is not JSON, no Avro schema, no record, or contains itself.
     """
     try:
-        node = _Parser().node(json.loads(text), "", "the schema")
+        parser = _Parser()
+        for reference in reference_texts:
+            parser.node(json.loads(reference), "", "a schema that it refers to")
+        node = parser.node(json.loads(text), "", "the schema")
     except RecursionError:
         raise SchemaError("the schema is nested too deep") from None
     except SchemaError:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.types as at
 
 from tideline.declaration.kafka_sink import KafkaSink
-from tideline.sinks.kafka.as_json import UnencodableError, can_encode, encoded, is_bytes, is_text, objects
+from tideline.formats.as_json import UnencodableError, can_encode, encoded, is_bytes, is_text, objects
 
 _OVERHEAD = 512
 """Bytes of a batch of one record besides its key, value and headers, with room to spare. Among them are the headers that name its origin

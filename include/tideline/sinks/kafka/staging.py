@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from psycopg2.sql import SQL, Composable, Identifier
 
+from tideline.formats.as_json import UnencodableError
 from tideline.ledger import staged
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
@@ -13,7 +14,6 @@ from tideline.records.kafka_metadata import stream_ids
 from tideline.records.record_steps import Account
 from tideline.records.row_bisection import isolate
 from tideline.records.task_sessions import TaskSession
-from tideline.sinks.kafka.as_json import UnencodableError
 from tideline.sinks.kafka.encoding import Records
 from tideline.sinks.sink import StagingPlace, Winner
 from tideline.sinks.staging_tables import STAGING_SCHEMA, staging_name

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
+
+from tideline.formats.as_json import can_encode, encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,8 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(at.is_integer(kind) or at.is_decimal(kind))
 
 
-def _is_list_of_text(kind: pa.DataType) -> bool:
-    return bool(at.is_list(kind)) and _is_text(kind.value_type)
+def _is_document(kind: pa.DataType) -> bool:
+    return _is_text(kind) or (bool(at.is_nested(kind)) and can_encode(kind))
 
 
 # type name -> a check for the Arrow types that fit, and the Arrow type that COPY needs
@@ -73,16 +75,28 @@ _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], pa.DataType]] = {
     "timestamp with time zone": (at.is_timestamp, pa.timestamp("us", tz="UTC")),
     "bytea": (_is_bytes, pa.binary()),
     "uuid": (lambda kind: _is_text(kind) or _is_bytes(kind), pa.binary(16)),
-    "json": (_is_text, pa.string()),
-    "jsonb": (_is_text, pa.binary()),
-    "text[]": (_is_list_of_text, pa.list_(pa.string())),
+    "json": (_is_document, pa.string()),
+    "jsonb": (_is_document, pa.binary()),
 }
+_ELEMENTS = (
+    "boolean",
+    "smallint",
+    "integer",
+    "bigint",
+    "real",
+    "double precision",
+    "text",
+    "date",
+    "timestamp with time zone",
+)
+"""The types of the elements that an array in Postgres may have here. COPY of others is not possible, or would round."""
+SUPPORTED = (*_TYPES, *(f"{element}[]" for element in _ELEMENTS))
 
 
 def misfit(produced: pa.DataType, column: Column) -> str | None:
     """Return why values of the Arrow type do not fit the column, or None if they may."""
-    if column.type_name not in _TYPES:
-        return f"type {column.type_name} is not supported; supported: {', '.join(_TYPES)}"
+    if column.type_name not in SUPPORTED:
+        return f"type {column.type_name} is not supported; supported: {', '.join(SUPPORTED)}"
     if column.scale is not None and column.scale < 0:
         return "a negative scale is not supported"
     if column.filled is not None:
@@ -91,8 +105,16 @@ def misfit(produced: pa.DataType, column: Column) -> str | None:
         return f"cannot hold Arrow type {produced}: more than {_MAX_DIGITS} digits are not supported"
     if at.is_timestamp(produced) and produced.tz is None and column.type_name == "timestamp with time zone":
         return f"cannot hold Arrow type {produced}: {_WITHOUT_ZONE}"
-    fits, _ = _TYPES[column.type_name]
-    return None if fits(produced) else f"cannot hold Arrow type {produced}"
+    if column.type_name.endswith("[]"):
+        fits = at.is_list(produced) and misfit(produced.value_type, _element(column)) is None
+    else:
+        fits = _TYPES[column.type_name][0](produced)
+    return None if fits else f"cannot hold Arrow type {produced}"
+
+
+def _element(column: Column) -> Column:
+    """Return an array's column as that of one of its elements."""
+    return replace(column, type_name=column.type_name.removesuffix("[]"))
 
 
 def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
@@ -100,8 +122,14 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
 
     Raises:
         pa.ArrowInvalid: A value does not fit: it is out of range, has too many digits, or is not a UUID.
-        ValueError: A text is too long or is not a UUID, or a number is too large.
+        ValueError: A text is too long or is not a UUID, a number is too large, or a nested value cannot be JSON.
     """
+    if column.type_name.endswith("[]"):
+        return _lists(values, column)
+    if at.is_nested(values.type):
+        values = pa.chunked_array(
+            [pc.if_else(one.is_valid(), encoded(one), None) for one in values.chunks], pa.string()
+        )
     _, target = _TYPES[column.type_name]
     if column.type_name == "numeric":
         return _exact(values, column)
@@ -109,13 +137,27 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
         return _finite(values, values.cast(target))
     if column.type_name == "uuid" and _is_text(values.type):
         return pa.chunked_array([[None if v is None else _uuid(v) for v in values.to_pylist()]], target)
-    if column.length is not None:
-        return _no_longer(values.cast(target), column.length)
     if column.type_name == "jsonb":
         return pc.binary_join_element_wise(
             b"\x01", values.cast(pa.binary()), b""
         )  # the binary format of jsonb: a version byte, then the text
-    return values.cast(target)
+    found = values.cast(target)
+    return found if column.length is None else _no_longer(found, column.length)
+
+
+def _lists(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Convert the elements of lists."""
+    lists = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    elements = converted(pa.chunked_array([lists.flatten()]), _element(column))
+    lengths = pc.fill_null(pc.list_value_length(lists), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths.cast(pa.int64()))]).cast(
+        pa.int32()
+    )
+    flat = pa.concat_arrays(
+        [pa.array([], elements.type), *elements.chunks]
+    )  # no chunk is left where all lists are empty
+    found = pa.ListArray.from_arrays(offsets, flat, mask=lists.is_null())
+    return pa.chunked_array([found])
 
 
 def _no_longer(texts: pa.ChunkedArray, length: int) -> pa.ChunkedArray:

@@ -1,4 +1,4 @@
-"""Encode Arrow columns as JSON texts, column by column. Knows no Kafka."""
+"""Encode Arrow columns as JSON texts, column by column, for outputs that hold JSON."""
 
 import base64
 from collections.abc import Iterable

@@ -1,0 +1,1 @@
+"""Ask a schema registry, and keep what it says in the ledger."""

@@ -1,0 +1,147 @@
+"""A schema registry in this process, with the four routes that readers use, and with faults on demand."""
+
+import json
+import ssl
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, Self
+
+from servers.tls import Certificates
+
+Answer = tuple[int, Any]
+"""A status, and what the body holds: JSON, or bytes as they are."""
+
+
+@dataclass(slots=True)
+class Registered:
+    """A schema of the registry."""
+
+    subject: str
+    version: int
+    schema: str
+    kind: str = "AVRO"
+    references: Sequence[Mapping[str, Any]] = ()
+
+    def body(self) -> dict[str, Any]:
+        kind = {} if self.kind == "AVRO" else {"schemaType": self.kind}
+        references = {"references": self.references} if self.references else {}
+        return {"schema": self.schema, **kind, **references}
+
+
+class SchemaRegistry:
+    """Serves at a free port of this machine until its block ends.
+
+    Args:
+        certificates: Serve by TLS with these; without them by plain HTTP.
+        login: The user and password, or the token, without which it answers 401.
+    """
+
+    def __init__(self, certificates: Certificates | None = None, login: tuple[str, str] | str | None = None) -> None:
+        self.schemas: dict[int, Registered] = {}
+        self.asked: list[str] = []
+        """The path of each request."""
+        self.fault: Callable[[str], Answer | None] = lambda _path: None
+        """What it answers to a path instead of the truth. Status 0 ends the connection without an answer."""
+        self._authorization = _authorization(login)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._scheme = "http"
+        if certificates is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificates.server.certificate, certificates.server.key)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            self._scheme = "https"
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
+
+    def register(
+        self,
+        subject: str,
+        schema: Any,
+        kind: str = "AVRO",
+        references: Iterable[tuple[str, str, int]] = (),
+        schema_id: int | None = None,
+    ) -> int:
+        """Register a schema, and return its id.
+
+        Args:
+            subject: Under which name.
+            schema: Its text, or what its text is in JSON.
+            kind: AVRO, JSON or PROTOBUF.
+            references: Name, subject and version of each schema that it refers to.
+            schema_id: The id; by default one above the highest.
+        """
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        version = 1 + sum(one.subject == subject for one in self.schemas.values())
+        given = [dict(zip(("name", "subject", "version"), one, strict=True)) for one in references]
+        number = schema_id or max(self.schemas, default=0) + 1
+        self.schemas[number] = Registered(subject, version, text, kind, given)
+        return number
+
+    def _answer(self, path: str) -> Answer:
+        match path.strip("/").split("/"):
+            case ["schemas", "ids", number] if int(number) in self.schemas:
+                return 200, self.schemas[int(number)].body()
+            case ["schemas", "ids", number, "versions"] if int(number) in self.schemas:
+                found = self.schemas[int(number)]
+                return 200, [{"subject": found.subject, "version": found.version}]
+            case ["schemas", "ids", *_]:
+                return 404, {"error_code": 40403, "message": "Schema not found"}
+            case ["subjects", subject, "versions", version]:
+                for one in self.schemas.values():
+                    if (one.subject, one.version) == (subject, int(version)):
+                        return 200, one.body() | {"subject": subject, "version": one.version}
+                return 404, {"error_code": 40402, "message": "Version not found"}
+            case _:
+                return 404, b"<html>not found</html>"
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            timeout = 30
+
+            def do_GET(self) -> None:
+                registry.asked.append(self.path)
+                status: int
+                body: Any
+                if registry._authorization not in (None, self.headers.get("Authorization")):
+                    status, body = 401, {"error_code": 401, "message": "Unauthorized"}
+                else:
+                    status, body = registry.fault(self.path) or registry._answer(self.path)
+                if not status:
+                    self.close_connection = True
+                    return
+                content = body if isinstance(body, bytes) else json.dumps(body).encode()
+                with suppress(ConnectionError):
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        return Handler
+
+
+def _authorization(login: tuple[str, str] | str | None) -> str | None:
+    if isinstance(login, tuple):
+        return f"Basic {b64encode(':'.join(login).encode()).decode()}"
+    return None if login is None else f"Bearer {login}"

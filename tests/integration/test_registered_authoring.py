@@ -1,0 +1,170 @@
+"""The commands for authors on records that name their schema in a registry: a new pipeline, its sample, and its test without the registry."""
+
+import json
+import runpy
+import subprocess
+import sys
+from datetime import UTC, datetime
+from io import BytesIO
+
+import fastavro
+import pytest
+from confluent_kafka import Producer
+
+from servers.cli_process import Cli
+from servers.schema_registry import SchemaRegistry
+from tideline.deployment import secret
+
+MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+FIRST = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "orderId", "type": "long"}, {"name": "amount", "type": "int"}],
+}
+LAST = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "orderId", "type": "long"},
+        {"name": "uid", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "total", "type": ["null", MONEY]},
+        {"name": "placed_at", "type": MOMENT},
+        {"name": "sent", "type": ["null", "long"]},
+        {"name": "tags", "type": {"type": "map", "values": "string"}},
+        {"name": "lines", "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}}},
+    ],
+}  # fmt: skip
+TOKEN = secret.marked("registry")
+AT = datetime(2026, 1, 31, 10, tzinfo=UTC)
+TABLE = [
+    ("orderId", "bigint", "order_id", "bigint"),
+    ("uid", "string", "uid", "uuid"),
+    ("total", "decimal(10,2)", "total", "numeric(10, 2)"),
+    ("placed_at", "timestamp", "placed_at", "timestamptz"),
+    ("sent", "bigint", "sent", "timestamptz"),
+    ("lines", "array<struct<sku: string>>", "lines", "jsonb"),
+]
+
+
+@pytest.fixture
+def registry():
+    with SchemaRegistry(login=TOKEN) as server:
+        yield server
+
+
+@pytest.fixture
+def shell(tmp_path, broker, registry) -> Cli:
+    variables = {"TIDELINE_KAFKA": broker.bootstrap, "ORDERS_TOKEN": TOKEN, "ORDERS_REGISTRY": registry.url}
+    return Cli(folder=tmp_path, variables=variables)
+
+
+def framed(schema_id, schema, **row):
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
+    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+
+
+def last(number):
+    uid = f"00000000-0000-4000-8000-{number:012}"
+    return framed(
+        2,
+        LAST,
+        orderId=number,
+        uid=uid,
+        total=None,
+        placed_at=AT,
+        sent=int(AT.timestamp()),
+        tags={},
+        lines=[{"sku": "a"}],
+    )
+
+
+def send(broker, topic, *values):
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for value in values:
+        producer.produce(topic, value, timestamp=int(AT.timestamp() * 1000))
+    assert producer.flush(20) == 0
+
+
+def new(shell, topic, *options, code=0):
+    login = ("--registry", "urls=env:ORDERS_REGISTRY", "--registry", "token=env:ORDERS_TOKEN")
+    return shell(
+        "new", "orders", "--topic", topic, "--bootstrap-servers", "env:TIDELINE_KAFKA", *login, *options, code=code
+    )
+
+
+def test_a_new_pipeline_has_the_columns_of_the_schema_and_a_test_that_needs_no_registry(shell, broker, topic, registry):
+    registry.register("orders-value", FIRST)
+    registry.register("orders-value", LAST)
+    send(broker, topic, framed(1, FIRST, orderId=1, amount=3), *map(last, range(9)), last(9)[:-1])
+    said = new(shell, topic).stdout
+    assert "they name 2 schemas: 1 in 1, 2 in 10" in said
+    assert "tags: the schema has map of string. Chosen: it is left out" in said
+    assert "1 of 11 cannot be decoded: ends in the middle of a value" in said
+    folder = shell.folder / "orders"
+    assert {path.name for path in folder.iterdir()} == {
+        "pipeline.yaml", "target.sql", "transform.py", "test_orders.py", "sample.txt", "schemas.json"
+    }  # fmt: skip
+    assert TOKEN not in "".join(path.read_text() for path in folder.iterdir())
+    shell("validate", "orders")
+    sampled = shell.json("sample", "orders", "--count", "11")
+    assert sampled["counts"] == {"read": 11, "written": 10, "rejected": 1, "filtered": 0, "rows": 10}
+    assert sampled["rows"][1]["row"]["placed_at"] == sampled["rows"][1]["row"]["sent"] == "2026-01-31T10:00:00Z"
+    schemas = shell("sample", "orders", "--count", "11", "--schemas").stdout
+    assert json.loads(schemas) == json.loads((folder / "schemas.json").read_text())
+    asked = len(registry.asked)
+    registry.fault = lambda _path: (503, b"")
+    tried = shell.json("test", "orders", str(folder / "sample.txt"), "--fail-on-rejects")
+    assert tried["counts"]["written"] == 5
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert len(registry.asked) == asked
+    assert runpy.run_path(str(folder / "test_orders.py"))["COLUMNS"] == {column for _, _, column, _ in TABLE}
+
+
+def test_the_document_names_fields_and_tables(shell, broker, topic, registry):
+    registry.register("orders-value", FIRST)
+    registry.register("orders-value", LAST)
+    send(broker, topic, *map(last, range(3)))
+    found = json.loads(new(shell, topic, "--json").stdout)
+    assert [(one["field"], one["type"], one["column"], one["table_type"]) for one in found["fields"]] == TABLE
+
+
+def test_json_in_a_frame_has_the_columns_of_its_records(shell, broker, topic, registry):
+    registry.register("orders-value", "{}", kind="JSON")
+    send(broker, topic, *(b'\0\0\0\0\1{"id": %d, "name": "a"}' % number for number in range(3)))
+    new(shell, topic)
+    assert shell.json("test", "orders", str(shell.folder / "orders" / "sample.txt"))["counts"]["written"] == 3
+
+
+@pytest.fixture
+def unreadable(request, broker, topic, registry):
+    """Return a topic with one record that has no frame, or whose schema is no Avro."""
+    registry.register("orders-value", "syntax", kind="PROTOBUF")
+    send(broker, topic, request.param)
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "options", "said"),
+    [
+        (b"no frame", (), "found none that names a schema of the registry"),
+        (
+            b"\0\0\0\0\1\1",
+            (),
+            "expected records whose Avro schema has fields for columns, found schemas of the kind PROTOBUF",
+        ),
+        (b"\0\0\0\0\1\1", ("--no-values",), "with a schema registry records are looked at"),
+        (b"\0\0\0\0\1\1", ("--registry", "colour=red"), "--registry: unknown key; known: urls, name"),
+        (b"\0\0\0\0\1\1", ("--registry", "password=s3cret"), "--registry password: expected {env: NAME}"),
+    ],
+    indirect=["unreadable"],
+)
+def test_what_cannot_be_a_pipeline_of_a_registry_is_refused_and_nothing_is_written(shell, unreadable, options, said):
+    found = new(shell, unreadable, *options, code=20).stderr
+    assert said in found
+    assert "s3cret" not in found
+    assert not (shell.folder / "orders").exists()
