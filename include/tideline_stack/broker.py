@@ -3,7 +3,7 @@
 import base64
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -53,6 +53,7 @@ class LocalBroker:
         sasl_port: The port of the SASL listener; 0 means any free port.
         listeners: The addresses of more listeners, by protocol: SSL or SASL_SSL. `properties` must name their certificate.
         properties: Server properties that add to, or override, the defaults of this module.
+        java_options: Options of its JVM that add to those of this module.
         archive_at_exit: The file to which the JVM dumps its loaded classes when the broker stops. By default nothing is
             dumped, and the JVM uses ARCHIVE if it exists.
     """
@@ -68,12 +69,14 @@ class LocalBroker:
         sasl_port: int = 0,
         listeners: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
         archive_at_exit: Path | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self._classpath = f"{jars.absolute()}/*"
         self._properties = dict(properties or {})
         self.listeners = dict(listeners or {})
+        self._java_options = java_options
         self._archive_at_exit = archive_at_exit
         self._child: Child | None = None
         self.port = port or ports.choose()
@@ -115,7 +118,11 @@ class LocalBroker:
             formatted.touch()
         self._child = Child(
             "the Kafka broker",
-            [*self._java("-Xms256m", "-Xmx1g", *self._archiving()), "kafka.Kafka", str(properties)],
+            [
+                *self._java("-Xms256m", "-Xmx1g", *self._archiving(), *self._java_options),
+                "kafka.Kafka",
+                str(properties),
+            ],
             log=self.directory / "kafka.log",
             cwd=self.directory,
         )

@@ -48,6 +48,42 @@ def test_a_password_reaches_both_clients_as_it_is(declared, mechanism, module):
     assert PASSWORD not in repr(source)
 
 
+def test_a_login_by_tokens_reaches_both_clients(declared, tmp_path):
+    (tmp_path / "ca").write_text("-----BEGIN ca-----\n")
+    source = declared(
+        protocol="SASL_SSL",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_url="https://login.example.com/token",
+        sasl_oauth_client_id="me",
+        sasl_oauth_client_secret={"env": "TEST_PASSWORD"},
+        sasl_oauth_scope="topics",
+        sasl_oauth_ca_location=str(tmp_path / "ca"),
+        sasl_oauth_extensions={"logicalCluster": "lkc-1", "identityPoolId": "pool-1"},
+    )
+    common = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+    }
+    by_librdkafka = common | {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": PASSWORD,
+        "sasl.oauthbearer.scope": "topics",
+        "sasl.oauthbearer.extensions": "identityPoolId=pool-1,logicalCluster=lkc-1",
+    }
+    client, executor, spark = client_settings(source.brokers), executor_settings(source), spark_settings(source)
+    assert by_librdkafka.items() <= client.items()
+    assert by_librdkafka.items() <= executor.items()
+    assert (client["https.ca.location"], executor["https.ca.pem"]) == (str(tmp_path / "ca"), "-----BEGIN ca-----\n")
+    assert {f"kafka.{name}": value for name, value in common.items()}.items() <= spark.items()
+    assert spark["kafka.sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="me" clientSecret="a\\"b\\\\c" scope="topics" extension_identityPoolId="pool-1" extension_logicalCluster="lkc-1" '
+        'ssl.truststore.type="PEM" ssl.truststore.certificates="-----BEGIN ca-----\\n";'
+    )
+    assert source.brokers.secrets() == [PASSWORD]
+
+
 PEM_FILES = {"ca": "ca", "certificate": "crt", "key": "key"}
 
 

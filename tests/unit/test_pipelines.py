@@ -199,6 +199,21 @@ def test_a_literal_password_is_refused_without_being_shown(declare, password):
         ("    protocol: SASL_SSL\n", "", "expected only what protocol PLAINTEXT uses"),
         ("    sasl_username: loader\n", "", "expected sasl_mechanism, sasl_password, sasl_username together, missing"),
         ("sink:\n", "    ssl_key_location: k.pem\nsink:\n", "together, missing ssl_certificate_location"),
+        (
+            "mechanism: PLAIN",
+            "mechanism: OAUTHBEARER",
+            "expected only what the mechanism OAUTHBEARER uses, found sasl_password, sasl",
+        ),
+        (
+            "mechanism: PLAIN",
+            "mechanism: PLAIN\n    sasl_oauth_scope: s",
+            "the mechanism PLAIN uses, found sasl_oauth_scope",
+        ),
+        (
+            "mechanism: PLAIN",
+            "oauth_token_url: http://u:p@a",
+            "sasl_oauth_token_url: expected http(s)://host[:port][/path] without",
+        ),
         ("SASL_SSL", "SASL_SLL", "source.security.protocol: expected one of PLAINTEXT, SSL,"),
     ],
 )

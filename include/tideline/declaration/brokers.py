@@ -1,6 +1,7 @@
 """The brokers that a section of a declaration names: their addresses, and how to connect to them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -77,8 +78,10 @@ class Brokers:
             if key in values and (isinstance(value, FromEnvironment) or "\n" in values[key])
         ]
 
-    def _looked_up(self, key: str, value: str | FromEnvironment) -> str:
+    def _looked_up(self, key: str, value: str | Mapping[str, str] | FromEnvironment) -> str:
         if isinstance(value, str):
             return value
+        if isinstance(value, Mapping):
+            return ",".join(f"{name}={one}" for name, one in sorted(value.items()))
         why = f"{self.section}.{key} of pipeline {self.pipeline}"
-        return environment.secret(value.env, why, masked=key.endswith("_password"))
+        return environment.secret(value.env, why, masked=key.endswith(("_password", "_secret")))

@@ -1,11 +1,17 @@
 """The section `source.security`: how to connect to the brokers."""
 
-from typing import Literal, Self
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tideline.declaration.sections import ENV, FromEnvironment, Section, Text
 
+_TOKEN_URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]*)?")
+_BY_PASSWORD = frozenset({"sasl_username", "sasl_password"})
+_BY_TOKEN = frozenset({"sasl_oauth_token_url", "sasl_oauth_client_id", "sasl_oauth_client_secret"})
+_MORE_OF_TOKENS = frozenset({"sasl_oauth_scope", "sasl_oauth_ca_location", "sasl_oauth_extensions"})
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PEM = f"the path of a PEM file or {ENV}"
 
@@ -13,6 +19,16 @@ _PEM = f"the path of a PEM file or {ENV}"
 def uses(protocol: str, key: str) -> bool:
     """Return whether `protocol` uses `key`: SASL_SSL uses all keys, SASL_PLAINTEXT sasl_ keys, and SSL ssl_ keys."""
     return key.partition("_")[0].upper() in protocol.split("_")
+
+
+_ExtensionName = Annotated[str, Field(pattern=r"^[A-Za-z]+$")]
+_ExtensionValue = Annotated[str, Field(pattern=r"^[^,=\s\x00-\x1f]+$")]
+
+
+def _address(given: str) -> str:
+    if not _TOKEN_URL.fullmatch(given):  # not quoted: it may hold a password
+        raise ValueError("expected http(s)://host[:port][/path] without user and password, found something else")
+    return given
 
 
 class Security(Section):
@@ -23,16 +39,40 @@ class Security(Section):
         title="Encryption and authentication of the connection",
         description=f"one of {', '.join(PROTOCOLS)}, or {ENV}",
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
         default=None,
-        title="The SASL mechanism; the three sasl_ keys must be set together",
-        description="one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        title="The SASL mechanism: by user name and password, or OAUTHBEARER by tokens of an OIDC issuer",
+        description="one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
     )
     sasl_username: Text | FromEnvironment | None = Field(
         default=None, title="The user name", description=f"text or {ENV}"
     )
     sasl_password: FromEnvironment | None = Field(
         default=None, title="The password of the user; a password in this file is refused", description=ENV
+    )
+    sasl_oauth_token_url: Annotated[Text, AfterValidator(_address)] | FromEnvironment | None = Field(
+        default=None,
+        title="For OAUTHBEARER: where the issuer gives tokens for client credentials",
+        description=f"http(s)://host[:port][/path] or {ENV}",
+    )
+    sasl_oauth_client_id: Text | FromEnvironment | None = Field(
+        default=None, title="For OAUTHBEARER: the client's id", description=f"text or {ENV}"
+    )
+    sasl_oauth_client_secret: FromEnvironment | None = Field(
+        default=None, title="For OAUTHBEARER: the client's secret; a secret in this file is refused", description=ENV
+    )
+    sasl_oauth_scope: Text | FromEnvironment | None = Field(
+        default=None, title="For OAUTHBEARER: the scope to ask for", description=f"text or {ENV}"
+    )
+    sasl_oauth_ca_location: Text | FromEnvironment | None = Field(
+        default=None,
+        title="For OAUTHBEARER: the certificate authorities to trust at the issuer; without it those of the machine",
+        description=_PEM,
+    )
+    sasl_oauth_extensions: Mapping[_ExtensionName, _ExtensionValue] | None = Field(
+        default=None,
+        title="For OAUTHBEARER: extensions that some brokers ask for, such as logicalCluster",
+        description="a mapping of names in letters to values without commas",
     )
     ssl_ca_location: Text | FromEnvironment | None = Field(
         default=None, title="The certificate authorities to trust", description=_PEM
@@ -58,12 +98,21 @@ class Security(Section):
             unused = sorted(key for key in declared - {"protocol"} if not uses(protocol, key))
             if unused:
                 raise ValueError(f"expected only what protocol {protocol} uses, found {', '.join(unused)}")
-        sasl = {"sasl_mechanism", "sasl_username", "sasl_password"}
-        if (declared & sasl or "SASL" in (protocol or "")) and not sasl <= declared:
-            raise ValueError(
-                f"expected {', '.join(sorted(sasl))} together, missing {', '.join(sorted(sasl - declared))}"
-            )
+        self._check_login(declared, protocol)
         pair = {"ssl_certificate_location", "ssl_key_location"}
         if len(declared & pair) == 1:
             raise ValueError(f"expected {' and '.join(sorted(pair))} together, missing {(pair - declared).pop()}")
         return self
+
+    def _check_login(self, declared: set[str], protocol: str | None) -> None:
+        """Refuse a login that is incomplete, or keys of another mechanism."""
+        by_token = self.sasl_mechanism == "OAUTHBEARER"
+        login = {"sasl_mechanism", *(_BY_TOKEN if by_token else _BY_PASSWORD)}
+        if foreign := declared & (_BY_PASSWORD if by_token else _BY_TOKEN | _MORE_OF_TOKENS):
+            found = ", ".join(sorted(foreign))
+            raise ValueError(
+                f"expected only what the mechanism {self.sasl_mechanism or 'of a password'} uses, found {found}"
+            )
+        if (declared & login or "SASL" in (protocol or "")) and not login <= declared:
+            missing = ", ".join(sorted(login - declared))
+            raise ValueError(f"expected {', '.join(sorted(login))} together, missing {missing}")

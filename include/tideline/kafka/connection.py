@@ -28,6 +28,17 @@ _FORBIDDEN = {
 }
 _UNAUTHENTICATED = KafkaError._AUTHENTICATION  # noqa: SLF001 - public: names of librdkafka's own errors begin with _
 _UNTRUSTED = KafkaError._SSL  # noqa: SLF001 - as above
+_NONE_GIVEN = "Failed to acquire SASL OAUTHBEARER token"
+"""How the client begins what it says of a token that it did not get, whether the issuer refuses it or is down."""
+_ISSUER_REFUSES = (
+    "invalid_request",
+    "invalid_client",
+    "invalid_grant",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "invalid_scope",
+)
+"""What an issuer says if it refuses a request, by RFC 6749, section 5.2."""
 
 
 class Connection:
@@ -44,6 +55,7 @@ class Connection:
     def __init__(self, brokers: Brokers) -> None:
         settings = client_settings(brokers)
         self._section = brokers.section
+        self._needs_token = "sasl.oauthbearer.method" in settings
         self.servers = settings["bootstrap.servers"]
         self._secrets = brokers.secrets()
         self._errors: dict[int, KafkaError] = {}
@@ -156,11 +168,12 @@ class Connection:
             )
         if refusal := self._errors.get(_UNTRUSTED):
             return self._refused(refusal)
+        issuer = f", and that the issuer of {self._section}.security gives tokens" if self._needs_token else ""
         causes = "; ".join(self._said(cause) for cause in (error, *self._errors.values()))
         as_it_is = PassingError if error.code() in passing.CODES else RetryableError
         return as_it_is(
             f"brokers {self.servers} could not answer: {causes}",
-            next_step="check that they run and can be reached from here; the task tries again by itself",
+            next_step=f"check that they run and can be reached from here{issuer}; the task tries again by itself",
             entry="kafka-does-not-answer",
         )
 
@@ -168,7 +181,14 @@ class Connection:
         """Return the client's own message. It may quote settings that the client cannot use, so it is withheld if it holds a part of a secret."""
         return without(error.str(), self._secrets)
 
-    def _refused(self, error: KafkaError) -> FatalError:
+    def _refused(self, error: KafkaError) -> FatalError | RetryableError:
+        said = error.str()
+        if said.startswith(_NONE_GIVEN) and not any(refusal in said for refusal in _ISSUER_REFUSES):
+            return RetryableError(
+                f"brokers {self.servers} could not be asked: {self._said(error)}",
+                next_step=f"check that the issuer of {self._section}.security can be reached from here; the task tries again by itself",
+                entry="kafka-does-not-answer",
+            )
         return FatalError(
             f"brokers {self.servers} refused the connection: {self._said(error)}",
             next_step=f"correct {self._section}.security in the declaration, or the variables and files that it names",

@@ -17,12 +17,20 @@ _NAMES = {
     "sasl_mechanism": ("sasl.mechanism", "sasl.mechanism"),
     "sasl_username": ("sasl.username", None),
     "sasl_password": ("sasl.password", None),
+    "sasl_oauth_token_url": ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.token.endpoint.url"),
+    "sasl_oauth_client_id": ("sasl.oauthbearer.client.id", None),
+    "sasl_oauth_client_secret": ("sasl.oauthbearer.client.secret", None),
+    "sasl_oauth_scope": ("sasl.oauthbearer.scope", None),
+    "sasl_oauth_ca_location": ("https.ca.location", None),
+    "sasl_oauth_extensions": ("sasl.oauthbearer.extensions", None),
     "ssl_ca_location": ("ssl.ca.location", "ssl.truststore.certificates"),
     "ssl_certificate_location": ("ssl.certificate.location", "ssl.keystore.certificate.chain"),
     # Java 17 requires PKCS#8 and, where it is encrypted, PBES1: `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES`.
     "ssl_key_location": ("ssl.key.location", "ssl.keystore.key"),
     "ssl_key_password": ("ssl.key.password", "ssl.key.password"),
 }
+_TOKENS = "OAUTHBEARER"
+_JAVA = "org.apache.kafka.common.security"
 # Planner and reader use the same level. Else a plan could hold offsets behind an open transaction, which Spark cannot read.
 _BOTH = {"isolation.level": "read_committed"}
 
@@ -33,7 +41,8 @@ def client_settings(brokers: Brokers) -> dict[str, str]:
     Raises:
         FatalError: An environment variable that the declaration names is not set.
     """
-    return {_NAMES[key][0]: value for key, value in brokers.connection().items()} | _BOTH
+    values = brokers.connection()
+    return {_NAMES[key][0]: value for key, value in values.items()} | _by_token(values) | _BOTH
 
 
 def spark_settings(source: Source) -> dict[str, str]:
@@ -51,6 +60,8 @@ def spark_settings(source: Source) -> dict[str, str]:
             settings[name] = _pem(key, value) if key.endswith("_location") else value
     if "sasl_mechanism" in values:
         settings["sasl.jaas.config"] = _login(values)
+    if values.get("sasl_mechanism") == _TOKENS:
+        settings["sasl.login.callback.handler.class"] = f"{_JAVA}.oauthbearer.OAuthBearerLoginCallbackHandler"
     if "ssl_ca_location" in values:
         settings["ssl.truststore.type"] = "PEM"
     if "ssl_key_location" in values:
@@ -66,8 +77,9 @@ def executor_settings(source: Source) -> dict[str, str]:
     Raises:
         FatalError: As above.
     """
-    settings = dict(_BOTH)
-    for key, value in source.brokers.connection().items():
+    values = source.brokers.connection()
+    settings = _by_token(values) | _BOTH
+    for key, value in values.items():
         name = _NAMES[key][0]
         if key.endswith("_location"):
             settings[name.removesuffix("location") + "pem"] = _pem(key, value)
@@ -76,10 +88,30 @@ def executor_settings(source: Source) -> dict[str, str]:
     return settings
 
 
+def _by_token(values: Mapping[str, str]) -> dict[str, str]:
+    """Return what librdkafka needs besides, where it fetches and renews tokens itself."""
+    return {"sasl.oauthbearer.method": "oidc"} if values.get("sasl_mechanism") == _TOKENS else {}
+
+
 def _login(values: Mapping[str, str]) -> str:
-    module = "plain.PlainLoginModule" if values["sasl_mechanism"] == "PLAIN" else "scram.ScramLoginModule"
-    quoted = f"username={_quoted(values['sasl_username'])} password={_quoted(values['sasl_password'])}"
-    return f"org.apache.kafka.common.security.{module} required {quoted};"
+    """Return how the Java client logs in, as the options of a login module."""
+    if values["sasl_mechanism"] == _TOKENS:
+        module = "oauthbearer.OAuthBearerLoginModule"
+        options = {"clientId": values["sasl_oauth_client_id"], "clientSecret": values["sasl_oauth_client_secret"]}
+        if "sasl_oauth_scope" in values:
+            options["scope"] = values["sasl_oauth_scope"]
+        extensions = filter(None, values.get("sasl_oauth_extensions", "").split(","))
+        options |= {f"extension_{name}": text for name, _, text in (one.partition("=") for one in extensions)}
+        if path := values.get("sasl_oauth_ca_location"):
+            options |= {
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.certificates": _pem("sasl_oauth_ca_location", path),
+            }
+    else:
+        module = "plain.PlainLoginModule" if values["sasl_mechanism"] == "PLAIN" else "scram.ScramLoginModule"
+        options = {"username": values["sasl_username"], "password": values["sasl_password"]}
+    quoted = " ".join(f"{name}={_quoted(text)}" for name, text in options.items())
+    return f"{_JAVA}.{module} required {quoted};"
 
 
 def _quoted(text: str) -> str:

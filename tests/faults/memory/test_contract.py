@@ -33,8 +33,9 @@ NEVER_BY_THE_FLOW = {
     "versions.py",
     "letters.py",
     "published_rows.py",
+    "schemas.py",
 }
-"""Verbs that only people use, verbs that precede every flow, and verbs for a topic that no pipeline of the simulation has."""
+"""Verbs that only people or executors use, verbs that precede every flow, and verbs for a topic that no pipeline of the simulation has."""
 
 
 @pytest.fixture
