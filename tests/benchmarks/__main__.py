@@ -11,7 +11,19 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import history, lakes, latency, loads, memory, partitions, rejects, states, topics_written, upserts
+from benchmarks import (
+    formats,
+    history,
+    lakes,
+    latency,
+    loads,
+    memory,
+    partitions,
+    rejects,
+    states,
+    topics_written,
+    upserts,
+)
 from benchmarks.scene import scene
 from tideline import settings
 
@@ -21,6 +33,7 @@ TABLES = {
     "topics": topics_written,
     "partitions": partitions,
     "rejects": rejects,
+    "formats": formats,
     "upserts": upserts,
     "states": states,
     "history": history,

@@ -23,6 +23,7 @@ from tideline.statements import statements
 
 GROWING = {
     "attempt",
+    "attempt_schema",
     "batch",
     "batch_range",
     "coverage",
@@ -111,6 +112,14 @@ def _go_on(ledger: Ledger) -> None:
             " INSERT INTO tideline.state_undo SELECT 9500 + n %% 490, n::text, true, 3, '{}', now(), n, 9400 FROM generate_series(1, 40000) AS n;"
             " INSERT INTO tideline.state_position SELECT stream_id, 'another', 5560, now(), 10000, 9999 FROM tideline.stream;"
             " INSERT INTO tideline.state_position_undo SELECT 9999, stream_id, 5550, now(), 9998 FROM tideline.stream",
+            {"name": PIPELINE},
+        )
+        cursor.execute(
+            "INSERT INTO tideline.schema (schema_hash, kind, text)"
+            " SELECT sha256(convert_to('AVRO' || chr(30) || n, 'UTF8')), 'AVRO', n::text FROM generate_series(1, 9) AS n;"
+            " INSERT INTO tideline.registered_schema SELECT %(name)s, 'default', text::int, schema_hash FROM tideline.schema;"
+            " INSERT INTO tideline.attempt_schema"
+            " SELECT attempt_id, 'value', n, %(name)s, 'default' FROM tideline.attempt, generate_series(1, 2) AS n",
             {"name": PIPELINE},
         )
         cursor.execute(

@@ -140,6 +140,32 @@ def test_json_in_a_frame_has_the_columns_of_its_records(shell, broker, topic, re
     assert shell.json("test", "orders", str(shell.folder / "orders" / "sample.txt"))["counts"]["written"] == 3
 
 
+def test_columns_are_compared_with_the_newest_schema_of_the_topic(shell, broker, topic, registry):
+    registry.register(f"{topic}-value", FIRST)
+    registry.register(f"{topic}-value", LAST)
+    send(broker, topic, *map(last, range(3)))
+    new(shell, topic)
+    found = shell.json("validate", "orders", "--registry")["findings"][-1]
+    assert (found["verdict"], found["found"]) == (
+        "ok",
+        f"schema 2, the newest of {topic}-value, fits; not declared: tags",
+    )
+    registry.register(f"{topic}-value", FIRST)
+    found = shell.json("validate", "orders", "--registry")["findings"][-1]
+    expected = (
+        f"schema 3, the newest of {topic}-value, fits; not declared: amount; "
+        "null or the default, because it has not: uid, total, placed_at, sent, lines"
+    )
+    assert (found["verdict"], found["found"]) == ("ok", expected)
+    registry.register(f"{topic}-value", {**FIRST, "fields": [{"name": "orderId", "type": "string"}]})
+    found = json.loads(shell("validate", "orders", "--registry", "--json", code=20).stdout)["findings"][-1]
+    assert found["verdict"] == "bad"
+    assert "orderId: expected bigint, the schema has string; its records become rejects" in found["found"]
+    registry.schemas.clear()
+    found = shell.json("validate", "orders", "--registry")["findings"][-1]
+    assert (found["verdict"], found["where"]) == ("not checked", f"{topic}-value")
+
+
 @pytest.fixture
 def unreadable(request, broker, topic, registry):
     """Return a topic with one record that has no frame, or whose schema is no Avro."""

@@ -11,7 +11,9 @@ import records
 from given_ledger.ledgers import claim, plan, start_streams
 from loads.loading import COLUMNS
 from servers.schema_registry import SchemaRegistry
+from tideline.authoring import registry_checks
 from tideline.declaration.registry import RegistryAccess
+from tideline.domain.checks import Verdict
 from tideline.domain.requests import KeptRejects, OneBatch
 from tideline.errors import FatalError, RetryableError
 from tideline.registry import kept_schemas
@@ -204,6 +206,25 @@ def test_json_in_the_frame_of_a_registry_is_loaded(loading, registry):
     loading.run()
     assert written(loading) == [(1, "a", Decimal("1.5"))]
     assert [value for _, (_, _, value) in sorted(loading.rejects().items())] == bad
+
+
+def test_columns_are_compared_with_the_schemas_that_batches_have_used(avro, registry):
+    loading, topic = avro
+    registry.register("orders-value", FIRST)
+    registry.register("orders-value", SECOND)
+    registry.register("people-value", MISFIT)
+    records.produce(loading.bootstrap, topic, [first(1), second(2), framed(3, MISFIT, id="x")])
+    loading.run()
+    with loading.ledger() as ledger:
+        found = [one for one in registry_checks.checked(loading.pipeline, ledger) if "used by batches" in one.found]
+    assert [(one.verdict, one.found) for one in found] == [
+        (Verdict.OK, "schema 1, used by batches, fits; null or the default, because it has not: price"),
+        (Verdict.OK, "schema 2, used by batches, fits; not declared: more"),
+        (
+            Verdict.BAD,
+            "schema 3, used by batches: id: expected bigint, the schema has string; its records become rejects",
+        ),
+    ]
 
 
 def attempt_of(ledger):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tideline import settings
-from tideline.authoring import database_table, target_sql
+from tideline.authoring import database_table, registry_checks, target_sql
 from tideline.authoring.target_sql import TargetSql
 from tideline.declaration import pipelines
 from tideline.declaration.pipelines import Broken, Pipeline, shown
@@ -25,16 +25,20 @@ from tideline.sinks.postgres import fitting
 from tideline.state.rules import rules_of
 
 
-def validated(name: str | None, session: Ledger | None) -> list[Check]:
+def validated(
+    name: str | None, session: Ledger | None, *, with_registry: bool = False, reader: Ledger | None = None
+) -> list[Check]:
     """Check all pipelines, or the one of that name.
 
     Args:
         name: The pipeline to check; None for all.
         session: A session with the database of the target tables. With None only the files are checked.
+        with_registry: Whether schema registries are asked as well.
+        reader: A session that reads the ledger, for the schemas that batches have used; None: not asked for.
 
     Raises:
-        FatalError: There is no folder for the pipeline.
-        RetryableError: The database did not answer.
+        FatalError: There is no folder for the pipeline, or a registry refuses the login.
+        RetryableError: The database or a registry did not answer.
     """
     everyone = pipelines.declared()
     chosen = [one for one in everyone if name in {None, one.name}]
@@ -44,6 +48,8 @@ def validated(name: str | None, session: Ledger | None) -> list[Check]:
     found: list[Check] = []
     for one in chosen:
         found += _broken(one) if isinstance(one, Broken) else _pipeline(one, declared, session)
+        if with_registry and isinstance(one, Pipeline) and _has_formats(one):
+            found += registry_checks.checked(one, reader)
     return found
 
 
@@ -83,6 +89,14 @@ def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger 
     yield from _target(pipeline, known, produced)
     if session is not None and known.is_readable:
         yield from database_table.checked(session, pipeline, produced)
+
+
+def _has_formats(pipeline: Pipeline) -> bool:
+    try:
+        formats(pipeline.source, pipeline.folder)
+    except FatalError:  # reported already
+        return False
+    return True
 
 
 def _declaration(pipeline: Pipeline, declared: Sequence[Pipeline]) -> Iterator[Check]:

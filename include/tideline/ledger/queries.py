@@ -9,6 +9,7 @@ from typing import Any
 
 from psycopg2.errors import ReadOnlySqlTransaction
 
+from tideline.domain.schemas import Part, Schema
 from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import written_while_reading
 
@@ -105,6 +106,23 @@ def batch(ledger: Ledger, batch_id: int) -> Row | None:
         "schemas": _dicts(ledger.rows("view_batch_schemas", batch_id=batch_id)),
         "events": _dicts(ledger.rows("view_batch_events", batch_id=batch_id)),
     }
+
+
+def used_schemas(ledger: Ledger, pipeline: str, registry: str) -> list[tuple[Part, int, Schema]]:
+    """Return the schemas of a registry that batches of a pipeline have used: the part of the records, the id, and the schema."""
+    return [
+        (
+            row["part"],
+            row["schema_id"],
+            Schema(
+                kind=row["kind"],
+                text=row["text"],
+                reference_texts=tuple(row["reference_texts"]),
+                subjects=tuple(row["subjects"]),
+            ),
+        )
+        for row in ledger.rows("view_used_schemas", pipeline=pipeline, registry=registry)
+    ]
 
 
 def attempts(ledger: Ledger, batch_id: int) -> list[Row]:

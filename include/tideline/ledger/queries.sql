@@ -263,6 +263,16 @@ WHERE attempt_id = (
     SELECT coalesce(written_by, attempt_id) FROM tideline.batch JOIN tideline.attempt USING (attempt) WHERE batch.batch_id = %(batch_id)s)
 ORDER BY part DESC, schema_id;
 
+-- name: view_used_schemas
+-- The schemas of a registry that batches of a pipeline have used, for keys or for values.
+SELECT part, schema_id, kind, text, reference_texts, subjects
+FROM tideline.registered_schema AS known JOIN tideline.schema USING (schema_hash)
+JOIN unnest(ARRAY['value', 'key']) AS part ON EXISTS (
+    SELECT FROM tideline.attempt_schema AS used
+    WHERE (used.pipeline, used.registry, used.schema_id, used.part) = (known.pipeline, known.registry, known.schema_id, part))
+WHERE pipeline = %(pipeline)s AND registry = %(registry)s
+ORDER BY part DESC, schema_id;
+
 -- name: view_batch_events
 -- All events of a batch, in order.
 SELECT at, actor, action, from_state, to_state, attempt, detail

@@ -63,6 +63,25 @@ class RegistryClient:
             subjects=tuple(sorted(subjects)),
         )
 
+    def newest(self, subject: str) -> tuple[int, Schema] | None:
+        """Return id and schema of the newest version of a subject; None if the registry has no such subject.
+
+        Raises:
+            RetryableError: As `schema`.
+            FatalError: As `schema`.
+        """
+        found = self._asked(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if found is None:
+            return None
+        what = f"subject {subject}"
+        text = self._text(found, what)
+        return int(found.get("id", 0)), Schema(
+            kind=str(found.get("schemaType") or "AVRO"),
+            text=text,
+            reference_texts=tuple(self._references(found, what).values()),
+            subjects=(subject,),
+        )
+
     def _references(self, found: Mapping[str, Any], what: str) -> dict[tuple[str, int], str]:
         """Return the schemas to which one refers, each behind those to which it refers itself."""
         texts: dict[tuple[str, int], str] = {}

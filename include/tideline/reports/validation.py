@@ -7,23 +7,24 @@ from tideline import settings
 from tideline.authoring.validation import validated
 from tideline.domain.checks import Check, Verdict
 from tideline.errors import FatalError
-from tideline.ledger.sessions import ledger
+from tideline.ledger.sessions import ledger, looking
 from tideline.reports.report import Grid, Report
 
 
-def validation(name: str | None, *, with_database: bool) -> Report:
+def validation(name: str | None, *, with_database: bool, with_registry: bool = False) -> Report:
     """Check all pipelines, or one.
 
     Raises:
         FatalError: There is no such pipeline, or the database refused a statement.
-        RetryableError: The database did not answer.
+        RetryableError: The database or a schema registry did not answer.
     """
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # a transform may print, and stdout is for the result
         # The role that writes the table, and creates it.
         as_writer = ledger(variable=settings.WRITER_URL, of_any_release=True)
         session = stack.enter_context(as_writer) if with_database else None
-        findings = validated(name, session)
+        reader = stack.enter_context(looking()) if with_database and with_registry else None
+        findings = validated(name, session, with_registry=with_registry, reader=reader)
     counts = {str(verdict): sum(one.verdict is verdict for one in findings) for verdict in Verdict}
     grid = Grid(
         columns=("verdict", "pipeline", "where", "found"),

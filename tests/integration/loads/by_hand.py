@@ -20,6 +20,7 @@ from given_ledger.states import staged, with_state
 from tideline import flow
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.facts import PartitionFacts, TopicFacts
+from tideline.domain.schemas import Schema
 from tideline.domain.states import BatchKind
 from tideline.ledger import (
     attempts,
@@ -33,6 +34,7 @@ from tideline.ledger import (
     publishing,
     reservations,
     rewinds,
+    schemas,
 )
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.claimed_outputs import ROWS, ClaimedOutput
@@ -219,6 +221,8 @@ def _load(
     staging = target_table.create_staging(ledger, target, attempt)
     if attempt.kind is BatchKind.REDRIVE:
         read_slice(stager, attempt, stream, _OFFSETS.start, _OFFSETS.stop)
+    schemas.keep_schemas(stager, attempt.attempt, "default", {1: Schema(kind="AVRO", text='"long"')})
+    assert schemas.use_schemas(stager, attempt.attempt, "value", "default", [1])
     kept = sorted(set(offsets) - set(rejected))
     with Copier(url, staging, target.table) as copier:
         n_staged, reasons = copier.copy(_rows(target, stream, kept, refused))

@@ -1,4 +1,4 @@
-"""A schema registry in this process, with the four routes that readers use, and with faults on demand."""
+"""A schema registry in this process, with the routes that readers use, and with faults on demand."""
 
 import json
 import ssl
@@ -95,20 +95,24 @@ class SchemaRegistry:
 
     def _answer(self, path: str) -> Answer:
         match path.strip("/").split("/"):
-            case ["schemas", "ids", number] if int(number) in self.schemas:
-                return 200, self.schemas[int(number)].body()
-            case ["schemas", "ids", number, "versions"] if int(number) in self.schemas:
-                found = self.schemas[int(number)]
-                return 200, [{"subject": found.subject, "version": found.version}]
-            case ["schemas", "ids", *_]:
-                return 404, {"error_code": 40403, "message": "Schema not found"}
+            case ["schemas", "ids", text, *rest]:
+                return self._of_id(int(text), rest)
             case ["subjects", subject, "versions", version]:
-                for one in self.schemas.values():
-                    if (one.subject, one.version) == (subject, int(version)):
-                        return 200, one.body() | {"subject": subject, "version": one.version}
-                return 404, {"error_code": 40402, "message": "Version not found"}
+                return self._of_subject(subject, version)
             case _:
                 return 404, b"<html>not found</html>"
+
+    def _of_id(self, number: int, rest: list[str]) -> Answer:
+        if number not in self.schemas:
+            return 404, {"error_code": 40403, "message": "Schema not found"}
+        found = self.schemas[number]
+        return 200, [{"subject": found.subject, "version": found.version}] if rest else found.body()
+
+    def _of_subject(self, subject: str, version: str) -> Answer:
+        for number, one in sorted(self.schemas.items(), reverse=True):
+            if one.subject == subject and version in ("latest", str(one.version)):
+                return 200, one.body() | {"subject": subject, "version": one.version, "id": number}
+        return 404, {"error_code": 40402, "message": "Version not found"}
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         registry = self

@@ -84,7 +84,12 @@ def new(
 
 
 @app.command(
-    epilog=examples("tideline validate", "tideline validate impressions --database", "tideline validate --json")
+    epilog=examples(
+        "tideline validate",
+        "tideline validate impressions --database",
+        "tideline validate orders --registry",
+        "tideline validate --json",
+    )
 )
 def validate(
     pipeline: Annotated[
@@ -93,6 +98,13 @@ def validate(
     *,
     database: Annotated[
         bool, typer.Option("--database", help="Check the tables in the ledger's database, too.")
+    ] = False,
+    registry: Annotated[
+        bool,
+        typer.Option(
+            "--registry",
+            help="Compare columns with the newest schemas of the registry; with --database also with those that batches have used.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -104,7 +116,9 @@ def validate(
     """
     from tideline.reports import validation
 
-    raise typer.Exit(show(validation.validation(pipeline, with_database=database), as_json=as_json))
+    raise typer.Exit(
+        show(validation.validation(pipeline, with_database=database, with_registry=registry), as_json=as_json)
+    )
 
 
 @app.command(

@@ -24,6 +24,8 @@ from tideline.formats.confluent_frame import RegisteredSchemas, of_batch, plain
 from tideline.formats.format import NULL, Decode, Decoded, RawRecords, columns_of
 from tideline.formats.json_format import JsonFormat
 
+_KIND = "AVRO"
+
 
 @dataclass(frozen=True, slots=True)
 class AvroFormat:
@@ -48,6 +50,18 @@ class AvroFormat:
         return of_batch(present, found, rejected)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaFit:
+    """What a schema is to the declared columns."""
+
+    reason: str | None
+    """Why no record of it can be read; None if they can."""
+    undeclared: tuple[str, ...] = ()
+    """Its fields that no column takes."""
+    absent: tuple[str, ...] = ()
+    """The columns that it has not."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegisteredAvroFormat:
     """Records in the frame of a schema registry, each of which names the schema that it was written with."""
@@ -56,13 +70,27 @@ class RegisteredAvroFormat:
 
     def decoder(self, schemas: Schemas) -> Decode:
         """Return what decodes the batches of one task."""
-        registered = RegisteredSchemas(schemas, "AVRO", self._readable)
+        registered = RegisteredSchemas(schemas, _KIND, self._readable)
 
         def decode(raw: RawRecords) -> Decoded:
             records, groups = registered.groups(raw)
             return records.with_decoded(decoded(records.bodies, [WriterGroup(*one) for one in groups], self.reader))
 
         return decode
+
+    def compared(self, schema: Schema) -> SchemaFit:
+        """Compare a schema with the declared columns."""
+        if schema.kind != _KIND:
+            return SchemaFit(reason=f"expected a schema of the kind {_KIND}, found {schema.kind}")
+        writer = self._readable(schema)
+        if isinstance(writer, str):
+            return SchemaFit(reason=writer)
+        fields, columns = [name for name, _ in writer.fields], self.reader.columns
+        return SchemaFit(
+            reason=None,
+            undeclared=tuple(name for name in fields if name not in columns),
+            absent=tuple(name for name in columns if name not in fields),
+        )
 
     def _readable(self, schema: Schema) -> RecordType | str:
         """Return a schema in the names of the columns, or why no record that was written with it can be read."""

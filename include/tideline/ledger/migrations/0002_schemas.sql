@@ -40,6 +40,9 @@ CREATE TABLE tideline.attempt_schema (
     FOREIGN KEY (pipeline, registry, schema_id) REFERENCES tideline.registered_schema
 );
 
+-- Whether any batch has used an id, for keys or for values.
+CREATE INDEX attempt_schema_of_id ON tideline.attempt_schema (pipeline, registry, schema_id, part);
+
 CREATE TRIGGER schema_never_changes BEFORE UPDATE OR DELETE ON tideline.schema FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
 CREATE TRIGGER schema_is_never_truncated BEFORE TRUNCATE ON tideline.schema FOR EACH STATEMENT EXECUTE FUNCTION tideline.refuse();
 CREATE TRIGGER id_never_changes_its_meaning BEFORE UPDATE OR DELETE ON tideline.registered_schema FOR EACH ROW EXECUTE FUNCTION tideline.refuse();
