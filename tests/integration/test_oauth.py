@@ -119,7 +119,8 @@ def test_a_topic_and_its_dead_letters_are_written_by_tokens(by_token, oauth_brok
 
 def test_an_issuer_that_is_down_is_tried_again_and_one_that_refuses_is_not(by_token, security, monkeypatch):
     topic = ten_records(by_token)
-    by_token.declare(topic, security=security | {"sasl_oauth_token_url": "https://127.0.0.1:1/token"})
+    nowhere = "https://127.0.0.1:1/token"
+    by_token.declare(topic, security=security | {"sasl_oauth_token_url": nowhere})
     with pytest.raises(RetryableError, match=r"Could not connect.*\n.*the issuer of source\.security can be reached"):
         Broker(by_token.pipeline.source).cluster_id()
     by_token.declare(topic, security=security)
