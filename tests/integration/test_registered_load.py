@@ -267,6 +267,15 @@ def test_a_process_asks_a_registry_once_for_an_id_and_again_for_one_that_is_unkn
     assert [*schemas.find("value", [1, 2])] == [1, 2]
 
 
+def test_a_schema_that_the_ledger_has_lost_is_asked_for_again(ledger, ledger_url, registry):
+    """A ledger that was restored to an earlier moment knows fewer than a process that has lived on."""
+    attempt = attempt_of(ledger)
+    schemas = finding(ledger_url, attempt, registry.url)
+    registry.register("orders-value", FIRST)
+    kept_schemas._compared.add((ledger_url, attempt.pipeline, "default", 1))
+    assert [*schemas.find("value", [1])] == [1]
+
+
 def test_ids_that_are_kept_need_no_registry_beside_some_that_are_not(ledger, ledger_url, registry):
     attempt = attempt_of(ledger)
     registry.register("orders-value", FIRST)

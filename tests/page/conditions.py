@@ -22,6 +22,7 @@ def declare_all(site: Website, *, hostile: bool = True) -> None:
         rejected=20,
         reason=f"not JSON: unexpected character{words}",
         value=f"<none>{words}".encode() + b"\xff\x00",
+        subject=f"clicks-value{words}",
     )
     site.add("clicks", 90, partitions=3)
     site.load("clicks", "manual__second")

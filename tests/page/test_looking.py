@@ -143,6 +143,15 @@ def test_a_batch_of_a_state_shows_what_it_has_folded(open_as, site):
     expect(page.locator("dl.facts")).to_contain_text("2 keys have changed")
 
 
+def test_a_batch_shows_the_schemas_that_its_records_name(open_as):
+    page = open_as("viewer", PLACES["batch"])
+    row = page.get_by_role("region", name="Schemas").locator("tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("AVRO")
+    expect(row).to_contain_text("clicks-value")
+    assert serious(page) == []
+
+
 def test_a_link_in_the_frame_opens_the_run_in_airflow(open_as):
     page = open_as("admin", "/plugin/tideline")
     frame = page.frame_locator("iframe")

@@ -25,9 +25,10 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.deployment import logins, secret
 from tideline.domain.offsets import OffsetRange
 from tideline.domain.requests import NamedRange, NewRecords
+from tideline.domain.schemas import Schema
 from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
-from tideline.ledger import attempts
+from tideline.ledger import attempts, schemas
 from tideline.ledger.connection import Ledger
 from tideline.ledger.reservations import Run
 from tideline.settings import PROJECT, WRITER_URL
@@ -154,12 +155,25 @@ class Website:
             declared = self.pipeline(name)
             return flow.plan(session, Broker(declared.source), declared, run, NewRecords()).batch_ids
 
-    def load(self, name: str, run_id: str, *, rejected: int = 0, reason: str = "not JSON", value: bytes = b"x") -> int:
-        """Plan what is new, publish it with so many rejects in the first partition, and advance."""
+    def load(
+        self,
+        name: str,
+        run_id: str,
+        *,
+        rejected: int = 0,
+        reason: str = "not JSON",
+        value: bytes = b"x",
+        subject: str | None = None,
+    ) -> int:
+        """Plan what is new, publish it with so many rejects in the first partition, and advance. Its values may name a schema."""
         (batch_id,) = self.plan(name, run_id)
         with self.ledger() as session:
             attempt = ledgers.claim(session, batch_id)
             ledgers.stage(session, attempt)
+            if subject is not None:
+                named = {7: Schema(kind="AVRO", text="{}", subjects=(subject,))}
+                schemas.keep_schemas(session, attempt.attempt, "default", named)
+                schemas.use_schemas(session, attempt.attempt, "value", "default", [*named])
             first = attempt.ranges[0]
             offsets = range(first.offsets.start, first.offsets.start + rejected)
             if rejected:

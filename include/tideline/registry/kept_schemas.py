@@ -40,7 +40,9 @@ class KeptSchemas:
         """
         with Ledger(self.ledger_url, actor="spark task") as ledger:
             known = schemas.use_schemas(ledger, self.attempt, part, self.access.name, schema_ids)
-            fetched = self._fetched([one for one in schema_ids if self._key(one) not in _compared], known)
+            # One that was compared is asked for again if the ledger has lost it, as after a restore: else its records would be rejects.
+            open_ = [one for one in schema_ids if one not in known or self._key(one) not in _compared]
+            fetched = self._fetched(open_, known)
             if new := {one: schema for one, schema in fetched.items() if one not in known}:
                 schemas.keep_schemas(ledger, self.attempt, self.access.name, new)
                 known |= schemas.use_schemas(ledger, self.attempt, part, self.access.name, [*new])
