@@ -104,6 +104,7 @@ def test_the_next_address_is_asked_if_one_does_not_answer(registry):
 @pytest.mark.parametrize(
     ("login", "given"),
     [(("ada", SECRET), {"username": "ada", "password": SECRET}), (SECRET, {"token": SECRET})],
+    ids=["user", "token"],  # not by their values, which are secrets
 )
 def test_users_and_tokens_log_in(login, given):
     with SchemaRegistry(login=login) as server:
