@@ -16,6 +16,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
+from avro_records import framed
 from tideline.declaration.source import Value
 from tideline.domain.columns import parse_type
 from tideline.domain.schemas import NoSchemas, Part, Schema, Schemas
@@ -209,10 +210,6 @@ OF_GROWN = Given(
     {schema_id: Schema(kind="AVRO", text=json.dumps(one)) for schema_id, one in GROWN.items()}
     | {5: Schema(kind="JSON", text="{}")}
 )
-
-
-def framed(schema_id: int, body: bytes) -> bytes:
-    return b"\0" + schema_id.to_bytes(4, "big") + body
 
 
 def _registered_avro(rng: Random) -> tuple[bytes, Row]:

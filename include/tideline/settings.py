@@ -12,7 +12,8 @@ from tideline import environment
 from tideline.environment import required, secret, secret_or_none
 from tideline.errors import FatalError
 
-_WEB_ADDRESS = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s@?#]*)?")
+WEB_ADDRESS = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s@?#]*)?")
+"""An address that messages may show: it has no place for a user and a password."""
 
 LEDGER_URL = "TIDELINE_LEDGER_URL"
 WRITER_URL = "TIDELINE_WRITER_URL"
@@ -168,7 +169,7 @@ def airflow() -> tuple[str, str, str] | None:
     if not os.environ.get("TIDELINE_AIRFLOW_URL"):
         return None
     url = required("TIDELINE_AIRFLOW_URL", "the address of Airflow")
-    if not _WEB_ADDRESS.fullmatch(url):  # it is shown in messages, so it must not hold a password
+    if not WEB_ADDRESS.fullmatch(url):  # it is shown in messages, so it must not hold a password
         raise FatalError(
             "environment variable TIDELINE_AIRFLOW_URL: expected http(s)://host[:port][/path] without user and password, found something else",
             next_step="correct it; what it holds is not shown. User and password have variables of their own",

@@ -2,12 +2,11 @@
 
 import json
 from decimal import Decimal
-from io import BytesIO
 
-import fastavro
 import pytest
 
 import records
+from avro_records import written
 from loads.loading import COLUMNS
 from tideline.domain.requests import OneBatch
 from tideline.errors import FatalError
@@ -34,15 +33,9 @@ CREATE TABLE ads.output (
 """
 
 
-def written(schema, **row):
-    out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
-    return out.getvalue()
-
-
 def order(number):
     name = None if number % 3 == 0 else f"order {number}"
-    return written(SCHEMA, id=number, note="not declared", name=name, price=Decimal(number).scaleb(-2))
+    return written(SCHEMA, {"id": number, "note": "not declared", "name": name, "price": Decimal(number).scaleb(-2)})
 
 
 @pytest.fixture
@@ -82,7 +75,7 @@ def test_keys_are_decoded_by_a_schema_of_their_own(loading):
     loading.declare(topic, target=REGIONS, value=VALUE, key=key)
     (loading.folder / "order.avsc").write_text(json.dumps(SCHEMA))
     (loading.folder / "key.avsc").write_text(json.dumps(KEY))
-    keys = [written(KEY, region="north"), written(KEY, region="south")]
+    keys = [written(KEY, {"region": "north"}), written(KEY, {"region": "south"})]
     records.produce(loading.bootstrap, topic, [order(1), order(2)], keys=keys)
     loading.run()
     assert loading.rows("SELECT region, id FROM ads.output ORDER BY id") == [("north", 1), ("south", 2)]

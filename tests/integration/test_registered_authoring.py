@@ -5,12 +5,11 @@ import runpy
 import subprocess
 import sys
 from datetime import UTC, datetime
-from io import BytesIO
 
-import fastavro
 import pytest
 from confluent_kafka import Producer
 
+from avro_records import framed, written
 from servers.cli_process import Cli
 from servers.schema_registry import SchemaRegistry
 from tideline.deployment import secret
@@ -59,15 +58,13 @@ def shell(tmp_path, broker, registry) -> Cli:
     return Cli(folder=tmp_path, variables=variables)
 
 
-def framed(schema_id, schema, **row):
-    out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
-    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+def record(schema_id, schema, **row):
+    return framed(schema_id, written(schema, row))
 
 
 def last(number):
     uid = f"00000000-0000-4000-8000-{number:012}"
-    return framed(
+    return record(
         2,
         LAST,
         orderId=number,
@@ -97,7 +94,7 @@ def new(shell, topic, *options, code=0):
 def test_a_new_pipeline_has_the_columns_of_the_schema_and_a_test_that_needs_no_registry(shell, broker, topic, registry):
     registry.register("orders-value", FIRST)
     registry.register("orders-value", LAST)
-    send(broker, topic, framed(1, FIRST, orderId=1, amount=3), *map(last, range(9)), last(9)[:-1])
+    send(broker, topic, record(1, FIRST, orderId=1, amount=3), *map(last, range(9)), last(9)[:-1])
     said = new(shell, topic).stdout
     assert "they name 2 schemas: 1 in 1, 2 in 10" in said
     assert "tags: the schema has map of string. Chosen: it is left out" in said

@@ -2,12 +2,12 @@
 
 import json
 from decimal import Decimal
-from io import BytesIO
 
-import fastavro
 import pytest
 
+import avro_records
 import records
+from avro_records import framed
 from given_ledger.ledgers import claim, plan, start_streams
 from loads.loading import COLUMNS
 from servers.schema_registry import SchemaRegistry
@@ -73,18 +73,16 @@ def avro(loading, registry):
     return loading, topic
 
 
-def framed(schema_id, schema, **row):
-    out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
-    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+def record(schema_id, schema, **row):
+    return framed(schema_id, avro_records.written(schema, row))
 
 
 def first(number, schema_id=1):
-    return framed(schema_id, FIRST, id=number, title=f"n{number}")
+    return record(schema_id, FIRST, id=number, title=f"n{number}")
 
 
 def second(number, schema_id=2):
-    return framed(schema_id, SECOND, id=number, name=None, price=Decimal(number).scaleb(-2), more={"a": 1})
+    return record(schema_id, SECOND, id=number, name=None, price=Decimal(number).scaleb(-2), more={"a": 1})
 
 
 def written(loading):
@@ -100,7 +98,7 @@ def test_records_of_several_schemas_are_rows_and_what_fits_none_is_a_reject_that
     bad = {
         first(7, 99): "the registry has no schema of id 99",
         first(8, 3): "schema id 3 of carts-value: expected a schema of the kind AVRO, found JSON",
-        framed(4, MISFIT, id="nine"): "schema id 4 of people-value: id: expected bigint, the schema has string",
+        record(4, MISFIT, id="nine"): "schema id 4 of people-value: id: expected bigint, the schema has string",
         b"{" + first(10)[1:]: "expected a zero byte and the id of a schema in four bytes, found 7b 00 00 00 01",
         second(11)[:-1]: "ends in the middle of a value",
         b"\0\0\0": "expected a zero byte and the id of a schema in four bytes, found 3 bytes in all",
@@ -187,7 +185,7 @@ def test_keys_name_schemas_of_their_own(loading, registry):
     loading.declare(topic, target=REGIONS, value=VALUE, key=key, registry={"urls": [registry.url]})
     registry.register("orders-key", KEY)
     registry.register("orders-value", FIRST)
-    keys = [framed(1, KEY, region="north"), framed(1, KEY, region="south")]
+    keys = [record(1, KEY, region="north"), record(1, KEY, region="south")]
     records.produce(loading.bootstrap, topic, [first(1, 2), first(2, 2)], keys=keys)
     [batch] = loading.run()
     assert loading.rows("SELECT region, id FROM ads.output ORDER BY id") == [("north", 1), ("south", 2)]
@@ -213,7 +211,7 @@ def test_columns_are_compared_with_the_schemas_that_batches_have_used(avro, regi
     registry.register("orders-value", FIRST)
     registry.register("orders-value", SECOND)
     registry.register("people-value", MISFIT)
-    records.produce(loading.bootstrap, topic, [first(1), second(2), framed(3, MISFIT, id="x")])
+    records.produce(loading.bootstrap, topic, [first(1), second(2), record(3, MISFIT, id="x")])
     loading.run()
     with loading.ledger() as ledger:
         found = [one for one in registry_checks.checked(loading.pipeline, ledger) if "used by batches" in one.found]

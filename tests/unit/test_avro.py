@@ -11,7 +11,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from format_contract import AVRO_COLUMNS, AVRO_SCHEMA, CASES, Given, avro_format, decoded, framed, mutated, outcomes
+import avro_records
+from avro_records import framed
+from format_contract import AVRO_COLUMNS, AVRO_SCHEMA, CASES, Given, avro_format, decoded, mutated, outcomes
 from tideline.domain.columns import parse_type
 from tideline.domain.reject_reasons import one_line
 from tideline.domain.schemas import NoSchemas, Schema
@@ -27,12 +29,7 @@ COLUMNS = {name: parse_type(kind) for name, kind in AVRO_COLUMNS.items()}
 
 
 def written(schema, *rows):
-    def one(row):
-        out = BytesIO()
-        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
-        return out.getvalue()
-
-    return [one(row) for row in rows]
+    return [avro_records.written(schema, row) for row in rows]
 
 
 def record(**types):

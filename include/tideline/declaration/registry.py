@@ -1,6 +1,5 @@
 """The section `source.registry`: the schema registry whose ids records carry, and how to log in to it."""
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -9,13 +8,13 @@ from pydantic import AfterValidator, Field, model_validator
 from tideline import environment
 from tideline.declaration.sections import ENV, AboveZero, FromEnvironment, Name, Section, Text
 from tideline.errors import FatalError
+from tideline.settings import WEB_ADDRESS
 
-_URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]*)?")
 _URL_EXPECTED = "http(s)://host[:port][/path] without user and password"
 
 
 def _urls(given: tuple[str, ...]) -> tuple[str, ...]:
-    if not all(map(_URL.fullmatch, given)):  # not quoted: one may hold a password
+    if not all(map(WEB_ADDRESS.fullmatch, given)):  # not quoted: one may hold a password
         raise ValueError(f"expected addresses such as {_URL_EXPECTED}, found something else")
     return given
 
@@ -106,7 +105,7 @@ class Registry(Section):
         }
         urls = values.pop("urls")
         addresses = tuple(part.strip() for part in urls.split(",")) if isinstance(urls, str) else urls
-        if not all(map(_URL.fullmatch, addresses)):
+        if not all(map(WEB_ADDRESS.fullmatch, addresses)):
             raise FatalError(
                 f"pipeline {pipeline}, key source.registry.urls: expected {_URL_EXPECTED}, found something else",
                 next_step="correct the environment variable that the key names; what it holds is not shown",

@@ -1,14 +1,13 @@
 """The section `source.security`: how to connect to the brokers."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from tideline.declaration.sections import ENV, FromEnvironment, Section, Text
+from tideline.settings import WEB_ADDRESS
 
-_TOKEN_URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]*)?")
 _BY_PASSWORD = frozenset({"sasl_username", "sasl_password"})
 _BY_TOKEN = frozenset({"sasl_oauth_token_url", "sasl_oauth_client_id", "sasl_oauth_client_secret"})
 _MORE_OF_TOKENS = frozenset({"sasl_oauth_scope", "sasl_oauth_ca_location", "sasl_oauth_extensions"})
@@ -26,7 +25,7 @@ _ExtensionValue = Annotated[str, Field(pattern=r"^[^,=\s\x00-\x1f]+$")]
 
 
 def _address(given: str) -> str:
-    if not _TOKEN_URL.fullmatch(given):  # not quoted: it may hold a password
+    if not WEB_ADDRESS.fullmatch(given):  # not quoted: it may hold a password
         raise ValueError("expected http(s)://host[:port][/path] without user and password, found something else")
     return given
 

@@ -12,6 +12,7 @@ from psycopg2.errors import ReadOnlySqlTransaction
 from tideline.domain.schemas import Part, Schema
 from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import written_while_reading
+from tideline.ledger.schemas import schema_of
 
 Row = dict[str, Any]
 
@@ -110,19 +111,8 @@ def batch(ledger: Ledger, batch_id: int) -> Row | None:
 
 def used_schemas(ledger: Ledger, pipeline: str, registry: str) -> list[tuple[Part, int, Schema]]:
     """Return the schemas of a registry that batches of a pipeline have used: the part of the records, the id, and the schema."""
-    return [
-        (
-            row["part"],
-            row["schema_id"],
-            Schema(
-                kind=row["kind"],
-                text=row["text"],
-                reference_texts=tuple(row["reference_texts"]),
-                subjects=tuple(row["subjects"]),
-            ),
-        )
-        for row in ledger.rows("view_used_schemas", pipeline=pipeline, registry=registry)
-    ]
+    rows = ledger.rows("view_used_schemas", pipeline=pipeline, registry=registry)
+    return [(row["part"], row["schema_id"], schema_of(row)) for row in rows]
 
 
 def attempts(ledger: Ledger, batch_id: int) -> list[Row]:

@@ -6,6 +6,8 @@ Called by tasks of Spark, before they stage a row.
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from psycopg2.extras import DictRow
+
 from tideline.domain.schemas import Part, Schema
 from tideline.ledger.connection import Ledger
 
@@ -17,15 +19,17 @@ def use_schemas(
     bound = {"attempt": attempt, "part": part, "registry": registry, "schema_ids": list(schema_ids)}
     with ledger.transaction():
         found = ledger.rows("use_schemas", **bound)
-    return {
-        row["schema_id"]: Schema(
-            kind=row["kind"],
-            text=row["schema"],
-            reference_texts=tuple(row["reference_texts"]),
-            subjects=tuple(row["subjects"]),
-        )
-        for row in found
-    }
+    return {row["schema_id"]: schema_of(row) for row in found}
+
+
+def schema_of(row: DictRow) -> Schema:
+    """Return the schema of a row with its `kind`, `schema`, `reference_texts` and `subjects`."""
+    return Schema(
+        kind=row["kind"],
+        text=row["schema"],
+        reference_texts=tuple(row["reference_texts"]),
+        subjects=tuple(row["subjects"]),
+    )
 
 
 def keep_schemas(ledger: Ledger, attempt: UUID, registry: str, schemas: Mapping[int, Schema]) -> None:

@@ -1,19 +1,13 @@
 """A schema registry in this process, with the routes that readers use, and with faults on demand."""
 
 import json
-import ssl
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any, Self
+from typing import Any
 
 from servers.tls import Certificates
-
-Answer = tuple[int, Any]
-"""A status, and what the body holds: JSON, or bytes as they are."""
+from servers.web_server import Answer, WebServer
 
 
 @dataclass(slots=True)
@@ -32,8 +26,8 @@ class Registered:
         return {"schema": self.schema, **kind, **references}
 
 
-class SchemaRegistry:
-    """Serves at a free port of this machine until its block ends.
+class SchemaRegistry(WebServer):
+    """Keeps schemas by their ids.
 
     Args:
         certificates: Serve by TLS with these; without them by plain HTTP.
@@ -41,33 +35,13 @@ class SchemaRegistry:
     """
 
     def __init__(self, certificates: Certificates | None = None, login: tuple[str, str] | str | None = None) -> None:
+        super().__init__(certificates)
         self.schemas: dict[int, Registered] = {}
         self.asked: list[str] = []
         """The path of each request."""
         self.fault: Callable[[str], Answer | None] = lambda _path: None
-        """What it answers to a path instead of the truth. Status 0 ends the connection without an answer."""
+        """What it answers to a path instead of the truth."""
         self._authorization = _authorization(login)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._scheme = "http"
-        if certificates is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificates.server.certificate, certificates.server.key)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-            self._scheme = "https"
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    @property
-    def url(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def register(
         self,
@@ -114,35 +88,12 @@ class SchemaRegistry:
                 return 200, one.body() | {"subject": subject, "version": one.version, "id": number}
         return 404, {"error_code": 40402, "message": "Version not found"}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        registry = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            timeout = 30
-
-            def do_GET(self) -> None:
-                registry.asked.append(self.path)
-                status: int
-                body: Any
-                if registry._authorization not in (None, self.headers.get("Authorization")):
-                    status, body = 401, {"error_code": 401, "message": "Unauthorized"}
-                else:
-                    status, body = registry.fault(self.path) or registry._answer(self.path)
-                if not status:
-                    self.close_connection = True
-                    return
-                content = body if isinstance(body, bytes) else json.dumps(body).encode()
-                with suppress(ConnectionError):
-                    self.send_response(status)
-                    self.send_header("Content-Length", str(len(content)))
-                    self.end_headers()
-                    self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                """Print nothing."""
-
-        return Handler
+    def answered(self, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Return what it says to a path, once the login is right."""
+        self.asked.append(path)
+        if self._authorization not in (None, headers.get("Authorization")):
+            return 401, {"error_code": 401, "message": "Unauthorized"}
+        return self.fault(path) or self._answer(path)
 
 
 def _authorization(login: tuple[str, str] | str | None) -> str | None:
