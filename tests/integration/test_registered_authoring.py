@@ -137,6 +137,22 @@ def test_json_in_a_frame_has_the_columns_of_its_records(shell, broker, topic, re
     assert shell.json("test", "orders", str(shell.folder / "orders" / "sample.txt"))["counts"]["written"] == 3
 
 
+def test_json_without_a_field_is_refused(shell, broker, topic, registry):
+    registry.register("orders-value", "{}", kind="JSON")
+    send(broker, topic, b"\0\0\0\0\1{}")
+    assert "found schemas of the kind JSON" in new(shell, topic, code=20).stderr
+    assert not (shell.folder / "orders").exists()
+
+
+def test_schemas_are_those_of_the_registry_also_where_the_folder_has_others(shell, broker, topic, registry):
+    registry.register("orders-value", LAST, schema_id=2)
+    send(broker, topic, last(1))
+    new(shell, topic)
+    registry.schemas.clear()
+    registry.register("orders-value", {**LAST, "doc": "another"}, schema_id=2)
+    assert "another" in shell("sample", "orders", "--schemas").stdout
+
+
 def test_columns_are_compared_with_the_newest_schema_of_the_topic(shell, broker, topic, registry):
     registry.register(f"{topic}-value", FIRST)
     registry.register(f"{topic}-value", LAST)
@@ -178,7 +194,7 @@ def unreadable(request, broker, topic, registry):
         (
             b"\0\0\0\0\1\1",
             (),
-            "expected records whose Avro schema has fields for columns, found schemas of the kind PROTOBUF",
+            "expected records whose schema has fields for columns, in Avro or JSON, found schemas of the kind PROTOBUF",
         ),
         (b"\0\0\0\0\1\1", ("--no-values",), "with a schema registry records are looked at"),
         (b"\0\0\0\0\1\1", ("--registry", "colour=red"), "--registry: unknown key; known: urls, name"),

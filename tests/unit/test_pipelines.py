@@ -214,6 +214,11 @@ def test_a_literal_password_is_refused_without_being_shown(declare, password):
             "oauth_token_url: http://u:p@a",
             "sasl_oauth_token_url: expected http(s)://host[:port][/path] without",
         ),
+        (
+            "    sasl_mechanism: PLAIN\n",
+            "    sasl_oauth_scope: s\n",
+            "expected sasl_mechanism as well, found sasl_oauth_scope",
+        ),
         ("SASL_SSL", "SASL_SLL", "source.security.protocol: expected one of PLAINTEXT, SSL,"),
     ],
 )

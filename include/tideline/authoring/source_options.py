@@ -55,7 +55,8 @@ def source(
     raw: dict[str, Any] = {"topics": [topic], "value": {"format": "bytes"}}
     if like:
         other = pipelines.load_named(like).source
-        raw |= {"bootstrap_servers": other.bootstrap_servers, "security": other.security, "registry": other.registry}
+        registered = other.registry if other.value.frame != "none" else None  # else it is that of the keys
+        raw |= {"bootstrap_servers": other.bootstrap_servers, "security": other.security, "registry": registered}
     else:
         raw["bootstrap_servers"] = _setting(servers or "")
         raw["security"] = {key: _setting(value) for key, value in security.items()}

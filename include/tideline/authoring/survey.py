@@ -204,19 +204,19 @@ def _registered(
 ) -> tuple[str, list[SurveyedField], list[Doubt], Mapping[int, Schema]]:
     """Return the format of values in the frame of a registry, their columns, what is doubtful, and the schemas."""
     found = described(values, schemas)
+    doubts: list[Doubt] = []
     if found.kind == "JSON":
-        bodies = [replace(one, value=one.value and one.value[HEAD:]) for one in records]
-        fields, doubts = _fields(bodies)
-        return "json", fields, [*found.doubts, *doubts], found.schemas
-    fields = [SurveyedField(name=name, kind=kind, is_uuid=is_uuid) for name, kind, is_uuid in found.fields]
+        fields, doubts = _fields([replace(one, value=one.value and one.value[HEAD:]) for one in records])
+    else:
+        fields = [SurveyedField(name=name, kind=kind, is_uuid=is_uuid) for name, kind, is_uuid in found.fields]
     if not fields:
         said = f"schemas of the kind {found.kind}" if found.kind else "none that names a schema of the registry"
         raise FatalError(
-            f"topic {topic}: expected records whose Avro schema has fields for columns, found {said}",
+            f"topic {topic}: expected records whose schema has fields for columns, in Avro or JSON, found {said}",
             next_step="leave out --registry to write a pipeline of bytes",
             entry="new-pipeline",
         )
-    return "avro", fields, [*found.doubts], found.schemas
+    return found.kind.lower(), fields, [*found.doubts, *doubts], found.schemas
 
 
 def _counted(

@@ -109,9 +109,8 @@ class Security(Section):
         login = {"sasl_mechanism", *(_BY_TOKEN if by_token else _BY_PASSWORD)}
         if foreign := declared & (_BY_PASSWORD if by_token else _BY_TOKEN | _MORE_OF_TOKENS):
             found = ", ".join(sorted(foreign))
-            raise ValueError(
-                f"expected only what the mechanism {self.sasl_mechanism or 'of a password'} uses, found {found}"
-            )
+            uses = f"what the mechanism {self.sasl_mechanism} uses" if self.sasl_mechanism else "sasl_mechanism as well"
+            raise ValueError(f"expected {'only ' if self.sasl_mechanism else ''}{uses}, found {found}")
         if (declared & login or "SASL" in (protocol or "")) and not login <= declared:
             missing = ", ".join(sorted(login - declared))
             raise ValueError(f"expected {', '.join(sorted(login))} together, missing {missing}")

@@ -239,11 +239,6 @@ class Source(Section):
         return not topic.startswith("__") and re.fullmatch(self.topic_pattern, topic) is not None
 
     @property
-    def pipeline(self) -> str:
-        """Return the name of the pipeline, for messages."""
-        return self._pipeline
-
-    @property
     def brokers(self) -> Brokers:
         """Return the brokers of the topics."""
         return Brokers(

@@ -20,7 +20,7 @@ from tideline.errors import FatalError, NeedsOperatorError
 from tideline.formats.confluent_frame import unframed
 from tideline.formats.format import RawRecords
 from tideline.kafka.newest_records import newest_of
-from tideline.registry.sample_schemas import SampleSchemas, as_file
+from tideline.registry.sample_schemas import AskedSchemas, as_file
 from tideline.reports.rejects import shown
 from tideline.reports.report import Cell, Grid, Report, safe
 from tideline.sinks import kinds
@@ -240,18 +240,20 @@ def schemas_of_newest(name: str, count: int) -> str:
     pipeline = pipelines.load_named(name)
     sections = {"key": pipeline.source.key, "value": pipeline.source.value}
     framed = [part for part, section in sections.items() if section is not None and section.frame != "none"]
-    if not framed:
+    if pipeline.source.registry is None:
         raise FatalError(
             f"{name}: expected records in the frame of a schema registry, found none declared",
             next_step="leave out --schemas: the records of this pipeline name no schema",
             entry="schema-registry",
         )
     records = sample.of_records(newest_of(pipeline.source, count).records)
+    # Not those of the folder's file: this is how it is written anew.
+    asked = AskedSchemas(pipeline.source.registry.access(name))
     found: dict[int, Schema] = {}
     for part in framed:
         values = records.column(part)
         ids = unframed(RawRecords(part="value", keys=values, values=values)).schema_ids
-        found |= SampleSchemas(pipeline).find("value", sorted({*ids.tolist()}))
+        found |= asked.find("value", sorted({*ids.tolist()}))
     return as_file(found)
 
 
