@@ -4,7 +4,7 @@ import pytest
 
 from given_ledger.ledgers import acting, claim, execute, plan, query, refused, start_streams
 
-KEEP = "SELECT tideline.keep_schema(%s, 'default', %s, 'AVRO', %s, '{}', '{orders-value}')"
+KEEP = "SELECT tideline.keep_schema(%s, 'default', %s, 'AVRO', %s, '{}', '{}', '{orders-value}')"
 USE = "SELECT schema_id, schema FROM tideline.use_schemas(%s, %s, 'default', %s)"
 
 
@@ -32,6 +32,11 @@ def test_what_was_kept_never_changes(ledger, attempt, table):
 def test_a_schema_is_kept_under_the_hash_of_its_text(ledger):
     other = "INSERT INTO tideline.schema (schema_hash, kind, text) VALUES (sha256('long'), 'AVRO', 'long')"
     assert "hash_is_of_the_text" in refused(ledger, other)
+
+
+def test_each_schema_that_one_refers_to_has_a_name(ledger, attempt):
+    unnamed = KEEP.replace("'{}', '{}', '{orders-value}'", "'{}', '{text}', '{orders-value}'")
+    assert "each_reference_has_a_name" in refused(ledger, unnamed, attempt, 2, '"int"')
 
 
 def test_an_id_that_is_kept_keeps_its_first_meaning(ledger, attempt):

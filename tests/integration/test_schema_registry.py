@@ -48,7 +48,10 @@ def test_schemas_come_behind_those_that_they_refer_to(registry):
     references = [("shop.Price", "price", 1), ("shop.Money", "money", 1)]
     schema_id = registry.register("orders/value", PRICED, references=references)
     found = schema_of(access(registry.url), schema_id)
-    assert [json.loads(text) for text in found.reference_texts] == [MONEY, PRICE]
+    assert [(one.name, json.loads(one.text)) for one in found.references] == [
+        ("shop.Money", MONEY),
+        ("shop.Price", PRICE),
+    ]
 
 
 def test_references_in_a_circle_are_refused(registry):

@@ -85,7 +85,7 @@ def described(values: Sequence[bytes], schemas: Schemas) -> RegisteredValues:
 def _fields(schema_id: int, schema: Schema) -> tuple[list[RegisteredField], list[Doubt]]:
     """Return the fields of a schema that can be columns, and a doubt for each that cannot."""
     try:
-        record = parsed(schema.text, schema.reference_texts)
+        record = parsed(schema.text, [one.text for one in schema.references])
     except SchemaError as error:
         return [], [
             Doubt("records", f"schema {schema_id}: {error}", "no columns", "Leave such records to transform.py")

@@ -8,6 +8,15 @@ Part = Literal["key", "value"]
 """The part of a record that a schema describes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A schema that another one names."""
+
+    name: str
+    """What the other one calls it: the name of a type in Avro, the path of an import in Protobuf."""
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
     """A schema as its registry gives it. An id never means another one."""
@@ -15,7 +24,7 @@ class Schema:
     kind: str
     """AVRO, JSON or PROTOBUF."""
     text: str
-    reference_texts: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
     """The schemas that the text names, each behind those that it names itself."""
     subjects: tuple[str, ...] = field(default=(), compare=False)
     """Under which names it was registered, when it was asked for; empty if the registry does not say."""

@@ -265,7 +265,7 @@ ORDER BY part DESC, schema_id;
 
 -- name: view_used_schemas
 -- The schemas of a registry that batches of a pipeline have used, for keys or for values.
-SELECT part, schema_id, kind, text AS schema, reference_texts, subjects
+SELECT part, schema_id, kind, text AS schema, reference_names, reference_texts, subjects
 FROM tideline.registered_schema AS known JOIN tideline.schema USING (schema_hash)
 JOIN unnest(ARRAY['value', 'key']) AS part ON EXISTS (
     SELECT FROM tideline.attempt_schema AS used

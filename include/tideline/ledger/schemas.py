@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg2.extras import DictRow
 
-from tideline.domain.schemas import Part, Schema
+from tideline.domain.schemas import Part, Reference, Schema
 from tideline.ledger.connection import Ledger
 
 
@@ -23,11 +23,11 @@ def use_schemas(
 
 
 def schema_of(row: DictRow) -> Schema:
-    """Return the schema of a row with its `kind`, `schema`, `reference_texts` and `subjects`."""
+    """Return the schema of a row with its `kind`, `schema`, `reference_names`, `reference_texts` and `subjects`."""
     return Schema(
         kind=row["kind"],
         text=row["schema"],
-        reference_texts=tuple(row["reference_texts"]),
+        references=tuple(map(Reference, row["reference_names"], row["reference_texts"])),
         subjects=tuple(row["subjects"]),
     )
 
@@ -43,6 +43,7 @@ def keep_schemas(ledger: Ledger, attempt: UUID, registry: str, schemas: Mapping[
                 schema_id=schema_id,
                 kind=schema.kind,
                 schema=schema.text,
-                reference_texts=list(schema.reference_texts),
+                reference_names=[one.name for one in schema.references],
+                reference_texts=[one.text for one in schema.references],
                 subjects=list(schema.subjects),
             )

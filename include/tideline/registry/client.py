@@ -12,13 +12,15 @@ from urllib.parse import quote
 import httpx
 
 from tideline.declaration.registry import RegistryAccess
-from tideline.domain.schemas import Schema
+from tideline.domain.schemas import Reference, Schema
 from tideline.errors import FatalError, RetryableError
 
 _UNKNOWN = {40401, 40402, 40403}
 """What a registry says with 404 if it has no such subject, version or schema."""
 _REFUSED = {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}
 _MOST_REFERENCES = 1_000
+_Place = tuple[str, str, int]
+"""What a schema calls another one, and its subject and version."""
 
 
 class RegistryClient:
@@ -59,7 +61,7 @@ class RegistryClient:
         return Schema(
             kind=str(found.get("schemaType") or "AVRO"),
             text=self._text(found, f"schema id {schema_id}"),
-            reference_texts=tuple(self._references(found, f"schema id {schema_id}").values()),
+            references=self._references(found, f"schema id {schema_id}"),
             subjects=tuple(sorted(subjects)),
         )
 
@@ -78,35 +80,36 @@ class RegistryClient:
         return int(found.get("id", 0)), Schema(
             kind=str(found.get("schemaType") or "AVRO"),
             text=text,
-            reference_texts=tuple(self._references(found, what).values()),
+            references=self._references(found, what),
             subjects=(subject,),
         )
 
-    def _references(self, found: Mapping[str, Any], what: str) -> dict[tuple[str, int], str]:
+    def _references(self, found: Mapping[str, Any], what: str) -> tuple[Reference, ...]:
         """Return the schemas to which one refers, each behind those to which it refers itself."""
-        texts: dict[tuple[str, int], str] = {}
+        texts: dict[_Place, str] = {}
         self._add_references(texts, found, what, ())
-        return texts
+        return tuple(Reference(name, text) for (name, _, _), text in texts.items())
 
     def _add_references(
-        self, texts: dict[tuple[str, int], str], found: Mapping[str, Any], what: str, path: tuple[tuple[str, int], ...]
+        self, texts: dict[_Place, str], found: Mapping[str, Any], what: str, path: tuple[_Place, ...]
     ) -> None:
         for reference in found.get("references") or ():
-            place = str(reference.get("subject")), int(reference.get("version", 0))
+            place = str(reference.get("name")), str(reference.get("subject")), int(reference.get("version", 0))
             if place in texts:
                 continue
             if place in path or len(texts) + len(path) > _MOST_REFERENCES:
                 raise self._wrong(f"{what} refers to itself, or to more than {_MOST_REFERENCES} others")
-            inner = self._asked(f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}")
+            _, subject, version = place
+            inner = self._asked(f"/subjects/{quote(subject, safe='')}/versions/{version}")
             if inner is None:
                 raise RetryableError(
                     f"pipeline {self._access.pipeline}, schema registry {self._access.name}: "
-                    f"{what} refers to version {place[1]} of subject {place[0]}, which is not there",
+                    f"{what} refers to version {version} of subject {subject}, which is not there",
                     next_step="register it again, and run the task again",
                     entry="schema-registry",
                 )
             self._add_references(texts, inner, what, (*path, place))
-            texts[place] = self._text(inner, f"version {place[1]} of subject {place[0]}")
+            texts[place] = self._text(inner, f"version {version} of subject {subject}")
 
     def _text(self, found: Any, what: str) -> str:
         if not isinstance(found, dict) or not isinstance(found.get("schema"), str):

@@ -95,7 +95,7 @@ def of_attempt(pipeline: Pipeline, ledger_url: str, attempt: UUID) -> Schemas:
 
 def _meaning(schema: Schema) -> Any:
     """Return what of a schema says how bytes are read. Registries differ in blanks, and some change them when they are moved."""
-    return schema.kind, [_parsed(text) for text in (schema.text, *schema.reference_texts)]
+    return schema.kind, [_parsed(text) for text in (schema.text, *(one.text for one in schema.references))]
 
 
 def _parsed(text: str) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from tideline.declaration.mistakes import shown
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.registry import RegistryAccess
-from tideline.domain.schemas import Part, Schema
+from tideline.domain.schemas import Part, Reference, Schema
 from tideline.errors import FatalError
 from tideline.registry.client import RegistryClient
 
@@ -73,7 +73,7 @@ def as_file(schemas: Mapping[int, Schema]) -> str:
             "kind": schema.kind,
             "subjects": schema.subjects,
             "schema": schema.text,
-            "references": schema.reference_texts,
+            "references": {one.name: one.text for one in schema.references},
         }
         for schema_id, schema in sorted(schemas.items())
     }
@@ -90,7 +90,7 @@ def _of_file(pipeline: Pipeline) -> dict[int, Schema]:
             int(schema_id): Schema(
                 kind=str(one["kind"]),
                 text=str(one["schema"]),
-                reference_texts=tuple(map(str, one.get("references", ()))),
+                references=tuple(Reference(str(name), str(text)) for name, text in one.get("references", {}).items()),
                 subjects=tuple(map(str, one.get("subjects", ()))),
             )
             for schema_id, one in document.items()

@@ -83,6 +83,7 @@ BOUND: dict[str, Any] = {
     "outcome": "failed",
     "part": "value",
     "partition": 1,
+    "reference_names": [],
     "reference_texts": [],
     "registry": "default",
     "schema_id": 7,

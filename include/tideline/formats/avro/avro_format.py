@@ -95,7 +95,7 @@ class RegisteredAvroFormat:
     def _readable(self, schema: Schema) -> RecordType | str:
         """Return a schema in the names of the columns, or why no record that was written with it can be read."""
         try:
-            writer = self.reader.named(parsed(schema.text, schema.reference_texts))
+            writer = self.reader.named(parsed(schema.text, [one.text for one in schema.references]))
         except ValueError as error:
             return str(error)
         return misfit(writer, self.reader) or writer

@@ -114,7 +114,7 @@ def parsed(text: str, reference_texts: Sequence[str] = ()) -> RecordType:
     """
     try:
         parser = _Parser()
-        for reference in reference_texts:
+        for reference in dict.fromkeys(reference_texts):  # a registry may know one by several names
             parser.node(json.loads(reference), "", "a schema that it refers to")
         node = parser.node(json.loads(text), "", "the schema")
     except RecursionError:

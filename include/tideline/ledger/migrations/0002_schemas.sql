@@ -6,13 +6,16 @@ CREATE TABLE tideline.schema (
     schema_hash bytea PRIMARY KEY,
     kind text NOT NULL CHECK (kind <> ''),
     text text NOT NULL,
+    reference_names text[] NOT NULL DEFAULT '{}' CHECK (array_position(reference_names, NULL) IS NULL),
     reference_texts text[] NOT NULL DEFAULT '{}' CHECK (array_position(reference_texts, NULL) IS NULL),
     kept_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT each_reference_has_a_name CHECK (cardinality(reference_names) = cardinality(reference_texts)),
     -- No text of a schema holds the character between the parts.
     CONSTRAINT hash_is_of_the_text CHECK (
-        schema_hash = sha256(convert_to(array_to_string(ARRAY[kind, text] || reference_texts, U&'\001E'), 'UTF8')))
+        schema_hash = sha256(convert_to(array_to_string(ARRAY[kind, text] || reference_names || reference_texts, U&'\001E'), 'UTF8')))
 );
 COMMENT ON COLUMN tideline.schema.kind IS 'AVRO, JSON or PROTOBUF, as the registry says';
+COMMENT ON COLUMN tideline.schema.reference_names IS 'what the text calls each of the reference_texts, as an import of Protobuf does';
 COMMENT ON COLUMN tideline.schema.reference_texts IS 'the schemas that the text names, each behind those that it names itself';
 
 -- Which schema an id means to a pipeline. Registries number schemas from 1, so one that was emptied gives the numbers again, to other schemas: what
@@ -55,12 +58,14 @@ CREATE TRIGGER at_read_committed_only BEFORE INSERT OR UPDATE OR DELETE ON tidel
 
 -- Executors, which read records of anyone, may not read or change these tables at will: they ask, and keep, for the attempt whose number they have.
 
-CREATE FUNCTION tideline.keep_schema(number uuid, registry text, schema_id bigint, kind text, schema text, reference_texts text[], subjects text[])
+CREATE FUNCTION tideline.keep_schema(
+    number uuid, registry text, schema_id bigint, kind text, schema text, reference_names text[], reference_texts text[], subjects text[])
     RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    hash bytea := sha256(convert_to(array_to_string(ARRAY[kind, schema] || reference_texts, U&'\001E'), 'UTF8'));
+    hash bytea := sha256(convert_to(array_to_string(ARRAY[kind, schema] || reference_names || reference_texts, U&'\001E'), 'UTF8'));
 BEGIN
-    INSERT INTO tideline.schema (schema_hash, kind, text, reference_texts) VALUES (hash, kind, schema, reference_texts) ON CONFLICT DO NOTHING;
+    INSERT INTO tideline.schema (schema_hash, kind, text, reference_names, reference_texts)
+    VALUES (hash, kind, schema, reference_names, reference_texts) ON CONFLICT DO NOTHING;
     INSERT INTO tideline.registered_schema (pipeline, registry, schema_id, schema_hash, subjects)
     SELECT pipeline, keep_schema.registry, keep_schema.schema_id, hash, keep_schema.subjects
     FROM tideline.attempt JOIN tideline.batch USING (batch_id) WHERE attempt_id = tideline.staging_id(number)
@@ -69,7 +74,7 @@ END $$;
 COMMENT ON FUNCTION tideline.keep_schema IS 'keeps what an id means to the pipeline of an attempt; one that is kept already stays as it is';
 
 CREATE FUNCTION tideline.use_schemas(number uuid, part text, registry text, schema_ids bigint[])
-    RETURNS TABLE (schema_id bigint, kind text, schema text, reference_texts text[], subjects text[])
+    RETURNS TABLE (schema_id bigint, kind text, schema text, reference_names text[], reference_texts text[], subjects text[])
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -82,11 +87,11 @@ BEGIN
     ORDER BY schema_id
     ON CONFLICT DO NOTHING;
     RETURN QUERY
-    SELECT schema_id, kind, text, reference_texts, subjects
+    SELECT schema_id, kind, text, reference_names, reference_texts, subjects
     FROM tideline.attempt_schema AS used JOIN tideline.registered_schema USING (pipeline, registry, schema_id) JOIN tideline.schema USING (schema_hash)
     WHERE attempt_id = own AND used.part = use_schemas.part AND registry = use_schemas.registry AND schema_id = ANY (schema_ids);
 END $$;
 COMMENT ON FUNCTION tideline.use_schemas IS 'the kept schemas of these ids, which are recorded as used by the attempt';
 
 REVOKE EXECUTE ON FUNCTION
-    tideline.keep_schema(uuid, text, bigint, text, text, text[], text[]), tideline.use_schemas(uuid, text, text, bigint[]) FROM PUBLIC;
+    tideline.keep_schema(uuid, text, bigint, text, text, text[], text[], text[]), tideline.use_schemas(uuid, text, text, bigint[]) FROM PUBLIC;
