@@ -39,6 +39,9 @@ PROPERTIES = {
     "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     ),
+    # Tests produce records of long ago. By default Kafka looks every five minutes for records that are older than a week, and deletes them: a
+    # test that met this minute had an empty topic.
+    "log.retention.check.interval.ms": "86400000",
     # The cleaner of compacted topics looks for work every two seconds instead of every 15 seconds. It checks every partition: four times a
     # second took a seventh of a processor once there were two thousand partitions.
     "log.cleaner.backoff.ms": "2000",
