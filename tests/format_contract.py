@@ -16,6 +16,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
+import protobuf_records
 from avro_records import framed
 from tideline.declaration.source import Value
 from tideline.domain.columns import parse_type
@@ -23,8 +24,8 @@ from tideline.domain.schemas import NoSchemas, Part, Schema, Schemas
 from tideline.formats import kinds
 from tideline.formats.avro import schema
 from tideline.formats.avro.avro_format import AvroFormat
-from tideline.formats.avro.resolution import Reader
 from tideline.formats.format import Decode, Decoded, Format, RawRecords
+from tideline.formats.reader import Reader
 
 Row = Mapping[str, Any]
 
@@ -237,8 +238,23 @@ def _registered_json(rng: Random) -> tuple[bytes, Row]:
     return framed(5, body), row
 
 
+def _registered_protobuf(rng: Random) -> tuple[bytes, Row]:
+    body, row = protobuf_records.drawn(rng)
+    schema_id, head = rng.choice([(20, b"\4\0\0"), (21, b"\4\2\0")])
+    return framed(schema_id, head + body), row
+
+
+_MOVED = "message Before {}\nmessage Envelope {"
+OF_ORDERS = Given(
+    {
+        20: Schema(kind="PROTOBUF", text=protobuf_records.SCHEMA),
+        21: Schema(kind="PROTOBUF", text=protobuf_records.SCHEMA.replace("message Envelope {", _MOVED)),
+    }
+)
+
+
 def _declared(**section: Any) -> Format:
-    return kinds.declared(Value.model_validate(section), Path())
+    return kinds.declared(Value.model_validate(section), Path(protobuf_records.__file__).parent)
 
 
 JSON_COLUMNS = {"id": "bigint", "name": "string", "tags": "array<string>", "at": "struct<x: int>"}
@@ -266,6 +282,26 @@ CASES = [
         format=lambda: _declared(format="json", frame="confluent", columns=JSON_COLUMNS),
         draw=_registered_json,
         schemas=OF_GROWN,
+    ),
+    Case(
+        name="protobuf",
+        format=lambda: _declared(
+            format="protobuf",
+            schema_file="order.proto",
+            message=protobuf_records.NAME,
+            columns=protobuf_records.COLUMNS,
+        ),
+        draw=protobuf_records.drawn,
+        ends=False,
+    ),
+    Case(
+        name="protobuf of a registry",
+        format=lambda: _declared(
+            format="protobuf", frame="confluent", message=protobuf_records.NAME, columns=protobuf_records.COLUMNS
+        ),
+        draw=_registered_protobuf,
+        ends=False,
+        schemas=OF_ORDERS,
     ),
     Case(name="text", format=lambda: _declared(format="text"), draw=_text, ends=False),
     Case(name="bytes", format=lambda: _declared(format="bytes"), draw=_bytes, ends=False),

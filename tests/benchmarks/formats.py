@@ -1,4 +1,4 @@
-"""The same records in JSON and in Avro, with one schema and with ten of a registry, clean and with a share of bad ones."""
+"""The same records in JSON, Avro and Protobuf, with one schema and with ten of a registry, clean and with a share of bad ones."""
 
 import json
 import statistics
@@ -11,51 +11,57 @@ import fastavro
 
 from benchmarks import rivals
 from benchmarks.scene import PARTITIONS, RECORDS, Scene, in_turns, table
+from protobuf_records import message_class
 from servers.schema_registry import SchemaRegistry
 from tideline import settings
 from tideline.declaration import pipelines
 
 TITLE = "Formats"
 _MOMENT = {"type": "long", "logicalType": "timestamp-micros"}
-_TYPES = {"string": "string", "bigint": "long", "timestamp": _MOMENT}
+_AVRO = {"string": "string", "bigint": "long", "timestamp": _MOMENT}
+_PROTOBUF = {"string": "string", "bigint": "int64", "timestamp": "google.protobuf.Timestamp"}
+_KINDS = {"avro": ("impression.avsc", ""), "protobuf": ("impression.proto", "\n    message: Impression")}
+"""The file with the schema, and more of the section, by format."""
 _IDS = 10
 _BAD = 7
-_ASKED = {
-    "json": "",
-    "avro": "at most 1.0 times JSON",
-    "avro, one schema of a registry": "at most 1.0 times JSON",
-    f"avro, {_IDS} schemas of a registry": "at most 1.2 times one schema",
-    f"avro, {_BAD} % cut off": "at most 1.5 times one schema",
-}
+Encode = Callable[[dict[str, Any]], bytes]
 
 
 def measure(scene: Scene) -> list[str]:
     """Return the section's lines."""
     assert scene.spark
+    ways, asked = {"json": _way(scene, "json", None, "json", "")}, {"json": ("json", "")}
     with SchemaRegistry() as registry:
-        for number in range(_IDS):
-            registry.register("bench-value", _schema(number))
-        framed, registered = _encoder(0), _registered(1)
-        spoils: Mapping[str, tuple[rivals.Spoil | None, str]] = {
-            "json": (None, "json"),
-            "avro": (lambda _, value: framed(value), "file"),
-            "avro, one schema of a registry": (registered, registry.url),
-            f"avro, {_IDS} schemas of a registry": (_registered(_IDS), registry.url),
-            f"avro, {_BAD} % cut off": (_cut_off(registered), registry.url),
-        }
-        ways = {}
-        for number, (name, (spoil, where)) in enumerate(spoils.items()):
-            pipeline = _declared(scene, f"format_{number}", scene.topic(RECORDS, PARTITIONS, spoil=spoil), where)
-            ways[name] = rivals.Tideline(settings.ledger_url(), pipeline)
+        for kind in _KINDS:
+            for number in range(_IDS):
+                registry.register(f"{kind}-value", _schema(kind, number), kind=kind.upper())
+        for place, kind in enumerate(_KINDS):
+            first = 1 + place * _IDS
+            plain, registered = _encoder(kind, 0), _registered(kind, first, 1)
+            one = f"{kind}, one schema of a registry"
+            spoils: Mapping[str, tuple[rivals.Spoil, str, tuple[str, str]]] = {
+                kind: (_each(plain), "file", ("json", "at most 1.0 times JSON")),
+                one: (registered, registry.url, ("json", "at most 1.0 times JSON")),
+                f"{kind}, {_IDS} schemas": (
+                    _registered(kind, first, _IDS),
+                    registry.url,
+                    (one, "at most 1.2 times one schema"),
+                ),
+                f"{kind}, {_BAD} % cut off": (
+                    _cut_off(registered),
+                    registry.url,
+                    (one, "at most 1.5 times one schema"),
+                ),
+            }
+            for name, (spoil, where, of) in spoils.items():
+                ways[name] = _way(scene, kind, spoil, where, f"_{len(ways)}")
+                asked[name] = of
         seconds = in_turns(ways, rounds=5)
-    names = [*_ASKED]
-    bases = {names[3]: names[2], names[4]: names[2]}
     rows = []
     for name, found in seconds.items():
-        base = seconds[bases.get(name, "json")]
-        ratio = statistics.median(one / other for one, other in zip(found, base, strict=True))
-        times = f"{ratio:.2f} times {bases.get(name, 'json')}"
-        rows.append((name, f"{statistics.median(found):.2f}", times if name != "json" else "", _ASKED[name]))
+        base, bound = asked[name]
+        ratio = statistics.median(one / other for one, other in zip(found, seconds[base], strict=True))
+        rows.append((name, f"{statistics.median(found):.2f}", f"{ratio:.2f} times {base}" if bound else "", bound))
     return [
         f"The write task over {RECORDS:,} records in {PARTITIONS} partitions, claim to published, `local[2]`, in turn.",
         "Each schema of the registry has one field more than the one before it.",
@@ -64,19 +70,37 @@ def measure(scene: Scene) -> list[str]:
     ]
 
 
-def _schema(more: int) -> dict[str, Any]:
+def _way(scene: Scene, kind: str, spoil: rivals.Spoil | None, where: str, suffix: str) -> rivals.Tideline:
+    topic = scene.topic(RECORDS, PARTITIONS, spoil=spoil)
+    return rivals.Tideline(settings.ledger_url(), _declared(scene, f"format_{kind}{suffix}", topic, kind, where))
+
+
+def _schema(kind: str, more: int) -> str:
     """Return the schema with so many fields behind those that all have."""
-    fields = [{"name": name, "type": _TYPES[kind]} for name, kind in rivals.FIELDS.items()]
-    return {
-        "type": "record",
-        "name": "Impression",
-        "fields": [*fields, *({"name": f"more_{number}", "type": ["null", "string"]} for number in range(more))],
-    }
+    names = [f"more_{number}" for number in range(more)]
+    if kind == "protobuf":
+        fields = [f"{_PROTOBUF[column]} {name}" for name, column in rivals.FIELDS.items()]
+        fields += [f"optional string {name}" for name in names]
+        body = " ".join(f"{field} = {number};" for number, field in enumerate(fields, 1))
+        return f'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Impression {{ {body} }}'
+    columns: list[dict[str, Any]] = [{"name": name, "type": _AVRO[column]} for name, column in rivals.FIELDS.items()]
+    columns += [{"name": name, "type": ["null", "string"]} for name in names]
+    return json.dumps({"type": "record", "name": "Impression", "fields": columns})
 
 
-def _encoder(more: int) -> Callable[[dict[str, Any]], bytes]:
-    schema = fastavro.parse_schema(_schema(more))
+def _encoder(kind: str, more: int) -> Encode:
     absent = {f"more_{number}": "more" for number in range(more)}
+    if kind == "protobuf":
+        made: Any = message_class(_schema(kind, more), "Impression")
+
+        def encoded(value: dict[str, Any]) -> bytes:
+            shown = datetime.fromisoformat(value["shown_at"])
+            at = {"seconds": int(shown.timestamp()), "nanos": shown.microsecond * 1_000}
+            data: bytes = made(**(value | absent | {"shown_at": at})).SerializeToString()
+            return data
+
+        return encoded
+    schema = fastavro.parse_schema(json.loads(_schema(kind, more)))
 
     def encode(value: dict[str, Any]) -> bytes:
         out = BytesIO()
@@ -87,12 +111,17 @@ def _encoder(more: int) -> Callable[[dict[str, Any]], bytes]:
     return encode
 
 
-def _registered(n_schemas: int) -> rivals.Spoil:
-    encoders = [_encoder(more) for more in range(n_schemas)]
+def _each(encode: Encode) -> rivals.Spoil:
+    return lambda _, value: encode(value)
+
+
+def _registered(kind: str, first: int, n_schemas: int) -> rivals.Spoil:
+    encoders = [_encoder(kind, more) for more in range(n_schemas)]
+    head = b"\0" if kind == "protobuf" else b""
 
     def encode(number: int, value: dict[str, Any]) -> bytes:
         which = number * 7919 % n_schemas
-        return b"\0" + (which + 1).to_bytes(4, "big") + encoders[which](value)
+        return b"\0" + (which + first).to_bytes(4, "big") + head + encoders[which](value)
 
     return encode
 
@@ -102,16 +131,18 @@ def _cut_off(encode: rivals.Spoil) -> rivals.Spoil:
     return lambda number, value: encode(number, value)[: -1 if number * 7919 % 100 < _BAD else None]
 
 
-def _declared(scene: Scene, name: str, topic: str, where: str) -> pipelines.Pipeline:
-    """Declare the pipeline of JSON, or of Avro with a schema file or with the registry at an address."""
+def _declared(scene: Scene, name: str, topic: str, kind: str, where: str) -> pipelines.Pipeline:
+    """Declare the pipeline of JSON, or of a format with a schema file or with the registry at an address."""
     folder = scene.folder / "pipelines" / name
     rivals.declare(folder, topic)
     text = (folder / "pipeline.yaml").read_text()
+    file, more = _KINDS.get(kind, ("", ""))
     if where == "file":
-        (folder / "impression.avsc").write_text(json.dumps(_schema(0)))
-        text = text.replace("format: json", "format: avro\n    schema_file: impression.avsc")
+        (folder / file).write_text(_schema(kind, 0))
+        text = text.replace("format: json", f"format: {kind}\n    schema_file: {file}{more}")
     elif where != "json":
         registry = f'  registry: {{urls: ["{where}"]}}\n  value:\n'
-        text = text.replace("  value:\n", registry).replace("format: json", "format: avro\n    frame: confluent")
+        framed = f"format: {kind}\n    frame: confluent{more}"
+        text = text.replace("  value:\n", registry).replace("format: json", framed)
     (folder / "pipeline.yaml").write_text(text)
     return pipelines.load(folder)

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from avro_records import framed, written
+from protobuf_records import message_class
 from servers.cli_process import Cli
 from servers.schema_registry import SchemaRegistry
 from tideline.deployment import secret
@@ -97,7 +98,7 @@ def test_a_new_pipeline_has_the_columns_of_the_schema_and_a_test_that_needs_no_r
     send(broker, topic, record(1, FIRST, orderId=1, amount=3), *map(last, range(9)), last(9)[:-1])
     said = new(shell, topic).stdout
     assert "they name 2 schemas: 1 in 1, 2 in 10" in said
-    assert "tags: the schema has map of string. Chosen: it is left out" in said
+    assert "tags: the schema has map of string. Chosen: left out: it is ignored" in said
     assert "1 of 11 cannot be decoded: ends in the middle of a value" in said
     folder = shell.folder / "orders"
     assert {path.name for path in folder.iterdir()} == {
@@ -194,7 +195,7 @@ def unreadable(request, broker, topic, registry):
         (
             b"\0\0\0\0\1\1",
             (),
-            "expected records whose schema has fields for columns, in Avro or JSON, found schemas of the kind PROTOBUF",
+            "expected records whose schema has fields for columns, in Avro, Protobuf or JSON, found schemas of the kind PROTOBUF",
         ),
         (b"\0\0\0\0\1\1", ("--no-values",), "with a schema registry records are looked at"),
         (b"\0\0\0\0\1\1", ("--registry", "colour=red"), "--registry: unknown key; known: urls, name"),
@@ -207,3 +208,58 @@ def test_what_cannot_be_a_pipeline_of_a_registry_is_refused_and_nothing_is_writt
     assert said in found
     assert "s3cret" not in found
     assert not (shell.folder / "orders").exists()
+
+
+ORDER = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Cart { int64 id = 1; }
+message Order {
+  enum State { OPEN = 0; PAID = 1; }
+  message Line { string sku = 1; Order whole = 2; }
+  int64 order_id = 1;
+  optional string note = 2;
+  State state = 3;
+  google.protobuf.Timestamp placed_at = 4;
+  repeated Line lines = 5;
+  map<string, int32> counts = 6;
+  uint64 big = 7;
+  bytes raw = 8;
+}
+"""
+OF_ORDER = [
+    ("order_id", "bigint", "order_id", "bigint"),
+    ("note", "string", "note", "text"),
+    ("state", "string", "state", "text"),
+    ("placed_at", "timestamp", "placed_at", "timestamptz"),
+    ("lines", "array<struct<sku: string>>", "lines", "jsonb"),
+    ("counts", "array<struct<key: string, value: int>>", "counts", "jsonb"),
+    ("big", "decimal(20,0)", "big", "numeric(20, 0)"),
+]
+
+
+def test_a_new_pipeline_of_protobuf_has_the_columns_of_its_message(shell, broker, topic, registry):
+    registry.register("orders-value", ORDER, kind="PROTOBUF")
+    made = message_class(ORDER, "shop.Order")
+    orders = [
+        made(order_id=number, placed_at={"seconds": int(AT.timestamp())}, counts={"a": number}, big=2**64 - 1)
+        for number in range(9)
+    ]
+    values = [framed(1, b"\2\2" + one.SerializeToString()) for one in orders]
+    send(broker, topic, *values, framed(1, b"\0\x08\x05"), values[0][:-1])
+    found = json.loads(new(shell, topic, "--json").stdout)
+    doubts = {(one["subject"], one["seen"], one["chosen"]) for one in found["doubts"]}
+    assert [(one["field"], one["type"], one["column"], one["table_type"]) for one in found["fields"]] == OF_ORDER
+    assert ("records", "they are of 2 messages: shop.Order in 10, shop.Cart in 1", "shop.Order") in doubts
+    assert ("raw", "the schema has bytes", "left out: it is ignored") in doubts
+    folder = shell.folder / "orders"
+    assert "    message: shop.Order\n" in (folder / "pipeline.yaml").read_text()
+    shell("validate", "orders")
+    registry.fault = lambda _path: (503, b"")
+    tried = shell.json("test", "orders", str(folder / "sample.txt"), "--fail-on-rejects")
+    assert tried["counts"]["written"] == 5
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout

@@ -206,6 +206,55 @@ def test_json_in_the_frame_of_a_registry_is_loaded(loading, registry):
     assert [value for _, (_, _, value) in sorted(loading.rejects().items())] == bad
 
 
+MONEY = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; }'
+ORDER = """
+syntax = "proto3";
+package shop;
+import "shop/money.proto";
+message Cart { int64 id = 1; }
+message Order { int64 id = 1; optional string title = 2; string price = 3; Money paid = 4; }
+"""
+SAME_ORDER = ORDER.replace("message Cart { int64 id = 1; }", "").replace("}", "repeated string tags = 9; }", 1)
+
+
+@pytest.mark.parametrize("state", ["there", "emptied", "down"])
+def test_protobuf_in_the_frame_of_a_registry_is_loaded_and_loaded_again_without_it(loading, registry, state):
+    topic = records.create(loading.bootstrap, partitions=2)
+    value = {"format": "protobuf", "frame": "confluent", "message": "shop.Order", "columns": COLUMNS}
+    value |= {"aliases": {"name": ["title"]}}
+    loading.declare(topic, value=value, registry={"urls": [registry.url]}, fail_above=1)
+    registry.register("money", MONEY, kind="PROTOBUF")
+    imported = [("shop/money.proto", "money", 1)]
+    registry.register("orders-value", ORDER, kind="PROTOBUF", references=imported)
+    registry.register("orders-value", SAME_ORDER, kind="PROTOBUF", references=imported)
+    registry.register("carts-value", FIRST)
+    good = b"\x08\x07\x12\x01a\x1a\x032.5\x22\x02\x08\x63"
+    bad = {
+        framed(2, b"\0" + good): "expected message shop.Order, found shop.Cart at [0] of the schema",
+        framed(2, b"\2\2" + good[:-1]): "the bytes are no message of this schema, or text in it is not valid UTF-8",
+        framed(4, b"\0" + good): "schema id 4 of carts-value: expected a schema of the kind PROTOBUF, found AVRO",
+    }
+    if state != "down":  # what a registry that is down does not know is not known to be unknown
+        bad[framed(9, b"\0" + good)] = "the registry has no schema of id 9"
+    records.produce(loading.bootstrap, topic, [framed(2, b"\2\2" + good), framed(3, b"\0" + good), *bad])
+    [batch] = loading.run()
+    assert written(loading) == [(7, "a", Decimal("2.5"))] * 2
+    assert {value: reason for _, reason, value in loading.rejects().values()} == bad
+    if state == "emptied":
+        registry.schemas.clear()
+    elif state == "down":
+        registry.fault = lambda _path: (503, b"")
+    before = written(loading)
+    [again] = loading.run(OneBatch(batch_id=batch, replace=True), reason="again")
+    assert written(loading) == before
+    if state == "there":
+        with loading.ledger() as ledger:
+            found = [one.found for one in registry_checks.checked(loading.pipeline, ledger)]
+        assert "schema 2, used by batches, fits; not declared: paid" in found
+        assert "schema 3, used by batches, fits; not declared: paid, tags" in found
+    assert [row[1] for row in loading.rows(USED) if row[3] == again] == [2, 3, 4]
+
+
 def test_columns_are_compared_with_the_schemas_that_batches_have_used(avro, registry):
     loading, topic = avro
     registry.register("orders-value", FIRST)

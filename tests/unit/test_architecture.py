@@ -31,7 +31,7 @@ FLOORS = (
     {"tideline.declaration"},
     {"tideline.kafka", "tideline.ledger"},
     {"tideline.formats", "tideline.registry"},
-    {"tideline.formats.avro"},
+    {"tideline.formats.avro", "tideline.formats.protobuf"},
     {"tideline.formats.kinds"},
     {"tideline.records"},
     {"tideline.spark_jobs.readers", "tideline.state", "tideline.sinks"},

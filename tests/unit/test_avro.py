@@ -20,8 +20,8 @@ from tideline.domain.schemas import NoSchemas, Schema
 from tideline.formats.arrow_types import arrow_type
 from tideline.formats.avro import one_by_one
 from tideline.formats.avro.avro_format import RegisteredAvroFormat
-from tideline.formats.avro.resolution import Reader
 from tideline.formats.avro.schema import SchemaError, parsed
+from tideline.formats.reader import Reader
 
 UUID = "00000000-0000-0000-0000-000000000000"
 COLUMNS = {name: parse_type(kind) for name, kind in AVRO_COLUMNS.items()}

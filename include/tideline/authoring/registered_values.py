@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from tideline.authoring.doubts import Doubt
+from tideline.authoring.doubts import Doubt, left_out
 from tideline.domain.columns import MAX_PRECISION, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 from tideline.domain.schemas import Schema, Schemas
+from tideline.formats import kinds
 from tideline.formats.avro.resolution import UNITS
 from tideline.formats.avro.schema import (
     Entries,
@@ -23,10 +25,9 @@ from tideline.formats.avro.schema import (
     Union,
     parsed,
 )
-from tideline.formats.confluent_frame import unframed
+from tideline.formats.confluent_frame import Unframed, unframed
 from tideline.formats.format import RawRecords
 
-_LEFT_OUT = "it is left out"
 _SAME = {"boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "string": "string"}
 
 
@@ -47,7 +48,9 @@ class RegisteredValues:
     kind: str
     """That of the schema that was registered last: AVRO, JSON or PROTOBUF; empty if no value names one."""
     fields: tuple[RegisteredField, ...]
-    """The columns to declare; only for AVRO."""
+    """The columns to declare; only for AVRO and PROTOBUF."""
+    message: str | None = None
+    """The message that most values are; only for PROTOBUF."""
     doubts: tuple[Doubt, ...]
 
 
@@ -75,14 +78,28 @@ def described(values: Sequence[bytes], schemas: Schemas) -> RegisteredValues:
         doubts.append(
             Doubt("records", f"they name {len(found)} schemas: {counts}", f"the fields of schema {last}", advice)
         )
-    fields: list[RegisteredField] = []
-    if found[last].kind == "AVRO":
-        fields, more = _fields(last, found[last])
-        doubts += more
-    return RegisteredValues(schemas=found, kind=found[last].kind, fields=tuple(fields), doubts=tuple(doubts))
+    message, fields, more = _fields(last, found[last], records)
+    kind = found[last].kind
+    return RegisteredValues(schemas=found, kind=kind, fields=tuple(fields), doubts=(*doubts, *more), message=message)
 
 
-def _fields(schema_id: int, schema: Schema) -> tuple[list[RegisteredField], list[Doubt]]:
+def _fields(schema_id: int, schema: Schema, records: Unframed) -> tuple[str | None, list[RegisteredField], list[Doubt]]:
+    """Return the message that values are, the fields of a schema that can be columns, and a doubt for each that cannot."""
+    match schema.kind:
+        case "AVRO":
+            return None, *_avro_fields(schema_id, schema)
+        case "PROTOBUF":
+            bodies = records.bodies.filter(pa.array(records.schema_ids == schema_id)).to_pylist()
+            kinds.module_of("protobuf")  # its libraries may be missing
+            message, fields, doubts = import_module("tideline.authoring.protobuf_values").fields_of(
+                schema_id, schema, bodies
+            )
+            return message, [RegisteredField(name, kind, is_uuid=False) for name, kind in fields], doubts
+        case _:
+            return None, [], []
+
+
+def _avro_fields(schema_id: int, schema: Schema) -> tuple[list[RegisteredField], list[Doubt]]:
     """Return the fields of a schema that can be columns, and a doubt for each that cannot."""
     try:
         record = parsed(schema.text, [one.text for one in schema.references])
@@ -94,9 +111,9 @@ def _fields(schema_id: int, schema: Schema) -> tuple[list[RegisteredField], list
     for name, node in record.fields:
         kind = _type(node)
         if kind is None:
-            doubts.append(Doubt(name, f"the schema has {node}", _LEFT_OUT, "No column type holds it yet"))
+            doubts.append(left_out(name, f"the schema has {node}", "No column type holds it yet"))
         elif name == "kafka":
-            doubts.append(Doubt(name, "topic, offset and headers stand under this name", _LEFT_OUT, "Rename it"))
+            doubts.append(left_out(name, "topic, offset and headers stand under this name", "Rename it"))
         else:
             fields.append(RegisteredField(name, kind, _is_uuid(node)))
     return fields, doubts

@@ -77,7 +77,7 @@ def lines(content: bytes, source: Source) -> Sequence[bytes | KeyAndValue]:
     """Split the content of a file into records: one for each line, without its line feed.
 
     If the pipeline decodes keys, each line is the key, a tab and the value. Nothing behind the tab is a tombstone, and a
-    line without a tab is a value without a key. Bytes that are no text, as those of Avro, are in base64.
+    line without a tab is a value without a key. Bytes that are no text, as those of Avro and Protobuf, are in base64.
 
     Raises:
         FatalError: A line is not base64 where it must be.
@@ -104,7 +104,7 @@ def _bytes(text: bytes, number: int, section: Key | Value) -> bytes:
         raise FatalError(
             f"line {number}: expected base64, as the format {section.format} is no text, found something else: {error}",
             next_step="encode each record: tideline sample PIPELINE --values prints them so",
-            entry="avro-records",
+            entry="records-with-a-schema",
         ) from error
 
 

@@ -58,6 +58,7 @@ def write(
         "name": folder.name,
         "topic": seen.topic,
         "value_format": seen.value_format,
+        "message": seen.message,
         "is_gappy": seen.is_gappy,
         # Doubts about whole records quote the reasons of rejects, and these quote values.
         "doubts": [doubt for doubt in seen.doubts if doubt.subject != "records"],
@@ -91,7 +92,7 @@ def write(
 
 
 def _columns(seen: TopicSurvey) -> list[TableColumn]:
-    if seen.value_format in ("json", "avro"):
+    if seen.fields:
         return table_columns(seen.fields)
     whole = SurveyedField(name="value", kind=SimpleType("string"))
     return [TableColumn(name="value", type_name=_WHOLE[seen.value_format], field=whole)]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tideline.authoring.doubts import Doubt
 from tideline.authoring.inference import infer
-from tideline.authoring.registered_values import described
+from tideline.authoring.registered_values import RegisteredValues, described
 from tideline.declaration.source import Value
 from tideline.domain.columns import ColumnType, SimpleType
 from tideline.domain.facts import NewestRecords, RecordContent
@@ -62,9 +62,11 @@ class TopicSurvey:
     n_records: int
     n_partitions: int
     value_format: str
-    """`json`, `avro`, `text` or `bytes`."""
+    """`json`, `avro`, `protobuf`, `text` or `bytes`."""
+    message: str | None
+    """The message that the values are; only for `protobuf`."""
     fields: tuple[SurveyedField, ...]
-    """The columns to declare; only for `json` and `avro`."""
+    """The columns to declare; only for `json`, `avro` and `protobuf`."""
     schemas: Mapping[int, Schema]
     """The schemas of a registry that the values name; empty if they have no frame."""
     keys: str
@@ -96,14 +98,14 @@ def survey(topic: str, newest: NewestRecords, schemas: Schemas | None = None) ->
     if len(values) < len(records):
         seen = f"{len(records) - len(values):,} of {len(records):,} records are tombstones, which hold no value"
         doubts.append(Doubt("records", seen, "they become rejects", "No format of a declaration accepts them"))
-    found: Mapping[int, Schema] = {}
+    found = RegisteredValues(schemas={}, kind="", fields=(), doubts=())
     if schemas is None:
         value_format, fields, more = _value(records, values)
     else:
         value_format, fields, more, found = _registered(topic, records, values, schemas)
-    decoded = _decoded(value_format, fields, values, schemas)
+    decoded = _decoded(value_format, found.message, fields, values, schemas)
     good, rejects = _good(values, decoded)
-    if value_format == "avro":
+    if found.fields:
         fields, moments = _counted(fields, decoded, [one for one in records if one.value is not None])
         more += moments
     return TopicSurvey(
@@ -111,8 +113,9 @@ def survey(topic: str, newest: NewestRecords, schemas: Schemas | None = None) ->
         n_records=len(records),
         n_partitions=len({record.partition for record in records}),
         value_format=value_format,
+        message=found.message,
         fields=tuple(fields),
-        schemas=found,
+        schemas=found.schemas,
         keys=_keys(records),
         headers=tuple(name for name, _ in Counter(n for record in records for n, _ in record.headers).most_common()),
         is_gappy=topic in newest.gappy,
@@ -131,6 +134,7 @@ def unseen(topic: str) -> TopicSurvey:
         n_records=0,
         n_partitions=0,
         value_format="json",
+        message=None,
         fields=(SurveyedField(name="id", kind=SimpleType("string")),),
         schemas={},
         keys="not known",
@@ -201,8 +205,8 @@ def _moments(fields: Iterable[SurveyedField]) -> list[Doubt]:
 
 def _registered(
     topic: str, records: Sequence[RecordContent], values: Sequence[bytes], schemas: Schemas
-) -> tuple[str, list[SurveyedField], list[Doubt], Mapping[int, Schema]]:
-    """Return the format of values in the frame of a registry, their columns, what is doubtful, and the schemas."""
+) -> tuple[str, list[SurveyedField], list[Doubt], RegisteredValues]:
+    """Return the format of values in the frame of a registry, their columns, what is doubtful, and what the schemas say."""
     found = described(values, schemas)
     doubts: list[Doubt] = []
     if found.kind == "JSON":
@@ -212,11 +216,11 @@ def _registered(
     if not fields:
         said = f"schemas of the kind {found.kind}" if found.kind else "none that names a schema of the registry"
         raise FatalError(
-            f"topic {topic}: expected records whose schema has fields for columns, in Avro or JSON, found {said}",
+            f"topic {topic}: expected records whose schema has fields for columns, in Avro, Protobuf or JSON, found {said}",
             next_step="leave out --registry to write a pipeline of bytes",
             entry="new-pipeline",
         )
-    return found.kind.lower(), fields, [*found.doubts, *doubts], found.schemas
+    return found.kind.lower(), fields, [*found.doubts, *doubts], found
 
 
 def _counted(
@@ -258,13 +262,17 @@ def _unit(values: Iterable[tuple[object, int | None]]) -> str | None:
 
 
 def _decoded(
-    value_format: str, fields: Iterable[SurveyedField], values: Sequence[bytes], schemas: Schemas | None
+    value_format: str,
+    message: str | None,
+    fields: Iterable[SurveyedField],
+    values: Sequence[bytes],
+    schemas: Schemas | None,
 ) -> Decoded:
     """Decode all values with the columns of the fields."""
     given = pa.array(values, pa.binary())
     columns = {field.name: str(field.kind) for field in fields}
     frame = "none" if schemas is None else "confluent"
-    section = Value.model_validate({"format": value_format, "columns": columns, "frame": frame})
+    section = Value.model_validate({"format": value_format, "message": message, "columns": columns, "frame": frame})
     decode = kinds.declared(section, Path()).decoder(schemas or NoSchemas())
     return decode(RawRecords(part="value", keys=pa.nulls(len(given), pa.binary()), values=given))
 

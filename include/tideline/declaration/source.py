@@ -54,9 +54,13 @@ def _column_type(name: str) -> str:
     return name
 
 
-FormatName = Literal["json", "text", "bytes", "avro"]
-_FORMATS = "one of json, text, bytes, avro"
-SchemaFile = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.avsc$")]
+FormatName = Literal["json", "text", "bytes", "avro", "protobuf"]
+_FORMATS = "one of json, text, bytes, avro, protobuf"
+_WITH_COLUMNS = ("json", "avro", "protobuf")
+_SCHEMA_FILES = {"avro": (".avsc",), "protobuf": (".desc", ".proto")}
+"""How the names of files with a schema end, by the format that needs one."""
+SchemaFile = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(avsc|desc|proto)$")]
+MessageName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$", max_length=500)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Topics = Annotated[tuple[Topic, ...], Field(strict=False, min_length=1), AfterValidator(_different)]
 # Anchors are required, so that no pattern fits more topics than its author expects.
@@ -71,13 +75,18 @@ class _Decoded(Section):
     format: FormatName
     columns: Mapping[Text, ColumnType] = Field(
         default={},
-        title="The fields of a JSON object or of an Avro record that become columns; other fields are ignored",
+        title="The fields of a JSON object, an Avro record or a Protobuf message that become columns; other fields are ignored",
         description="column names with Spark SQL types",
     )
     schema_file: SchemaFile | None = Field(
         default=None,
-        title="For avro without a frame: the file beside pipeline.yaml that holds the schema with which all records were written",
-        description="the name of a file such as order.avsc",
+        title="For avro and protobuf without a frame: the file beside pipeline.yaml that holds the schema with which all records were written",
+        description="the name of a file such as order.avsc, order.desc or order.proto",
+    )
+    message: MessageName | None = Field(
+        default=None,
+        title="For protobuf: the full name of the message that each record is",
+        description="the name of a message such as shop.Order",
     )
     frame: Literal["none", "confluent"] = Field(
         default="none",
@@ -86,12 +95,12 @@ class _Decoded(Section):
     )
     aliases: Mapping[Text, Fields] = Field(
         default={},
-        title="For avro: other names that the fields of columns have in some schemas; the first that is there is read",
+        title="For avro and protobuf: other names that the fields of columns have in some schemas; the first that is there is read",
         description="columns with lists of field names",
     )
     defaults: Mapping[Text, Any] = Field(
         default={},
-        title="For avro: the values of columns that the schema of a record has not, which are null otherwise",
+        title="For avro and protobuf: the values of columns that the schema of a record has not, which are null otherwise",
         description="columns with values as JSON has them",
     )
 
@@ -99,30 +108,44 @@ class _Decoded(Section):
     def _columns_fit(self) -> Self:
         if "kafka" in self.columns:
             raise ValueError("expected another column name than kafka: topic, offset, key and headers stand under it")
-        if (self.format in ("json", "avro")) != bool(self.columns):
-            raise ValueError(f"expected columns with format json or avro and only there, found format {self.format}")
+        if (self.format in _WITH_COLUMNS) != bool(self.columns):
+            raise ValueError(
+                f"expected columns with format json, avro or protobuf and only there, found format {self.format}"
+            )
         self._check_schema()
         self._check_reader()
         whole = [name for name, kind in self.columns.items() if kind.strip().lower() == WHOLE]
-        if self.format == "avro" and whole:
+        if self.has_schema and whole:
             raise ValueError(f"expected other types than json, whose values are JSON text, found {', '.join(whole)}")
         return self
 
     def _check_schema(self) -> None:
         """Refuse a section that does not say where the schemas of its records are, or says it of records without any."""
         is_framed, has_file = self.frame != "none", self.schema_file is not None
-        if is_framed and self.format not in ("json", "avro"):
-            raise ValueError(f"expected frame: confluent with format json or avro only, found format {self.format}")
-        if has_file and self.format != "avro":
-            raise ValueError(f"expected schema_file with format avro only, found format {self.format}")
-        if self.format == "avro" and is_framed == has_file:
+        if is_framed and self.format not in _WITH_COLUMNS:
+            raise ValueError(
+                f"expected frame: confluent with format json, avro or protobuf only, found format {self.format}"
+            )
+        if has_file and not self.has_schema:
+            raise ValueError(f"expected schema_file with format avro or protobuf only, found format {self.format}")
+        if self.has_schema and is_framed == has_file:
             found = "both" if has_file else "neither"
-            raise ValueError(f"expected either schema_file or frame: confluent with format avro, found {found}")
+            raise ValueError(
+                f"expected either schema_file or frame: confluent with format {self.format}, found {found}"
+            )
+        if self.schema_file is not None and not self.schema_file.endswith(ends := _SCHEMA_FILES[self.format]):
+            raise MistakeBelow(
+                ("schema_file",), f"expected a file that ends with {' or '.join(ends)} with format {self.format}"
+            )
+        if (self.format == "protobuf") != (self.message is not None):
+            raise ValueError(f"expected message with format protobuf and only there, found format {self.format}")
 
     def _check_reader(self) -> None:
         """Refuse aliases and defaults of what is no column, and one field that would fill two columns."""
-        if self.format != "avro" and (self.aliases or self.defaults):
-            raise ValueError(f"expected aliases and defaults with format avro only, found format {self.format}")
+        if not self.has_schema and (self.aliases or self.defaults):
+            raise ValueError(
+                f"expected aliases and defaults with format avro or protobuf only, found format {self.format}"
+            )
         for key in ("aliases", "defaults"):
             if other := sorted({*getattr(self, key)} - {*self.columns}):
                 raise MistakeBelow((key,), f"expected declared columns, found {', '.join(other)}")
@@ -131,9 +154,14 @@ class _Decoded(Section):
             raise MistakeBelow(("aliases",), f"expected each field for one column, found {', '.join(twice)} for two")
 
     @property
+    def has_schema(self) -> bool:
+        """Return whether records can be read only with the schema that they were written with."""
+        return self.format in _SCHEMA_FILES
+
+    @property
     def is_binary(self) -> bool:
         """Return whether the bytes are no text, so that a file with one record in each line has them in base64."""
-        return self.format == "avro" or self.frame != "none"
+        return self.has_schema or self.frame != "none"
 
     @property
     def names(self) -> tuple[str, ...]:

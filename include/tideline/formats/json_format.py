@@ -18,6 +18,7 @@ from tideline.formats.confluent_frame import RegisteredSchemas, of_batch
 from tideline.formats.format import Decode, Decoded, RawRecords, columns_of
 from tideline.formats.json_prefilter import suspect_fault
 from tideline.formats.json_validation import may_hold_far_digits, syntax_fault, type_fault
+from tideline.formats.ranges import NUL_IN_TEXT
 from tideline.formats.whole_json import WholeValues
 
 BLOCK_BYTES = 32 << 20  # Arrow addresses the text of one column in one block with 31 bits
@@ -177,7 +178,7 @@ class _JsonDecoder:
             if pa.types.is_floating(leaf.type) and pc.all(pc.is_finite(leaf)).as_py() is False:
                 raise pa.ArrowInvalid("a number is too large for its column")
             if may_hold_nul and pa.types.is_string(leaf.type) and pc.any(pc.match_substring(leaf, "\0")).as_py():
-                raise pa.ArrowInvalid("text holds U+0000, which PostgreSQL cannot store")
+                raise pa.ArrowInvalid(NUL_IN_TEXT)
         return table
 
 

@@ -18,6 +18,7 @@ import orjson
 import pyarrow as pa
 
 from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.formats.ranges import NUL_IN_TEXT
 
 Check = Callable[[object], str | None]
 """Returns what is wrong with a value that is not null, starting with its path; None if the value fits."""
@@ -148,7 +149,7 @@ def _array_fault(check: Check, value: object) -> str | None:
 def _string_fault(value: object) -> str | None:
     if not isinstance(value, str):
         return f": expected string, found {_shown(value)}"
-    return ": text holds U+0000, which PostgreSQL cannot store" if "\0" in value else None
+    return f": {NUL_IN_TEXT}" if "\0" in value else None
 
 
 def _is_number(value: object) -> TypeGuard[int | Decimal]:

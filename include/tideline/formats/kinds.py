@@ -1,25 +1,46 @@
 """The formats that a declaration can name. A new one is a module and an entry here, see docs/contributing-a-format.md."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from tideline.declaration.source import Key, Value
-from tideline.formats import json_format, whole_bytes
-from tideline.formats.avro import avro_format
-from tideline.formats.format import Format, MakesFormat
+from tideline.errors import FatalError
+from tideline.formats.format import Format
 
-FORMATS: Mapping[str, MakesFormat] = {
-    "json": json_format.declared,
-    "text": whole_bytes.declared,
-    "bytes": whole_bytes.declared,
-    "avro": avro_format.declared,
+# By name, so that a library that only one of them needs may be missing.
+FORMATS: Mapping[str, str] = {
+    "json": "tideline.formats.json_format",
+    "text": "tideline.formats.whole_bytes",
+    "bytes": "tideline.formats.whole_bytes",
+    "avro": "tideline.formats.avro.avro_format",
+    "protobuf": "tideline.formats.protobuf.protobuf_format",
 }
+"""The modules of the formats. The function `declared` of each is a `MakesFormat`."""
+
+
+def module_of(name: str) -> ModuleType:
+    """Return the module of a format.
+
+    Raises:
+        FatalError: A library of the format is not installed.
+    """
+    try:
+        return import_module(FORMATS[name])
+    except ModuleNotFoundError as error:
+        raise FatalError(
+            f"records are of the format {name}, and the library {error.name} is not installed",
+            next_step=f"install it where Airflow's tasks and Spark's Python run: pip install 'tideline[{name}]'",
+            entry="environment",
+        ) from error
 
 
 def declared(section: Value | Key, folder: Path) -> Format:
     """Return the format that a section of the declaration in `folder` names.
 
     Raises:
-        FatalError: What the section names, such as a file, is not there or does not fit the columns.
+        FatalError: What the section names, such as a file, is not there or does not fit the columns; or a library of the format is missing.
     """
-    return FORMATS[section.format](section, folder)
+    found: Format = module_of(section.format).declared(section, folder)
+    return found

@@ -11,8 +11,7 @@ from tideline.declaration.source import Key, Value
 from tideline.domain.reject_reasons import one_line
 from tideline.domain.schemas import Schemas
 from tideline.formats.format import NULL, Decode, Decoded, RawRecords
-
-_NUL = "text holds U+0000, which PostgreSQL cannot store"
+from tideline.formats.ranges import NUL_IN_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def _text_fault(raw: bytes | None) -> str | None:
         raw.decode()
     except UnicodeDecodeError as error:
         return f"not valid UTF-8: {error.reason} at byte {error.start}"
-    return _NUL if b"\0" in raw else None
+    return NUL_IN_TEXT if b"\0" in raw else None
 
 
 def _null_fault(raw: bytes | None) -> str | None:

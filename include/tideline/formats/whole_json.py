@@ -13,6 +13,7 @@ import pyarrow as pa
 from tideline.domain.columns import WHOLE, ColumnType, SimpleType
 from tideline.domain.reject_reasons import one_line
 from tideline.formats.arrow_types import arrow_type
+from tideline.formats.ranges import NUL_IN_TEXT
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -75,7 +76,7 @@ def taker(names: Sequence[str]) -> Callable[[bytes], Taken]:
                 seen.add(name)
                 value = raw[at:end]
                 if b"\\u0000" in value and _NUL.search(value):
-                    return f"{name}: text holds U+0000, which PostgreSQL cannot store"
+                    return f"{name}: {NUL_IN_TEXT}"
                 found[place] = None if value == b"null" else value.decode()
             at = _after_space(raw, end)
             at = _after_space(raw, at + 1) if raw[at : at + 1] == b"," else at

@@ -260,7 +260,7 @@ def schemas_of_newest(name: str, count: int) -> str:
 def print_values(name: str, count: int) -> None:
     """Print the values of the newest records, one per line, byte for byte except for line feeds, which become spaces.
 
-    Bytes that are no text, as those of Avro, are in base64. On a terminal, control characters are shown as escapes: bytes of
+    Bytes that are no text, as those of Avro and Protobuf, are in base64. On a terminal, control characters are shown as escapes: bytes of
     a record must not control it.
 
     If the pipeline decodes keys, each line begins with the key and a tab, and nothing follows the key of a tombstone.

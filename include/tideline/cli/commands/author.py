@@ -135,7 +135,7 @@ def try_sample(
         str,
         typer.Argument(
             metavar="FILE",
-            help="One record's value per line, behind its key and a tab with source.key, in base64 if it is Avro; - reads stdin.",
+            help="One record's value per line, behind its key and a tab with source.key, in base64 if it is Avro or Protobuf; - reads stdin.",
         ),
     ],
     *,

@@ -1,6 +1,5 @@
 """The format `avro`: which schema each record was written with, and its columns."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +11,16 @@ import pyarrow as pa
 from tideline.declaration.mistakes import shown
 from tideline.declaration.source import Key, Value
 from tideline.domain.reject_reasons import one_line
-from tideline.domain.schemas import NoSchemas, Schema, Schemas
+from tideline.domain.schemas import Schema, Schemas
 from tideline.errors import FatalError
 from tideline.formats.arrow_types import arrow_type
 from tideline.formats.avro import lockstep, one_by_one, resolution
-from tideline.formats.avro.cursor import Cursor, Rows
 from tideline.formats.avro.lockstep import WriterGroup
-from tideline.formats.avro.resolution import Reader
 from tideline.formats.avro.schema import RecordType, parsed
 from tideline.formats.confluent_frame import RegisteredSchemas, of_batch, plain
-from tideline.formats.format import NULL, Decode, Decoded, RawRecords, columns_of
-from tideline.formats.json_format import JsonFormat
+from tideline.formats.cursor import Cursor, Rows
+from tideline.formats.format import NULL, Decode, Decoded, RawRecords
+from tideline.formats.reader import Reader, SchemaFit, declared_reader
 
 _KIND = "AVRO"
 
@@ -50,18 +48,6 @@ class AvroFormat:
         return of_batch(present, found, rejected)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaFit:
-    """What a schema is to the declared columns."""
-
-    reason: str | None
-    """Why no record of it can be read; None if they can."""
-    undeclared: tuple[str, ...] = ()
-    """Its fields that no column takes."""
-    absent: tuple[str, ...] = ()
-    """The columns that it has not."""
-
-
 @dataclass(frozen=True, slots=True)
 class RegisteredAvroFormat:
     """Records in the frame of a schema registry, each of which names the schema that it was written with."""
@@ -85,17 +71,12 @@ class RegisteredAvroFormat:
         writer = self._readable(schema)
         if isinstance(writer, str):
             return SchemaFit(reason=writer)
-        fields, columns = [name for name, _ in writer.fields], self.reader.columns
-        return SchemaFit(
-            reason=None,
-            undeclared=tuple(name for name in fields if name not in columns),
-            absent=tuple(name for name in columns if name not in fields),
-        )
+        return self.reader.compared(name for name, _ in writer.fields)
 
     def _readable(self, schema: Schema) -> RecordType | str:
         """Return a schema in the names of the columns, or why no record that was written with it can be read."""
         try:
-            writer = self.reader.named(parsed(schema.text, [one.text for one in schema.references]))
+            writer = resolution.renamed(parsed(schema.text, [one.text for one in schema.references]), self.reader)
         except ValueError as error:
             return str(error)
         return misfit(writer, self.reader) or writer
@@ -107,14 +88,12 @@ def declared(section: Value | Key, folder: Path) -> AvroFormat | RegisteredAvroF
     Raises:
         FatalError: The file cannot be read, holds no schema, or one that does not fit the columns; or a default does not fit its column.
     """
-    columns = columns_of(section)
-    defaults = {name: _default(folder, name, section) for name in section.defaults}
-    reader = Reader(columns=columns, aliases=section.aliases, defaults=defaults)
+    reader = declared_reader(section, folder)
     if section.schema_file is None:
         return RegisteredAvroFormat(reader)
     path = folder / section.schema_file
     try:
-        schema = reader.named(parsed(path.read_text(encoding="utf-8")))
+        schema = resolution.renamed(parsed(path.read_text(encoding="utf-8")), reader)
         problem = misfit(schema, reader)
     except OSError as error:
         problem = f"expected an Avro schema, as {section.schema_file} is declared, found {error.strerror}"
@@ -124,24 +103,9 @@ def declared(section: Value | Key, folder: Path) -> AvroFormat | RegisteredAvroF
         raise FatalError(
             f"{shown(path)}: no schema for these columns: {problem}",
             next_step="correct the file or the columns; docs/pipelines.md#avro says which types fit",
-            entry="avro-records",
+            entry="records-with-a-schema",
         )
     return AvroFormat(reader, schema)
-
-
-def _default(folder: Path, name: str, section: Value | Key) -> pa.Array:
-    """Return a declared default as an array of one. It is written as a value in JSON is."""
-    text = json.dumps({name: section.defaults[name]}).encode()
-    kind = columns_of(section)[name]
-    records = pa.array([text], pa.binary())
-    found = JsonFormat({name: kind}).decoder(NoSchemas())(RawRecords(part="value", keys=records, values=records))
-    if found.rejected:
-        raise FatalError(
-            f"{shown(folder / 'pipeline.yaml')}: source.{type(section).__name__.lower()}.defaults.{name}: {found.rejected[0]}",
-            next_step=f"write the default as a value of the type {kind} is written in JSON",
-            entry="avro-records",
-        )
-    return found.table.column(name).combine_chunks()
 
 
 def misfit(schema: RecordType, reader: Reader) -> str | None:

@@ -14,9 +14,20 @@ import pyarrow.compute as pc
 
 from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
 from tideline.formats.arrow_types import arrow_type
-from tideline.formats.avro.cursor import Bytes, Cursor, Flags, Longs, Rows
-from tideline.formats.avro.resolution import INTEGERS, UNITS, WIDTHS, Reader, least_bytes, misfit
+from tideline.formats.avro.resolution import UNITS, WIDTHS, least_bytes, misfit
 from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+from tideline.formats.cursor import Bytes, Cursor, Flags, Longs, Rows
+from tideline.formats.ranges import (
+    FIRST_DAY,
+    FIRST_US,
+    INTEGERS,
+    LAST_DAY,
+    LAST_US,
+    NO_SUCH_MOMENT,
+    NOT_FINITE,
+    NUL_IN_TEXT,
+)
+from tideline.formats.reader import Reader
 
 MOST_ROUNDS = 64
 """Items of one array are read one after the other. A record with longer arrays is read by itself: see `one_by_one`."""
@@ -25,9 +36,6 @@ MOST_IN_ALL = 2_000
 LONG = "long"
 """The fault of such a record."""
 TOO_MANY = "a block has more items than bytes"
-FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The years 1 to 9999, which is what Postgres and Python both have, in microseconds since 1970."""
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 _DECIMAL = 16
 """The bytes of a decimal of 38 digits."""
 
@@ -146,7 +154,7 @@ def _primitive(step: _Step, node: Primitive, kind: ColumnType) -> pa.Array:
         case "float" | "double":
             width = 4 if node.kind == "float" else 8
             given = step.cursor.sized(step.rows, width).view(f"<f{width}")[:, 0]
-            step.fail(~np.isfinite(given), "the number is not finite")
+            step.fail(~np.isfinite(given), NOT_FINITE)
             return pa.array(given).cast(arrow_type(kind))
         case _:
             return _text(step)
@@ -173,8 +181,7 @@ def _whole(step: _Step, number: Longs, node: Primitive, kind: ColumnType) -> pa.
             return _decimals(step, pa.array(number).cast(pa.decimal128(38, 0)), kind)
         case SimpleType(name="timestamp"):
             unit = UNITS[node.logical]
-            reason = "the timestamp is outside of the years 1 to 9999"
-            fine = _within(step, number, -(-FIRST_US // unit), LAST_US // unit, reason)
+            fine = _within(step, number, -(-FIRST_US // unit), LAST_US // unit, NO_SUCH_MOMENT)
             return pa.array(fine * unit).cast(arrow_type(kind))
         case SimpleType(name="date"):
             fine = _within(step, number, FIRST_DAY, LAST_DAY, "the date is outside of the years 1 to 9999")
@@ -195,7 +202,7 @@ def _text(step: _Step) -> pa.Array:
         wrong = np.array([not _is_text(one) for one in found.to_pylist()], np.bool_)
         step.fail(wrong, "not valid UTF-8")
         texts = pc.if_else(pa.array(wrong), pa.scalar(b"", pa.large_binary()), found).cast(pa.string())
-    step.fail(np.asarray(pc.match_substring(texts, "\0")), "text holds U+0000, which PostgreSQL cannot store")
+    step.fail(np.asarray(pc.match_substring(texts, "\0")), NUL_IN_TEXT)
     return texts
 
 

@@ -11,9 +11,19 @@ from math import isfinite
 from typing import Any
 
 from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
-from tideline.formats.avro.lockstep import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US, TOO_MANY
-from tideline.formats.avro.resolution import INTEGERS, UNITS, least_bytes, misfit
+from tideline.formats.avro.lockstep import TOO_MANY
+from tideline.formats.avro.resolution import UNITS, least_bytes, misfit
 from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+from tideline.formats.ranges import (
+    FIRST_DAY,
+    FIRST_US,
+    INTEGERS,
+    LAST_DAY,
+    LAST_US,
+    NO_SUCH_MOMENT,
+    NOT_FINITE,
+    NUL_IN_TEXT,
+)
 
 _ENDS = "ends in the middle of a value"
 
@@ -95,7 +105,7 @@ class _Record:
                     struct.unpack("<f", self._sized(4)) if node.kind == "float" else struct.unpack("<d", self._sized(8))
                 )
                 if kind is not None and not isfinite(number):
-                    raise FaultError(f"{name}: the number is not finite")
+                    raise FaultError(f"{name}: {NOT_FINITE}")
                 return number
             case _:
                 whole = self._long()
@@ -114,7 +124,7 @@ class _Record:
         except UnicodeDecodeError:
             raise FaultError(f"{name}: not valid UTF-8") from None
         if "\0" in text:
-            raise FaultError(f"{name}: text holds U+0000, which PostgreSQL cannot store")
+            raise FaultError(f"{name}: {NUL_IN_TEXT}")
         return text
 
     def _union(self, branches: tuple[Node, ...], kind: ColumnType | None, name: str) -> Any:
@@ -171,7 +181,7 @@ def _whole(number: int, node: Primitive, kind: ColumnType, name: str) -> Any:
             return _decimal(number, 0, kind, name)
         case SimpleType(name="timestamp"):
             if not FIRST_US <= number * UNITS[node.logical] <= LAST_US:
-                raise FaultError(f"{name}: the timestamp is outside of the years 1 to 9999")
+                raise FaultError(f"{name}: {NO_SUCH_MOMENT}")
             return number * UNITS[node.logical]
         case SimpleType(name="date"):
             if not FIRST_DAY <= number <= LAST_DAY:

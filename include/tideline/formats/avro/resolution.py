@@ -5,15 +5,12 @@ them, a whole number fills a narrower column and a decimal one where it fits wit
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-import pyarrow as pa
 
 from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
-from tideline.formats.arrow_types import arrow_type
 from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+from tideline.formats.ranges import INTEGERS
+from tideline.formats.reader import Reader
 
-INTEGERS = {"smallint": 16, "int": 32, "bigint": 64}
 UNITS = {"timestamp-millis": 1_000, "timestamp-micros": 1}
 """Microseconds of one unit. Local ones name no moment."""
 WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -28,31 +25,10 @@ _INTO = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    """What is wanted of records, whatever the schema of their writer is: the reader's schema."""
-
-    columns: Mapping[str, ColumnType]
-    aliases: Mapping[str, tuple[str, ...]]
-    """Which other names a column has in some schemas of writers, by column; the first that is there counts."""
-    defaults: Mapping[str, pa.Array]
-    """The value of a column that a writer's schema has not, as an array of one; without it the column is null."""
-
-    def named(self, writer: RecordType) -> RecordType:
-        """Return the schema of a writer with the columns' names for its fields."""
-        names = {name for name, _ in writer.fields}
-        renamed = {
-            next((other for other in others if other in names), None): column
-            for column, others in self.aliases.items()
-            if column not in names
-        }
-        return RecordType(writer.name, tuple((renamed.get(name, name), node) for name, node in writer.fields))
-
-    def missing(self, column: str, length: int) -> pa.Array:
-        """Return the values of a column for records whose schema has not its field."""
-        if column in self.defaults:
-            return self.defaults[column].take(pa.repeat(0, length))
-        return pa.nulls(length, arrow_type(self.columns[column]))
+def renamed(writer: RecordType, reader: Reader) -> RecordType:
+    """Return the schema of a writer with the columns' names for its fields."""
+    names = reader.named(name for name, _ in writer.fields)
+    return RecordType(writer.name, tuple((names.get(name, name), node) for name, node in writer.fields))
 
 
 def misfit(writer: Node, kind: ColumnType) -> str | None:

@@ -1,0 +1,1 @@
+"""The format `protobuf`: records of a message become columns."""
