@@ -21,12 +21,15 @@ SLOW = """
         time.sleep({seconds} if batch.num_rows else 0)
         return batch
 """
+LIFETIME_SECONDS = 15
 _LISTENER = "listener.name.sasl_plaintext"
 
 
 @pytest.fixture(scope="module")
 def issuer(certificates):
-    with TokenIssuer(certificates, lifetime_seconds=4) as server:
+    # The client asks for the next token when a fifth of this one's life is left. That must be well above a second: a broker refuses a login
+    # within a second of the last one as it refuses one at a listener without logins.
+    with TokenIssuer(certificates, lifetime_seconds=LIFETIME_SECONDS) as server:
         yield server
 
 
@@ -86,7 +89,7 @@ def ten_records(loading, **config):
 
 def test_planner_and_reader_log_in_by_tokens_that_end_while_a_batch_is_loaded(by_token, issuer, security):
     """The transform takes longer than a token lives, and the brokers end connections whose token has ended."""
-    by_token.declare(ten_records(by_token), security=security, transform=SLOW.format(seconds=6))
+    by_token.declare(ten_records(by_token), security=security, transform=SLOW.format(seconds=LIFETIME_SECONDS + 1))
     before = len(issuer.given)
     by_token.run()
     assert (len(by_token.output()), by_token.heads()) == (10, [10])

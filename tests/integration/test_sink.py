@@ -61,8 +61,12 @@ GOOD = "id bigint, name text, price numeric(12, 4)"
         (target("id text, name text, price numeric(12, 4)"), "id text: cannot hold Arrow type int64"),
         (target("id bigint, name integer, price numeric(12, 4)"), "name integer: cannot hold Arrow type string"),
         (
-            target("id bigint, name inet, price numeric(12, 4)"),
-            "name inet: type inet is not supported; supported: boolean",
+            target("id bigint, name point, price numeric(12, 4)"),
+            "name point: type point is not supported; supported: boolean",
+        ),
+        (
+            target("id bigint, name text, price money"),
+            "price money: type money is not supported; its digits depend on the server's lc_monetary; use numeric",
         ),
         (target("id numeric(5, -2), name text, price numeric"), "id numeric: a negative scale is not supported"),
         (target(GOOD, "PRIMARY KEY (id)", ""), "kafka_topic_id: missing in the table; kafka_partition: missing"),

@@ -56,6 +56,20 @@ def test_a_timestamp_without_a_zone_is_refused_for_timestamptz(ledger):
     target_table.prepare(ledger, PIPELINE, pa.schema([("at", pa.timestamp("us", tz="Europe/Madrid"))]))
 
 
+def test_a_timestamp_of_a_zone_is_refused_where_the_zone_would_be_lost(ledger):
+    created(ledger, "at timestamp, clock time, lasted interval")
+    assert "at timestamp without time zone: cannot hold Arrow type timestamp[us, tz=UTC]: it would lose its zone" in (
+        problems(ledger, ("at", pa.timestamp("us", tz="UTC")))
+    )
+    fine = pa.schema([("at", pa.timestamp("ns")), ("clock", pa.time32("s")), ("lasted", pa.month_day_nano_interval())])
+    target_table.prepare(ledger, PIPELINE, fine)
+
+
+def test_an_interval_that_would_be_cut_is_refused(ledger):
+    created(ledger, "lasted interval day to second(3)")
+    assert "lasted interval: an interval of certain fields" in problems(ledger, ("lasted", pa.string()))
+
+
 def test_decimals_of_more_than_38_digits_are_refused(ledger):
     created(ledger, "price numeric")
     target_table.prepare(ledger, PIPELINE, pa.schema([("price", pa.decimal256(38, 2))]))

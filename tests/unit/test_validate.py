@@ -148,6 +148,7 @@ def test_a_mistake_in_the_transform_is_named_with_its_line(tmp_path, validate, t
         ),
         (TABLE.replace("amount", "price"), "amount: missing in the table"),
         (TABLE.replace("numeric(12, 2)", "text"), "amount text: cannot hold Arrow type decimal128(12, 2)"),
+        (TABLE.replace("numeric(12, 2)", "money"), "amount money: type money is not supported; its digits depend on"),
         (TABLE.replace("numeric(12, 2)", "nummeric"), "amount nummeric: type nummeric is not supported"),
         (TABLE.replace("numeric(12, 2)", "string"), "amount string: type string is not supported"),
         (TABLE.replace("order_id bigint", "order_id double"), "order_id double: type double is not supported"),
@@ -185,6 +186,28 @@ DEFINITIONS = {
             double smallserial, at timestamptz NOT NULL DEFAULT now(), {COLUMNS}, {KEY});
         COMMENT ON TABLE shop.orders IS 'a; b'; -- the end; GRANT SELECT ON shop.orders TO reader;""",
 }
+
+
+OWN_TYPES = """
+    CREATE TYPE shop.state AS ENUM ('open', 'paid');
+    CREATE DOMAIN shop.money AS numeric(12, 2) NOT NULL CHECK (VALUE >= 0);
+    CREATE DOMAIN shop."price" shop.money;
+"""
+
+
+@pytest.mark.parametrize(
+    ("amount", "found"),
+    [
+        ("shop.money", None),
+        ("price", None),
+        ("shop.state", "amount enum: cannot hold Arrow type decimal128(12, 2)"),
+        ("numeric(12, 2), other shop.price", "other: NOT NULL, but not produced"),
+    ],
+)
+def test_types_that_the_file_creates_are_known(tmp_path, validate, amount, found):
+    table = TABLE.replace("numeric(12, 2)", amount)
+    author(tmp_path / "orders", target=f"{OWN_TYPES} {table}")
+    assert [text for _, text in mistakes(validate(code=20 if found else 0))] == ([found] if found else [])
 
 
 @pytest.mark.parametrize("form", DEFINITIONS)

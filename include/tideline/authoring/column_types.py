@@ -1,7 +1,8 @@
 """Name the types of columns in a parsed CREATE TABLE as Postgres names them in its catalog."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -19,23 +20,27 @@ _NAMES = {
     **dict.fromkeys(("char", "character"), "character"),
     **dict.fromkeys(("timestamptz", "timestamp with time zone"), "timestamp with time zone"),
     **dict.fromkeys(("timestamp", "timestamp without time zone"), "timestamp without time zone"),
-    **{name: name for name in ("text", "date", "bytea", "uuid", "json", "jsonb")},
+    **dict.fromkeys(("time", "time without time zone"), "time without time zone"),
+    **dict.fromkeys(("timetz", "time with time zone"), "time with time zone"),
+    **{name: name for name in ("text", "date", "bytea", "uuid", "json", "jsonb", "inet", "cidr", "interval", "citext")},
 }
 """The name in the catalog by each name that a file may use. The parser also knows types of other databases, such as `string`."""
 _WORDS = re.compile(
-    r'(?:\s|--.*\n|/\*[\s\S]*?\*/)*(?:pg_catalog\.)?"?(double\s+precision|char(?:acter)?\s+varying|timestamp(?:\s*\(\d\))?\s+with(?:out)?\s+time\s+zone|\w+(?:\.\w+)?)',
+    r'(?:\s|--.*\n|/\*[\s\S]*?\*/)*(?:pg_catalog\.)?"?(double\s+precision|char(?:acter)?\s+varying|time(?:stamp)?(?:\s*\(\d\))?\s+with(?:out)?\s+time\s+zone|\w+(?:\.\w+)?)',
     re.IGNORECASE,
 )
+_OF_SECONDS = ("timestamp with time zone", "timestamp without time zone", "time without time zone", "interval")
 _SERIALS = ("serial", "serial2", "serial4", "serial8", "smallserial", "bigserial")
 _REAL_BITS = 24  # of `float(p)`: up to this precision it is `real`
 
 
-def described(definition: exp.ColumnDef, text: str, *, in_key: bool) -> Column:
+def described(definition: exp.ColumnDef, text: str, types: Mapping[str, Column], *, in_key: bool) -> Column:
     """Return a column of CREATE TABLE as the catalog would describe it.
 
     Args:
         definition: The parsed column.
         text: The text of the whole statement, since the parser does not keep how a type is written.
+        types: Columns of the types that the file creates, by the names of the types without their schema.
         in_key: Whether the table's primary key holds the column, which then must not be null.
     """
     name = definition.this
@@ -51,12 +56,20 @@ def described(definition: exp.ColumnDef, text: str, *, in_key: bool) -> Column:
     filled = _filled(kinds)
     has_value = words in _SERIALS or any(isinstance(one, _GIVE_VALUES) for one in kinds)
     forbids_null = in_key or any(map(_forbids_null, kinds))
+    base = types.get(words.rpartition(".")[2].strip('"'))
+    if base is not None and not is_array:
+        forbids_null = forbids_null or base.not_null
+        required = forbids_null and not has_value
+        return replace(base, name=identifier(name), filled=filled, required=required, not_null=forbids_null)
+    has_fields = isinstance(kind, exp.DataType) and isinstance(kind.this, exp.Interval)
+    digits = (numbers[0] if numbers else 0 if has_fields else None) if catalog in _OF_SECONDS else None
     return Column(
         name=identifier(name),
         type_name=f"{catalog}[]" if is_array else catalog,
         precision=numbers[0] if numbers and catalog == "numeric" else None,
         scale=[*numbers, 0][1] if numbers and catalog == "numeric" else None,
         length=numbers[0] if numbers and catalog in {"character varying", "character"} else None,
+        digits=digits,
         filled=filled,
         required=forbids_null and not has_value,
         not_null=forbids_null or words in _SERIALS,

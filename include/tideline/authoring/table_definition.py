@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from tideline.authoring import column_types
 from tideline.authoring.column_types import identifier
+from tideline.authoring.created_types import created_types
 from tideline.authoring.statements import Statement
 from tideline.sinks.postgres.fitting import Described
 
@@ -22,8 +23,10 @@ def described(create: Statement, found: Sequence[Statement]) -> Described:
     primary = [_names(key.expressions) for key in schema.find_all(exp.PrimaryKey)]
     of_primary = {name for key in primary for name in key}
     definitions = [part for part in schema.expressions if isinstance(part, exp.ColumnDef)]
+    types = created_types(found)
     columns = [
-        column_types.described(one, create.text, in_key=identifier(one.this) in of_primary) for one in definitions
+        column_types.described(one, create.text, types, in_key=identifier(one.this) in of_primary)
+        for one in definitions
     ]
     keys = [
         *primary,

@@ -49,6 +49,7 @@ def describe_table(db: MemoryDatabase, *, schema: str, table: str) -> Rows:
             "precision": None,
             "scale": None,
             "length": None,
+            "digits": None,
             "filled": None,
             "required": name in output.KEY,
             "not_null": name in output.KEY,

@@ -42,7 +42,7 @@ class TokenIssuer(WebServer):
 
     def _token(self, asked: Mapping[str, list[str]]) -> dict[str, Any]:
         now = time.time()
-        claims = {"sub": self.client_id, "aud": AUDIENCE, "iat": int(now), "exp": int(now + self._lifetime)}
+        claims = {"sub": self.client_id, "aud": AUDIENCE, "iat": int(now), "exp": int(now + self._lifetime) + 1}
         claims |= {"scope": asked["scope"][0]} if "scope" in asked else {}
         self.given.append(claims)
         token = jwt.encode(claims, self._key, algorithm="RS256", headers={"kid": "test"})

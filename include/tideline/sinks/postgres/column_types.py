@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.types as at
 
 from tideline.formats.as_json import can_encode, encoded
+from tideline.sinks.postgres.text_values import OF_TEXT, of_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +18,14 @@ class Column:
 
     name: str
     type_name: str
-    """The result of `format_type` without a modifier: `numeric`, `timestamp with time zone`."""
+    """The result of `format_type` without a modifier: `numeric`, `timestamp with time zone`; `enum` of an enum, and of a domain that of its base."""
     precision: int | None
     scale: int | None
     """Of `numeric(precision, scale)`; None where it is not declared."""
     length: int | None = None
-    """Of `character varying(length)`; None where it is not declared."""
+    """Of `character varying(length)` and `character(length)`; None where it is not declared."""
+    digits: int | None = None
+    """How many digits of a second a time, timestamp or interval keeps, where it is declared; None if all six."""
     filled: str | None = None
     """`GENERATED` or `IDENTITY ALWAYS` if only the table itself may fill the column; else None."""
     required: bool
@@ -38,10 +41,17 @@ _UUID = re.compile(r"(\{)?[0-9a-f]{4}(-?[0-9a-f]{4}){7}(?(1)\})", re.ASCII | re.
 
 _MAX_DIGITS = 38
 """The digits of a decimal of 128 bits. Every number for a `numeric` column is converted to one."""
-_WITHOUT_ZONE = (
-    "without a zone it is not a point in time; set its zone with pyarrow's `assume_timezone` in `records`, or use TIMESTAMP instead of "
-    "TIMESTAMP_NTZ in `frame`"
-)
+_ZONES = {
+    ("timestamp with time zone", False): (
+        "without a zone it is not a point in time; set its zone with pyarrow's `assume_timezone` in `records`, or use TIMESTAMP instead of "
+        "TIMESTAMP_NTZ in `frame`"
+    ),
+    ("timestamp without time zone", True): (
+        "it would lose its zone; use timestamptz, or make it a local time with pyarrow's `local_timestamp` in `records`, or "
+        "TIMESTAMP_NTZ in `frame`"
+    ),
+}
+"""Why timestamps do not fit, by the column's type and whether they have a zone."""
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -71,8 +81,16 @@ _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], pa.DataType]] = {
     "numeric": (_is_number, None),
     "text": (_is_text, pa.string()),
     "character varying": (_is_text, pa.string()),
+    "character": (_is_text, pa.string()),
+    "citext": (_is_text, pa.string()),
+    "enum": (_is_text, pa.string()),
     "date": (at.is_date, pa.date32()),
     "timestamp with time zone": (at.is_timestamp, pa.timestamp("us", tz="UTC")),
+    "timestamp without time zone": (lambda kind: at.is_timestamp(kind) and kind.tz is None, pa.timestamp("us")),
+    "time without time zone": (lambda kind: _is_text(kind) or at.is_time(kind), pa.time64("us")),
+    "interval": (lambda kind: _is_text(kind) or at.is_interval(kind), pa.month_day_nano_interval()),
+    "inet": (_is_text, pa.binary()),
+    "cidr": (_is_text, pa.binary()),
     "bytea": (_is_bytes, pa.binary()),
     "uuid": (lambda kind: _is_text(kind) or _is_bytes(kind), pa.binary(16)),
     "json": (_is_document, pa.string()),
@@ -91,25 +109,41 @@ _ELEMENTS = (
 )
 """The types of the elements that an array in Postgres may have here. COPY of others is not possible, or would round."""
 SUPPORTED = (*_TYPES, *(f"{element}[]" for element in _ELEMENTS))
+_REFUSED = {
+    "money": "its digits depend on the server's lc_monetary; use numeric",
+    "time with time zone": "a zone without a date is no offset from UTC; use timestamp with time zone, or time",
+}
+"""Why types are not supported, where there is more to say."""
 
 
 def misfit(produced: pa.DataType, column: Column) -> str | None:
     """Return why values of the Arrow type do not fit the column, or None if they may."""
-    if column.type_name not in SUPPORTED:
-        return f"type {column.type_name} is not supported; supported: {', '.join(SUPPORTED)}"
-    if column.scale is not None and column.scale < 0:
-        return "a negative scale is not supported"
-    if column.filled is not None:
-        return f"{column.filled}: only the table fills it, the transform must not return it"
+    if (why := _takes_nothing(column)) is not None:
+        return why
+    cannot = f"cannot hold Arrow type {produced}"
     if at.is_decimal(produced) and produced.precision > _MAX_DIGITS:
-        return f"cannot hold Arrow type {produced}: more than {_MAX_DIGITS} digits are not supported"
-    if at.is_timestamp(produced) and produced.tz is None and column.type_name == "timestamp with time zone":
-        return f"cannot hold Arrow type {produced}: {_WITHOUT_ZONE}"
+        return f"{cannot}: more than {_MAX_DIGITS} digits are not supported"
+    if at.is_timestamp(produced) and (why := _ZONES.get((column.type_name, produced.tz is not None))):
+        return f"{cannot}: {why}"
     if column.type_name.endswith("[]"):
         fits = at.is_list(produced) and misfit(produced.value_type, _element(column)) is None
     else:
         fits = _TYPES[column.type_name][0](produced)
-    return None if fits else f"cannot hold Arrow type {produced}"
+    return None if fits else cannot
+
+
+def _takes_nothing(column: Column) -> str | None:
+    """Return why no value at all can be written to a column; None if some can."""
+    if column.type_name not in SUPPORTED:
+        more = _REFUSED.get(column.type_name, f"supported: {', '.join(SUPPORTED)}")
+        return f"type {column.type_name} is not supported; {more}"
+    if column.scale is not None and column.scale < 0:
+        return "a negative scale is not supported"
+    if column.type_name == "interval" and column.digits is not None:
+        return "an interval of certain fields or digits would round its values; use interval"
+    if column.filled is not None:
+        return f"{column.filled}: only the table fills it, the transform must not return it"
+    return None
 
 
 def _element(column: Column) -> Column:
@@ -126,10 +160,17 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     """
     if column.type_name.endswith("[]"):
         return _lists(values, column)
-    if at.is_nested(values.type):
-        values = pa.chunked_array(
-            [pc.if_else(one.is_valid(), encoded(one), None) for one in values.chunks], pa.string()
-        )
+    if column.type_name in OF_TEXT and _is_text(values.type):
+        values = of_text(values, column.type_name)
+    return _converted(_documents(values) if at.is_nested(values.type) else values, column)
+
+
+def _documents(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return nested values as JSON."""
+    return pa.chunked_array([pc.if_else(one.is_valid(), encoded(one), None) for one in values.chunks], pa.string())
+
+
+def _converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     _, target = _TYPES[column.type_name]
     if column.type_name == "numeric":
         return _exact(values, column)
@@ -142,7 +183,9 @@ def converted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
             b"\x01", values.cast(pa.binary()), b""
         )  # the binary format of jsonb: a version byte, then the text
     found = values.cast(target)
-    return found if column.length is None else _no_longer(found, column.length)
+    if column.digits is not None:
+        return _no_finer(found, column)
+    return found if column.length is None else _no_longer(found, column)
 
 
 def _lists(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
@@ -160,10 +203,19 @@ def _lists(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     return pa.chunked_array([found])
 
 
-def _no_longer(texts: pa.ChunkedArray, length: int) -> pa.ChunkedArray:
+def _no_finer(times: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Return `times`, and refuse one with more digits of a second than the column keeps: Postgres would silently round it."""
+    unit = 10 ** (6 - (column.digits or 0))
+    us = times.cast(pa.int64())
+    if not pc.all(pc.equal(pc.multiply(pc.divide(us, unit), unit), us), min_count=0).as_py():
+        raise ValueError(f"the column keeps {column.digits} digits of a second, the value has more")
+    return times
+
+
+def _no_longer(texts: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     """Return `texts`, and refuse one with more characters than the column holds: Postgres would silently cut off surplus blanks at its end."""
-    if (pc.max(pc.utf8_length(texts)).as_py() or 0) > length:
-        raise ValueError(f"value too long for type character varying({length})")
+    if (pc.max(pc.utf8_length(texts)).as_py() or 0) > (column.length or 0):
+        raise ValueError(f"value too long for type {column.type_name}({column.length})")
     return texts
 
 

@@ -151,6 +151,7 @@ def columns_of(ledger: Ledger, place: Mapping[str, str]) -> dict[str, Column]:
             precision=row["precision"],
             scale=row["scale"],
             length=row["length"],
+            digits=row["digits"],
             filled=row["filled"],
             required=row["required"],
             not_null=row["not_null"],

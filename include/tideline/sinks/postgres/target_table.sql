@@ -46,18 +46,29 @@ WHERE n.nspname = %(schema)s AND c.relname = %(table)s;
 
 -- name: describe_table
 -- List the columns of a table, in order; no rows if the table does not exist. `precision` and `scale` are those of
--- numeric(p, s); `scale` is negative if a column stores whole hundreds, for example. `length` is that of varchar(n).
--- `filled` is set if only the table may give a value.
+-- numeric(p, s); `scale` is negative if a column stores whole hundreds, for example. `length` is that of varchar(n), and
+-- `digits` those of a second that timestamp(n), for example, keeps. `filled` is set if only the table may give a value. Of a domain
+-- all are those of the type at its bottom.
+WITH RECURSIVE below AS (
+    SELECT a.attnum, a.atttypid AS type_id, a.atttypmod AS modifier, false AS not_null, 0 AS depth
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %(schema)s AND c.relname = %(table)s AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT attnum, typbasetype, typtypmod, not_null OR typnotnull, depth + 1 FROM below JOIN pg_type t ON t.oid = type_id AND typtype = 'd'
+)
 SELECT a.attname AS name,
-       format_type(a.atttypid, NULL) AS type_name,
-       CASE WHEN a.atttypid = 'numeric'::regtype AND a.atttypmod > 0 THEN (a.atttypmod - 4) >> 16 END AS precision,
-       CASE WHEN a.atttypid = 'numeric'::regtype AND a.atttypmod > 0 THEN (((a.atttypmod - 4) & 2047) # 1024) - 1024 END AS scale,
-       CASE WHEN a.atttypid IN ('varchar'::regtype, 'bpchar'::regtype) AND a.atttypmod > 0 THEN a.atttypmod - 4 END AS length,
+       CASE WHEN t.typtype = 'e' THEN 'enum' WHEN t.typname = 'citext' THEN 'citext' ELSE format_type(type_id, NULL) END AS type_name,
+       CASE WHEN type_id = 'numeric'::regtype AND modifier > 0 THEN (modifier - 4) >> 16 END AS precision,
+       CASE WHEN type_id = 'numeric'::regtype AND modifier > 0 THEN (((modifier - 4) & 2047) # 1024) - 1024 END AS scale,
+       CASE WHEN type_id IN ('varchar'::regtype, 'bpchar'::regtype) AND modifier > 0 THEN modifier - 4 END AS length,
+       CASE WHEN type_id IN ('timestamp'::regtype, 'timestamptz'::regtype, 'time'::regtype, 'interval'::regtype) AND modifier >= 0
+            THEN modifier & 65535 END AS digits,
        CASE WHEN a.attgenerated <> '' THEN 'GENERATED' WHEN a.attidentity = 'a' THEN 'IDENTITY ALWAYS' END AS filled,
-       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = '' AS required,
-       a.attnotnull AS not_null
+       (a.attnotnull OR below.not_null) AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = '' AS required,
+       a.attnotnull OR below.not_null AS not_null
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %(schema)s AND c.relname = %(table)s AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+JOIN (SELECT DISTINCT ON (attnum) * FROM below ORDER BY attnum, depth DESC) below USING (attnum) JOIN pg_type t ON t.oid = type_id
+WHERE n.nspname = %(schema)s AND c.relname = %(table)s
 ORDER BY a.attnum;
 
 -- name: lock_creation
