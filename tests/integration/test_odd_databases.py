@@ -14,7 +14,7 @@ from loads import sessions, upserts
 from servers.cli_process import Cli
 from servers.poolers import Pooler
 from test_sink import target
-from test_sink_types import FITTING, in_json
+from test_sink_types import FITTING, in_json, target_with_types
 from tideline.errors import FatalError
 from tideline.ledger.connection import Ledger
 from tideline.records.task_sessions import opened
@@ -64,7 +64,7 @@ def everything_types(loading, topic):
     loading.declare(
         topic,
         columns={f"c{n}": kind for n, (kind, *_) in enumerate(FITTING)},
-        target=target(", ".join(f"c{n} {column}" for n, (_, column, _) in enumerate(FITTING))),
+        target=target_with_types(", ".join(f"c{n} {column}" for n, (_, column, _) in enumerate(FITTING))),
     )
 
 

@@ -249,7 +249,7 @@ def test_a_new_pipeline_of_protobuf_has_the_columns_of_its_message(shell, broker
     values = [framed(1, b"\2\2" + one.SerializeToString()) for one in orders]
     send(broker, topic, *values, framed(1, b"\0\x08\x05"), values[0][:-1])
     found = json.loads(new(shell, topic, "--json").stdout)
-    doubts = {(one["subject"], one["seen"], one["chosen"]) for one in found["doubts"]}
+    doubts = {(one["subject"], one["seen"], one["chosen"]) for one in found["unsure"]}
     assert [(one["field"], one["type"], one["column"], one["table_type"]) for one in found["fields"]] == OF_ORDER
     assert ("records", "they are of 2 messages: shop.Order in 10, shop.Cart in 1", "shop.Order") in doubts
     assert ("raw", "the schema has bytes", "left out: it is ignored") in doubts

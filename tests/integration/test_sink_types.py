@@ -62,7 +62,7 @@ FITTING = [
     ("struct<a: boolean, b: double>", "json", [{"a": True, "b": 0.5}, {"a": None, "b": None}]),
     ("string", "char(3)", ["abc", "üöä"]),
     ("string", "ads.mood", ["glad", 'sad "x']),
-    ("string", "citext", ["Ada", "ada"]),
+    ("string", "ads.citext", ["Ada", "ada"]),
     ("string", "ads.code", ["AB", "xy"]),
     ("int", "ads.small", [1, 9]),
     ("decimal(12,4)", "ads.price", [Decimal("1.50"), Decimal("-2.25")]),
@@ -105,13 +105,14 @@ SHOWN = {
 TYPES = """\
 CREATE SCHEMA ads;
 -- As the extension defines it, which the Postgres of these tests does not have.
-CREATE TYPE citext;
-CREATE FUNCTION citextin(cstring) RETURNS citext AS 'textin' LANGUAGE internal IMMUTABLE STRICT;
-CREATE FUNCTION citextout(citext) RETURNS cstring AS 'textout' LANGUAGE internal IMMUTABLE STRICT;
-CREATE FUNCTION citextrecv(internal) RETURNS citext AS 'textrecv' LANGUAGE internal STABLE STRICT;
-CREATE FUNCTION citextsend(citext) RETURNS bytea AS 'textsend' LANGUAGE internal STABLE STRICT;
-CREATE TYPE citext (
-    INPUT = citextin, OUTPUT = citextout, RECEIVE = citextrecv, SEND = citextsend, INTERNALLENGTH = VARIABLE, STORAGE = extended, CATEGORY = 'S'
+CREATE TYPE ads.citext;
+CREATE FUNCTION ads.citextin(cstring) RETURNS ads.citext AS 'textin' LANGUAGE internal IMMUTABLE STRICT;
+CREATE FUNCTION ads.citextout(ads.citext) RETURNS cstring AS 'textout' LANGUAGE internal IMMUTABLE STRICT;
+CREATE FUNCTION ads.citextrecv(internal) RETURNS ads.citext AS 'textrecv' LANGUAGE internal STABLE STRICT;
+CREATE FUNCTION ads.citextsend(ads.citext) RETURNS bytea AS 'textsend' LANGUAGE internal STABLE STRICT;
+CREATE TYPE ads.citext (
+    INPUT = ads.citextin, OUTPUT = ads.citextout, RECEIVE = ads.citextrecv, SEND = ads.citextsend,
+    INTERNALLENGTH = VARIABLE, STORAGE = extended, CATEGORY = 'S'
 );
 CREATE TYPE ads.mood AS ENUM ('glad', 'sad "x');
 CREATE DOMAIN ads.short AS varchar(2) NOT NULL;
