@@ -327,6 +327,20 @@ def test_an_import_writes_no_file_outside_of_its_folder(name, tmp_path, monkeypa
     assert [path.name for path in tmp_path.rglob("*")] == ["below"]
 
 
+@pytest.mark.parametrize(
+    "references",
+    [
+        [Reference("a\0b.proto", "")],
+        [Reference("a" * 300, "")],
+        [Reference("a", ""), Reference("a/b.proto", "")],
+        [Reference("a.proto", "\ud800")],
+    ],
+)
+def test_an_import_that_is_no_file_with_text_makes_rejects_and_ends_no_process(references):
+    [found] = read('syntax = "proto3"; message M { int32 id = 1; }', [b""], references=tuple(references), id="int")
+    assert "is no file with text" in found
+
+
 def section_of(folder, file, message="M", **columns):
     section = {"format": "protobuf", "schema_file": file, "message": message, "columns": columns or {"id": "int"}}
     return kinds.declared(Value.model_validate(section), folder)

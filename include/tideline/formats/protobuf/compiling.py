@@ -111,8 +111,13 @@ def _compiled(text: str, references: tuple[Reference, ...]) -> bytes:
             if path.is_absolute() or ".." in path.parts or not path.name:
                 raise ProtobufSchemaError(f"expected the name of an import below its folder, found {file.name!r}")
             target = Path(folder, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(file.text, encoding="utf-8")
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(file.text, encoding="utf-8")
+            except (OSError, ValueError) as error:  # too long, a folder that is a file, U+0000, half a surrogate pair
+                raise ProtobufSchemaError(
+                    f"{file.name[:100]!r} is no file with text: {type(error).__name__}"
+                ) from error
         made = Path(folder, "made.desc")
         builtin = resources.files("grpc_tools") / "_proto"
         options = [f"-I{folder}", f"-I{builtin}", "--include_imports", f"--descriptor_set_out={made}", main]
