@@ -3,13 +3,14 @@
 Counts and rejects are keyed by the data, so a task that runs twice adds nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from tideline.domain.schemas import Schemas
+from tideline.domain.schemas import Part, Schemas
+from tideline.formats.undeclared import Undeclared
 from tideline.records.kafka_metadata import coordinates_of, stream_ids
 from tideline.records.record_steps import RecordSteps, deletes
 from tideline.sinks.sink import Refused, Stage, StagingPlace, as_text
@@ -67,6 +68,9 @@ class _Refusals:
     def count(self, raw: pa.StructArray, *, rejected: Iterable[pa.StructArray], passed: Iterable[pa.Table]) -> None:
         """Keep nothing: `Decoding` has counted the records."""
 
+    def undeclared(self, raw: pa.StructArray, fields: Mapping[tuple[Part, str], Undeclared]) -> None:
+        """Keep nothing."""
+
     def reject(self, step: str, records: pa.StructArray, reasons: Iterable[str]) -> None:  # noqa: ARG002 - an account's signature
         """Keep the coordinates of records, with one reason for each."""
         places = zip(stream_ids(records, self._streams).to_pylist(), records.field("offset").to_pylist(), strict=True)
@@ -112,6 +116,9 @@ class _Nothing:
         """Keep nothing."""
 
     def reject(self, step: str, records: pa.StructArray, reasons: Iterable[str]) -> None:
+        """Keep nothing."""
+
+    def undeclared(self, raw: pa.StructArray, fields: Mapping[tuple[Part, str], Undeclared]) -> None:
         """Keep nothing."""
 
 

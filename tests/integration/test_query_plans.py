@@ -23,6 +23,7 @@ from tideline.statements import statements
 
 GROWING = {
     "attempt",
+    "attempt_field",
     "attempt_schema",
     "batch",
     "batch_range",
@@ -119,7 +120,9 @@ def _go_on(ledger: Ledger) -> None:
             " SELECT sha256(convert_to('AVRO' || chr(30) || n, 'UTF8')), 'AVRO', n::text FROM generate_series(1, 9) AS n;"
             " INSERT INTO tideline.registered_schema SELECT %(name)s, 'default', text::int, schema_hash FROM tideline.schema;"
             " INSERT INTO tideline.attempt_schema"
-            " SELECT attempt_id, 'value', n, %(name)s, 'default' FROM tideline.attempt, generate_series(1, 2) AS n",
+            " SELECT attempt_id, 'value', n, %(name)s, 'default' FROM tideline.attempt, generate_series(1, 2) AS n;"
+            " INSERT INTO tideline.attempt_field"
+            " SELECT attempt_id, 'value', n::text, 1, 1, 0, '{1:0}' FROM tideline.attempt, generate_series(1, 2) AS n",
             {"name": PIPELINE},
         )
         cursor.execute(

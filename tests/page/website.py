@@ -30,6 +30,7 @@ from tideline.errors import NeedsOperatorError
 from tideline.kafka.broker import Broker
 from tideline.ledger import attempts, schemas
 from tideline.ledger.connection import Ledger
+from tideline.ledger.fields import CountedField, count_fields
 from tideline.ledger.reservations import Run
 from tideline.settings import PROJECT, WRITER_URL
 from tideline_stack.airflow_processes import AirflowOptions, Orchestrator, fernet_key
@@ -174,6 +175,9 @@ class Website:
                 named = {7: Schema(kind="AVRO", text="{}", subjects=(subject,))}
                 schemas.keep_schemas(session, attempt.attempt, "default", named)
                 schemas.use_schemas(session, attempt.attempt, "value", "default", [*named])
+                first = attempt.ranges[0]
+                field = CountedField("value", subject, 3, first.stream_id, first.offsets.start)
+                count_fields(session, attempt.attempt, "1:0", [field])
             first = attempt.ranges[0]
             offsets = range(first.offsets.start, first.offsets.start + rejected)
             if rejected:

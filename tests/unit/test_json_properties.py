@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reject_reason import decoder
 from tideline.domain.columns import parse_type
 from tideline.formats.json_prefilter import suspect_fault
-from tideline.formats.json_validation import syntax_fault, type_fault
+from tideline.formats.json_validation import object_in, type_fault
 
 COLUMNS = {
     "a": "bigint",
@@ -212,7 +212,8 @@ def test_decoding_a_batch_equals_decoding_each_record_alone(batch):
 @example(NEAR_THE_LIMITS)
 def test_a_glance_says_what_the_judge_says_or_nothing(batch):
     for raw in batch:
-        assert glance(raw) in {None, syntax_fault(raw) or judge(raw)}
+        found = object_in(raw)
+        assert isinstance(found, str) or glance(raw, found) in {None, judge(raw)}
 
 
 @settings(max_examples=100)

@@ -4,6 +4,7 @@ Needs neither Kafka nor Postgres. Only a `frame` needs Spark, which runs inside 
 and the reference tables of a processor need the database. What the target table refuses is not tried.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +16,9 @@ import pyarrow.compute as pc
 from tideline.authoring.folded_sample import Given, KeptState, fold_sample, given_tables
 from tideline.authoring.sample import has_made_up_times
 from tideline.declaration.pipelines import Pipeline
+from tideline.domain.schemas import Part
 from tideline.errors import FatalError
+from tideline.formats.undeclared import Undeclared
 from tideline.records import transforms
 from tideline.records.record_steps import BATCH_RECORDS, deletes, record_steps
 from tideline.records.transforms import Transform
@@ -72,6 +75,8 @@ class Trial:
     n_filtered: int
     states: list[KeptState] | None = None
     """What is kept for each key afterwards, in the order of the keys; None if the pipeline is not stateful."""
+    undeclared: Mapping[tuple[Part, str], int] = field(default_factory=dict)
+    """How many records have a field that no column takes, the most common first."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -88,9 +93,14 @@ class _Account:
     """Keeps the rejects of a trial. Its counts follow from the rows and the rejects."""
 
     rejected: list[tuple[Origin, str, str]] = field(default_factory=list)
+    fields: Counter[tuple[Part, str]] = field(default_factory=Counter)
 
     def count(self, raw: pa.StructArray, *, rejected: Iterable[pa.StructArray], passed: Iterable[pa.Table]) -> None:
         """Keep nothing."""
+
+    def undeclared(self, raw: pa.StructArray, fields: Mapping[tuple[Part, str], Undeclared]) -> None:  # noqa: ARG002 - an account's signature
+        """Add how many records have each field that no column takes."""
+        self.fields.update({field: one.n_records for field, one in fields.items()})
 
     def reject(self, step: str, records: pa.StructArray, reasons: Iterable[str]) -> None:
         """Add records as rejects, with one reason for each record."""
@@ -144,6 +154,7 @@ def tried(pipeline: Pipeline, sample: pa.Table, given: Given | None = None) -> T
         n_written=n_written + len(deletions),
         n_filtered=sample.num_rows - n_written - len(deletions) - len(rejects),
         states=folded.states if folded else None,
+        undeclared=dict(account.fields.most_common()),
     )
 
 

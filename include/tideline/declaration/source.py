@@ -104,6 +104,12 @@ class _Decoded(Section):
         description="columns with values as JSON has them",
     )
 
+    unknown: Literal["count", "reject"] = Field(
+        default="count",
+        title="What becomes of a record with a field that no column takes: a row without it, and the batch names the field; or a reject that does",
+        description="count or reject",
+    )
+
     @model_validator(mode="after")
     def _columns_fit(self) -> Self:
         if "kafka" in self.columns:
@@ -114,6 +120,10 @@ class _Decoded(Section):
             )
         self._check_schema()
         self._check_reader()
+        if self.unknown == "reject" and not self.columns:
+            raise ValueError(
+                f"expected unknown: reject with format json, avro or protobuf only, found format {self.format}"
+            )
         whole = [name for name, kind in self.columns.items() if kind.strip().lower() == WHOLE]
         if self.has_schema and whole:
             raise ValueError(f"expected other types than json, whose values are JSON text, found {', '.join(whole)}")

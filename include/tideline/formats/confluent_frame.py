@@ -27,19 +27,26 @@ _LAST_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unframed:
-    """The records of a batch that have a frame, in the order of the batch, and why the others have none."""
+class Bodies:
+    """The records of a batch that can be decoded, in the order of the batch, and why the others cannot."""
 
     positions: Positions
-    """The position in the batch of each record that has a frame."""
-    schema_ids: npt.NDArray[np.int64]
+    """The position in the batch of each of them."""
     bodies: pa.BinaryArray
+    """What to decode, none of it null."""
     rejected: dict[int, str]
     """The reason by position in the batch."""
 
     def with_decoded(self, found: Decoded) -> Decoded:
         """Return what was decoded of the bodies as what was decoded of the batch."""
         return of_batch(self.positions, found, self.rejected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unframed(Bodies):
+    """The records of a batch that have a frame."""
+
+    schema_ids: npt.NDArray[np.int64]
 
 
 class RegisteredSchemas(Generic[Readable]):
@@ -93,6 +100,14 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
     return values.cast(pa.binary())
 
 
+def without_nulls(raw: RawRecords) -> Bodies:
+    """Return the records that have bytes. They have no frame."""
+    values = plain(raw.own)
+    positions = np.flatnonzero(np.asarray(values.is_valid()))
+    rejected = dict.fromkeys(np.flatnonzero(np.asarray(values.is_null())).tolist(), NULL)
+    return Bodies(positions=positions, bodies=values.drop_null(), rejected=rejected)
+
+
 def unframed(raw: RawRecords) -> Unframed:
     """Return what is in the frames of records."""
     values = plain(raw.own)
@@ -128,4 +143,9 @@ def of_batch(positions: Positions, found: Decoded, rejected: Mapping[int, str]) 
         rejected: The reasons of others, by position in the batch.
     """
     reasons = {**rejected, **{int(positions[row]): reason for row, reason in found.rejected.items()}}
-    return Decoded(table=found.table, kept=pa.array(positions).take(found.kept), rejected=dict(sorted(reasons.items())))
+    return Decoded(
+        table=found.table,
+        kept=pa.array(positions).take(found.kept),
+        rejected=dict(sorted(reasons.items())),
+        undeclared={name: one._replace(first=int(positions[one.first])) for name, one in found.undeclared.items()},
+    )

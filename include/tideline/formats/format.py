@@ -4,8 +4,8 @@ The law of every format: a record is decoded as if it were alone. What its neigh
 neither its row nor whether it is a reject. tests/unit/test_format_contract.py holds every format to it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from tideline.declaration.source import Key, Value
 from tideline.domain.columns import ColumnType, parse_type
 from tideline.domain.schemas import Part, Schemas
+from tideline.formats.undeclared import Undeclared
 
 NULL = "value is null: a tombstone holds no value"
 """The reason of a record without bytes."""
@@ -55,6 +56,8 @@ class Decoded:
     """The position in the input of each row of `table`, ascending, counted from 0."""
     rejected: dict[int, str]
     """The reason by position, ascending. A reason is one readable line of at most 500 characters."""
+    undeclared: Mapping[str, Undeclared] = field(default_factory=dict)
+    """The fields of records, bad ones too, that no column takes: by name, or path within a struct."""
 
 
 Decode = Callable[[RawRecords], Decoded]

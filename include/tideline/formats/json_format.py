@@ -17,8 +17,9 @@ from tideline.formats.arrow_types import arrow_type, wire_type
 from tideline.formats.confluent_frame import RegisteredSchemas, of_batch
 from tideline.formats.format import Decode, Decoded, RawRecords, columns_of
 from tideline.formats.json_prefilter import suspect_fault
-from tideline.formats.json_validation import may_hold_far_digits, syntax_fault, type_fault
+from tideline.formats.json_validation import may_hold_far_digits, object_in, type_fault
 from tideline.formats.ranges import NUL_IN_TEXT
+from tideline.formats.undeclared import ObjectFields, refusal
 from tideline.formats.whole_json import WholeValues
 
 BLOCK_BYTES = 32 << 20  # Arrow addresses the text of one column in one block with 31 bits
@@ -29,7 +30,7 @@ NARROW = 512  # records; a call into Arrow costs as much as 150 of them, so reco
 class JsonFormat:
     """One JSON object per value, decoded to the declared columns.
 
-    A field that is missing is null, one that is not declared is ignored. No value is coerced: a string is not a number, a
+    A field that is missing is null, one that is not declared is read over and counted, or a reject. No value is coerced: a string is not a number, a
     fraction is not an integer, and a value that overflows is rejected. A declared key that occurs twice is rejected, and so
     is U+0000 in a column of text. A decimal may be a number or a string that holds one. A date is a string `2026-01-31`.
     A timestamp is an ISO 8601 string *with* a zone (`Z`, `+02:00`) and no finer than microseconds. Without a zone it does
@@ -38,10 +39,12 @@ class JsonFormat:
     """
 
     columns: Mapping[str, ColumnType]
+    refuses_undeclared: bool = False
+    """Whether a record with a field that is not declared is a reject."""
 
     def decoder(self, _schemas: Schemas) -> Decode:
         """Return what decodes the batches of one task."""
-        return _JsonDecoder(self.columns)
+        return _JsonDecoder(self.columns, refuses_undeclared=self.refuses_undeclared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class RegisteredJsonFormat:
 
 def declared(section: Value | Key, _folder: Path) -> JsonFormat | RegisteredJsonFormat:
     """Return the format of a section with columns."""
-    found = JsonFormat(columns_of(section))
+    found = JsonFormat(columns_of(section), section.unknown == "reject")
     return found if section.frame == "none" else RegisteredJsonFormat(found)
 
 
@@ -81,7 +84,9 @@ class _JsonDecoder:
     each record is wrapped with its number to prove the order.
     """
 
-    def __init__(self, columns: Mapping[str, ColumnType]) -> None:
+    def __init__(self, columns: Mapping[str, ColumnType], *, refuses_undeclared: bool) -> None:
+        self._fields = ObjectFields(columns)
+        self._refuses_undeclared = refuses_undeclared
         self._whole = WholeValues(columns)
         columns = self._whole.others
         self._schema = pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
@@ -100,7 +105,7 @@ class _JsonDecoder:
 
     def __call__(self, raw: RawRecords) -> Decoded:
         raws = raw.own.to_pylist()
-        rejected = _faults(raws, range(len(raws)), self._suspect_fault if self._is_wary else syntax_fault)
+        rejected = self._first_faults(raws)
         self._is_wary = self._is_wary and bool(rejected)
         taken = self._whole.taken(raws, rejected)
         kept: list[int] = []
@@ -110,7 +115,37 @@ class _JsonDecoder:
                 kept += positions
                 tables.append(self._whole.beside(table, [taken[at] for at in positions]) if taken else table)
         in_order = dict(sorted(rejected.items()))
-        return Decoded(table=pa.concat_tables(tables), kept=pa.array(kept, pa.int64()), rejected=in_order)
+        return Decoded(
+            table=pa.concat_tables(tables),
+            kept=pa.array(kept, pa.int64()),
+            rejected=in_order,
+            undeclared=self._fields.counted(),
+        )
+
+    def _first_faults(self, raws: Sequence[bytes | None]) -> dict[int, str]:
+        """Return the reasons of records that are no objects, and of others with a fault if there were some lately. Count undeclared fields."""
+        rejected: dict[int, str] = {}
+        suspect = self._suspect_fault if self._is_wary else None
+        shape_of, has_structs = self._fields.shape, self._fields.has_structs
+        before: tuple[str, ...] = ()
+        seen = shape_of(before, 0)
+        for position, raw in enumerate(raws):
+            found = object_in(raw)
+            if raw is None or isinstance(found, str):
+                rejected[position] = one_line(str(found))
+                continue
+            reason = suspect(raw, found) if suspect else None
+            keys = tuple(found)
+            if keys != before:  # most records have the keys of the one before them
+                before, seen = keys, shape_of(keys, position)
+            seen.n_records += 1
+            if has_structs:
+                self._fields.look_into(found, position)
+            if reason is None and self._refuses_undeclared:
+                reason = refusal(self._fields.of(found))
+            if reason:
+                rejected[position] = one_line(reason)
+        return rejected
 
     def _without_far_digits(
         self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]
@@ -143,7 +178,7 @@ class _JsonDecoder:
     ) -> list[Sequence[int]]:
         """Return smaller blocks to try instead of `block`, which did not parse; none if its only record is rejected."""
         if len(block) > NARROW:
-            if found := _faults(raws, block, self._suspect_fault):
+            if found := _faults(raws, block, self._looks_wrong):
                 self._is_wary = True
                 rejected |= found
                 return [[position for position in block if position not in found]]
@@ -155,6 +190,10 @@ class _JsonDecoder:
             rejected[block[0]] = one_line(f"does not fit the columns: {str(error).removesuffix(' in row 0')}")
             return []
         return [block[: len(block) // 2], block[len(block) // 2 :]]
+
+    def _looks_wrong(self, raw: bytes) -> str | None:
+        found = object_in(raw)
+        return found if isinstance(found, str) else self._suspect_fault(raw, found)
 
     def _parse(self, records: Sequence[bytes]) -> pa.Table:
         """Parse all records as rows of the declared types.

@@ -16,6 +16,7 @@ from tideline.errors import FatalError
 from tideline.formats.arrow_types import arrow_type
 from tideline.formats.format import RawRecords, columns_of
 from tideline.formats.json_format import JsonFormat
+from tideline.formats.undeclared import refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class Reader:
     """Which other names a column has in some schemas of writers, by column; the first that is there counts."""
     defaults: Mapping[str, pa.Array]
     """The value of a column that a writer's schema has not, as an array of one; without it the column is null."""
+    refuses_undeclared: bool = False
+    """Whether records whose schema has a field that no column takes are rejects."""
 
     def named(self, fields: Iterable[str]) -> Mapping[str, str]:
         """Return which of a writer's fields stand under an alias, with their columns."""
@@ -36,6 +39,10 @@ class Reader:
             for column, others in self.aliases.items()
             if column not in there and (found := next((one for one in others if one in there), None))
         }
+
+    def refusal(self, undeclared: Iterable[str]) -> str | None:
+        """Return why records whose schema has these undeclared fields are rejects; None if they are none."""
+        return refusal(undeclared) if self.refuses_undeclared else None
 
     def missing(self, column: str, length: int) -> pa.Array:
         """Return the values of a column for records whose schema has not its field."""
@@ -80,7 +87,12 @@ def declared_reader(section: Value | Key, folder: Path) -> Reader:
         FatalError: A default does not fit its column.
     """
     defaults = {name: _default(folder, name, section) for name in section.defaults}
-    return Reader(columns=columns_of(section), aliases=section.aliases, defaults=defaults)
+    return Reader(
+        columns=columns_of(section),
+        aliases=section.aliases,
+        defaults=defaults,
+        refuses_undeclared=section.unknown == "reject",
+    )
 
 
 def _default(folder: Path, name: str, section: Value | Key) -> pa.Array:

@@ -32,6 +32,11 @@ def recent_work(ledger: Ledger) -> list[Row]:
     return _dicts(ledger.rows("view_recent_work", seconds=RECENT_SECONDS, most=MOST_BATCHES))
 
 
+def recent_fields(ledger: Ledger) -> list[Row]:
+    """Return for each pipeline how many fields that no column takes its records had lately, as `recent_work` counts batches."""
+    return _dicts(ledger.rows("view_recent_fields", seconds=RECENT_SECONDS, most=MOST_BATCHES))
+
+
 def hole_sums(ledger: Ledger) -> list[Row]:
     """Return the number of offsets in holes, by pipeline and kind. A pipeline without holes has no row."""
     return _dicts(ledger.rows("view_hole_sums"))

@@ -40,6 +40,19 @@ CROSS JOIN LATERAL (
 ) AS work
 ORDER BY pipeline;
 
+-- name: view_recent_fields
+-- How many fields that no column takes the records of each pipeline had, in batches that were published in the last seconds, over at most
+-- its newest batches.
+SELECT pipeline, n_fields
+FROM tideline.pipeline
+CROSS JOIN LATERAL (
+    SELECT count(DISTINCT (part, name)) AS n_fields
+    FROM (SELECT attempt FROM tideline.batch WHERE batch.pipeline = pipeline.pipeline ORDER BY batch_id DESC LIMIT %(most)s) AS newest
+    JOIN tideline.attempt USING (attempt) JOIN tideline.attempt_field USING (attempt_id)
+    WHERE outcome = 'published' AND ended_at > now() - make_interval(secs => %(seconds)s)
+) AS fields
+ORDER BY pipeline;
+
 -- name: view_hole_sums
 -- How many offsets of each pipeline are in holes, by kind.
 SELECT pipeline, hole::text, sum(upper(c.offsets) - lower(c.offsets))::bigint AS n_offsets

@@ -95,7 +95,7 @@ def batches(
 
 
 def batch(ledger: Ledger, batch_id: int) -> Row | None:
-    """Return one batch with `ranges`, `owns`, `attempts`, `schemas` and `events`; None if there is no such batch."""
+    """Return one batch with `ranges`, `owns`, `attempts`, `schemas`, undeclared `fields` and `events`; None if there is no such batch."""
     found = ledger.row("view_batch", batch_id=batch_id)
     if found is None:
         return None
@@ -105,6 +105,7 @@ def batch(ledger: Ledger, batch_id: int) -> Row | None:
         "owns": _dicts(ledger.rows("view_batch_owned", batch_id=batch_id)),
         "attempts": attempts(ledger, batch_id),
         "schemas": _dicts(ledger.rows("view_batch_schemas", batch_id=batch_id)),
+        "fields": _dicts(ledger.rows("view_batch_fields", batch_id=batch_id)),
         "events": _dicts(ledger.rows("view_batch_events", batch_id=batch_id)),
     }
 

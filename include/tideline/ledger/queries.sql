@@ -263,6 +263,15 @@ WHERE attempt_id = (
     SELECT coalesce(written_by, attempt_id) FROM tideline.batch JOIN tideline.attempt USING (attempt) WHERE batch.batch_id = %(batch_id)s)
 ORDER BY part DESC, schema_id;
 
+-- name: view_batch_fields
+-- The fields of a batch's records that no column takes, as the attempt that holds or has published it has counted them; `n_records` have one,
+-- and the record at `topic`, `partition` and `record_offset` is one of them.
+SELECT part, name, n_records, topic, partition, record_offset
+FROM tideline.attempt_field JOIN tideline.stream USING (stream_id)
+WHERE attempt_id = (
+    SELECT coalesce(written_by, attempt_id) FROM tideline.batch JOIN tideline.attempt USING (attempt) WHERE batch.batch_id = %(batch_id)s)
+ORDER BY part DESC, n_records DESC, name;
+
 -- name: view_used_schemas
 -- The schemas of a registry that batches of a pipeline have used, for keys or for values.
 SELECT part, schema_id, kind, text AS schema, reference_names, reference_texts, subjects

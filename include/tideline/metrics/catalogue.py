@@ -64,6 +64,10 @@ GAUGES = {
         "Records of batches that were published in the last hour (at most the newest 100 of a pipeline): written, rejected or filtered.",
         ("pipeline", "fate"),
     ),
+    "undeclared_fields": Number(
+        "Fields that no column takes, in records of batches that were published in the last hour (at most the newest 100 of a pipeline).",
+        _PIPELINE,
+    ),
     "outbox_batches": Number("Published batches whose asset event was not sent yet.", _PIPELINE),
     "outbox_oldest_timestamp_seconds": Number(
         "When the oldest of these was published. Missing if there is none.", _PIPELINE

@@ -43,6 +43,8 @@ def fill(
         sheet.durations[row["pipeline"]] = row["durations"]
         for fate in _FATES:
             sheet.put("recent_records", row[f"n_{fate}"], row["pipeline"], fate)
+    for row in metrics.recent_fields(ledger):
+        sheet.put("undeclared_fields", row["n_fields"], row["pipeline"])
     for row in metrics.hole_sums(ledger):
         sheet.put("hole_offsets", row["n_offsets"], row["pipeline"], row["hole"])
     _rejects(sheet, known, metrics.reject_steps(ledger))

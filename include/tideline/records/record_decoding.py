@@ -4,6 +4,7 @@ Keys and values have the same strict decoders. A record whose key does not decod
 not. It runs in the executors' Python and imports no pyspark.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -13,9 +14,10 @@ import pyarrow.compute as pc
 
 from tideline.declaration.source import Source
 from tideline.domain.reject_reasons import one_line
-from tideline.domain.schemas import NoSchemas, Schemas
+from tideline.domain.schemas import NoSchemas, Part, Schemas
 from tideline.formats import kinds
 from tideline.formats.format import Decode, Decoded, Format, RawRecords
+from tideline.formats.undeclared import Undeclared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class DecodedRecords:
     """The position in the input of each row of `deletions`, ascending."""
     rejected: dict[int, str]
     """The reason by position, ascending."""
+    undeclared: Mapping[tuple[Part, str], Undeclared]
+    """The fields that no column takes, of keys and of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,14 @@ class RecordDecoder:
         raw = raw.of("value")
         decoded = self._value(raw) if self._tombstones == "reject" else self._values(raw)
         if self._key is None:
-            return _records(decoded.table, decoded.kept, decoded.rejected)
+            return DecodedRecords(
+                table=decoded.table,
+                kept=decoded.kept,
+                deletions=pa.table({}),
+                deleted=pa.array([], pa.int64()),
+                rejected=decoded.rejected,
+                undeclared=_of_part("value", decoded),
+            )
         of_keys = self._key(raw.of("key"))
         rejected = of_keys.rejected | decoded.rejected
         kept, rows = _together(of_keys, decoded)
@@ -94,6 +105,7 @@ class RecordDecoder:
             deletions=_rows_at(of_keys, deleted),
             deleted=deleted,
             rejected=dict(sorted(rejected.items())),
+            undeclared=_of_part("value", decoded) | _of_part("key", of_keys),
         )
 
     def _values(self, raw: RawRecords) -> Decoded:
@@ -110,6 +122,7 @@ class RecordDecoder:
             table=pa.concat_tables([found.table, nulls]).take(order),
             kept=positions.take(order),
             rejected={present[position].as_py(): reason for position, reason in found.rejected.items()},
+            undeclared={name: one._replace(first=present[one.first].as_py()) for name, one in found.undeclared.items()},
         )
 
 
@@ -142,7 +155,5 @@ def _rows_at(decoded: Decoded, positions: pa.Int64Array) -> pa.Table:
     return decoded.table.take(pc.index_in(positions, value_set=decoded.kept))
 
 
-def _records(table: pa.Table, kept: pa.Int64Array, rejected: dict[int, str]) -> DecodedRecords:
-    return DecodedRecords(
-        table=table, kept=kept, deletions=pa.table({}), deleted=pa.array([], pa.int64()), rejected=rejected
-    )
+def _of_part(part: Part, decoded: Decoded) -> dict[tuple[Part, str], Undeclared]:
+    return {(part, name): one for name, one in decoded.undeclared.items()}

@@ -1,14 +1,15 @@
 """The steps `decode` and `transform` of raw records, with their counts and rejects. Runs in the executors' Python, and where a sample is tried."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from tideline.declaration.pipelines import Pipeline
-from tideline.domain.schemas import Schemas
+from tideline.domain.schemas import Part, Schemas
 from tideline.formats.format import RawRecords
+from tideline.formats.undeclared import Undeclared
 from tideline.records import transforms
 from tideline.records.kafka_metadata import as_they_came, kafka_column
 from tideline.records.record_decoding import Formats, RecordDecoder, formats
@@ -29,6 +30,9 @@ class Account(Protocol):
 
     def reject(self, step: str, records: pa.StructArray, reasons: Iterable[str]) -> None:
         """Add records as rejects, with one reason for each record."""
+
+    def undeclared(self, raw: pa.StructArray, fields: Mapping[tuple[Part, str], Undeclared]) -> None:
+        """Add the fields of raw records that no column takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ class RecordSteps:
                     part="value", keys=batch.column("key"), values=batch.column("value"), headers=raw.field("headers")
                 )
             )
+            account.undeclared(raw, decoded.undeclared)
             rejected = [raw.take(pa.array(decoded.rejected, pa.int64()))]
             account.reject("decode", rejected[0], decoded.rejected.values())
             kept = raw.take(decoded.kept) if len(decoded.kept) < len(raw) else raw

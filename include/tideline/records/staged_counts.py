@@ -10,8 +10,11 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.domain.schemas import Part
+from tideline.formats.undeclared import MOST, Undeclared
 from tideline.ledger import staged
 from tideline.ledger.connection import Ledger
+from tideline.ledger.fields import CountedField, count_fields
 from tideline.records.kafka_metadata import stream_ids
 
 _REJECTS_AT_ONCE = 10_000
@@ -36,6 +39,7 @@ class Recorder:
         self._streams = streams
         self._ledger: Ledger | None = None
         self._counts: dict[int, dict[str, int]] = {}
+        self._fields: dict[tuple[Part, str], CountedField] = {}
         self._rejects: list[tuple[Any, ...]] = []
         self._reject_bytes = 0
 
@@ -110,10 +114,25 @@ class Recorder:
             if len(self._rejects) >= _REJECTS_AT_ONCE or self._reject_bytes >= _BYTES_AT_ONCE:
                 self._store_rejects()
 
+    def undeclared(self, raw: pa.StructArray, fields: Mapping[tuple[Part, str], Undeclared]) -> None:
+        """Add the fields of raw records that no column takes, with the place of one of the records."""
+        for field, one in fields.items():
+            before = self._fields.get(field)
+            if before is None:
+                record = raw.slice(one.first, 1)
+                [stream_id] = stream_ids(record, self._streams).to_pylist()
+                self._fields[field] = CountedField(*field, one.n_records, stream_id, record.field("offset")[0].as_py())
+            else:
+                self._fields[field] = before._replace(n_records=before.n_records + one.n_records)
+
     def _store(self) -> None:
         self._store_rejects()
         if self._counts:
             counted = sorted(self._counts.items())
+            if self._fields:
+                first = f"{counted[0][0]}:{counted[0][1]['first_read']}"
+                common = sorted(self._fields.values(), key=lambda field: -field.n_records)[:MOST]
+                count_fields(self._session(), self._attempt, first, common)
             columns = {name: [count[name] for _, count in counted] for name in _COUNTED}
             ids = [stream_id for stream_id, _ in counted]
             staged.stage_counts(self._session(), self._attempt, ids, columns)

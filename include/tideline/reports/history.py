@@ -60,7 +60,7 @@ def _waiting(rows: Iterable[Row]) -> list[str]:
 
 
 def batch(batch_id: int) -> Report:
-    """Show one batch: its ranges, its attempts, the schemas of its records, and every change of its state.
+    """Show one batch: its ranges, its attempts, the schemas and undeclared fields of its records, and every change of its state.
 
     Raises:
         FatalError: The ledger has no batch with this id.
@@ -79,6 +79,7 @@ def batch(batch_id: int) -> Report:
         _owns(found),
         _attempts(found["attempts"]),
         *_schemas(found["schemas"]),
+        *_fields(found["fields"]),
         _events(found["events"]),
     ]
     return Report(document=found, parts=parts)
@@ -171,6 +172,27 @@ def _schemas(rows: Sequence[Row]) -> list[Grid]:
             columns=("of the", ">id", "kind", "subjects", "registry"),
             rows=[
                 (row["part"], str(row["schema_id"]), row["kind"], safe(", ".join(row["subjects"])), row["registry"])
+                for row in rows
+            ],
+        )
+    ]
+
+
+def _fields(rows: Sequence[Row]) -> list[Grid]:
+    """Show which fields of a batch's records no column takes; nothing if there are none."""
+    if not rows:
+        return []
+    return [
+        Grid(
+            title="Fields that are not declared",
+            columns=("of the", "field", ">records", "one of them"),
+            rows=[
+                (
+                    row["part"],
+                    safe(row["name"]),
+                    f"{row['n_records']:,}",
+                    f"{row['topic']}/{row['partition']} offset {row['record_offset']}",
+                )
                 for row in rows
             ],
         )

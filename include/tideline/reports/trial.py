@@ -114,6 +114,7 @@ def document(name: str, trial: Trial, *, limit: int, places: Sequence[Origin] | 
         found["deletions"] = deletions
     if trial.states is not None:
         found["states"] = [_plain(one._asdict()) for one in trial.states[:limit]]
+    found["undeclared"] = [{"part": part, "name": name, "records": n} for (part, name), n in trial.undeclared.items()]
     return found
 
 
@@ -146,6 +147,7 @@ def parts(trial: Trial, *, limit: int, places: Sequence[Origin] | None = None) -
             rows=rejects,
             title=_title("Rejects", len(rejects), counts["rejected"]),
         ),
+        *_undeclared(trial),
         "read {read} = written {written} + rejected {rejected} + filtered {filtered}".format_map(counts),
     ]
 
@@ -170,6 +172,13 @@ def _states(trial: Trial, limit: int) -> Iterator[Grid]:
             rows=[(_cell(one.key), *map(_cell, one.value.values()), _cell(one.expires_at)) for one in shown_ones],
             title=_title("States", len(shown_ones), len(trial.states)),
         )
+
+
+def _undeclared(trial: Trial) -> Iterator[Grid]:
+    """Yield the fields of the records that no column takes, if there are any."""
+    if trial.undeclared:
+        rows: list[Sequence[Cell]] = [(part, safe(name), n) for (part, name), n in trial.undeclared.items()]
+        yield Grid(title="Fields that are not declared", columns=("of the", "field", ">records"), rows=rows)
 
 
 def _counts(trial: Trial) -> dict[str, int]:

@@ -15,7 +15,7 @@ router = APIRouter()
 
 @router.get("/pipelines/{pipeline}/batches/{batch_id}")
 def batch(request: Request, pipeline: Seen, may_decide: MayDecide, batch_id: int) -> HTMLResponse:
-    """Show a batch: ranges, counts, attempts, schemas, events."""
+    """Show a batch: ranges, counts, attempts, schemas, undeclared fields, events."""
     found = of_pipeline(pipeline, batch_id)
     mine, owned = (
         {(row["topic"], row["partition"], row["start_offset"], row["end_offset"]) for row in found[part]}

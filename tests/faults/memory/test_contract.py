@@ -34,6 +34,7 @@ NEVER_BY_THE_FLOW = {
     "letters.py",
     "published_rows.py",
     "schemas.py",
+    "fields.py",
 }
 """Verbs that only people or executors use, verbs that precede every flow, and verbs for a topic that no pipeline of the simulation has."""
 

@@ -39,6 +39,7 @@ from tideline.ledger import (
 from tideline.ledger.attempts import Attempt, Writer
 from tideline.ledger.claimed_outputs import ROWS, ClaimedOutput
 from tideline.ledger.connection import Ledger
+from tideline.ledger.fields import CountedField, count_fields
 from tideline.ledger.intents import Intent
 from tideline.ledger.publications import Announcer
 from tideline.ledger.publishing import Written
@@ -223,6 +224,9 @@ def _load(
         read_slice(stager, attempt, stream, _OFFSETS.start, _OFFSETS.stop)
     schemas.keep_schemas(stager, attempt.attempt, "default", {1: Schema(kind="AVRO", text='"long"')})
     assert schemas.use_schemas(stager, attempt.attempt, "value", "default", [1])
+    count_fields(
+        stager, attempt.attempt, f"{stream}:{min(offsets)}", [CountedField("value", "more", 1, stream, min(offsets))]
+    )
     kept = sorted(set(offsets) - set(rejected))
     with Copier(url, staging, target.table) as copier:
         n_staged, reasons = copier.copy(_rows(target, stream, kept, refused))

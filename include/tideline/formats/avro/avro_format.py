@@ -17,10 +17,11 @@ from tideline.formats.arrow_types import arrow_type
 from tideline.formats.avro import lockstep, one_by_one, resolution
 from tideline.formats.avro.lockstep import WriterGroup
 from tideline.formats.avro.schema import RecordType, parsed
-from tideline.formats.confluent_frame import RegisteredSchemas, of_batch, plain
+from tideline.formats.confluent_frame import RegisteredSchemas, without_nulls
 from tideline.formats.cursor import Cursor, Rows
-from tideline.formats.format import NULL, Decode, Decoded, RawRecords
+from tideline.formats.format import Decode, Decoded, RawRecords
 from tideline.formats.reader import Reader, SchemaFit, declared_reader
+from tideline.formats.undeclared import of_schemas
 
 _KIND = "AVRO"
 
@@ -40,12 +41,9 @@ class AvroFormat:
         return self._decoded
 
     def _decoded(self, raw: RawRecords) -> Decoded:
-        values = plain(raw.own)
-        present = np.flatnonzero(np.asarray(values.is_valid()))
-        rejected = dict.fromkeys(np.flatnonzero(np.asarray(values.is_null())).tolist(), NULL)
-        bodies = values.drop_null()
-        found = decoded(bodies, [WriterGroup(np.arange(len(bodies)), self.schema)], self.reader)
-        return of_batch(present, found, rejected)
+        records = without_nulls(raw)
+        group = WriterGroup(np.arange(len(records.bodies)), self.schema)
+        return records.with_decoded(decoded(records.bodies, [group], self.reader))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def misfit(schema: RecordType, reader: Reader) -> str | None:
     for name, node in schema.fields:
         if name in reader.columns and (reason := resolution.misfit(node, reader.columns[name])):
             return f"{name}: {reason}"
-    return None
+    return reader.refusal(resolution.undeclared(schema, reader.columns))
 
 
 def decoded(records: pa.BinaryArray, groups: Sequence[WriterGroup], reader: Reader) -> Decoded:
@@ -136,7 +134,12 @@ def decoded(records: pa.BinaryArray, groups: Sequence[WriterGroup], reader: Read
         kept = np.concatenate([kept, *(places for places, _ in beside)])
         order = np.argsort(kept)
         table, kept = pa.concat_tables([table, *(part for _, part in beside)]).take(pa.array(order)), kept[order]
-    return Decoded(table=table, kept=pa.array(kept, pa.int64()), rejected=dict(sorted(rejected.items())))
+    return Decoded(
+        table=table,
+        kept=pa.array(kept, pa.int64()),
+        rejected=dict(sorted(rejected.items())),
+        undeclared=of_schemas((group.rows, resolution.undeclared(group.schema, reader.columns)) for group in groups),
+    )
 
 
 def _by_themselves(

@@ -4,7 +4,7 @@ Promotions are those of Avro: int to long, float and double; long to float and d
 them, a whole number fills a narrower column and a decimal one where it fits without loss, and a value that does not is a reject.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
 from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
@@ -29,6 +29,28 @@ def renamed(writer: RecordType, reader: Reader) -> RecordType:
     """Return the schema of a writer with the columns' names for its fields."""
     names = reader.named(name for name, _ in writer.fields)
     return RecordType(writer.name, tuple((names.get(name, name), node) for name, node in writer.fields))
+
+
+def undeclared(schema: RecordType, kinds: Mapping[str, ColumnType], path: str = "") -> Iterator[str]:
+    """Yield the fields of a schema, in the names of the columns, that no column takes; in structs by their paths."""
+    for name, node in schema.fields:
+        if name not in kinds:
+            yield f"{path}{name}"
+        else:
+            yield from _undeclared(node, kinds[name], f"{path}{name}")
+
+
+def _undeclared(node: Node, kind: ColumnType, path: str) -> Iterator[str]:
+    match node, kind:
+        case Union(branches=branches), _:
+            for branch in branches:
+                yield from _undeclared(branch, kind, path)
+        case Items(items=items), ArrayType(element=element):
+            yield from _undeclared(items, element, f"{path}[]")
+        case RecordType(), StructType(fields=fields):
+            yield from undeclared(node, dict(fields), f"{path}.")
+        case _:
+            return
 
 
 def misfit(writer: Node, kind: ColumnType) -> str | None:

@@ -15,14 +15,15 @@ from tideline.domain.reject_reasons import one_line
 from tideline.domain.schemas import Schema, Schemas
 from tideline.errors import FatalError
 from tideline.formats.arrow_types import arrow_type
-from tideline.formats.confluent_frame import Positions, RegisteredSchemas, of_batch, plain
+from tideline.formats.confluent_frame import Positions, RegisteredSchemas, without_nulls
 from tideline.formats.cursor import Cursor
-from tideline.formats.format import NULL, Decode, Decoded, RawRecords
+from tideline.formats.format import Decode, Decoded, RawRecords
 from tideline.formats.protobuf.columns import columns_of
 from tideline.formats.protobuf.compiling import Messages, ProtobufSchemaError, compiled
 from tideline.formats.protobuf.decoding import NO_MESSAGE, decoder_of
-from tideline.formats.protobuf.schema import FieldMisfitError, NarrowedMessage, narrowed
+from tideline.formats.protobuf.schema import FieldMisfitError, NarrowedMessage, narrowed, undeclared
 from tideline.formats.reader import Reader, SchemaFit, declared_reader
+from tideline.formats.undeclared import of_schemas
 
 _KIND = "PROTOBUF"
 _DEEPEST = 32
@@ -38,18 +39,18 @@ class ProtobufFormat:
 
     reader: Reader
     message: NarrowedMessage
+    undeclared: tuple[str, ...]
+    """The fields of the message that no column takes."""
 
     def decoder(self, _schemas: Schemas) -> Decode:
         """Return what decodes the batches of one task."""
         return self._decoded
 
     def _decoded(self, raw: RawRecords) -> Decoded:
-        values = plain(raw.own)
-        present = np.flatnonzero(np.asarray(values.is_valid()))
-        rejected = dict.fromkeys(np.flatnonzero(np.asarray(values.is_null())).tolist(), NULL)
-        bodies = values.drop_null()
-        found = _decoded(bodies, [(np.arange(len(bodies)), self.message)], self.reader)
-        return of_batch(present, found, rejected)
+        records = without_nulls(raw)
+        rows = np.arange(len(records.bodies))
+        found = _decoded(records.bodies, [(rows, self.message)], self.reader)
+        return records.with_decoded(replace(found, undeclared=of_schemas([(rows, self.undeclared)])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,12 @@ class RegisteredProtobufFormat:
         def decode(raw: RawRecords) -> Decoded:
             records, groups = registered.groups(raw)
             heads = Heads(records.bodies)
-            expected = [(heads.of(rows, messages, self.name), message) for rows, (messages, message) in groups]
-            found = _decoded(heads.bodies(), expected, self.reader)
+            expected = [(heads.of(rows, one.messages, self.name), one) for rows, one in groups]
+            found = _decoded(heads.bodies(), [(rows, one.message) for rows, one in expected], self.reader)
             grouped = {row for rows, _ in groups for row in rows.tolist()} if heads.rejected else set()
             headless = {row: one_line(reason) for row, reason in heads.rejected.items() if row in grouped}
-            return records.with_decoded(replace(found, rejected=found.rejected | headless))
+            undeclared = of_schemas((rows, one.undeclared) for rows, one in expected)
+            return records.with_decoded(replace(found, rejected=found.rejected | headless, undeclared=undeclared))
 
         return decode
 
@@ -82,15 +84,14 @@ class RegisteredProtobufFormat:
         found = self._readable(schema)
         if isinstance(found, str):
             return SchemaFit(reason=found)
-        fields = [field.name for field in found[0].named(self.name).fields]
+        fields = [field.name for field in found.messages.named(self.name).fields]
         names = self.reader.named(fields)
         return self.reader.compared(names.get(name, name) for name in fields)
 
-    def _readable(self, schema: Schema) -> tuple[Messages, NarrowedMessage] | str:
-        """Return the messages of a schema, and how the expected one is read; or why no record of it can be."""
+    def _readable(self, schema: Schema) -> "ReadableSchema | str":
+        """Return how the records of a schema are read, or why none can be."""
         try:
-            messages = Messages(compiled(schema.text, schema.references))
-            return messages, _narrowed(messages, self.name, self.reader)
+            return _readable(compiled(schema.text, schema.references), self.name, self.reader)
         except (ProtobufSchemaError, FieldMisfitError) as error:
             return str(error)
 
@@ -108,7 +109,8 @@ def declared(section: Value | Key, folder: Path) -> ProtobufFormat | RegisteredP
     path = folder / section.schema_file
     try:
         files = compiled(path.read_text(encoding="utf-8")) if path.suffix == ".proto" else path.read_bytes()
-        return ProtobufFormat(reader, _narrowed(Messages(files), name, reader))
+        found = _readable(files, name, reader)
+        return ProtobufFormat(reader, found.message, found.undeclared)
     except OSError as error:
         problem = f"expected a schema of Protobuf, as {section.schema_file} is declared, found {error.strerror}"
     except ValueError as error:  # no schema, no such message, one that does not fit, or no text
@@ -179,15 +181,30 @@ class Heads:
         return pa.array([record[length:] for record, length in records], pa.binary())
 
 
-def _narrowed(messages: Messages, name: str, reader: Reader) -> NarrowedMessage:
+@dataclass(frozen=True, slots=True)
+class ReadableSchema:
+    """A schema whose records of the declared message can be read."""
+
+    messages: Messages
+    message: NarrowedMessage
+    undeclared: tuple[str, ...]
+    """The fields of the message that no column takes."""
+
+
+def _readable(files: bytes, name: str, reader: Reader) -> ReadableSchema:
     """Return how a message is read.
 
     Raises:
-        ProtobufSchemaError: There is none of this name.
+        ProtobufSchemaError: The files are none, or have no message of this name.
         FieldMisfitError: It does not fit the columns.
     """
+    messages = Messages(files)
     message = messages.named(name)
-    return narrowed(message, reader.columns, reader.named(field.name for field in message.fields))
+    names = reader.named(field.name for field in message.fields)
+    found, beside = narrowed(message, reader.columns, names), tuple(undeclared(message, reader.columns, names))
+    if why := reader.refusal(beside):
+        raise FieldMisfitError(why)
+    return ReadableSchema(messages, found, beside)
 
 
 def _decoded(bodies: pa.BinaryArray, groups: Sequence[Group], reader: Reader) -> Decoded:

@@ -5,7 +5,7 @@ makes the decoder go deeper than the columns are, also one that contains itself;
 read as one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -101,6 +101,21 @@ def narrowed(message: Descriptor, kinds: Mapping[str, ColumnType], names: Mappin
         if choice.name in choices:  # the last of its fields that a record has counts: so all of them are read
             fields += [_unread(one, choice.name) for one in choice.fields if one.number not in taken]
     return NarrowedMessage("", tuple(sorted(fields, key=lambda one: one.number)))
+
+
+def undeclared(
+    message: Descriptor, kinds: Mapping[str, ColumnType], names: Mapping[str, str], path: str = ""
+) -> Iterator[str]:
+    """Yield the fields of a message that no column takes; in structs by their paths."""
+    for field in message.fields:
+        if (column := names.get(field.name, field.name)) not in kinds:
+            yield f"{path}{field.name}"
+            continue
+        kind = kinds[column]
+        below = f"{path}{column}{'[]' if field.is_repeated else ''}."
+        kind = kind.element if field.is_repeated and isinstance(kind, ArrayType) else kind
+        if field.message_type is not None and isinstance(kind, StructType):
+            yield from undeclared(field.message_type, dict(kind.fields), {}, below)
 
 
 def _field(field: FieldDescriptor, column: str, kind: ColumnType) -> Field:
