@@ -71,7 +71,7 @@ def test_the_shipped_pipeline_is_tried_with_its_offers(monkeypatch, ledger, ledg
     assert [(row["price"], row["category"]) for row in found.rows] == [(Decimal("1.5"), "food"), (Decimal("1.5"), None)]
     assert (found.lines, found.rejects, found.n_filtered) == ([1, 3], [], 1)
     produced = found.table.schema
-    assert target_sql.read(pipelines.load(SHIPPED)).problems(produced, pipelines.load(SHIPPED).table_sink) == []
+    assert target_sql.read(pipelines.load(SHIPPED)).problems(produced, pipelines.load(SHIPPED)) == []
 
 
 def test_a_dimension_without_a_database_says_what_is_missing(tmp_path, monkeypatch):

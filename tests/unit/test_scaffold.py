@@ -62,7 +62,7 @@ def test_rows_of_a_new_pipeline_fit_its_table(tmp_path, topic):
     folder = written(tmp_path, surveyed(*TOPICS[topic]))
     pipeline = pipelines.load(folder)
     rows = trial(folder, [*surveyed(*TOPICS[topic]).good]).table
-    assert target_sql.read(pipeline).problems(rows.schema, pipeline.table_sink) == []
+    assert target_sql.read(pipeline).problems(rows.schema, pipeline) == []
 
 
 def test_linters_find_nothing_in_new_pipelines(tmp_path):

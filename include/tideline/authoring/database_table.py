@@ -53,12 +53,14 @@ def checked(session: Ledger, pipeline: Pipeline, produced: pa.Schema | None) -> 
         )
         return
     problems = fitting.unkept(there, pipeline.table_sink)
-    problems += fitting.problems(there, produced, pipeline.table_sink.item, fitting.upsert_of(pipeline.table_sink))
+    lacks = fitting.lacking(there, produced, pipeline)
+    problems += fitting.problems(there, produced, pipeline.table_sink, lacks)
     yield from (finding(Verdict.BAD, problem) for problem in problems)
     if produced is None:
         yield finding(Verdict.NOT_CHECKED, f"{state}; whether what the transform returns fits")
     elif not problems:
-        yield finding(Verdict.OK, f"{state}; what the transform returns fits")
+        adds = f"; the next batch adds {fitting.listed(lacks)}" if lacks else ""
+        yield finding(Verdict.OK, f"{state}; what the transform returns fits{adds}")
 
 
 def _tried(session: Ledger, pipeline: Pipeline) -> Described | psycopg2.Error:

@@ -14,9 +14,9 @@ from sqlglot import exp
 from tideline.authoring import table_definition
 from tideline.authoring.column_types import identifier
 from tideline.authoring.statements import Statement, statements, trailing_commas
-from tideline.declaration import PostgresSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.sinks.postgres import fitting
+from tideline.sinks.postgres.column_types import Column
 from tideline.sinks.postgres.fitting import Described
 
 _SEARCH_PATH = re.compile(r"\bsearch_path\b", re.IGNORECASE)
@@ -37,16 +37,20 @@ class TargetSql:
     is_readable: bool = True
     """Whether the file is text in UTF-8."""
 
-    def problems(self, produced: pa.Schema | None, sink: PostgresSink) -> list[str] | None:
+    def problems(self, produced: pa.Schema | None, pipeline: Pipeline) -> list[str] | None:
         """Return what keeps a load from writing into the table, by the checks of the loader; None if the table is not known.
 
         Args:
             produced: The columns that the transform returns. None if they are not known: only the table is checked.
-            sink: The section of the declaration.
+            pipeline: The declaration.
         """
-        return (
-            None if self.table is None else fitting.problems(self.table, produced, sink.item, fitting.upsert_of(sink))
-        )
+        if self.table is None:
+            return None
+        return fitting.problems(self.table, produced, pipeline.table_sink, self.lacks(produced, pipeline))
+
+    def lacks(self, produced: pa.Schema | None, pipeline: Pipeline) -> tuple[Column, ...]:
+        """Return the columns that the first batch would add to the table."""
+        return () if self.table is None else fitting.lacking(self.table, produced, pipeline)
 
 
 def read(pipeline: Pipeline) -> TargetSql:

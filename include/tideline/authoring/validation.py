@@ -177,12 +177,16 @@ def _target(pipeline: Pipeline, known: TargetSql, produced: pa.Schema | None) ->
 
     yield from (finding(Verdict.BAD, mistake) for mistake in known.mistakes)
     yield from (finding(Verdict.WARN, f"not understood: {fault}") for fault in known.not_understood)
-    problems = known.problems(produced, pipeline.table_sink)
+    problems = known.problems(produced, pipeline)
     if problems is None:
         yield finding(Verdict.NOT_CHECKED, f"the columns of {pipeline.table_sink.table}: {known.why_unknown}")
         return
     yield from (finding(Verdict.BAD, problem) for problem in problems)
     if produced is None:
         yield finding(Verdict.NOT_CHECKED, f"whether what the transform returns fits {pipeline.table_sink.table}")
+    elif lacks := known.lacks(produced, pipeline):
+        yield finding(
+            Verdict.WARN, f"lacks {fitting.listed(lacks)}: the first batch adds this to {pipeline.table_sink.table}"
+        )
     elif not problems and not known.mistakes:
         yield finding(Verdict.OK, f"creates {pipeline.table_sink.table}, and what the transform returns fits it")

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from tideline.declaration.sections import (
     ENV,
     Columns,
+    Evolve,
     FromEnvironment,
     MistakeBelow,
     Name,
@@ -57,6 +58,13 @@ class DeltaSink(OutputSection):
         title="Whether other pipelines write this table too; each of them must set this key",
         description="true or false",
     )
+
+    evolve: Evolve = "none"
+
+    @property
+    def adds_columns(self) -> bool:
+        """See `OutputSection`."""
+        return self.evolve == "add"
 
     @property
     def output(self) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -66,6 +66,11 @@ class OutputSection(Section):
         return None
 
     @property
+    def adds_columns(self) -> bool:
+        """Whether a batch adds the columns that the output lacks."""
+        return False
+
+    @property
     def refuses_replays(self) -> bool:
         """Whether records that are in the output already may not be loaded again."""
         return False
@@ -112,3 +117,10 @@ Names = Annotated[tuple[Name, ...], Field(strict=False), AfterValidator(_differe
 """Columns of a table in Postgres, each once."""
 Columns = Annotated[tuple[Text, ...], Field(strict=False), AfterValidator(_different)]
 """Columns of an output outside of Postgres, each once."""
+Evolve = Annotated[
+    Literal["none", "add"],
+    Field(
+        title="What happens with columns that the table lacks: the load is refused, or the batch that needs them adds them",
+        description="none or add",
+    ),
+]

@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from tideline.declaration.delta import DeltaSink
 from tideline.declaration.kafka_sink import KafkaSink
-from tideline.declaration.sections import MistakeBelow, Name, Names, OutputSection, Section
+from tideline.declaration.sections import Evolve, MistakeBelow, Name, Names, OutputSection, Section
 
 MARKS = "__deleted"
 """What follows the name of an upsert table in the name of the table of its deleted keys."""
@@ -55,6 +55,8 @@ class PostgresSink(OutputSection):
         description="a list of different column names in lower case",
     )
 
+    evolve: Evolve = "none"
+
     @model_validator(mode="after")
     def _upsert_fits(self) -> Self:
         if self.mode == "upsert":
@@ -82,6 +84,11 @@ class PostgresSink(OutputSection):
     def output(self) -> str:
         """Return what people call the output, for messages."""
         return self.table
+
+    @property
+    def adds_columns(self) -> bool:
+        """See `OutputSection`."""
+        return self.evolve == "add"
 
     @property
     def newest_wins(self) -> bool:

@@ -1,12 +1,15 @@
 """Carries out the commands that operate. Each calls one verb of `tideline.flow`, and reports the result and the next step."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from tideline import flow, settings
 from tideline.declaration import pipelines
+from tideline.declaration.pipelines import Pipeline
 from tideline.domain.requests import KeptRejects, NamedRange, Request
 from tideline.errors import TidelineError
 from tideline.kafka.broker import Broker
+from tideline.ledger.connection import Ledger
 from tideline.ledger.queries import Row
 from tideline.ledger.reservations import Run
 from tideline.ledger.sessions import ledger
@@ -17,11 +20,18 @@ _DAG_ID = "tideline"
 """Stored in place of a DAG id for batches that an operator has reserved at the command line."""
 
 
-def dry_run(name: str, request: Request) -> Report:
-    """Show what a run would load. Reserve nothing."""
+def dry_run(name: str, request: Request, more: Callable[[Ledger, Pipeline], Sequence[str]] | None = None) -> Report:
+    """Show what a run would load. Reserve nothing.
+
+    Args:
+        name: The pipeline.
+        request: What is requested.
+        more: Returns what else is to say of a run. The page does without what takes the pipeline's transform.py.
+    """
     pipeline = pipelines.load_named(name)
     with ledger() as session:
         drafts, notes = flow.dry_run(session, Broker(pipeline.source), pipeline, request)
+        notes = [*notes, *(more(session, pipeline) if more else ())]
     grid = Grid(
         columns=(">batch", "kind", ">offsets", "ranges"),
         rows=[

@@ -82,7 +82,7 @@ def of_records(
 def _problems(pipeline: Pipeline, trial: Trial) -> list[str] | None:
     """Return why the rows do not fit the output; None if that is not known."""
     if not kinds.of(pipeline).is_outside:
-        return target_sql.read(pipeline).problems(trial.table.schema, pipeline.table_sink)
+        return target_sql.read(pipeline).problems(trial.table.schema, pipeline)
     return []
 
 

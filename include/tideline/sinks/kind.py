@@ -17,6 +17,8 @@ from tideline.ledger.published_rows import Published, Sent
 from tideline.sinks.outside import Memory, OutsideSink
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tideline.sinks.sink import Sink
 
 Section = TypeVar("Section", bound=OutputSection)
@@ -68,6 +70,19 @@ class Kind:
             TidelineError: The ledger or the output does not answer, or a variable of the environment is not set.
         """
         raise NotImplementedError
+
+    def lacking(self, pipeline: Pipeline, ledger: Ledger, produced: "pa.Schema") -> Sequence[tuple[str, str]]:  # noqa: ARG002
+        """Return names and types of the columns that the next batch adds to the output. Nothing as well if there is no output yet.
+
+        Args:
+            pipeline: The declaration.
+            ledger: A session with the ledger.
+            produced: What the transform returns.
+
+        Raises:
+            TidelineError: The ledger or the output does not answer, or a variable of the environment is not set.
+        """
+        return []
 
     def outside(self, pipeline: Pipeline, ledger: Ledger, *, searching: bool = True) -> OutsideSink | None:  # noqa: ARG002 - see below
         """Return the output as the ledger needs it. None if it is a table in the ledger's database. Connects to nothing.

@@ -12,7 +12,7 @@ from faults.memory.registry import Rows, verb
 from faults.memory.rows import Event, KnownPipeline
 
 _UNFINISHED = {"planned", "writing", "failed", "published"}
-_ADDED = {"retry", "refuse", "supersede partly", "recreate table"}
+_ADDED = {"retry", "refuse", "supersede partly", "recreate table", "add column"}
 """What no table shows, and no trigger records."""
 _PIPELINE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 DAY = 24 * 3600 * SECOND

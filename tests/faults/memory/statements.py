@@ -58,8 +58,14 @@ def describe_table(db: MemoryDatabase, *, schema: str, table: str) -> Rows:
     ]
 
 
+@composed(_SINKS, "keep_columns")
+def keep_columns(db: MemoryDatabase, *, target: Identifier) -> int:
+    output.table(db, target)  # no session alters a table here
+    return -1
+
+
 @composed(_SINKS, "create_staging")
-def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifier, drop_others: Composed) -> int:
+def create_staging(db: MemoryDatabase, *, staging: Identifier, target: Identifier, **_: Composed) -> int:
     output.table(db, target)
     name = staging.strings[-1]
     if name in db.staging:

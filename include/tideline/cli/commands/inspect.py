@@ -187,6 +187,7 @@ def plan(
 
     Without further options, a run loads the open batches first, then all new records.
     """
+    from tideline.authoring import additions
     from tideline.reports import decisions
 
     if not dry_run:
@@ -205,4 +206,4 @@ def plan(
             request = requests.request_for(
                 batch=batch, ranges=ranges or (), start=from_time, end=to_time, replace=replace
             )
-    raise typer.Exit(show(decisions.dry_run(pipeline, request), as_json=as_json))
+    raise typer.Exit(show(decisions.dry_run(pipeline, request, additions.of_next_batch), as_json=as_json))

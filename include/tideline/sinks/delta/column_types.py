@@ -63,8 +63,12 @@ def misfit(produced: pa.DataType, column: pa.Field) -> str | None:
     for family in (at.is_signed_integer, at.is_floating, at.is_decimal):
         if family(given) and family(column.type):
             return None
-    fits = _plain(given).equals(_plain(column.type))
-    return None if fits else f"cannot hold Arrow type {produced}"
+    return None if same_type(given, column.type) else f"cannot hold Arrow type {produced}"
+
+
+def same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    """Return whether two columns hold the same values."""
+    return bool(_plain(one).equals(_plain(other)))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -7,12 +7,13 @@ that was looked at, or fails. And it is refused if that version has a feature th
 have got it since the commit was prepared.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -152,6 +153,18 @@ def commit(
         raise UnknownError(first_line(error)) from error
 
 
+def add_columns(table: DeltaTable, columns: pa.Schema) -> None:
+    """Add columns, which are null in all rows that are there, behind the version that `table` was loaded at.
+
+    Raises:
+        TakenError: The table has changed since it was loaded.
+        RefusedTableError: The table has a feature that is not kept, or the library refuses it. Nothing was changed.
+        UnknownError: Something else went wrong. The commit may have happened.
+    """
+    fields = Schema.from_arrow(columns).fields
+    _alter(table, lambda once: table.alter.add_columns(list(fields), commit_properties=once))
+
+
 def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
     """Set properties of the table, behind the version that `table` was loaded at.
 
@@ -160,12 +173,19 @@ def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
         RefusedTableError: The table has a feature that is not kept, or the library refuses it. Nothing was changed.
         UnknownError: Something else went wrong. The commit may have happened.
     """
+    _alter(
+        table,
+        lambda once: table.alter.set_table_properties(
+            dict(properties), raise_if_not_exists=False, commit_properties=once
+        ),
+    )
+
+
+def _alter(table: DeltaTable, alter: Callable[[CommitProperties], None]) -> None:
     if unkept := delta_features.unkept(table, replaces=False):
         raise RefusedTableError(delta_features.said(unkept), unkept)
     try:
-        table.alter.set_table_properties(
-            dict(properties), raise_if_not_exists=False, commit_properties=CommitProperties(max_commit_retries=0)
-        )
+        alter(CommitProperties(max_commit_retries=0))
     except CommitFailedError as error:
         raise _failure(table, first_line(error)) from error
     except (DeltaError, OSError) as error:

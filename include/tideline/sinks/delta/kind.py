@@ -17,6 +17,8 @@ from tideline.sinks.kind import ClusterOf, Dataset, Kind, loaded, section
 from tideline.sinks.outside import OutsideSink
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tideline.sinks.sink import Sink
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,13 @@ class DeltaTables(Kind):
             log.warning("%s", error)
             columns = ()
         return Dataset(namespace, name, columns)
+
+    def lacking(self, pipeline: Pipeline, ledger: Ledger, produced: "pa.Schema") -> Sequence[tuple[str, str]]:  # noqa: ARG002
+        """See `Kind.lacking`."""
+        lacks: Sequence[tuple[str, str]] = loaded(pipeline, "tideline.sinks.delta.preparing").lacking(
+            pipeline, produced
+        )
+        return lacks
 
     def outside(self, pipeline: Pipeline, ledger: Ledger, *, searching: bool = True) -> OutsideSink:  # noqa: ARG002 - it forgets nothing
         """See `Kind.outside`."""

@@ -9,7 +9,7 @@ from tideline.declaration.delta import DeltaSink
 from tideline.declaration.pipelines import Pipeline
 from tideline.domain.states import BatchKind
 from tideline.errors import FatalError
-from tideline.sinks.delta import delta_features, delta_log
+from tideline.sinks.delta import added_columns, delta_features, delta_log
 from tideline.sinks.delta.column_types import PARTITION_TYPES, delta_type, may_partition, misfit
 from tideline.sinks.delta.delta_log import RefusedTableError
 from tideline.sinks.delta.delta_table import COORDINATES, OWNER, PLACEHOLDER, DeltaOutput
@@ -23,12 +23,14 @@ SHARED = "tideline.shared"
 def prepare(output: DeltaOutput, pipeline: Pipeline, kind: BatchKind, produced: pa.Schema) -> pa.Schema:
     """Create the table if it does not exist, and check that it can be written. Return the columns that this pipeline fills, without coordinates.
 
+    Columns that the batch adds are among them, see `added_columns`.
+
     Raises:
         FatalError: The columns do not fit, or the table has a feature that the sink does not keep. Nothing was read.
         RetryableError: Storage did not answer.
         NeedsOperatorError: The table must exist and does not.
     """
-    fields = pa.schema([field for field in produced if field.name != "kafka"])
+    fields = _without_kafka(produced)
     _check_produced(pipeline, fields)
 
     def once() -> pa.Schema:
@@ -84,14 +86,33 @@ def _checked(table: DeltaTable, pipeline: Pipeline, kind: BatchKind, fields: pa.
     columns = _arrow(table)
     if unkept := delta_features.unkept(table, replaces=kind is BatchKind.REPLAY):
         raise RefusedTableError(delta_features.said(unkept), unkept)
-    problems = [*_misfits(columns, fields), *_of_another(table, pipeline)]
     partitions, sink = tuple(table.metadata().partition_columns), section(pipeline, DeltaSink)
+    lacks = added_columns.lacking(columns, fields) if sink.adds_columns else pa.schema([])
+    columns = pa.schema([*columns, *lacks])
+    problems = [*_misfits(columns, fields), *_of_another(table, pipeline)]
     if partitions != sink.partition_by:
         problems.append(f"it is partitioned by ({', '.join(partitions)}), declared is ({', '.join(sink.partition_by)})")
     _refuse(pipeline, problems)
     if properties := _to_own(table, pipeline):
         delta_log.set_properties(table, properties)
     return pa.schema([columns.field(name) for name in fields.names])
+
+
+def lacking(pipeline: Pipeline, produced: pa.Schema) -> list[tuple[str, str]]:
+    """Return names and types of the columns that a batch of the pipeline adds to its table; none as well if there is no table yet.
+
+    Raises:
+        RetryableError: Storage did not answer.
+        FatalError: A variable of the environment is not set.
+    """
+    table = delta_log.of(pipeline).open() if pipeline.sink.adds_columns else None
+    if table is None or PLACEHOLDER in _arrow(table).names:
+        return []
+    return [(field.name, str(field.type)) for field in added_columns.lacking(_arrow(table), _without_kafka(produced))]
+
+
+def _without_kafka(produced: pa.Schema) -> pa.Schema:
+    return pa.schema([field for field in produced if field.name != "kafka"])
 
 
 def _shares(pipeline: Pipeline) -> bool:

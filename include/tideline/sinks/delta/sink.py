@@ -1,6 +1,7 @@
 """Delta tables as a sink. `tideline.sinks.delta.delta_table` fences and commits; the ledger follows, see `tideline.spark_jobs.publishing`."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -11,10 +12,11 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.domain.receipts import Receipt
 from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
+from tideline.ledger import events
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.sinks import evidence
-from tideline.sinks.delta import counting, delta_cleaning, delta_files, delta_table, preparing
+from tideline.sinks.delta import added_columns, counting, delta_cleaning, delta_files, delta_table, preparing
 from tideline.sinks.delta.counting import Counted
 from tideline.sinks.delta.delta_log import Change
 from tideline.sinks.delta.delta_table import DeltaOutput
@@ -34,9 +36,13 @@ class DeltaTableOutput:
     columns: pa.Schema
     """The columns that the transform fills."""
     item: str | None
+    adds_columns: bool
+    """Whether the attempt adds columns that the table lacks."""
     _counted: Counted | None = field(default=None, init=False)
     _offered: set[str] = field(default_factory=set, init=False)
     """The paths of all files that were part of a try to commit."""
+    _announced: set[str] = field(default_factory=set, init=False)
+    """The columns of which an event says that the attempt adds them."""
 
     def describe(self) -> str:
         """Return where the table is."""
@@ -76,7 +82,10 @@ class DeltaTableOutput:
             folder = delta_files.folder(attempt.identity, attempt.receipt)
             replacing = of_replay(publication.ledger, attempt, files, folder)
 
+        announce = partial(self._announce, publication.ledger) if self.adds_columns else None
+
         def changes(table: DeltaTable) -> list[Change]:
+            added_columns.add(self.output.location, table, self.columns, announce)
             made = [*(replacing.changes(table) if replacing else ()), *added]
             self._offered |= {change.path for change in made if isinstance(change, AddAction)}
             return made
@@ -87,6 +96,23 @@ class DeltaTableOutput:
             raise OutcomeUnknownError(error.problem, next_step="run the task again", entry=error.entry) from error
         except OSError as error:  # of a file that a replay replaces, before anything was committed
             raise self.output.location.unavailable(error) from error
+
+    def _announce(self, ledger: Ledger, columns: pa.Schema) -> None:
+        """Record an event for each column that is about to be added, once for the attempt."""
+        with ledger.transaction():
+            for column in columns:
+                if column.name not in self._announced:
+                    events.record(
+                        ledger,
+                        "add column",
+                        pipeline=self.attempt.pipeline,
+                        batch_id=self.attempt.batch_id,
+                        attempt=self.attempt.attempt,
+                        output=self.describe(),
+                        column=column.name,
+                        type=str(column.type),
+                    )
+        self._announced |= {*columns.names}
 
     def clear(self, ledger: Ledger) -> None:  # noqa: ARG002 - the table itself says who can still commit
         """Remove the files of attempts that can no longer commit, and those that this one has not committed."""
@@ -104,4 +130,5 @@ class DeltaTableSink:
             attempt=attempt,
             columns=preparing.prepare(output, pipeline, attempt.kind, produced),
             item=section(pipeline, DeltaSink).item,
+            adds_columns=pipeline.sink.adds_columns,
         )

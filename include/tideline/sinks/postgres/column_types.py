@@ -33,6 +33,18 @@ class Column:
     not_null: bool = False
     """NOT NULL, with a default or without."""
 
+    @property
+    def sql_type(self) -> str:
+        """Return the type as SQL, of a column that was described or is added."""
+        sizes = [self.precision, self.scale] if self.precision is not None else [self.length or self.digits]
+        given = ", ".join(str(size) for size in sizes if size is not None)
+        name, zone, rest = self.type_name.partition(" with")
+        return f"{name}({given}){zone}{rest}" if given else self.type_name
+
+    def holds_the_same(self, other: "Column") -> bool:
+        """Return whether a value that was converted for one of the columns is the same value in the other one."""
+        return (self.sql_type, self.filled) == (other.sql_type, other.filled)
+
 
 # The texts that Postgres accepts as a UUID. Python accepts more, and makes other UUIDs of them: `0x` and spaces count
 # as digits, `_` does not.
@@ -114,6 +126,47 @@ _REFUSED = {
     "time with time zone": "a zone without a date is no offset from UTC; use timestamp with time zone, or time",
 }
 """Why types are not supported, where there is more to say."""
+
+
+_ADDED: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (at.is_boolean, "boolean"),
+    (lambda kind: at.is_int8(kind) or at.is_uint8(kind) or at.is_int16(kind), "smallint"),
+    (lambda kind: at.is_uint16(kind) or at.is_int32(kind), "integer"),
+    (lambda kind: at.is_uint32(kind) or at.is_int64(kind), "bigint"),
+    (at.is_float32, "real"),
+    (at.is_float64, "double precision"),
+    (at.is_decimal128, "numeric"),
+    (_is_text, "text"),
+    (_is_bytes, "bytea"),
+    (at.is_date, "date"),
+    (lambda kind: at.is_timestamp(kind) and kind.tz is not None, "timestamp with time zone"),
+    (at.is_timestamp, "timestamp without time zone"),
+    (at.is_time, "time without time zone"),
+    (at.is_interval, "interval"),
+    (lambda kind: at.is_list(kind) and _element_type(kind) is not None, "[]"),
+    (_is_document, "jsonb"),
+)
+"""A check for Arrow types, and the type of a column that is added for them; `[]` for an array of what is added for its elements."""
+
+
+def added(name: str, produced: pa.DataType) -> Column | None:
+    """Return the column that holds all values of an Arrow type, null among them; None if no type surely does."""
+    type_name = next((type_name for fits, type_name in _ADDED if fits(produced)), None)
+    if type_name is None or (at.is_decimal(produced) and not 0 <= produced.scale <= produced.precision):
+        return None
+    return Column(
+        name=name,
+        type_name=f"{_element_type(produced)}[]" if type_name == "[]" else type_name,
+        precision=produced.precision if type_name == "numeric" else None,
+        scale=produced.scale if type_name == "numeric" else None,
+        required=False,
+    )
+
+
+def _element_type(kind: pa.DataType) -> str | None:
+    """Return the type that is added for the elements of a list; None if an array cannot have it here."""
+    element = added("", kind.value_type)
+    return element.type_name if element and element.type_name in _ELEMENTS else None
 
 
 def misfit(produced: pa.DataType, column: Column) -> str | None:

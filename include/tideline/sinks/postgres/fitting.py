@@ -1,14 +1,15 @@
 """Compare what a transform produces with what the target table has. Knows no database: the table is described by its caller."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from tideline.declaration import Pipeline, PostgresSink
+from tideline.domain.columns import WHOLE
 from tideline.errors import FatalError
-from tideline.sinks.postgres.column_types import Column, misfit
+from tideline.sinks.postgres.column_types import Column, added, misfit
 
 COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
 """Columns that every output table has: the record that a row came from, and the batch that wrote it."""
@@ -37,6 +38,8 @@ class Described:
     """The rules of the table, each with the statement that it rewrites."""
     unlogged: Sequence[str] = ()
     """The tables that a crash of the server empties: the table itself, or partitions of it."""
+    is_owned: bool = True
+    """Whether the role that writes may alter the table. Also true where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +56,42 @@ def upsert_of(sink: PostgresSink) -> Upsert | None:
     return Upsert(key=sink.key, order=sink.order) if sink.mode == "upsert" else None
 
 
-def problems(table: Described, produced: pa.Schema | None, item: str | None, upsert: Upsert | None = None) -> list[str]:
+def lacking(table: Described, produced: pa.Schema | None, pipeline: Pipeline) -> tuple[Column, ...]:
+    """Return the columns that a batch of the pipeline adds to the table; none if its declaration does not say so.
+
+    A column that the declaration calls `json`, and whose values are texts here as well, becomes `jsonb`.
+    """
+    if produced is None or not pipeline.sink.adds_columns:
+        return ()
+    documents = {name for name, kind in pipeline.source.value.columns.items() if kind.strip().lower() == WHOLE}
+    fields = [field for field in written(produced) if field.name not in {*table.columns, *FILLED}]
+    found = [(field, added(field.name, field.type)) for field in fields]
+    return tuple(
+        replace(column, type_name="jsonb") if column.type_name == "text" and field.name in documents else column
+        for field, column in found
+        if column is not None
+    )
+
+
+def problems(
+    table: Described, produced: pa.Schema | None, sink: PostgresSink, lacks: Sequence[Column] = ()
+) -> list[str]:
     """Return what keeps a load from writing into the table; nothing if it fits.
 
     Args:
         table: The table.
         produced: The columns that the transform returns. None if they are not known: only the table is checked.
-        item: The column that distinguishes the rows of one record, if a record can become several rows.
-        upsert: How the table keeps the newest record of each key; None if each record is a row.
+        sink: How the table is declared.
+        lacks: The columns that the batch adds to it.
     """
+    item, upsert = sink.item, upsert_of(sink)
+    table = replace(table, columns={**table.columns, **{column.name: column for column in lacks}})
     found = _misfits(table.columns, produced)
+    if lacks and not table.is_owned:
+        names = ", ".join(column.name for column in lacks)
+        found.append(
+            f"{names}: missing in the table, and only the role that owns it may add columns: add them with that role"
+        )
     if table.row_security:
         found.append("row-level security applies to the writer's role: own the table with it, or give it BYPASSRLS")
     if upsert is not None:
@@ -73,6 +102,11 @@ def problems(table: Described, produced: pa.Schema | None, item: str | None, ups
             "that the table is partitioned by"
         )
     return found
+
+
+def listed(columns: Iterable[Column]) -> str:
+    """Return names and types, for messages."""
+    return ", ".join(f"{column.name} {column.sql_type}" for column in columns)
 
 
 _KINDS = {

@@ -19,6 +19,7 @@ from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import said
 from tideline.ledger.publishing import Written
 from tideline.sinks import staging_tables
+from tideline.sinks.postgres import added_columns
 from tideline.sinks.postgres.fitting import COORDINATES, STAGED_STREAM
 from tideline.sinks.postgres.target_table import OF_A_ROW, Target, deletions_name, quoted, sink_sql
 from tideline.sinks.sink import RowsRefusedError
@@ -98,14 +99,16 @@ def insert_output(ledger: Ledger, staged: StagedRows) -> Written:
 
 
 def make_room(ledger: Ledger, staged: StagedRows) -> tuple[int, Counter[int]]:
-    """Delete the rows of rejected records from staging and, for a replay, the rows to replace from the target.
+    """Delete the rows of rejected records from staging and, for a replay, the rows to replace from the target. Add the columns that it lacks.
 
     Returns the number of rows that are left in staging, and of their records by stream id.
 
     Raises:
-        RetryableError: Staged rows are missing.
-        FatalError: The rows that a replay replaces cannot be deleted.
+        RetryableError: Staged rows are missing, or the table was altered meanwhile.
+        FatalError: The rows that a replay replaces cannot be deleted, or the columns not be added.
     """
+    if staged.target.lacks:
+        added_columns.add(ledger, staged.target, staged.attempt)
     n_discarded, n_rows, n_written = 0, 0, Counter[int]()
     for table in staged.tables:
         names = {**staged.names, "staging": Identifier(STAGING_SCHEMA, table)}

@@ -15,7 +15,7 @@ from psycopg2.sql import SQL, Composable, Identifier
 
 from tideline.declaration.pipelines import Pipeline
 from tideline.declaration.sink import MARKS
-from tideline.errors import FatalError
+from tideline.errors import FatalError, RetryableError
 from tideline.ledger import staged
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
@@ -39,6 +39,8 @@ class Target:
     columns: tuple[Column, ...]
     """The columns that the transform produces, in its order."""
     item: str | None
+    lacks: tuple[Column, ...] = ()
+    """Those of the columns that the table did not have before anything was read: the batch adds them as it is published."""
     partitioned_by: tuple[str, ...] = ()
     """Columns that the table is partitioned by. They follow coordinates and item in its key."""
     deferred: tuple[tuple[str, str], ...] = ()
@@ -93,17 +95,19 @@ def prepare(ledger: Ledger, pipeline: Pipeline, produced: pa.Schema) -> Target:
             _create(ledger, pipeline)
             found = fitting.kept(described(ledger, pipeline), pipeline)
         (laws,) = _laws(ledger, place)
-    upsert = fitting.upsert_of(pipeline.table_sink)
-    if problems := fitting.problems(found, produced, pipeline.table_sink.item, upsert):
+    upsert, lacks = fitting.upsert_of(pipeline.table_sink), fitting.lacking(found, produced, pipeline)
+    if problems := fitting.problems(found, produced, pipeline.table_sink, lacks):
         raise FatalError(
             f"{pipeline.name}: table {pipeline.table_sink.table} does not fit what the transform produces: "
             + "; ".join(problems),
             next_step=f"alter the table, or correct {pipeline.folder.name}/transform.py and target.sql; nothing was read",
             entry="table-does-not-fit",
         )
+    columns = {**found.columns, **{column.name: column for column in lacks}}
     return Target(
         **place,
-        columns=tuple(found.columns[name] for name in fitting.written(produced).names),
+        columns=tuple(columns[name] for name in fitting.written(produced).names),
+        lacks=lacks,
         item=pipeline.table_sink.item,
         partitioned_by=() if upsert else fitting.partitioned_by(found, pipeline.table_sink.item) or (),
         upsert=upsert,
@@ -128,6 +132,7 @@ def described(ledger: Ledger, pipeline: Pipeline) -> Described:
         kind=next((row["kind"] for row in laws), None),
         rules=[(name, event) for row in laws for name, event in row["rules"]],
         unlogged=[name for row in laws for name in row["unlogged"]],
+        is_owned=all(row["is_owned"] for row in laws),
     )
 
 
@@ -206,17 +211,41 @@ def create_staging_in_transaction(ledger: Ledger, target: Target, attempt: Attem
 
 def _create_staging(ledger: Ledger, target: Target, name: str, columns: Sequence[Column]) -> None:
     kept = {*(column.name for column in columns), "kafka_offset"}
+    ledger.run_sql(sink_sql("keep_columns").format(target=target.identifier), {})
     there = columns_of(ledger, {"schema": target.schema, "table": target.table})
+    check_unaltered(target, columns, there)
     others = [column for column in there if column not in kept]
+    added = [column for column in columns if column.name not in there]
     ledger.run_sql(
         sink_sql("create_staging").format(
             staging=Identifier(STAGING_SCHEMA, name),
             target=target.identifier,
             drop_others=SQL(", ").join(SQL("DROP COLUMN {}").format(quoted(column)) for column in others),
+            add_columns=SQL("").join(
+                SQL(", ADD COLUMN {} {}").format(quoted(one.name), SQL(one.sql_type)) for one in added
+            ),
         ),
         {},
     )
     staged.let_stager_in(ledger, name)
+
+
+def check_unaltered(target: Target, columns: Sequence[Column], there: Mapping[str, Column]) -> None:
+    """Refuse rows for columns that are others now. COPY in binary form would take the bytes of one type for a value of another one.
+
+    Raises:
+        RetryableError: A column is gone, has another type, or one that the batch was to add is there with another type.
+    """
+    lacks = {column.name for column in target.lacks}
+    for column in columns:
+        found = there.get(column.name)
+        if (found is None and column.name not in lacks) or (found is not None and not found.holds_the_same(column)):
+            raise RetryableError(
+                f"{target.name} was altered since the attempt has looked at it: expected its column {column.name} with type "
+                f"{column.sql_type}, found {'no such column' if found is None else f'type {found.sql_type}'}",
+                next_step="run the task again: it looks at the table anew",
+                entry="table-does-not-fit",
+            )
 
 
 def deletions_name(staging: str) -> str:

@@ -24,8 +24,8 @@ GROUP BY i.indexrelid, c.oid;
 
 -- name: describe_laws
 -- Read the properties of a table that do not belong to a column: what kind of relation it is, its rules, what of it a
--- crash of the server empties, whether row-level security applies to this user, whether a foreign key of the table refers
--- to the table itself, and the constraints that would be checked at COMMIT (its own, and those of other tables that refer
+-- crash of the server empties, whether this user may alter it, whether row-level security applies to this user, whether a
+-- foreign key of the table refers to the table itself, and the constraints that would be checked at COMMIT (its own, and those of other tables that refer
 -- to its rows). Rows of a partitioned table are in its partitions, and Postgres applies no rules of these.
 SELECT c.relkind::text AS kind,
        ARRAY(SELECT ARRAY[r.rulename::text, CASE r.ev_type WHEN '2' THEN 'UPDATE' WHEN '3' THEN 'INSERT' ELSE 'DELETE' END]
@@ -35,6 +35,7 @@ SELECT c.relkind::text AS kind,
              WHERE u.relpersistence = 'u' AND u.relkind = 'r'
                AND (u.oid = c.oid OR u.oid IN (SELECT t.relid FROM pg_partition_tree(c.oid) t WHERE t.isleaf))
              ORDER BY 1) AS unlogged,
+       pg_has_role(c.relowner, 'USAGE') AS is_owned,
        row_security_active(c.oid) AS row_security,
        EXISTS (SELECT FROM pg_constraint k WHERE k.contype = 'f' AND k.conrelid = c.oid AND k.confrelid = c.oid) AS refers_to_itself,
        ARRAY(SELECT ARRAY[s.nspname::text, k.conname::text] FROM pg_constraint k JOIN pg_namespace s ON s.oid = k.connamespace
@@ -75,9 +76,13 @@ ORDER BY a.attnum;
 -- Until the end of the transaction, keep other sessions from creating a table, or the schema that two tables share.
 SELECT pg_advisory_xact_lock(hashtext('tideline.create'));
 
+-- name: keep_columns
+-- Until the end of the transaction, keep other sessions from altering a table. They still read and write it.
+LOCK TABLE {target} IN ACCESS SHARE MODE;
+
 -- name: create_staging
 -- Create the staging table of an attempt: the target's columns that the transform fills, with their NOT NULLs and
 -- checks. A row that the target would refuse is refused here, where only its record becomes a reject. `tideline_task`
 -- distinguishes the rows of winning tasks from those of losing ones.
 CREATE UNLOGGED TABLE {staging} (LIKE {target} INCLUDING CONSTRAINTS);
-ALTER TABLE {staging} {drop_others}, ADD COLUMN tideline_stream bigint NOT NULL, ADD COLUMN tideline_task bigint NOT NULL;
+ALTER TABLE {staging} {drop_others}{add_columns}, ADD COLUMN tideline_stream bigint NOT NULL, ADD COLUMN tideline_task bigint NOT NULL;
