@@ -1,4 +1,4 @@
-"""Download the jars of this checkout: for Spark, Kafka, and tests of Delta tables.
+"""Download the jars of this checkout: for Spark, Kafka, and tests of Delta tables and of Debezium.
 
 Set-up runs it, and reads from its output how much was downloaded.
 """
@@ -17,7 +17,7 @@ def main() -> int:
     kept = _LOCAL / "cache" / "ivy"
     before = set(kept.rglob("*.jar"))
     try:
-        jars.fetch({name: _LOCAL / "jars" / name for name in ("spark", "kafka", "delta")}, cache=kept)
+        jars.fetch({name: _LOCAL / "jars" / name for name in ("spark", "kafka", "delta", "connect")}, cache=kept)
     except TidelineError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -1,4 +1,4 @@
-"""The same records in JSON, Avro and Protobuf, with one schema and with ten of a registry, clean and with a share of bad ones."""
+"""The same records in JSON, Avro and Protobuf, with one schema and with ten of a registry, clean and with a share of bad ones; and as changes."""
 
 import json
 import statistics
@@ -56,6 +56,10 @@ def measure(scene: Scene) -> list[str]:
             for name, (spoil, where, of) in spoils.items():
                 ways[name] = _way(scene, kind, spoil, where, f"_{len(ways)}")
                 asked[name] = of
+        for with_schema in (False, True):
+            name = f"debezium, {'a schema in each record' if with_schema else 'without schemas'}"
+            ways[name] = _way(scene, "debezium", _changes(with_schema=with_schema), "json", f"_{len(ways)}")
+            asked[name] = ("json", "at most 1.67 times JSON")
         seconds = in_turns(ways, rounds=5)
     rows = []
     for name, found in seconds.items():
@@ -126,6 +130,38 @@ def _registered(kind: str, first: int, n_schemas: int) -> rivals.Spoil:
     return encode
 
 
+def _changes(*, with_schema: bool) -> rivals.Spoil:
+    """Return what writes each record as the insertion of a row, as the converter of Debezium's connector does."""
+    kinds = {
+        "string": ("string", None),
+        "bigint": ("int64", None),
+        "timestamp": ("int64", "io.debezium.time.MicroTimestamp"),
+    }
+    fields = [
+        {"type": kinds[of][0], "name": kinds[of][1], "optional": True, "field": name}
+        for name, of in rivals.FIELDS.items()
+    ]
+    row = {"type": "struct", "fields": fields, "optional": True, "name": "shop.impressions.Value"}
+    schema = {"type": "struct", "fields": [{**row, "field": part} for part in ("before", "after")], "name": "Envelope"}
+
+    def encode(number: int, value: dict[str, Any]) -> bytes:
+        shown = int(datetime.fromisoformat(value["shown_at"]).timestamp() * 1_000_000)
+        after = value | {"shown_at": shown} if with_schema else value
+        source = {
+            "version": "3.7.0.Final",
+            "connector": "postgresql",
+            "db": "shop",
+            "table": "impressions",
+            "lsn": number,
+        }
+        change = {"before": None, "after": after, "source": source, "op": "c", "ts_ms": 1_760_000_000_000}
+        return json.dumps(
+            {"schema": schema, "payload": change} if with_schema else change, separators=(",", ":")
+        ).encode()
+
+    return encode
+
+
 def _cut_off(encode: rivals.Spoil) -> rivals.Spoil:
     # Spread evenly: 7919 and 100 have no common divisor.
     return lambda number, value: encode(number, value)[: -1 if number * 7919 % 100 < _BAD else None]
@@ -137,7 +173,9 @@ def _declared(scene: Scene, name: str, topic: str, kind: str, where: str) -> pip
     rivals.declare(folder, topic)
     text = (folder / "pipeline.yaml").read_text()
     file, more = _KINDS.get(kind, ("", ""))
-    if where == "file":
+    if kind == "debezium":
+        text = text.replace("format: json", "format: debezium")
+    elif where == "file":
         (folder / file).write_text(_schema(kind, 0))
         text = text.replace("format: json", f"format: {kind}\n    schema_file: {file}{more}")
     elif where != "json":

@@ -156,7 +156,7 @@ def _go_on(ledger: Ledger) -> None:
             "CREATE TABLE tideline_staging.newest_1 AS SELECT *, kafka_topic_id AS there_topic_id, kafka_partition AS there_partition,"
             " kafka_offset AS there_offset, tideline_batch AS there_batch, kafka_topic_id AS mark_topic_id, kafka_partition AS mark_partition,"
             " kafka_offset AS mark_offset,"
-            " false AS loses_to_row, false AS loses_to_mark FROM ads.output;"
+            " false AS loses_to_row, false AS loses_to_mark, true AS is_unordered, true AS is_mark_unordered FROM ads.output;"
             "CREATE TABLE tideline_staging.attempt_1_state AS SELECT 1 AS tideline_task, 1 AS phase, key, stream_id, value, expires_at,"
             " kafka_offset FROM tideline.state LIMIT 300;"
             "CREATE TABLE tideline_staging.records_1 (number bigint, kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint,"

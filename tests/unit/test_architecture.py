@@ -32,6 +32,7 @@ FLOORS = (
     {"tideline.kafka", "tideline.ledger"},
     {"tideline.formats", "tideline.registry"},
     {"tideline.formats.avro", "tideline.formats.protobuf"},
+    {"tideline.formats.debezium"},
     {"tideline.formats.kinds"},
     {"tideline.records"},
     {"tideline.spark_jobs.readers", "tideline.state", "tideline.sinks"},

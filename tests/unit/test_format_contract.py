@@ -90,8 +90,12 @@ def test_no_bytes_fail_a_batch_or_change_its_columns(case, seed):
     assert all(len(reason) <= MAX_REASON and reason.isprintable() for reason in found.rejected.values())
 
 
-def test_a_tombstone_is_a_reject_that_says_so(case):
-    assert "tombstone" in case.decoded([None]).rejected[0]
+def test_a_tombstone_is_a_reject_that_says_so_or_deletes(case):
+    found = case.decoded([None])
+    if found.deletions is None:
+        assert "tombstone" in found.rejected[0]
+    else:
+        assert found.deletions.positions.to_pylist() == [0]
 
 
 def test_no_records_are_no_rows_of_the_same_columns(case):

@@ -64,7 +64,7 @@ def test_all_mistakes_of_all_files_and_pipelines_are_found_in_one_run(tmp_path, 
     assert mistakes(validate(code=20)) == [
         (
             "broken/pipeline.yaml:7",
-            'source.value.format: expected one of json, text, bytes, avro, protobuf, found "yson"',
+            'source.value.format: expected one of json, text, bytes, avro, protobuf, debezium, found "yson"',
         ),
         ("broken/pipeline.yaml:10", 'sink.table: expected schema.table in lower case, found "orders"'),
         ("broken/transform.py:1", "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'"),

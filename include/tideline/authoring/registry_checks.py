@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from tideline.declaration.pipelines import Pipeline, shown
 from tideline.domain.checks import Check, Verdict, listed
 from tideline.domain.schemas import Part, Schema
-from tideline.formats import kinds
 from tideline.formats.reader import ComparesSchemas
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger
+from tideline.records.record_decoding import formats
 from tideline.registry.client import RegistryClient
 
 
@@ -54,7 +54,8 @@ def _framed(pipeline: Pipeline) -> list[Part]:
 
 def _compared(pipeline: Pipeline, part: Part, schema_id: int, schema: Schema, what: str) -> Check:
     where = f"{shown(pipeline.folder / 'pipeline.yaml')}: source.{part}"
-    format_ = kinds.declared(getattr(pipeline.source, part), pipeline.folder)
+    declared = formats(pipeline.source, pipeline.folder)
+    format_: object = declared.value if part == "value" else declared.key
     if not isinstance(format_, ComparesSchemas):  # JSON is decoded by its columns, whatever its schema says
         return Check(
             about=pipeline.name, check=where, verdict=Verdict.OK, found=f"schema {schema_id}, {what}, is there"

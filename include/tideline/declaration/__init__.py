@@ -149,8 +149,11 @@ class Declaration(Section):
             return "with source.key, which names the row to delete"
         if missing := [name for name in self.sink.key if name not in self.source.key.names]:
             return f"with a source.key that has all columns of sink.key, found none for {', '.join(missing)}"
-        if self.sink.order:
-            return "without sink.order: a tombstone has no columns to order by"
+        if missing := [name for name in self.sink.order if name not in self.source.value.beside]:
+            return (
+                "with a sink.order of columns that deletions have too, which are those of source.value.envelope: "
+                f"found none for {', '.join(missing)}, and a tombstone has no columns to order by"
+            )
         return None
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """The section `source`: which records are read, and how their bytes become columns."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -54,9 +54,9 @@ def _column_type(name: str) -> str:
     return name
 
 
-FormatName = Literal["json", "text", "bytes", "avro", "protobuf"]
-_FORMATS = "one of json, text, bytes, avro, protobuf"
-_WITH_COLUMNS = ("json", "avro", "protobuf")
+FormatName = Literal["json", "text", "bytes", "avro", "protobuf", "debezium"]
+_FORMATS = "one of json, text, bytes, avro, protobuf, debezium"
+_WITH_COLUMNS = ("json", "avro", "protobuf", "debezium")
 _SCHEMA_FILES = {"avro": (".avsc",), "protobuf": (".desc", ".proto")}
 """How the names of files with a schema end, by the format that needs one."""
 SchemaFile = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(avsc|desc|proto)$")]
@@ -67,6 +67,13 @@ Topics = Annotated[tuple[Topic, ...], Field(strict=False, min_length=1), AfterVa
 TopicPattern = Annotated[str, Field(pattern=r"^\^.*\$$"), AfterValidator(_regular)]
 ColumnType = Annotated[str, AfterValidator(_column_type)]
 Fields = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
+
+
+EnvelopePath = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$", max_length=200)]
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})
 
 
 class _Decoded(Section):
@@ -116,16 +123,16 @@ class _Decoded(Section):
             raise ValueError("expected another column name than kafka: topic, offset, key and headers stand under it")
         if (self.format in _WITH_COLUMNS) != bool(self.columns):
             raise ValueError(
-                f"expected columns with format json, avro or protobuf and only there, found format {self.format}"
+                f"expected columns with format json, avro, protobuf or debezium and only there, found format {self.format}"
             )
         self._check_schema()
         self._check_reader()
         if self.unknown == "reject" and not self.columns:
             raise ValueError(
-                f"expected unknown: reject with format json, avro or protobuf only, found format {self.format}"
+                f"expected unknown: reject with format json, avro, protobuf or debezium only, found format {self.format}"
             )
         whole = [name for name, kind in self.columns.items() if kind.strip().lower() == WHOLE]
-        if self.has_schema and whole:
+        if (self.has_schema or (self.format == "debezium" and self.frame != "none")) and whole:
             raise ValueError(f"expected other types than json, whose values are JSON text, found {', '.join(whole)}")
         return self
 
@@ -134,7 +141,7 @@ class _Decoded(Section):
         is_framed, has_file = self.frame != "none", self.schema_file is not None
         if is_framed and self.format not in _WITH_COLUMNS:
             raise ValueError(
-                f"expected frame: confluent with format json, avro or protobuf only, found format {self.format}"
+                f"expected frame: confluent with format json, avro, protobuf or debezium only, found format {self.format}"
             )
         if has_file and not self.has_schema:
             raise ValueError(f"expected schema_file with format avro or protobuf only, found format {self.format}")
@@ -183,6 +190,29 @@ class Value(_Decoded):
     """How the bytes of a record's value are decoded into columns."""
 
     format: FormatName = Field(title="The format of a value's bytes", description=_FORMATS)
+    envelope: Mapping[EnvelopePath, ColumnType] = Field(
+        default={},
+        title="For debezium: what stands beside the row and becomes a column, such as source.lsn, which becomes source_lsn",
+        description="paths such as op, ts_ms or source.lsn with Spark SQL types",
+    )
+
+    @model_validator(mode="after")
+    def _envelope_fits(self) -> Self:
+        if self.envelope and self.format != "debezium":
+            raise ValueError(f"expected envelope with format debezium only, found format {self.format}")
+        if both := sorted({*self.beside} & {*self.columns}) or _twice(self.beside):
+            raise MistakeBelow(("envelope",), f"expected each column once, found {', '.join(both)} twice")
+        return self
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Return the columns of what stands beside the rows, which deletions have too."""
+        return tuple(path.replace(".", "_") for path in self.envelope)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """See `_Decoded`."""
+        return (*super().names, *self.beside)
 
 
 class Key(_Decoded):

@@ -4,10 +4,10 @@ The law of every format: a record is decoded as if it were alone. What its neigh
 neither its row nor whether it is a reject. tests/unit/test_format_contract.py holds every format to it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -47,8 +47,18 @@ class RawRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedDeletions:
+    """Records that hold no row, but say that there is none any more."""
+
+    positions: pa.Int64Array
+    """Their positions in the input, ascending."""
+    table: pa.Table
+    """What they say besides, such as their place in the log of a database, which rows have as columns too. Null where a record does not say it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """One decoded batch: every position of the input is either in `kept` or in `rejected`."""
+    """One decoded batch: every position of the input is either in `kept` or in `rejected`, or among the deletions."""
 
     table: pa.Table
     """The fields of the good records, in the order of the input."""
@@ -58,6 +68,8 @@ class Decoded:
     """The reason by position, ascending. A reason is one readable line of at most 500 characters."""
     undeclared: Mapping[str, Undeclared] = field(default_factory=dict)
     """The fields of records, bad ones too, that no column takes: by name, or path within a struct."""
+    deletions: DecodedDeletions | None = None
+    """The records that delete. None of a format whose values do not say so: there a null value is a reject."""
 
 
 Decode = Callable[[RawRecords], Decoded]
@@ -73,6 +85,14 @@ class Format(Protocol):
         Args:
             schemas: Finds the schemas that records name by an id.
         """
+
+
+@runtime_checkable
+class TellsDeletions(Protocol):
+    """A format whose values say which of them delete. So it is given null ones too, and returns `Decoded.deletions`."""
+
+    def beside_key(self, names: Collection[str]) -> Format:
+        """Return the format for records whose keys become columns with these names, which are therefore no undeclared fields of the value."""
 
 
 MakesFormat = Callable[[Value | Key, Path], Format]

@@ -1,7 +1,7 @@
 """Validate one JSON value at a time, and describe what is wrong with it.
 
 This module produces the reasons that are stored with rejects of decoding. It does not build columns:
-`tideline.formats` does that for whole batches. That module calls `syntax_fault` for every record, and
+`tideline.formats` does that for whole batches. That module calls `object_in` for every record, and
 `type_fault` only if a batch could not be converted.
 """
 

@@ -16,6 +16,7 @@ FORMATS: Mapping[str, str] = {
     "bytes": "tideline.formats.whole_bytes",
     "avro": "tideline.formats.avro.avro_format",
     "protobuf": "tideline.formats.protobuf.protobuf_format",
+    "debezium": "tideline.formats.debezium.debezium_format",
 }
 """The modules of the formats. The function `declared` of each is a `MakesFormat`."""
 

@@ -3,7 +3,22 @@
 from typing import Any
 from uuid import UUID
 
+from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger, json
+
+
+def record_added_column(ledger: Ledger, attempt: Attempt, *, output: str, column: str, kind: str) -> None:
+    """Record that an attempt adds a column to its output, within a transaction."""
+    record(
+        ledger,
+        "add column",
+        pipeline=attempt.pipeline,
+        batch_id=attempt.batch_id,
+        attempt=attempt.attempt,
+        output=output,
+        column=column,
+        type=kind,
+    )
 
 
 def record(

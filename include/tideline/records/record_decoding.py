@@ -16,7 +16,7 @@ from tideline.declaration.source import Source
 from tideline.domain.reject_reasons import one_line
 from tideline.domain.schemas import NoSchemas, Part, Schemas
 from tideline.formats import kinds
-from tideline.formats.format import Decode, Decoded, Format, RawRecords
+from tideline.formats.format import Decode, Decoded, DecodedDeletions, Format, RawRecords, TellsDeletions
 from tideline.formats.undeclared import Undeclared
 
 
@@ -29,7 +29,7 @@ class DecodedRecords:
     kept: pa.Int64Array
     """The position in the input of each row of `table`, ascending."""
     deletions: pa.Table
-    """The columns of the keys of tombstones that delete, in the order of the input."""
+    """The columns of the keys of records that delete, and what else these say, in the order of the input."""
     deleted: pa.Int64Array
     """The position in the input of each row of `deletions`, ascending."""
     rejected: dict[int, str]
@@ -47,6 +47,11 @@ class Formats:
     """None if keys become no columns."""
     tombstones: Literal["reject", "keep", "delete"]
 
+    @property
+    def tells_deletions(self) -> bool:
+        """Return whether values say which of them delete."""
+        return isinstance(self.value, TellsDeletions)
+
 
 def formats(source: Source, folder: Path) -> Formats:
     """Return how the pipeline in `folder` declares its records to be decoded.
@@ -54,11 +59,18 @@ def formats(source: Source, folder: Path) -> Formats:
     Raises:
         FatalError: A file that the declaration names is not there, or does not fit the columns.
     """
+    value = kinds.declared(source.value, folder)
+    if isinstance(value, TellsDeletions) and source.key is not None:
+        value = value.beside_key(source.key.names)
     return Formats(
-        value=kinds.declared(source.value, folder),
+        value=value,
         key=None if source.key is None else kinds.declared(source.key, folder),
         tombstones=source.tombstones,
     )
+
+
+DELETES = "it deletes a row, and source.tombstones is reject: declare keep or delete"
+"""The reason of a record that deletes, where that is not declared."""
 
 
 class RecordDecoder:
@@ -73,6 +85,7 @@ class RecordDecoder:
         self._value = declared.value.decoder(schemas)
         self._key = None if declared.key is None else _of_key(declared.key, schemas)
         self._tombstones = declared.tombstones
+        self._tells_deletions = declared.tells_deletions
 
     def schema(self) -> pa.Schema:
         """Return the columns that a good record becomes."""
@@ -82,48 +95,85 @@ class RecordDecoder:
     def __call__(self, raw: RawRecords) -> DecodedRecords:
         """Decode the records of one batch."""
         raw = raw.of("value")
-        decoded = self._value(raw) if self._tombstones == "reject" else self._values(raw)
+        decoded = self._values(raw)
+        deletions = decoded.deletions or _no_deletions()
         if self._key is None:
             return DecodedRecords(
                 table=decoded.table,
                 kept=decoded.kept,
-                deletions=pa.table({}),
-                deleted=pa.array([], pa.int64()),
+                deletions=deletions.table,
+                deleted=deletions.positions,
                 rejected=decoded.rejected,
                 undeclared=_of_part("value", decoded),
             )
         of_keys = self._key(raw.of("key"))
         rejected = of_keys.rejected | decoded.rejected
-        kept, rows = _together(of_keys, decoded)
-        deleted = pa.array([], pa.int64())
-        if self._tombstones == "delete":
-            is_null = raw.values.take(kept).is_null()
-            deleted, kept, rows = kept.filter(is_null), kept.filter(pc.invert(is_null)), rows.filter(pc.invert(is_null))
+        kept, rows = _together(of_keys, decoded.kept, decoded.table)
+        deleted, deletions_with_keys = _together(of_keys, deletions.positions, deletions.table)
         return DecodedRecords(
             table=rows,
             kept=kept,
-            deletions=_rows_at(of_keys, deleted),
+            deletions=deletions_with_keys,
             deleted=deleted,
             rejected=dict(sorted(rejected.items())),
             undeclared=_of_part("value", decoded) | _of_part("key", of_keys),
         )
 
     def _values(self, raw: RawRecords) -> Decoded:
-        """Decode values. A null value gives a row of nulls."""
-        if not raw.values.null_count:
+        """Decode values. What deletes is a reject, a row of nulls or a deletion, as it is declared."""
+        if self._tells_deletions:
+            found = self._value(raw)
+        elif self._tombstones == "reject" or not raw.values.null_count:
             return self._value(raw)
-        present = pc.indices_nonzero(raw.values.is_valid()).cast(pa.int64())
-        absent = pc.indices_nonzero(raw.values.is_null()).cast(pa.int64())
-        found = self._value(raw.take(present))
-        nulls = pa.table({field.name: pa.nulls(len(absent), field.type) for field in found.table.schema})
-        positions = pa.concat_arrays([present.take(found.kept), absent])
-        order = pc.sort_indices(positions)
-        return Decoded(
-            table=pa.concat_tables([found.table, nulls]).take(order),
-            kept=positions.take(order),
-            rejected={present[position].as_py(): reason for position, reason in found.rejected.items()},
-            undeclared={name: one._replace(first=present[one.first].as_py()) for name, one in found.undeclared.items()},
-        )
+        else:
+            found = _beside_tombstones(self._value, raw)
+        if self._tombstones == "delete" or found.deletions is None:
+            return found
+        return _as_rejects(found) if self._tombstones == "reject" else _as_rows(found)
+
+
+def _no_deletions() -> DecodedDeletions:
+    return DecodedDeletions(positions=pa.array([], pa.int64()), table=pa.table({}))
+
+
+def _beside_tombstones(decode: Decode, raw: RawRecords) -> Decoded:
+    """Decode values that are there, with a format that knows no deletions. Null values are deletions."""
+    present = pc.indices_nonzero(raw.values.is_valid()).cast(pa.int64())
+    absent = pc.indices_nonzero(raw.values.is_null()).cast(pa.int64())
+    found = decode(raw.take(present))
+    return Decoded(
+        table=found.table,
+        kept=present.take(found.kept),
+        rejected={present[position].as_py(): reason for position, reason in found.rejected.items()},
+        undeclared={name: one._replace(first=present[one.first].as_py()) for name, one in found.undeclared.items()},
+        deletions=DecodedDeletions(positions=absent, table=pa.table({})),
+    )
+
+
+def _as_rejects(found: Decoded) -> Decoded:
+    positions = found.deletions.positions.to_pylist() if found.deletions else []
+    rejected = found.rejected | dict.fromkeys(positions, DELETES)
+    return replace(found, rejected=dict(sorted(rejected.items())), deletions=None)
+
+
+def _as_rows(found: Decoded) -> Decoded:
+    """Return deletions as rows whose columns of the value are null, besides those that they have."""
+    if found.deletions is None:
+        return found
+    positions, said = found.deletions.positions, found.deletions.table
+    nulls = pa.table(
+        {
+            field.name: said.column(field.name)
+            if field.name in said.column_names
+            else pa.nulls(len(positions), field.type)
+            for field in found.table.schema
+        }
+    )
+    positions = pa.concat_arrays([found.kept, positions])
+    order = pc.sort_indices(positions)
+    return replace(
+        found, table=pa.concat_tables([found.table, nulls]).take(order), kept=positions.take(order), deletions=None
+    )
 
 
 def _of_key(declared: Format, schemas: Schemas) -> Decode:
@@ -141,11 +191,13 @@ def _of_key(declared: Format, schemas: Schemas) -> Decode:
     return of_keys
 
 
-def _together(keys: Decoded, values: Decoded) -> tuple[pa.Int64Array, pa.Table]:
-    """Return the positions at which both decoded, and the columns of both."""
-    kept = values.kept.filter(pc.is_in(values.kept, value_set=keys.kept))
-    of_keys, of_values = _rows_at(keys, kept), _rows_at(values, kept)
+def _together(keys: Decoded, positions: pa.Int64Array, values: pa.Table) -> tuple[pa.Int64Array, pa.Table]:
+    """Return those of the positions at which keys decoded too, and the columns of both."""
+    is_there = pc.is_in(positions, value_set=keys.kept)
+    kept = positions.filter(is_there)
+    of_keys = _rows_at(keys, kept)
     columns = dict(zip(of_keys.column_names, of_keys.columns, strict=True))
+    of_values = values.filter(is_there) if values.column_names else values  # without columns it has no rows
     return kept, pa.table(columns | dict(zip(of_values.column_names, of_values.columns, strict=True)))
 
 

@@ -185,17 +185,23 @@ OTHERWISE: dict[str, list[dict[str, Any]]] = {
 }
 """Parameters that differ for one query, or several sets of them."""
 FILLED: dict[str, Composable] = {
+    "before_key": Identifier("before", "value"),
     "columns": Identifier("value"),
     "condition": SQL("true"),
     "drop_others": SQL("DROP COLUMN kafka_topic_id"),
     "headers": SQL(", value AS header_0"),
     "key": SQL("tideline_stream, kafka_offset"),
     "keys": Identifier("kafka_offset"),
+    "mark_assignments": SQL("kafka_offset = excluded.kafka_offset"),
+    "mark_columns": Identifier("value"),
+    "mark_key": Identifier("m", "value"),
     "marks": Identifier("ads", "output__deleted"),
     "newest": Identifier("tideline_staging", "newest_1"),
     "newest_columns": Identifier("n", "value"),
     "newest_key": Identifier("n", "value"),
     "on_conflict": SQL(""),
+    "ordered": SQL("coalesce(before.tideline_task, m.tideline_batch) AS number"),
+    "paired": Identifier("tideline_staging", "attempt_1"),
     "placed": SQL("SELECT value FROM tideline_staging.attempt_1"),
     "staged_key": Identifier("s", "value"),
     "staged_keys": SQL("SELECT value, tideline_stream FROM tideline_staging.attempt_1"),
@@ -212,5 +218,7 @@ FILLED: dict[str, Composable] = {
     "target_key": SQL("t.kafka_partition, t.kafka_offset"),
     "trial": Identifier("tideline_staging", "trial_1"),
     "tried_key": Identifier("tried", "value"),
+    "unordered": SQL("u.item IS NULL"),
+    "unordered_key": Identifier("u", "value"),
     "wanted": SQL("""'{"TimeZone": "UTC"}'"""),
 }

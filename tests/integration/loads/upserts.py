@@ -104,8 +104,8 @@ class Rec:
     key: int
     name: str | None
     """None for a tombstone."""
-    rank: int = 0
-    """The column that orders records, if the table has an order."""
+    rank: int | None = 0
+    """The column that orders records, if the table has an order. None of a tombstone that does not say it."""
     is_bad: bool = False
     """Whether it is rejected until it is re-driven or replayed after `Scene.fix`."""
 
@@ -219,6 +219,7 @@ class Scene:
         }
         if record.name is None:
             table = deletions_name(table)
+            row |= {"rank": record.rank} if self.target.order_columns else {}
         else:
             row |= {"rank": record.rank, "name": record.name}
         insert = SQL("INSERT INTO {} ({}) VALUES ({})").format(
@@ -249,7 +250,7 @@ class Scene:
         for (stream, offset), is_written in self.loaded.items():
             record = self.log[stream][offset]
             # Streams of one incarnation are partitions; with an order, offset and then partition decide between equals.
-            place = (record.rank if ordered else 0, *self._place(stream, streams), offset)
+            place = ((record.rank or 0) if ordered else 0, *self._place(stream, streams), offset)
             if is_written and (record.key not in newest or place > newest[record.key][0]):
                 newest[record.key] = (place, record.name)
         return {key: name for key, (_, name) in newest.items() if name is not None}
@@ -285,7 +286,7 @@ def scene(
         columns=columns,
         item=None,
         upsert=upsert,
-        deletes=deletes and not ordered,
+        deletes=deletes,
     )
     with ledger.transaction():
         ledger.run_sql(SQL(_TABLE).format(table=target.identifier), {})

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -25,12 +26,12 @@ FEW = settings(
 texts = st.text("abc", min_size=1, max_size=3)
 
 
-def events(*, keys, ranked=False):
+def events(*, keys, ranked=False, deleting=False):
     """Draw the records of one partition."""
     record = st.builds(
         Rec,
         key=st.sampled_from(keys),
-        name=texts if ranked else st.one_of(st.none(), texts),
+        name=texts if ranked and not deleting else st.one_of(st.none(), texts),
         rank=st.integers(0, 3) if ranked else st.just(0),
         is_bad=st.sampled_from([False, False, False, True]),
     )
@@ -99,6 +100,51 @@ def test_an_order_decides_whatever_the_partition_and_the_order_of_loads(ledger, 
     ranks = iter(range(100))
     log = [[Rec(one.key, one.name, one.rank * 100 + next(ranks), one.is_bad) for one in part] for part in log]
     play(data, scene(ledger, [log], ordered=True))
+
+
+@FEW
+@given(data=st.data())
+def test_an_order_decides_between_rows_and_deletions_that_say_it(ledger, data):
+    log = [data.draw(events(keys=range(KEYS), ranked=True, deleting=True)) for _ in (0, 1)]
+    ranks = iter(range(100))
+    log = [[replace(one, rank=one.rank * 100 + next(ranks)) for one in part] for part in log]
+    play(data, scene(ledger, [log], ordered=True))
+
+
+def history(data) -> list[Rec]:
+    """Draw what a connector writes about a table: changes with their ranks, a tombstone behind each deletion, and what it sends again."""
+    log: list[Rec] = []
+    for rank in range(1, data.draw(st.integers(1, 8), label="changes") + 1):
+        key, name = data.draw(st.sampled_from(range(KEYS))), data.draw(st.one_of(st.none(), texts))
+        log.append(Rec(key, name, rank))
+        if name is None:
+            log.append(Rec(key, None, None))
+    again = data.draw(st.lists(st.integers(0, len(log) - 1), max_size=2), label="again from")
+    for start in again:  # it was killed, and goes on from an older place to the end
+        log += log[start if log[start].rank is not None else start - 1 :]
+    return log
+
+
+@FEW
+@given(data=st.data())
+def test_whatever_a_connector_sends_again_and_in_whatever_order_it_is_loaded_the_table_ends_as_the_source(ledger, data):
+    log = history(data)
+    source = {
+        one.key: one.name for one in sorted((one for one in log if one.rank is not None), key=lambda one: one.rank or 0)
+    }
+    made = scene(ledger, [[log]], ordered=True)
+    [stream] = made.log
+    removed = {n for n, one in enumerate(log) if any(other.key == one.key for other in log[n + 1 :])}
+    made.gone = {
+        (stream, n)
+        for n in data.draw(st.sets(st.sampled_from(sorted(removed)) if removed else st.nothing()), label="compacted")
+    }
+    for batch_id in data.draw(st.permutations(cut(data, made)), label="order"):
+        made.load(batch_id)
+    for _ in range(data.draw(st.integers(0, 3), label="replays")):
+        start = data.draw(st.integers(0, len(log) - 1))
+        made.load(made.plan({stream: (start, data.draw(st.integers(start + 1, len(log))))}, BatchKind.REPLAY))
+    assert made.table() == {key: name for key, name in source.items() if name is not None}
 
 
 def test_a_row_and_its_tombstone_that_are_published_at_once_leave_no_row(ledger, ledger_url):

@@ -17,6 +17,7 @@ from tideline.formats.arrow_types import arrow_type
 from tideline.formats.avro.resolution import UNITS, WIDTHS, least_bytes, misfit
 from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
 from tideline.formats.cursor import Bytes, Cursor, Flags, Longs, Rows
+from tideline.formats.json_validation import FITS
 from tideline.formats.ranges import (
     FIRST_DAY,
     FIRST_US,
@@ -35,6 +36,7 @@ MOST_IN_ALL = 2_000
 """The same for all arrays of a batch together: in arrays of arrays the rounds multiply."""
 LONG = "long"
 """The fault of such a record."""
+NO_TIMESTAMP = "expected a timestamp with a zone, to the microsecond"
 TOO_MANY = "a block has more items than bytes"
 _DECIMAL = 16
 """The bytes of a decimal of 38 digits."""
@@ -157,7 +159,15 @@ def _primitive(step: _Step, node: Primitive, kind: ColumnType) -> pa.Array:
             step.fail(~np.isfinite(given), NOT_FINITE)
             return pa.array(given).cast(arrow_type(kind))
         case _:
-            return _text(step)
+            return _moments(step, _text(step)) if str(kind) == "timestamp" else _text(step)
+
+
+def _moments(step: _Step, texts: pa.Array) -> pa.Array:
+    """Return texts as timestamps."""
+    wrong = np.array([not FITS["timestamp"](one) for one in texts.to_pylist()], np.bool_)
+    step.fail(wrong, NO_TIMESTAMP)
+    given = pc.if_else(pa.array(wrong), pa.scalar("1970-01-01T00:00:00Z"), texts)
+    return given.cast(arrow_type(SimpleType("timestamp")))
 
 
 def _number(step: _Step, node: Primitive) -> Longs:

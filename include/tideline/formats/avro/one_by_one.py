@@ -10,10 +10,14 @@ from itertools import repeat
 from math import isfinite
 from typing import Any
 
+import pyarrow as pa
+
 from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
-from tideline.formats.avro.lockstep import TOO_MANY
+from tideline.formats.arrow_types import arrow_type
+from tideline.formats.avro.lockstep import NO_TIMESTAMP, TOO_MANY
 from tideline.formats.avro.resolution import UNITS, least_bytes, misfit
 from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+from tideline.formats.json_validation import FITS
 from tideline.formats.ranges import (
     FIRST_DAY,
     FIRST_US,
@@ -125,7 +129,7 @@ class _Record:
             raise FaultError(f"{name}: not valid UTF-8") from None
         if "\0" in text:
             raise FaultError(f"{name}: {NUL_IN_TEXT}")
-        return text
+        return _moment(text, name) if str(kind) == "timestamp" else text
 
     def _union(self, branches: tuple[Node, ...], kind: ColumnType | None, name: str) -> Any:
         chosen = self._long()
@@ -171,6 +175,13 @@ class _Record:
             raise FaultError(_ENDS)
         found, self.pos = self._data[self.pos : end], end
         return found
+
+
+def _moment(text: str, name: str) -> int:
+    if not FITS["timestamp"](text):
+        raise FaultError(f"{name}: {NO_TIMESTAMP}")
+    moment: int = pa.scalar(text).cast(arrow_type(SimpleType("timestamp"))).value
+    return moment
 
 
 def _whole(number: int, node: Primitive, kind: ColumnType, name: str) -> Any:

@@ -7,7 +7,17 @@ them, a whole number fills a narrower column and a decimal one where it fits wit
 from collections.abc import Iterator, Mapping
 
 from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
-from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+from tideline.formats.avro.schema import (
+    ISO_TIMESTAMP,
+    Entries,
+    EnumType,
+    Fixed,
+    Items,
+    Node,
+    Primitive,
+    RecordType,
+    Union,
+)
 from tideline.formats.ranges import INTEGERS
 from tideline.formats.reader import Reader
 
@@ -60,8 +70,12 @@ def misfit(writer: Node, kind: ColumnType) -> str | None:
     """
     match writer:
         case Union(branches=branches):
-            reasons = [misfit(one, kind) for one in branches if one != Primitive("null")]
-            return None if not reasons or None in reasons else f"expected {kind}, the schema has {writer}"
+            others = [one for one in branches if one != Primitive("null")]
+            reasons = [misfit(one, kind) for one in others]
+            if not reasons or None in reasons:
+                return None
+            has_parts = len(others) == 1 and isinstance(others[0], RecordType | Items)
+            return reasons[0] if has_parts else f"expected {kind}, the schema has {writer}"
         case RecordType() if isinstance(kind, StructType):
             return _fields(dict(writer.fields), dict(kind.fields))
         case Items(items=items) if isinstance(kind, ArrayType):
@@ -86,7 +100,7 @@ def _fills(writer: Primitive | Fixed | EnumType, kind: ColumnType) -> bool:
             whole = isinstance(writer, Primitive) and writer.kind in ("int", "long") and not writer.logical
             return whole or (not isinstance(writer, EnumType) and writer.logical == "decimal")
         case SimpleType(name="timestamp"):
-            return isinstance(writer, Primitive) and writer.logical in UNITS
+            return isinstance(writer, Primitive) and writer.logical in {*UNITS, ISO_TIMESTAMP}
         case SimpleType(name="date"):
             return isinstance(writer, Primitive) and writer.logical == "date"
         case SimpleType(name=name):

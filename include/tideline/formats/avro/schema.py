@@ -227,9 +227,23 @@ def _part(given: Mapping[str, Any], key: str, where: str) -> Any:
     return given[key]
 
 
+ISO_TIMESTAMP = "iso-timestamp"
+"""The logical type of a text that is a timestamp with a zone."""
+_OF_CONNECT = {
+    "io.debezium.time.Date": "date",
+    "io.debezium.time.Timestamp": "timestamp-millis",
+    "io.debezium.time.MicroTimestamp": "timestamp-micros",
+    "io.debezium.time.NanoTimestamp": "timestamp-nanos",
+    "io.debezium.time.MicroTime": "time-micros",
+    "io.debezium.time.Time": "time-millis",
+    "io.debezium.time.ZonedTimestamp": ISO_TIMESTAMP,
+}
+"""What the names of Kafka Connect's schemas mean where the converter gives no logical type."""
+
+
 def _logical(given: Mapping[str, Any]) -> tuple[str, int, int]:
     """Return the logical type. One that does not fit its type is none, as the specification demands."""
-    name, kind = given.get("logicalType", ""), given.get("type")
+    name, kind = given.get("logicalType") or _OF_CONNECT.get(str(given.get("connect.name")), ""), given.get("type")
     if name == "decimal" and kind in ("bytes", "fixed"):
         precision, scale = given.get("precision"), given.get("scale", 0)
         if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision > 0:
@@ -241,7 +255,7 @@ def _logical(given: Mapping[str, Any]) -> tuple[str, int, int]:
             "time-micros",
             *(f"{local}timestamp-{unit}" for local in ("", "local-") for unit in ("millis", "micros", "nanos")),
         ),
-        "string": ("uuid",),
+        "string": ("uuid", ISO_TIMESTAMP),
         "fixed": ("duration", "uuid"),
     }
     return (name, 0, 0) if name in fits.get(str(kind), ()) else ("", 0, 0)

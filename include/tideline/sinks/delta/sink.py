@@ -102,15 +102,9 @@ class DeltaTableOutput:
         with ledger.transaction():
             for column in columns:
                 if column.name not in self._announced:
-                    events.record(
-                        ledger,
-                        "add column",
-                        pipeline=self.attempt.pipeline,
-                        batch_id=self.attempt.batch_id,
-                        attempt=self.attempt.attempt,
-                        output=self.describe(),
-                        column=column.name,
-                        type=str(column.type),
+                    kind = str(column.type)
+                    events.record_added_column(
+                        ledger, self.attempt, output=self.describe(), column=column.name, kind=kind
                     )
         self._announced |= {*columns.names}
 

@@ -40,16 +40,7 @@ def add(ledger: Ledger, target: Target, attempt: Attempt) -> None:
                 next_step="add the column by hand, or take it out of what the transform returns; nothing was published",
                 entry="table-does-not-fit",
             ) from error
-        events.record(
-            ledger,
-            "add column",
-            pipeline=attempt.pipeline,
-            batch_id=attempt.batch_id,
-            attempt=attempt.attempt,
-            output=target.name,
-            column=column.name,
-            type=column.sql_type,
-        )
+        events.record_added_column(ledger, attempt, output=target.name, column=column.name, kind=column.sql_type)
 
 
 def _missing(ledger: Ledger, target: Target) -> list[Column]:

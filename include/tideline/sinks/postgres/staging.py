@@ -40,7 +40,7 @@ class TableStage:
             )
             for table in tables:
                 is_deletion = deletes(table)
-                columns = self.target.key_columns if is_deletion else self.target.columns
+                columns = self.target.deletion_columns if is_deletion else self.target.columns
                 n_rows += self._store(table, of_deletions if is_deletion else copier, columns, task, recorder)
         return Winner(task, n_rows)
 

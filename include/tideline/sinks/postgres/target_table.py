@@ -66,6 +66,17 @@ class Target:
         return tuple(found[name] for name in self.upsert.key) if self.upsert else ()
 
     @property
+    def order_columns(self) -> tuple[Column, ...]:
+        """Return the columns that say which of two deletions is newer, in the declared order; none where only the offset does."""
+        found = {column.name: column for column in self.columns}
+        return tuple(found[name] for name in self.upsert.order) if self.upsert and self.deletes else ()
+
+    @property
+    def deletion_columns(self) -> tuple[Column, ...]:
+        """Return what is staged and kept of a deletion. The columns of `sink.order` are null where its record does not say them."""
+        return (*self.key_columns, *self.order_columns)
+
+    @property
     def marks_table(self) -> str:
         """Return the name of the table of deleted keys."""
         return f"{self.table}{MARKS}"
@@ -205,7 +216,11 @@ def create_staging_in_transaction(ledger: Ledger, target: Target, attempt: Attem
     name = staging_name(attempt)
     _create_staging(ledger, target, name, target.columns)
     if target.deletes:
-        _create_staging(ledger, target, deletions_name(name), target.key_columns)
+        _create_staging(ledger, target, deletions_name(name), target.deletion_columns)
+        nullable = [SQL("ALTER COLUMN {} DROP NOT NULL").format(quoted(one.name)) for one in target.order_columns]
+        if nullable:
+            staging = Identifier(STAGING_SCHEMA, deletions_name(name))
+            ledger.run_sql(sink_sql("allow_nulls").format(staging=staging, nullable=SQL(", ").join(nullable)), {})
     return name
 
 

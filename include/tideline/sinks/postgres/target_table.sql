@@ -80,6 +80,10 @@ SELECT pg_advisory_xact_lock(hashtext('tideline.create'));
 -- Until the end of the transaction, keep other sessions from altering a table. They still read and write it.
 LOCK TABLE {target} IN ACCESS SHARE MODE;
 
+-- name: allow_nulls
+-- Let columns of a staging table of deletions be null: a tombstone holds none of those that say which record is newer.
+ALTER TABLE {staging} {nullable};
+
 -- name: create_staging
 -- Create the staging table of an attempt: the target's columns that the transform fills, with their NOT NULLs and
 -- checks. A row that the target would refuse is refused here, where only its record becomes a reject. `tideline_task`

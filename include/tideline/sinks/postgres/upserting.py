@@ -1,9 +1,10 @@
 """Write the staged records of an upsert pipeline, within the ledger's publishing transaction.
 
 The law: the table holds the newest record of each key, in whatever order batches are published, and a key whose newest
-record is a tombstone has no row. Newer is the record with the larger columns of `sink.order`, then of the later
-incarnation of its topic, then with the larger offset. A tombstone leaves a mark in `<table>__deleted`: without it an
-older record that is loaded later would bring the row back. Two transactions that do not see each other could both keep
+record is a deletion has no row. Newer is the record with the larger columns of `sink.order`, then of the later
+incarnation of its topic, then with the larger offset. A deletion leaves a mark in `<table>__deleted`: without it an
+older record that is loaded later would bring the row back. A tombstone does not say its order. Directly behind a
+deletion of its key that does, it has the same one; else its offset decides. Two transactions that do not see each other could both keep
 what they should lose, so they take turns on the marks.
 """
 
@@ -93,13 +94,20 @@ def begin(ledger: Ledger, staged: StagedRows) -> tuple[int, Counter[int]]:
             next_step="let transform.py return the column `kafka` unchanged",
             entry="transform",
         )
-    if not _upsert_of(staged).order and len(counted[1]) > 1:
-        keys = SQL(" UNION ALL ").join(sink_sql("select_staged_keys").format(**one) for one in every)
+    if len(counted[1]) > 1 and (keys := _compared_by_offset(staged, every)) is not None:
         _refuse_incomparable(
             staged,
             ledger.rows_of(sink_sql("list_two_streams").format(**every[0], staged_keys=keys), staged.bound),
         )
     return counted
+
+
+def _compared_by_offset(staged: StagedRows, every: Sequence[dict[str, Composable]]) -> Composable | None:
+    """Return a statement with the staged keys of which offsets say what is newer; None if there are none."""
+    keys = SQL(" UNION ALL ").join(sink_sql("select_staged_keys").format(**one) for one in every)
+    if not _upsert_of(staged).order:
+        return keys
+    return sink_sql("select_unordered_keys").format(**every[-1], staged_keys=keys) if staged.target.deletes else None
 
 
 def gather(ledger: Ledger, staged: StagedRows, table: str | None = None, *, every_record: bool = False) -> None:
@@ -120,7 +128,7 @@ def gather(ledger: Ledger, staged: StagedRows, table: str | None = None, *, ever
     ledger.run_sql(sink_sql("gather_newest").format(**of_table), staged.bound)
     if foreign := ledger.rows_of(sink_sql("find_foreign").format(**of_table), {}):
         raise occupied(staged, foreign[0])
-    if not _upsert_of(staged).order:
+    if staged.target.deletes or not _upsert_of(staged).order:
         _refuse_incomparable(staged, ledger.rows_of(sink_sql("list_incomparable").format(**of_table), {}))
 
 
@@ -133,8 +141,8 @@ def names(staged: StagedRows, table: str | None = None) -> dict[str, Composable]
     """Return the values of the {placeholders} in the statements, for one of the attempt's staging tables."""
     upsert = _upsert_of(staged)
     deletes = table == deletions_name(staged.table)
-    columns = upsert.key if deletes else tuple(column.name for column in staged.target.columns)
-    order = () if deletes else upsert.order
+    columns = tuple(column.name for column in (staged.target.deletion_columns if deletes else staged.target.columns))
+    order, mark_order = upsert.order, tuple(column.name for column in staged.target.order_columns)
     rest = [*(name for name in columns if name not in upsert.key), *_COORDINATES]
     numbered = {name: f"column_{number}" for number, name in enumerate(columns)}
     known: dict[str, Composable] = {
@@ -157,14 +165,51 @@ def names(staged: StagedRows, table: str | None = None) -> dict[str, Composable]
         "newest_order": _each("{}, ", [numbered[name] for name in order], "n"),
         "there_order": _each("{}, ", order, "t"),
         "newest_first": _each("{} DESC, ", order, "s"),
-        "assignments": SQL(", ").join(SQL("{} = excluded.{}").format(quoted(name), quoted(name)) for name in rest),
+        "mark_order": _each("{}, ", mark_order, "m"),
+        "newest_mark_order": _each("{}, ", [numbered[name] for name in mark_order], "n"),
+        "mark_columns": _listed((*upsert.key, *mark_order)),
+        "mark_assignments": _assignments([*mark_order, *_COORDINATES]),
+        "is_unordered": _is_unordered(order, numbered, deletes=deletes),
+        "is_mark_unordered": SQL("{} IS NULL").format(quoted("m", mark_order[0])) if mark_order else SQL("true"),
+        "assignments": _assignments(rest),
     }
     redriven = staged.attempt.kind is BatchKind.REDRIVE
     placed = sink_sql("place_redriven") if redriven else sink_sql("place_staged")
-    known["placed"] = placed.format(**known)
+    if deletes and order:
+        known |= _paired(known, upsert.key, order)
+    known["placed"] = placed.format(**{**known, "staging": known.get("paired", known["staging"])})
     known["on_conflict"] = sink_sql("on_conflict").format(**known)
     known["one_for_each_key"] = SQL("DISTINCT ON ({})").format(known["staged_key"])
     return known
+
+
+def _paired(known: dict[str, Composable], key: Sequence[str], order: Sequence[str]) -> dict[str, Composable]:
+    """Return the values that are others where staged deletions have an order, some of them from the record before them."""
+    ordered = SQL(", ").join(
+        SQL("coalesce({}, {}, {}) AS {}").format(*(quoted(of, name) for of in ("s", "before", "m")), quoted(name))
+        for name in order
+    )
+    paired = sink_sql("pair_tombstones").format(**known, ordered=ordered, before_key=_listed(key, "before"))
+    # Where one deletion of a key has no order, offsets decide between all of them.
+    newest_first = SQL("").join(
+        SQL("CASE WHEN bool_or({} IS NULL) OVER (PARTITION BY {}) THEN NULL ELSE {} END DESC, ").format(
+            quoted("s", order[0]), known["staged_key"], quoted("s", name)
+        )
+        for name in order
+    )
+    return {
+        "paired": SQL("({})").format(paired),
+        "newest_first": newest_first,
+        "unordered": SQL("{} IS NULL").format(quoted("u", order[0])),
+        "unordered_key": _listed(key, "u"),
+    }
+
+
+def _is_unordered(order: Sequence[str], numbered: dict[str, str], *, deletes: bool) -> Composable:
+    """Return the condition under which only its offset says whether a staged record is newer than another one."""
+    if not order:
+        return SQL("true")
+    return SQL("{} IS NULL").format(quoted("n", numbered[order[0]])) if deletes else SQL("false")
 
 
 _COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_batch")
@@ -172,6 +217,10 @@ _COORDINATES = ("kafka_topic_id", "kafka_partition", "kafka_offset", "tideline_b
 
 def _listed(columns: Sequence[str], table: str | None = None) -> Composable:
     return SQL(", ").join(quoted(*([table] if table else []), name) for name in columns)
+
+
+def _assignments(columns: Sequence[str]) -> Composable:
+    return SQL(", ").join(SQL("{0} = excluded.{0}").format(quoted(name)) for name in columns)
 
 
 def _each(text: str, columns: Sequence[str], table: str) -> Composable:
@@ -236,7 +285,9 @@ def occupied(staged: StagedRows, row: DictRow) -> FatalError:
 
 
 def prepare_marks(ledger: Ledger, target: Target) -> None:
-    """Create the table of deleted keys if it does not exist, and check that it has the key of the target.
+    """Create the table of deleted keys if it does not exist, and check that it has the key of the target, and its order where deletions have one.
+
+    A table that was created before deletions had an order gets the columns. The marks that are there have none, so offsets decide.
 
     Raises:
         FatalError: It has another key. Its tombstones would no longer be found.
@@ -244,13 +295,21 @@ def prepare_marks(ledger: Ledger, target: Target) -> None:
     with ledger.transaction():
         ledger.rows_of(sink_sql("lock_creation"), {})
         place = {"schema": target.schema, "table": target.marks_table}
-        wanted = {column.name: column.type_name for column in target.key_columns}
+        wanted = {column.name: column.type_name for column in target.deletion_columns}
         found = columns_of(ledger, place)
         if not found:
-            key = SQL(", ").join(quoted(name) for name in wanted)
-            names = {"marks": target.marks, "target": target.identifier, "key": key}
+            key = _listed([column.name for column in target.key_columns])
+            names = {"marks": target.marks, "target": target.identifier, "key": key, "mark_columns": _listed([*wanted])}
             ledger.run_sql(sink_sql("create_marks").format(**names), {})
-        elif {name: column.type_name for name, column in found.items() if name not in fitting.COORDINATES} != wanted:
+            return
+        for column in target.order_columns:
+            if column.name not in found:
+                names = {"target": target.marks, "column": quoted(column.name), "type": SQL(column.sql_type)}
+                ledger.run_sql(sink_sql("add_column").format(**names), {})
+                found[column.name] = column
+        # Without deletions the order of earlier ones may be there still.
+        others = {*fitting.COORDINATES, *(target.upsert.order if target.upsert else ())}
+        if {name: one.type_name for name, one in found.items() if name in wanted or name not in others} != wanted:
             raise FatalError(
                 f"{target.schema}.{target.marks_table}: expected the columns of sink.key ({', '.join(wanted)}) and the "
                 f"coordinates, found {', '.join(found)}",

@@ -47,6 +47,23 @@ SELECT count(*) AS n_rows FROM ({placed}) AS s;
 -- this one.
 SELECT {key}, tideline_stream FROM {staging} WHERE tideline_task = ANY (%(tasks)s)
 
+-- name: select_unordered_keys
+-- Those of staged keys that have a deletion without an order. There is no semicolon, because another statement contains
+-- this one.
+SELECT s.* FROM ({staged_keys}) AS s
+WHERE EXISTS (SELECT FROM {paired} AS u WHERE u.tideline_task = ANY (%(tasks)s) AND {unordered} AND ({unordered_key}) = ({staged_key}))
+
+-- name: pair_tombstones
+-- Staged deletions, each with its order: a tombstone has that of a deletion of its key that lies directly before it, in
+-- the same batch or in an earlier one. There is no semicolon, because other statements contain this one.
+SELECT {staged_key}, {ordered}, s.tideline_stream, s.tideline_task, s.kafka_offset
+FROM {staging} s
+JOIN tideline.stream of ON of.stream_id = s.tideline_stream
+LEFT JOIN {staging} before ON before.tideline_stream = s.tideline_stream AND before.kafka_offset = s.kafka_offset - 1
+    AND before.tideline_task = ANY (%(tasks)s) AND ({before_key}) = ({staged_key})
+LEFT JOIN {marks} m ON ({mark_key}) = ({staged_key}) AND m.kafka_topic_id = of.topic_id AND m.kafka_partition = of.partition
+    AND m.kafka_offset = s.kafka_offset - 1
+
 -- name: list_two_streams
 -- Find a key whose staged records come from two streams of the batch.
 SELECT a.topic, a.partition, b.topic AS other_topic, b.partition AS other_partition, NULL AS returned_topic_id
@@ -57,7 +74,8 @@ JOIN tideline.stream a ON a.stream_id = found.one JOIN tideline.stream b ON b.st
 
 -- name: gather_newest
 -- Create a table with the newest staged record of each key, beside what the output table and the table of deleted keys
--- have of this key, and whether one of these is newer. Streams of a topic that was created again have larger ids, so the
+-- have of this key, and whether one of these is newer. Where the order of one of two is null, because it is a deletion
+-- that does not say it, their offsets are compared. Streams of a topic that was created again have larger ids, so the
 -- smallest stream id of a topic id says which of two is newer. The columns of the rows are numbered here: the output table
 -- may have a column with any name, also with one of those that this statement gives.
 CREATE UNLOGGED TABLE {newest} AS
@@ -69,9 +87,14 @@ newest AS (
 )
 SELECT n.*, t.kafka_topic_id AS there_topic_id, t.kafka_partition AS there_partition, t.kafka_offset AS there_offset, t.tideline_batch AS there_batch,
        m.kafka_topic_id AS mark_topic_id, m.kafka_partition AS mark_partition, m.kafka_offset AS mark_offset,
+       {is_unordered} AS is_unordered, {is_unordered} OR {is_mark_unordered} AS is_mark_unordered,
        coalesce(({there_order} coalesce(it.number, 0), t.kafka_offset, t.kafka_partition)
-                >= ({newest_order} n.incarnation, n.kafka_offset, n.kafka_partition), false) AS loses_to_row,
-       coalesce((coalesce(im.number, 0), m.kafka_offset, m.kafka_partition)
+                >= ({newest_order} n.incarnation, n.kafka_offset, n.kafka_partition),
+                (coalesce(it.number, 0), t.kafka_offset, t.kafka_partition)
+                >= (n.incarnation, n.kafka_offset, n.kafka_partition), false) AS loses_to_row,
+       coalesce(({mark_order} coalesce(im.number, 0), m.kafka_offset, m.kafka_partition)
+                > ({newest_mark_order} n.incarnation, n.kafka_offset, n.kafka_partition),
+                (coalesce(im.number, 0), m.kafka_offset, m.kafka_partition)
                 > (n.incarnation, n.kafka_offset, n.kafka_partition), false) AS loses_to_mark
 FROM newest n
 LEFT JOIN {target} t ON ({there_key}) = ({newest_key})
@@ -100,10 +123,10 @@ WITH topics AS MATERIALIZED (
 found AS (
     SELECT kafka_topic_id, kafka_partition, kafka_offset, there_topic_id AS other_topic_id, there_partition AS other_partition,
            there_offset AS other_offset
-    FROM {newest} WHERE there_topic_id <> kafka_topic_id OR there_partition <> kafka_partition
+    FROM {newest} WHERE is_unordered AND (there_topic_id <> kafka_topic_id OR there_partition <> kafka_partition)
     UNION ALL
     SELECT kafka_topic_id, kafka_partition, kafka_offset, mark_topic_id, mark_partition, mark_offset
-    FROM {newest} WHERE mark_topic_id <> kafka_topic_id OR mark_partition <> kafka_partition
+    FROM {newest} WHERE is_mark_unordered AND (mark_topic_id <> kafka_topic_id OR mark_partition <> kafka_partition)
 ),
 compared AS (
     SELECT f.*, a.topic, b.topic AS other_topic, a.cluster_id <> b.cluster_id OR a.topic <> b.topic OR a.topic_id = b.topic_id AS is_other,
@@ -149,11 +172,10 @@ WHERE r.batch_id = %(batch_id)s AND s.tideline_task = ANY (%(tasks)s)
 
 -- name: mark_deleted
 -- Remember the newest tombstone of each key. A tombstone that a replay has read again gets the replay's batch.
-INSERT INTO {marks} ({key}, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch)
-SELECT {newest_key}, n.kafka_topic_id, n.kafka_partition, n.kafka_offset, n.tideline_batch FROM {newest} n
+INSERT INTO {marks} AS m ({mark_columns}, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch)
+SELECT {newest_columns}, n.kafka_topic_id, n.kafka_partition, n.kafka_offset, n.tideline_batch FROM {newest} n
 WHERE NOT n.loses_to_mark
-ON CONFLICT ({key}) DO UPDATE SET (kafka_topic_id, kafka_partition, kafka_offset, tideline_batch)
-    = (excluded.kafka_topic_id, excluded.kafka_partition, excluded.kafka_offset, excluded.tideline_batch);
+ON CONFLICT ({key}) DO UPDATE SET {mark_assignments};
 
 -- name: delete_deleted
 -- Delete the rows that are older than a tombstone of the batch.
@@ -172,10 +194,10 @@ ORDER BY n.kafka_partition, n.kafka_offset, n.kafka_topic_id
 {on_conflict};
 
 -- name: create_marks
--- Create the table of deleted keys of an upsert pipeline: the key of the output table, and the coordinates of the newest
--- tombstone of each key.
+-- Create the table of deleted keys of an upsert pipeline: the key of the output table, its order where deletions have one,
+-- and the coordinates of the newest deletion of each key.
 CREATE TABLE {marks} AS
-SELECT {key}, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch FROM {target} WITH NO DATA;
+SELECT {mark_columns}, kafka_topic_id, kafka_partition, kafka_offset, tideline_batch FROM {target} WITH NO DATA;
 ALTER TABLE {marks} ADD PRIMARY KEY ({key}), ALTER COLUMN kafka_topic_id SET NOT NULL, ALTER COLUMN kafka_partition SET NOT NULL,
     ALTER COLUMN kafka_offset SET NOT NULL, ALTER COLUMN tideline_batch SET NOT NULL;
 COMMENT ON TABLE {marks} IS 'Tideline: the newest tombstone of each key. Without it an older record would bring a deleted row back.';

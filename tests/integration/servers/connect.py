@@ -1,0 +1,100 @@
+"""Kafka Connect with Debezium's connector for Postgres: a real source of changes, which can be killed, and then sends again."""
+
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from psycopg2.extensions import parse_dsn
+
+from tideline import settings
+from tideline.deployment import java_program, secret
+from tideline_stack import ports
+from tideline_stack.processes import Child
+
+_JARS = settings.PROJECT / ".local" / "jars" / "connect"
+_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx384m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+
+
+@dataclass(kw_only=True)
+class Connect:
+    """A standalone worker with one connector, whose place is in a file. It is saved seldom, so that who is killed sends much again."""
+
+    folder: Path
+    bootstrap: str
+    url: str = field(repr=False)  # holds a password
+    """libpq URI of the source database."""
+    table: str
+    """The table with its schema."""
+    partitions: int
+    _child: Child | None = None
+
+    @property
+    def topic(self) -> str:
+        """Return the topic of the changes."""
+        return f"{self.folder.name}.{self.table}"
+
+    def start(self) -> None:
+        """Start the worker."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        worker, connector = self.folder / "worker.properties", self.folder / "connector.properties"
+        worker.write_text(_properties(self._worker()))
+        connector.write_text(_properties(self._connector()))
+        secret.write(self.folder / "password", parse_dsn(self.url)["password"])
+        program = "org.apache.kafka.connect.cli.ConnectStandalone"
+        command = [java_program.find(), *_OPTIONS, "-cp", f"{_JARS}/*", program, str(worker), str(connector)]
+        self._child = Child("Kafka Connect", command, log=self.folder / "connect.log", cwd=self.folder)
+
+    def kill(self) -> None:
+        """End it without a chance to save its place."""
+        if self._child:
+            os.kill(self._child.pid, signal.SIGKILL)
+            self._child.stop()
+            self._child = None
+
+    def check(self) -> None:
+        """Fail, with the end of its log, if it has ended."""
+        assert self._child is not None
+        assert self._child.alive(), (self.folder / "connect.log").read_text()[-3000:]
+
+    def _worker(self) -> dict[str, str]:
+        json = "org.apache.kafka.connect.json.JsonConverter"
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "key.converter": json,
+            "value.converter": json,
+            "key.converter.schemas.enable": "true",
+            "value.converter.schemas.enable": "true",
+            "offset.storage.file.filename": str(self.folder / "offsets"),
+            "offset.flush.interval.ms": "5000",
+            "listeners": f"http://{ports.LOOPBACK}:{ports.choose()}",
+            "topic.creation.enable": "true",
+            "plugin.discovery": "only_scan",
+            "config.providers": "dir",
+            "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+        }
+
+    def _connector(self) -> dict[str, str]:
+        source = parse_dsn(self.url)
+        return {
+            "name": "source",
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "tasks.max": "1",
+            "plugin.name": "pgoutput",
+            "database.hostname": source["host"],
+            "database.port": source["port"],
+            "database.user": source["user"],
+            "database.password": f"${{dir:{self.folder}:password}}",
+            "database.dbname": source["dbname"],
+            "topic.prefix": self.folder.name,
+            "table.include.list": self.table,
+            "publication.autocreate.mode": "filtered",
+            "slot.name": f"{self.folder.name}_slot",
+            "topic.creation.default.replication.factor": "1",
+            "topic.creation.default.partitions": str(self.partitions),
+            "poll.interval.ms": "50",
+        }
+
+
+def _properties(given: dict[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in given.items())
