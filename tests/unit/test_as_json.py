@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.formats.as_json import UnencodableError, can_encode, encoded, objects
+from tideline.formats.as_json import can_encode, encoded, objects
+from tideline.formats.encoder import UnencodableError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 NESTED = pa.struct({"t": pa.string(), "l": pa.list_(pa.int64()), "m": pa.map_(pa.string(), pa.list_(pa.string()))})

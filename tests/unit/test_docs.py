@@ -169,6 +169,8 @@ def test_the_keys_of_an_output_that_is_no_table_are_those_of_the_code(tmp_path, 
         for row in rows
     }
     defaults = {name: info.default for name, info in sink.model_fields.items() if name != "kind"}
+    if value := defaults.pop("value", None):
+        defaults |= {f"value.{name}": info.default for name, info in type(value).model_fields.items()}
     assert said == {name: list(one) if isinstance(one, tuple) else one for name, one in defaults.items()}
 
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from tideline.formats.as_json import UnencodableError
+from tideline.formats.encoder import UnencodableError
 from tideline.sinks.kafka.encoding import Records
 
 KAFKA = pa.array([{"offset": 0}] * 3)

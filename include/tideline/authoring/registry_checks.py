@@ -1,15 +1,20 @@
-"""Compare declared columns with the schemas of a registry: the newest of each topic, and those that batches have used."""
+"""Compare what is declared with the schemas of a registry: the newest of each topic, those that batches have used, and that of the output."""
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+
+from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.pipelines import Pipeline, shown
 from tideline.domain.checks import Check, Verdict, listed
 from tideline.domain.schemas import Part, Schema
+from tideline.errors import FatalError
 from tideline.formats.reader import ComparesSchemas
 from tideline.ledger import queries
 from tideline.ledger.connection import Ledger
 from tideline.records.record_decoding import formats
 from tideline.registry.client import RegistryClient
+from tideline.sinks.kafka import encoding, written_schema
 
 
 def checked(pipeline: Pipeline, reader: Ledger | None) -> Iterator[Check]:
@@ -70,3 +75,75 @@ def _compared(pipeline: Pipeline, part: Part, schema_id: int, schema: Schema, wh
     if found.absent:
         notes.append(f"null or the default, because it has not: {listed(found.absent, most=10)}")
     return Check(about=pipeline.name, check=where, verdict=Verdict.OK, found="; ".join(notes))
+
+
+def checked_output(pipeline: Pipeline, produced: pa.Schema | None) -> Iterator[Check]:
+    """Compare the columns of the rows with the schema that the topic of the pipeline is written with. Register nothing.
+
+    Args:
+        pipeline: The pipeline.
+        produced: What the transform returns; None if only Spark knows.
+
+    Raises:
+        RetryableError: The registry does not answer.
+        FatalError: It refuses the login, or is none; or a variable of it is not set.
+    """
+    sink = pipeline.sink
+    if not isinstance(sink, KafkaSink) or not sink.needs_registry:
+        return
+    where = f"{shown(pipeline.folder / 'pipeline.yaml')}: sink.value"
+
+    def finding(verdict: Verdict, found: str) -> Check:
+        return Check(about=pipeline.name, check=where, verdict=verdict, found=found)
+
+    try:
+        own = written_schema.schema_of_file(pipeline)
+    except FatalError:
+        return  # it is reported already
+    with written_schema.client(pipeline) as client:
+        newest = client.newest(sink.subject)
+        if own is not None:
+            yield finding(*_own(client, sink, own, newest))
+            return
+    if newest is None:
+        yield finding(Verdict.BAD, f"the registry has no subject {sink.subject}")
+    elif produced is None:
+        yield finding(
+            Verdict.NOT_CHECKED, f"whether what `frame` returns fits schema {newest[0]}, the newest of {sink.subject}"
+        )
+    else:
+        yield from (finding(*one) for one in _newest(pipeline, sink, newest, produced))
+
+
+def _newest(
+    pipeline: Pipeline, sink: KafkaSink, newest: tuple[int, Schema], produced: pa.Schema
+) -> Iterator[tuple[Verdict, str]]:
+    """Compare the columns with the newest schema of the subject."""
+    what = f"schema {newest[0]}, the newest of {sink.subject}"
+    try:
+        problems = encoding.problems(sink, produced, written_schema.encoder(pipeline, newest[1], newest[0]))
+    except FatalError as error:
+        yield Verdict.BAD, error.problem
+        return
+    yield from ((Verdict.BAD, f"{what}: {one}") for one in problems)
+    if not problems:
+        yield Verdict.OK, f"{what}, fits"
+
+
+def _own(
+    client: RegistryClient, sink: KafkaSink, own: Schema, newest: tuple[int, Schema] | None
+) -> tuple[Verdict, str]:
+    """Say what the registry has to say to the schema of the pipeline's folder."""
+    if (schema_id := None if newest is None else client.id_of(sink.subject, own)) is not None:
+        return Verdict.OK, f"{sink.value.schema_file} is schema {schema_id} of {sink.subject}"
+    if newest is not None and not client.is_compatible(sink.subject, own):
+        return (
+            Verdict.BAD,
+            f"the registry refuses {sink.value.schema_file}: it is not compatible with the newest of {sink.subject}",
+        )
+    if sink.value.auto_register:
+        return (
+            Verdict.OK,
+            f"{sink.value.schema_file} is not in the registry yet; the next load registers it as {sink.subject}",
+        )
+    return Verdict.BAD, f"{sink.value.schema_file} is not in the registry; register it, or declare auto_register: true"

@@ -50,6 +50,7 @@ def validated(
         found += _broken(one) if isinstance(one, Broken) else _pipeline(one, declared, session)
         if with_registry and isinstance(one, Pipeline) and _has_formats(one):
             found += registry_checks.checked(one, reader)
+            found += registry_checks.checked_output(one, _transform(one, None)[0])
     return found
 
 
@@ -83,8 +84,10 @@ def _pipeline(pipeline: Pipeline, declared: Sequence[Pipeline], session: Ledger 
         return
     produced, found = _transform(pipeline, session)
     yield from found
-    if kinds.of(pipeline).is_outside:
-        return  # there is no table in this database, and no target.sql
+    if kinds.of(pipeline).is_outside:  # there is no table in this database, and no target.sql
+        if produced is not None:
+            yield from _output(pipeline, produced)
+        return
     known = target_sql.read(pipeline)
     yield from _target(pipeline, known, produced)
     if session is not None and known.is_readable:
@@ -167,6 +170,21 @@ def _line(error: BaseException, path: Path) -> int | None:
         return error.lineno if error.filename == str(path) else None
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return lines[-1] if lines else None
+
+
+def _output(pipeline: Pipeline, produced: pa.Schema) -> Iterator[Check]:
+    """Check what the declaration alone says of an output that is no table of this database."""
+    where = f"{shown(pipeline.folder / 'pipeline.yaml')}: sink"
+    try:
+        problems = kinds.of(pipeline).misfits(pipeline, produced)
+    except FatalError as error:
+        yield Check(about=pipeline.name, check=where, verdict=Verdict.BAD, found=error.problem)
+        return
+    for problem in problems or ():
+        yield Check(about=pipeline.name, check=where, verdict=Verdict.BAD, found=problem)
+    if problems == []:
+        found = f"what the transform returns fits {pipeline.sink.output}"
+        yield Check(about=pipeline.name, check=where, verdict=Verdict.OK, found=found)
 
 
 def _target(pipeline: Pipeline, known: TargetSql, produced: pa.Schema | None) -> Iterator[Check]:

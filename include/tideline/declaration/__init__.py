@@ -10,6 +10,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from tideline.declaration.airflow import Cron, Owner, Pool, Tags
+from tideline.declaration.kafka_sink import KafkaSink
 from tideline.declaration.notify import Notify
 from tideline.declaration.sections import AboveZero, MistakeBelow, Section, Text, ZeroOrAbove, variables
 from tideline.declaration.sink import PostgresSink, Sink
@@ -155,6 +156,15 @@ class Declaration(Section):
                 f"found none for {', '.join(missing)}, and a tombstone has no columns to order by"
             )
         return None
+
+    @model_validator(mode="after")
+    def _written_schemas_have_a_registry(self) -> Self:
+        if isinstance(self.sink, KafkaSink) and self.sink.needs_registry and not self.sink.registered_at(self.source):
+            raise MistakeBelow(
+                ("sink", "value"),
+                f"expected sink.registry or source.registry with format {self.sink.value.format}, found neither",
+            )
+        return self
 
     @model_validator(mode="after")
     def _state_fits(self) -> Self:

@@ -16,7 +16,10 @@ from tideline.declaration.security import Security
 from tideline.declaration.sink import KINDS, UNKNOWN_KIND
 
 _NOTHING = object()
-_MAY_HOLD_SECRETS = {("source", "security"), ("source", "registry"), ("sink", "security"), ("notify", "arguments")}
+_MAY_HOLD_SECRETS = {
+    *((section, part) for section in ("source", "sink") for part in ("security", "registry")),
+    ("notify", "arguments"),
+}
 
 
 def worded(path: Path, raw: Any, error: ValidationError) -> list[str]:

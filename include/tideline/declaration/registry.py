@@ -1,4 +1,4 @@
-"""The section `source.registry`: the schema registry whose ids records carry, and how to log in to it."""
+"""The sections `source.registry` and `sink.registry`: the schema registry whose ids records carry, and how to log in to it."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
@@ -30,6 +30,8 @@ class RegistryAccess:
     name: str
     urls: tuple[str, ...]
     timeout_seconds: float
+    section: str = "source"
+    """Where it is declared: source or sink."""
     username: str | None = None
     password: str | None = None
     token: str | None = None
@@ -86,18 +88,19 @@ class Registry(Section):
             raise ValueError("expected ssl_certificate_location and ssl_key_location together, found only one of them")
         return self
 
-    def access(self, pipeline: str) -> RegistryAccess:
+    def access(self, pipeline: str, section: str = "source") -> RegistryAccess:
         """Return the registry with the values of its variables.
 
         Args:
             pipeline: The name of the pipeline that declares it, for messages.
+            section: The section that declares it, for messages.
 
         Raises:
             FatalError: A variable is not set, or holds no addresses.
         """
         why = f"of pipeline {pipeline}"
         values: dict[str, Any] = {
-            key: environment.secret(value.env, f"source.registry.{key} {why}", masked=key in ("password", "token"))
+            key: environment.secret(value.env, f"{section}.registry.{key} {why}", masked=key in ("password", "token"))
             if isinstance(value, FromEnvironment)
             else value
             for key in type(self).model_fields
@@ -107,8 +110,8 @@ class Registry(Section):
         addresses = tuple(part.strip() for part in urls.split(",")) if isinstance(urls, str) else urls
         if not all(map(WEB_ADDRESS.fullmatch, addresses)):
             raise FatalError(
-                f"pipeline {pipeline}, key source.registry.urls: expected {_URL_EXPECTED}, found something else",
+                f"pipeline {pipeline}, key {section}.registry.urls: expected {_URL_EXPECTED}, found something else",
                 next_step="correct the environment variable that the key names; what it holds is not shown",
                 entry="environment",
             )
-        return RegistryAccess(pipeline=pipeline, urls=addresses, **values)
+        return RegistryAccess(pipeline=pipeline, section=section, urls=addresses, **values)

@@ -1,6 +1,7 @@
-"""Map declared column types to Arrow types: the type of a column's values, and the type that JSON is parsed as first."""
+"""Map declared column types to Arrow types: the type of a column's values, and the type that JSON is parsed as first. Say what Arrow types hold."""
 
 import pyarrow as pa
+import pyarrow.types as at
 
 from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 
@@ -49,3 +50,19 @@ def wire_type(kind: ColumnType) -> pa.DataType:
             return pa.struct([(name, wire_type(inner)) for name, inner in fields])
         case _:
             return arrow_type(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is a text."""
+    return bool(at.is_string(kind) or at.is_large_string(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type holds bytes."""
+    return bool(at.is_binary(kind) or at.is_large_binary(kind) or at.is_fixed_size_binary(kind))
+
+
+def entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """Return the keys and the values of maps, none of which is null, one map after the other."""
+    first, last = (maps.offsets[at].as_py() for at in (0, len(maps)))
+    return maps.keys[first:last], maps.items[first:last]

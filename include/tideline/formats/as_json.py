@@ -1,21 +1,37 @@
 """Encode Arrow columns as JSON texts, column by column, for outputs that hold JSON."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
 
+from tideline.formats.arrow_types import is_bytes, is_text
+from tideline.formats.encoder import UnencodableError
+
+NO_FORM = "Arrow type {} has no form in JSON"
 _NULL = "null"
 # JSON escapes no other characters. The backslash comes first.
 _ESCAPES = [("\\", "\\\\"), ('"', '\\"'), *((chr(code), f"\\u{code:04x}") for code in range(0x20))]
 _join = partial(pc.binary_join_element_wise, null_handling="emit_null")
 
 
-class UnencodableError(ValueError):
-    """A value that JSON cannot hold, such as NaN."""
+@dataclass(frozen=True, slots=True)
+class JsonObjects:
+    """Writes each row as one JSON object, with a member for each column."""
+
+    fields: tuple[str, ...] = ()
+
+    def problems(self, columns: Mapping[str, pa.DataType]) -> list[str]:
+        """See `Encoder.problems`."""
+        return [f"{name}: {NO_FORM.format(kind)}" for name, kind in columns.items() if not can_encode(kind)]
+
+    def encoded(self, columns: Mapping[str, pa.Array], length: int) -> pa.BinaryArray:
+        """See `Encoder.encoded`."""
+        return objects(columns, columns.values(), length).cast(pa.binary())
 
 
 def can_encode(kind: pa.DataType) -> bool:
@@ -39,16 +55,6 @@ def can_encode(kind: pa.DataType) -> bool:
         at.is_timestamp,
     )
     return any(fits(kind) for fits in simple)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is a text."""
-    return bool(at.is_string(kind) or at.is_large_string(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type holds bytes."""
-    return bool(at.is_binary(kind) or at.is_large_binary(kind) or at.is_fixed_size_binary(kind))
 
 
 def objects(names: Iterable[str], columns: Iterable[pa.Array], length: int) -> pa.Array:

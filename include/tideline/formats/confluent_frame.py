@@ -108,6 +108,11 @@ def without_nulls(raw: RawRecords) -> Bodies:
     return Bodies(positions=positions, bodies=values.drop_null(), rejected=rejected)
 
 
+def framed(schema_id: int) -> bytes:
+    """Return what stands before a record of this schema."""
+    return b"\0" + schema_id.to_bytes(HEAD - 1, "big")
+
+
 def unframed(raw: RawRecords) -> Unframed:
     """Return what is in the frames of records."""
     values = plain(raw.own)

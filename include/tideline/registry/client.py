@@ -18,6 +18,8 @@ from tideline.errors import FatalError, RetryableError
 _UNKNOWN = {40401, 40402, 40403}
 """What a registry says with 404 if it has no such subject, version or schema."""
 _REFUSED = {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}
+_REFUSED_SCHEMA = {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}
+"""A registry answers so to a schema that is not compatible with those of its subject, or is none."""
 _MOST_REFERENCES = 1_000
 _Place = tuple[str, str, int]
 """What a schema calls another one, and its subject and version."""
@@ -84,6 +86,42 @@ class RegistryClient:
             subjects=(subject,),
         )
 
+    def id_of(self, subject: str, schema: Schema) -> int | None:
+        """Return the id of a schema, if it is one of this subject.
+
+        Raises:
+            RetryableError: As `schema`.
+            FatalError: As `schema`.
+        """
+        found = self._asked(f"/subjects/{quote(subject, safe='')}", _posted(schema))
+        return None if found is None else self._id(found, f"a schema of subject {subject}")
+
+    def register(self, subject: str, schema: Schema) -> int:
+        """Register a schema as the newest of a subject, unless it is one of it, and return its id.
+
+        Raises:
+            RetryableError: As `schema`.
+            FatalError: The registry refuses the schema, such as one that is not compatible with earlier ones; or as `schema`.
+        """
+        found = self._asked(f"/subjects/{quote(subject, safe='')}/versions", _posted(schema))
+        return self._id(found, f"the schema registered as {subject}")
+
+    def is_compatible(self, subject: str, schema: Schema) -> bool:
+        """Return whether the registry would take a schema as the newest of a subject that it has.
+
+        Raises:
+            RetryableError: As `schema`.
+            FatalError: As `schema`.
+        """
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest"
+        found = self._asked(path, _posted(schema))
+        return found is None or (isinstance(found, dict) and found.get("is_compatible") is True)
+
+    def _id(self, found: Any, what: str) -> int:
+        if not isinstance(found, dict) or not isinstance(found.get("id"), int):
+            raise self._wrong(f"expected the id of {what}, found something else")
+        return int(found["id"])
+
     def _references(self, found: Mapping[str, Any], what: str) -> tuple[Reference, ...]:
         """Return the schemas to which one refers, each behind those to which it refers itself."""
         texts: dict[_Place, str] = {}
@@ -116,12 +154,17 @@ class RegistryClient:
             raise self._wrong(f"expected a schema for {what}, found something else")
         return str(found["schema"])
 
-    def _asked(self, path: str) -> Any:
-        """Return what the first address that answers says; None if it says that there is no such thing."""
+    def _asked(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return what the first address that answers says; None if it says that there is no such thing.
+
+        Args:
+            path: What is asked for.
+            body: What is sent; None to send nothing.
+        """
         failed = []
         for url in self._access.urls:
             try:
-                answer = self._client.get(url.rstrip("/") + path)
+                answer = self._client.request("GET" if body is None else "POST", url.rstrip("/") + path, json=body)
             except (httpx.RequestError, httpx.InvalidURL) as error:
                 failed.append(f"{url}: {type(error).__name__}: {error}")
                 continue
@@ -130,12 +173,14 @@ class RegistryClient:
             said = _json(answer)
             if answer.status_code == httpx.codes.OK and said is not None:
                 return said
+            if answer.status_code in _REFUSED_SCHEMA and isinstance(said, dict):
+                raise self._wrong(f"{url} refuses the schema for {path}: {said.get('message')}")
             if answer.status_code == httpx.codes.NOT_FOUND:
                 return self._unknown(said, url + path)
             failed.append(f"{url}: status {answer.status_code}")
         raise RetryableError(
             f"pipeline {self._access.pipeline}, schema registry {self._access.name}: no address answers {path}: {'; '.join(failed)}",
-            next_step="look after the registry, or correct source.registry.urls; then run the task again: nothing is lost",
+            next_step=f"look after the registry, or correct {self._access.section}.registry.urls; then run the task again: nothing is lost",
             entry="schema-registry",
         )
 
@@ -148,7 +193,7 @@ class RegistryClient:
     def _wrong(self, found: str) -> FatalError:
         return FatalError(
             f"pipeline {self._access.pipeline}, schema registry {self._access.name}: {found}",
-            next_step="correct source.registry, or what the registry allows its user; then run the task again",
+            next_step=f"correct {self._access.section}.registry, or what the registry allows its user; then run the task again",
             entry="schema-registry",
         )
 
@@ -166,11 +211,15 @@ def _trusted(access: RegistryAccess) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         raise FatalError(
             f"pipeline {access.pipeline}, schema registry {access.name}: "
-            f"expected PEM files at the ssl_ keys of source.registry, found: {type(error).__name__}: {error}",
+            f"expected PEM files at the ssl_ keys of {access.section}.registry, found: {type(error).__name__}: {error}",
             next_step="correct the paths; each machine that runs executors needs the files",
             entry="schema-registry",
         ) from error
     return context
+
+
+def _posted(schema: Schema) -> dict[str, Any]:
+    return {"schema": schema.text} | ({} if schema.kind == "AVRO" else {"schemaType": schema.kind})
 
 
 def _json(answer: httpx.Response) -> Any:

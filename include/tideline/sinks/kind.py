@@ -71,6 +71,18 @@ class Kind:
         """
         raise NotImplementedError
 
+    def misfits(self, pipeline: Pipeline, produced: "pa.Schema") -> Sequence[str] | None:  # noqa: ARG002
+        """Return why rows with these columns do not fit, as far as the declaration and its files say; None if they do not say.
+
+        Args:
+            pipeline: The declaration.
+            produced: What the transform returns.
+
+        Raises:
+            FatalError: A file of the declaration is missing or wrong, or a library is not installed.
+        """
+        return None
+
     def lacking(self, pipeline: Pipeline, ledger: Ledger, produced: "pa.Schema") -> Sequence[tuple[str, str]]:  # noqa: ARG002
         """Return names and types of the columns that the next batch adds to the output. Nothing as well if there is no output yet.
 

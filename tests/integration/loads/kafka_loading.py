@@ -27,9 +27,10 @@ class TopicLoading(Loading):
         source: Mapping[str, object] | None = None,
         rejects: Mapping[str, object] | None = None,
         value: Mapping[str, object] | None = None,
+        written: Mapping[str, object] | None = None,
         **sink: object,
     ) -> None:
-        """Write the pipeline's folder; `sink` holds more keys of that section."""
+        """Write the pipeline's folder; `written` holds the keys of `sink.value`, and `sink` more keys of that section."""
         declaration = {
             "description": "A test",
             "source": {
@@ -38,7 +39,7 @@ class TopicLoading(Loading):
                 "value": value or {"format": "json", "columns": COLUMNS},
                 **(source or {}),
             },
-            "sink": {"kind": "kafka", "topic": out, **sink},
+            "sink": {"kind": "kafka", "topic": out, **({"value": dict(written)} if written else {}), **sink},
             "limits": dict(limits or {}),
             "rejects": {"fail_above": 1.0, **(rejects or {})},
         }

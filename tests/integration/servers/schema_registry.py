@@ -1,4 +1,4 @@
-"""A schema registry in this process, with the routes that readers use, and with faults on demand."""
+"""A schema registry in this process, with the routes that readers and writers use, and with faults on demand."""
 
 import json
 from base64 import b64encode
@@ -39,6 +39,8 @@ class SchemaRegistry(WebServer):
         self.schemas: dict[int, Registered] = {}
         self.asked: list[str] = []
         """The path of each request."""
+        self.refuses: Callable[[str, str], bool] = lambda _subject, _text: False
+        """Whether a schema is not compatible with those of a subject."""
         self.fault: Callable[[str], Answer | None] = lambda _path: None
         """What it answers to a path instead of the truth."""
         self._authorization = _authorization(login)
@@ -67,14 +69,38 @@ class SchemaRegistry(WebServer):
         self.schemas[number] = Registered(subject, version, text, kind, given)
         return number
 
-    def _answer(self, path: str) -> Answer:
+    def _answer(self, path: str, body: bytes) -> Answer:
+        given = json.loads(body or b"{}")
         match path.strip("/").split("/"):
+            case ["subjects", subject] if body:
+                return self._known(subject, given)
+            case ["subjects", subject, "versions"] if body:
+                return self._registered(subject, given)
+            case ["compatibility", "subjects", subject, "versions", "latest"] if body:
+                return 200, {"is_compatible": not self.refuses(subject, given["schema"])}
             case ["schemas", "ids", text, *rest]:
                 return self._of_id(int(text), rest)
             case ["subjects", subject, "versions", version]:
                 return self._of_subject(subject, version)
             case _:
                 return 404, b"<html>not found</html>"
+
+    def _known(self, subject: str, given: Mapping[str, Any]) -> Answer:
+        if subject not in {one.subject for one in self.schemas.values()}:
+            return 404, {"error_code": 40401, "message": "Subject not found"}
+        for number, one in self.schemas.items():
+            if (one.subject, one.kind, one.schema) == (subject, given.get("schemaType", "AVRO"), given["schema"]):
+                return 200, one.body() | {"subject": subject, "version": one.version, "id": number}
+        return 404, {"error_code": 40403, "message": "Schema not found"}
+
+    def _registered(self, subject: str, given: Mapping[str, Any]) -> Answer:
+        if self.refuses(subject, given["schema"]):
+            return 409, {"error_code": 409, "message": "Schema being registered is incompatible with an earlier schema"}
+        status, known = self._known(subject, given)
+        number = (
+            known["id"] if status == 200 else self.register(subject, given["schema"], given.get("schemaType", "AVRO"))
+        )
+        return 200, {"id": number}
 
     def _of_id(self, number: int, rest: list[str]) -> Answer:
         if number not in self.schemas:
@@ -93,7 +119,7 @@ class SchemaRegistry(WebServer):
         self.asked.append(path)
         if self._authorization not in (None, headers.get("Authorization")):
             return 401, {"error_code": 401, "message": "Unauthorized"}
-        return self.fault(path) or self._answer(path)
+        return self.fault(path) or self._answer(path, body)
 
 
 def _authorization(login: tuple[str, str] | str | None) -> str | None:

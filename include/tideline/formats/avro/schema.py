@@ -6,7 +6,7 @@ follows one goes as deep as hostile bytes tell it to.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -90,6 +90,8 @@ class RecordType:
 
     name: str
     fields: tuple[tuple[str, "Node"], ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What the schema gives in JSON for fields, by their names. Records hold every field, so only who writes one needs it."""
 
     def __str__(self) -> str:
         return f"record {self.name}"
@@ -196,17 +198,20 @@ class _Parser:
         within = full.rpartition(".")[0]
         self._open.append(full)
         fields: dict[str, Node] = {}
+        defaults: dict[str, Any] = {}
         listed = _part(given, "fields", where)
         if not isinstance(listed, list):
             raise SchemaError(f"{where}: expected a list of fields of record {full}")
-        for field in listed:
-            if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
-                raise SchemaError(f"record {full}: expected fields with a name and a type, found {field!r}")
-            if field["name"] in fields:
-                raise SchemaError(f"record {full}: field {field['name']} is there twice")
-            fields[field["name"]] = self.node(field["type"], within, f"field {field['name']} of record {full}")
+        for one in listed:
+            if not isinstance(one, dict) or not isinstance(one.get("name"), str) or "type" not in one:
+                raise SchemaError(f"record {full}: expected fields with a name and a type, found {one!r}")
+            if one["name"] in fields:
+                raise SchemaError(f"record {full}: field {one['name']} is there twice")
+            fields[one["name"]] = self.node(one["type"], within, f"field {one['name']} of record {full}")
+            if "default" in one:
+                defaults[one["name"]] = one["default"]
         self._open.pop()
-        return self._define(full, RecordType(full, tuple(fields.items())), where)
+        return self._define(full, RecordType(full, tuple(fields.items()), defaults), where)
 
     def _define(self, name: str, node: Node, where: str) -> Node:
         if name in self._known:

@@ -67,6 +67,24 @@ class Messages:
             has = ", ".join(package + one.name for one in self._last.message_type[:10]) or "none"
             raise ProtobufSchemaError(f"expected message {name}, found {has} in {self._last.name}") from None
 
+    def indexes(self, name: str) -> tuple[int, ...] | None:
+        """Return the place of a message in the last file, and in each message around it; None if it is of an import.
+
+        Raises:
+            ProtobufSchemaError: There is none of this full name.
+        """
+        self.named(name)
+        package = f"{self._last.package}." if self._last.package else ""
+        found: list[int] = []
+        messages = self._last.message_type
+        for part in name.removeprefix(package).split("."):
+            index = next((number for number, one in enumerate(messages) if one.name == part), None)
+            if index is None or not name.startswith(package):
+                return None
+            found.append(index)
+            messages = messages[index].nested_type
+        return tuple(found)
+
     def numbered(self, indexes: Sequence[int]) -> str | None:
         """Return the name of a message of the last file by its place in the file, and in each message around it; None if there is none."""
         name, messages = str(self._last.package), self._last.message_type

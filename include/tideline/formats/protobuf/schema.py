@@ -19,7 +19,7 @@ WRAPPERS = {
     "google.type.Decimal",
 }
 """Messages with one field, `value`, which stand for a value that may be absent."""
-_WHOLE = (
+WHOLE_NUMBERS = (
     *(FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64),
     *(FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_SINT64),
     *(FieldDescriptor.TYPE_FIXED32, FieldDescriptor.TYPE_FIXED64),
@@ -183,16 +183,16 @@ def _fills(field: FieldDescriptor, kind: ColumnType) -> bool:
     text = bool(field.type == FieldDescriptor.TYPE_STRING)
     match kind:
         case DecimalType():
-            return field.type in _WHOLE or text
+            return field.type in WHOLE_NUMBERS or text
         case SimpleType(name="string"):
             return text or bool(field.type == FieldDescriptor.TYPE_ENUM)
         case SimpleType(name="boolean"):
             return bool(field.type == FieldDescriptor.TYPE_BOOL)
-        case SimpleType(name="double" | "float" as name) if field.type not in _WHOLE:
+        case SimpleType(name="double" | "float" as name) if field.type not in WHOLE_NUMBERS:
             fitting = {FieldDescriptor.TYPE_FLOAT} | ({FieldDescriptor.TYPE_DOUBLE} if name == "double" else set())
             return field.type in fitting
         case SimpleType(name=name):
-            return field.type in _WHOLE and name in _NUMBERS
+            return field.type in WHOLE_NUMBERS and name in _NUMBERS
         case _:
             return False
 

@@ -1,14 +1,16 @@
 """Turn output rows into records of a topic: key, value, headers. And what keeps the columns of a transform from becoming such records."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
 
 from tideline.declaration.kafka_sink import KafkaSink
-from tideline.formats.as_json import UnencodableError, can_encode, encoded, is_bytes, is_text, objects
+from tideline.formats.arrow_types import is_bytes, is_text
+from tideline.formats.as_json import NO_FORM, JsonObjects, can_encode, encoded, objects
+from tideline.formats.encoder import Encoder, UnencodableError
 
 _OVERHEAD = 512
 """Bytes of a batch of one record besides its key, value and headers, with room to spare. Among them are the headers that name its origin
@@ -24,7 +26,9 @@ class Records:
     headers: tuple[str, ...]
     item: str | None
     value: tuple[str, ...]
-    """The other columns."""
+    """The other columns, and those of them for which the schema of the value has a field."""
+    encoder: Encoder = field(default_factory=JsonObjects)
+    """Writes the value."""
     max_bytes: int
     """The largest batch of records that the topic takes."""
     needs_key: bool
@@ -38,7 +42,7 @@ class Records:
             pa.ArrowInvalid: As above.
         """
         columns = {name: rows.column(name).combine_chunks() for name in rows.column_names if name != "kafka"}
-        value = objects(self.value, (columns[name] for name in self.value), len(rows)).cast(pa.binary())
+        value = self.encoder.encoded({name: columns[name] for name in self.value}, len(rows))
         found = {"key": self._key(columns, len(rows)), "value": value} | {
             f"header_{number}": as_bytes(columns[name]) for number, name in enumerate(self.headers)
         }
@@ -91,20 +95,26 @@ def _sortable(numbers: pa.Array) -> pa.Array:
     return pa.array([(number + 2**63).to_bytes(8, "big") for number in numbers.to_pylist()], pa.binary())
 
 
-def records(sink: KafkaSink, produced: pa.Schema, *, max_bytes: int, needs_key: bool) -> Records:
+def _value(sink: KafkaSink, produced: pa.Schema, encoder: Encoder) -> tuple[str, ...]:
+    """Return the columns of the value. A schema that has a field for a column of the key or of a header is given that, too."""
+    beside = {"kafka", *({*sink.key, *sink.headers} - {*encoder.fields})}
+    return tuple(name for name in produced.names if name not in beside)
+
+
+def records(sink: KafkaSink, produced: pa.Schema, encoder: Encoder, *, max_bytes: int, needs_key: bool) -> Records:
     """Return how rows with these columns become records of the declared topic. Ask `problems` before."""
-    others = {"kafka", *sink.key, *sink.headers}
     return Records(
         key=sink.key,
         headers=sink.headers,
         item=sink.item,
-        value=tuple(name for name in produced.names if name not in others),
+        value=_value(sink, produced, encoder),
+        encoder=encoder,
         max_bytes=max_bytes,
         needs_key=needs_key,
     )
 
 
-def problems(sink: KafkaSink, produced: pa.Schema) -> list[str]:
+def problems(sink: KafkaSink, produced: pa.Schema, encoder: Encoder) -> list[str]:
     """Return what keeps rows with these columns from becoming records of the declared topic; nothing if they can."""
     found = [f"{name}: produced twice" for name, count in Counter(produced.names).items() if count > 1]
     if found:
@@ -116,13 +126,11 @@ def problems(sink: KafkaSink, produced: pa.Schema) -> list[str]:
         for name in names
         if name not in produced.names
     ]
-    for field in produced:
-        if field.name == "kafka":
-            continue
-        if not can_encode(field.type):
-            found.append(f"{field.name}: Arrow type {field.type} has no form in JSON")
-        if field.name == sink.item and not (is_text(field.type) or at.is_signed_integer(field.type)):
-            found.append(
-                f"{field.name}: expected a signed integer or a text to order rows by, found Arrow type {field.type}"
-            )
-    return found
+    if found:
+        return found
+    for name in (*sink.key, *sink.headers):
+        if not can_encode(kind := produced.field(name).type):
+            found.append(f"{name}: {NO_FORM.format(kind)}")
+    if sink.item and not (is_text(kind := produced.field(sink.item).type) or at.is_signed_integer(kind)):
+        found.append(f"{sink.item}: expected a signed integer or a text to order rows by, found Arrow type {kind}")
+    return found + encoder.problems({name: produced.field(name).type for name in _value(sink, produced, encoder)})

@@ -12,6 +12,8 @@ from tideline.sinks.kind import ClusterOf, Dataset, Kind, loaded, section
 from tideline.sinks.outside import Memory, OutsideSink
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tideline.sinks.kafka.kafka_topic import KafkaTopic
     from tideline.sinks.sink import Sink
 
@@ -35,6 +37,13 @@ class KafkaTopics(Kind):
         """See `Kind.dataset`."""
         declared = section(pipeline, KafkaSink)
         return Dataset(declared.brokers(pipeline.source).namespace(), declared.topic, ())
+
+    def misfits(self, pipeline: Pipeline, produced: "pa.Schema") -> Sequence[str] | None:
+        """See `Kind.misfits`."""
+        found: Sequence[str] | None = loaded(pipeline, "tideline.sinks.kafka.written_schema").misfits(
+            pipeline, produced
+        )
+        return found
 
     def outside(self, pipeline: Pipeline, ledger: Ledger, *, searching: bool = True) -> OutsideSink:
         """See `Kind.outside`."""

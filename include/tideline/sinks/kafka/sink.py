@@ -12,7 +12,7 @@ from tideline.kafka.broker import Broker
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.sinks import staging_tables
-from tideline.sinks.kafka import encoding, kafka_topic, sending, staging
+from tideline.sinks.kafka import encoding, kafka_topic, sending, staging, written_schema
 from tideline.sinks.kafka.counting import counted
 from tideline.sinks.kafka.encoding import Records
 from tideline.sinks.kafka.kafka_topic import KafkaTopic
@@ -70,7 +70,8 @@ class TopicSink:
         topic = kafka_topic.sink(pipeline)
         limits = topic.limits()
         topic.check_memory(limits)
-        problems = encoding.problems(sink, produced)
+        encoder = written_schema.found(pipeline)
+        problems = encoding.problems(sink, produced, encoder)
         if limits.compacted and not sink.key:
             problems.append("the topic is compacted, so each record needs a key: declare sink.key")
         if pipeline.source.names(sink.topic) and limits.cluster_id == Broker(pipeline.source).cluster_id():
@@ -81,5 +82,5 @@ class TopicSink:
                 next_step=f"correct sink in {pipeline.folder.name}/pipeline.yaml, or transform.py; nothing was read",
                 entry="output-topic-does-not-fit",
             )
-        records = encoding.records(sink, produced, max_bytes=limits.max_bytes, needs_key=limits.compacted)
+        records = encoding.records(sink, produced, encoder, max_bytes=limits.max_bytes, needs_key=limits.compacted)
         return TopicOutput(name=sink.output, topic=topic, records=records, attempt=attempt)

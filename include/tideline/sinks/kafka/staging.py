@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from psycopg2.sql import SQL, Composable, Identifier
 
-from tideline.formats.as_json import UnencodableError
+from tideline.formats.encoder import UnencodableError
 from tideline.ledger import staged
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
