@@ -12,7 +12,7 @@ setup:  ## Install packages and jars under .local/ (slow only the first time)
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on the PATH; install Python 3.11+, or name one: make setup PYTHON=..."; exit 1; }
 	@$(PYTHON) include/tideline_stack/setup.py
 
-up: setup  ## Start Postgres, Kafka and Airflow, and print their addresses
+up: setup  ## Start Postgres, Kafka, a schema registry and Airflow, and print their addresses
 	@$(ENV)/python -m tideline_stack up
 
 demo: setup  ## Start the stack, and play it in two minutes: a load, a failure, a backfill, a replay, and where each record is
@@ -21,7 +21,7 @@ demo: setup  ## Start the stack, and play it in two minutes: a load, a failure, 
 tour: setup  ## Start the stack, and play the other pipelines; each is complete by itself (PARTS='topics lake offers sessions anomalies')
 	@$(ENV)/python -m tideline_demo.tour $(PARTS)
 
-down:  ## Stop Postgres, Kafka and Airflow, also after a crash; the data stays
+down:  ## Stop what `make up` has started, also after a crash; the data stays
 	@test ! -x $(ENV)/python || $(ENV)/python -m tideline_stack down
 
 check: setup style  ## Check format, lint and types, and run the fast tests; run it before each commit

@@ -49,12 +49,13 @@ LANES: tuple[tuple[Suite, ...], ...] = (
         Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
         # Its producers and drivers wait for time-outs of the brokers.
         Suite("sinks", (_SINKS,), nice=_SECOND),
+    ),
+    # A browser waits for pages, and at the end of a lane it would be alone for minutes.
+    (
+        Suite("page", ("tests/page",), nice=_SECOND),
         Suite("state", (_STATE,), nice=_SECOND),
     ),
     # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
-    (
-        Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
-        Suite("page", ("tests/page",), nice=_SECOND),
-    ),
+    (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),),
 )
 """Lanes run in parallel, the suites of a lane one after the other."""

@@ -1,18 +1,21 @@
-"""A part of the tour: the pipeline `enriched_events` sends impressions with their offer to a topic, and its rejects to another, each once."""
+"""A part of the tour: the pipeline `enriched_events` sends impressions in Avro with their offer to a topic, and its rejects to another, each once."""
 
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tideline.errors import RetryableError
-from tideline_demo import loads
+from tideline_demo import avro_impressions, loads
 from tideline_demo.stage import DemoStage
+from tideline_stack.supervisor import show_step
 
 DAG = "enriched_events"
 OUTPUT, REJECTS = "enriched_impressions", "ad_impressions_rejects"
+RECORDS = 20_000
 _ORIGIN = "tideline-origin"
 _SECONDS = 60.0
 """Time limit in seconds without a message."""
@@ -26,8 +29,12 @@ def play(stage: DemoStage) -> list[str]:
     Returns:
         One line for each difference.
     """
-    loads.bring(stage)
+    loads.create_offers(stage)
     _create_topics(stage.bootstrap)
+    registry = stage.environment["TIDELINE_REGISTRY"]
+    with show_step(f"{RECORDS:,} impressions in Avro"):
+        since = datetime.now(UTC) - timedelta(hours=2)
+        avro_impressions.produce(stage.bootstrap, registry, RECORDS, seed=time.time_ns(), since=since)
     stage.load(DAG)
     [counted] = stage.look("count_events", pipeline=DAG)
     problems = []
@@ -39,6 +46,7 @@ def play(stage: DemoStage) -> list[str]:
         if len(found) != expected:
             problems.append(f"{topic}: expected {expected:,} impressions, found {len(found):,}")
     stage.look_at(stage.page("pipelines", DAG))
+    stage.look_at(f"{registry}/subjects/{OUTPUT}-value/versions/latest   (the schema that the load has registered)")
     return problems
 
 

@@ -7,9 +7,10 @@ import json
 import random
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -23,8 +24,15 @@ MALFORMED_EVERY = 500
 """One record in this many is malformed on purpose."""
 _BROKEN = (b'{"impression_id": "cut of', b"\xff\xfe not text", b"", b'{"offer_id": "seven"}', b"[1, 2, 3]")
 
+_CHUNK = 1_000
+"""So many impressions are encoded at once."""
+
 Place = tuple[int, int]
 """Partition and offset."""
+Impression = Mapping[str, object]
+"""What is known of an ad that was shown."""
+Encode = Callable[[Sequence[Impression]], Sequence[bytes]]
+"""Returns the values of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,22 @@ class SentImpressions:
         return [f"{count:,} {what}" for count, what in found if count]
 
 
-def create_topic(bootstrap: str, *, partitions: int = PARTITIONS) -> None:
-    """Create the topic unless it exists."""
+def create_topic(bootstrap: str, topic: str = TOPIC, *, partitions: int = PARTITIONS) -> None:
+    """Create a topic of impressions unless it exists."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    if TOPIC not in admin.list_topics(timeout=30).topics:
-        admin.create_topics([NewTopic(TOPIC, num_partitions=partitions, replication_factor=1)])[TOPIC].result(30)
+    if topic not in admin.list_topics(timeout=30).topics:
+        admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic].result(30)
+
+
+def as_json(rows: Sequence[Impression]) -> list[bytes]:
+    """Return each impression as a JSON object."""
+    return [json.dumps(row).encode() for row in rows]
+
+
+def example() -> Impression:
+    """Return one impression."""
+    [(_, _, _, _, row)] = _impressions([datetime.now(UTC)], 1, MALFORMED_EVERY, OFFERS)
+    return row or {}
 
 
 def produce(
@@ -68,8 +87,11 @@ def produce(
     malformed_every: int = MALFORMED_EVERY,
     since: datetime | None = None,
     offers: Sequence[int] = OFFERS,
+    topic: str = TOPIC,
+    encode: Encode = as_json,
+    broken: Sequence[bytes] = _BROKEN,
 ) -> SentImpressions:
-    """Send `count` impressions to the topic, keyed by user, with timestamps evenly spread from `since` to now; return what was acknowledged.
+    """Send `count` impressions to a topic, keyed by user, with timestamps evenly spread from `since` to now; return what was acknowledged.
 
     Args:
         bootstrap: Addresses of brokers.
@@ -78,17 +100,20 @@ def produce(
         malformed_every: One record in this many is malformed.
         since: Time of the first record; now by default.
         offers: The offers to draw from; one that is there twice is drawn twice as often.
+        topic: The topic. It is created if there is none.
+        encode: Makes values of impressions.
+        broken: What malformed records hold, in turns.
 
     Raises:
         RetryableError: The broker did not acknowledge all of them within two minutes.
     """
-    create_topic(bootstrap)
+    create_topic(bootstrap, topic)
     producer = _producer(bootstrap)
     sent = SentImpressions()
     now = datetime.now(UTC)
     moments = (now - (now - (since or now)) * (count - number) / count for number in range(1, count + 1))
     impressions = _impressions(moments, seed, malformed_every, offers)
-    for number, (moment, user_id, impression_id, kind, value) in enumerate(impressions):
+    for number, (moment, user_id, impression_id, kind, value) in enumerate(_records(impressions, encode, broken)):
 
         def acknowledged(
             error: KafkaError | None, message: Message, impression_id: str = impression_id, kind: str = kind
@@ -101,7 +126,7 @@ def produce(
                     (sent.rejected if kind == "rejected" else sent.filtered).add(place)
 
         timestamp = int(moment.timestamp() * 1000)
-        producer.produce(TOPIC, value, key=user_id, timestamp=timestamp, on_delivery=acknowledged)
+        producer.produce(topic, value, key=user_id, timestamp=timestamp, on_delivery=acknowledged)
         if number % 1000 == 0:
             producer.poll(0)
     producer.flush(120)
@@ -126,16 +151,31 @@ def _producer(bootstrap: str) -> Producer:
     )
 
 
+def _records(
+    impressions: Iterable[tuple[datetime, str, str, str, Impression | None]], encode: Encode, broken: Sequence[bytes]
+) -> Iterator[tuple[datetime, str, str, str, bytes]]:
+    """Yield each impression with the record's value instead of what is known of it."""
+    n_broken, given = 0, iter(impressions)
+    while chunk := list(islice(given, _CHUNK)):
+        values = iter(encode([row for *_, row in chunk if row is not None]))
+        for moment, user_id, impression_id, kind, row in chunk:
+            if row is None:
+                yield moment, user_id, impression_id, kind, broken[n_broken % len(broken)]
+                n_broken += 1
+            else:
+                yield moment, user_id, impression_id, kind, next(values)
+
+
 def _impressions(
     moments: Iterable[datetime], seed: int, malformed_every: int, offers: Sequence[int]
-) -> Iterator[tuple[datetime, str, str, str, bytes]]:
-    """Yield for each moment: the moment, the user id, the impression id, the expected outcome, and the record's value."""
+) -> Iterator[tuple[datetime, str, str, str, Impression | None]]:
+    """Yield for each moment: the moment, the user id, the impression id, the expected outcome, and the impression; None is a malformed one."""
     chance = random.Random(seed)  # noqa: S311 - repeatable test data
     for number, moment in enumerate(moments):
         user_id = f"user-{chance.randrange(50_000)}"
         impression_id = str(uuid.UUID(int=chance.getrandbits(128), version=4))
         if number % malformed_every == malformed_every - 1:
-            yield moment, user_id, impression_id, "rejected", _BROKEN[number // malformed_every % len(_BROKEN)]
+            yield moment, user_id, impression_id, "rejected", None
             continue
         device = chance.choice(
             ["phone", "phone", "desktop", "tablet", "robot"] if number % 10 == 0 else ["phone", "desktop"]
@@ -154,7 +194,7 @@ def _impressions(
             "user_agent": "Mozilla/5.0 (no column of this name is declared, so it is ignored)",
         }
         kind = "filtered" if device == "robot" else "written"
-        yield moment, user_id, impression_id, kind, json.dumps(value).encode()
+        yield moment, user_id, impression_id, kind, value
 
 
 if __name__ == "__main__":

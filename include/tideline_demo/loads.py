@@ -57,10 +57,15 @@ def bring(stage: DemoStage) -> None:
 
 def _prepare(stage: DemoStage) -> None:
     """Create the table of offers and the topic."""
+    create_offers(stage)
+    impressions.create_topic(stage.bootstrap)
+
+
+def create_offers(stage: DemoStage) -> None:
+    """Create the table of offers, unless it is there."""
     text = (pipelines.load_named(DAG).folder / "offers.sql").read_text(encoding="utf-8")
     with stage.ledger.transaction():
         stage.ledger.run_sql(SQL(text.replace("%", "%%")), {})
-    impressions.create_topic(stage.bootstrap)
 
 
 def _send(stage: DemoStage) -> impressions.SentImpressions:

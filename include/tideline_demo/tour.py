@@ -24,7 +24,7 @@ class TourPart:
 
 PARTS: Mapping[str, TourPart] = {
     "topics": TourPart(
-        about="impressions with their offers to another topic, and the rejects to a third one", play=events.play
+        about="impressions in Avro with their offers to another topic, and the rejects to a third one", play=events.play
     ),
     "lake": TourPart(about="impressions into a Delta table, and a replay of a batch", play=lake.play),
     "offers": TourPart(about="offers as they are now, by upserts and deletes, and a replay", play=offer_cache.play),

@@ -1,1 +1,1 @@
-"""The servers of a checkout for trials and tests: Postgres, Kafka and Airflow without Docker, and their set-up. No part of the package."""
+"""The servers of a checkout for trials and tests: Postgres, Kafka, a schema registry and Airflow, and their set-up. No part of the package."""

@@ -35,7 +35,7 @@ def main() -> int:
 
 def down() -> int:
     """Stop the stack; do nothing when it is not running."""
-    with supervisor.show_step("Stop Airflow, Kafka, Postgres"):
+    with supervisor.show_step("Stop Airflow, registry, Kafka, Postgres"):
         ended = supervisor.stop()
     print("The local stack is down; its data stays." if ended else "The local stack was not running.")
     return 0

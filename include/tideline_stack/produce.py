@@ -1,8 +1,9 @@
 """Send the lines of a file to a topic: `python -m tideline_stack.produce TOPIC FILE`; `-` reads stdin. For trials.
 
 Each line becomes the value of one record, without a key. With `--key FIELD` that field of each line, which is JSON, is
-the key, and all records of a key go to one partition. The topic is created with three partitions if it does not exist.
-TIDELINE_KAFKA names the brokers; without it, they are those of the running local stack.
+the key, and all records of a key go to one partition. With `--schema FILE` each line is written in Avro with this schema,
+which is registered for the topic. The topic is created with three partitions if it does not exist. TIDELINE_KAFKA names the
+brokers, and TIDELINE_REGISTRY the registry; without them, they are those of the running local stack.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tideline import environment
 from tideline.deployment import local_stack
 from tideline.errors import FatalError, RetryableError, TidelineError
+from tideline_stack import avro_lines
 
 _PARTITIONS = 3
 _SECONDS = 30
@@ -27,12 +29,14 @@ def main() -> int:
     parser.add_argument("topic")
     parser.add_argument("file", type=argparse.FileType("rb"))
     parser.add_argument("--key", metavar="FIELD")
+    parser.add_argument("--schema", metavar="FILE", type=argparse.FileType("r", encoding="utf-8"))
     given = parser.parse_args()
     try:
         local_stack.connect()
         lines = given.file.read().splitlines()
         keys = _keys(lines, given.key) if given.key else [None] * len(lines)
-        records = list(zip(keys, lines, strict=True))
+        values = avro_lines.encoded(given.topic, given.schema.read(), lines) if given.schema else lines
+        records = list(zip(keys, values, strict=True))
         send(environment.required("TIDELINE_KAFKA", "the addresses of the brokers"), given.topic, records)
     except TidelineError as error:
         print(error, file=sys.stderr)

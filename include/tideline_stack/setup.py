@@ -25,7 +25,7 @@ PYTHON = ENV / "bin" / "python"
 NEEDED_PYTHON = (3, 11)
 NEEDED_JAVA = 17
 NEEDED_DISK_GB = 5
-DOWNLOADED_GB = 0.9
+DOWNLOADED_GB = 1.1
 """What is downloaded the first time, about. Half of it is Spark."""
 _LOG_TAIL = 15
 # What a step prints of each file of a megabyte or more. uv: "Downloading numpy (16.1MiB)"

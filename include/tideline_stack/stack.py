@@ -17,6 +17,7 @@ from tideline_stack.airflow_processes import AirflowOptions, Orchestrator
 from tideline_stack.broker import LocalBroker
 from tideline_stack.postgres import Postgres
 from tideline_stack.processes import Child
+from tideline_stack.registry import LocalRegistry
 
 _LOCAL = settings.PROJECT / ".local"
 
@@ -24,14 +25,15 @@ Step = Callable[[str], AbstractContextManager[None]]
 
 
 class Stack:
-    """Postgres with the ledger and its roles, a Kafka broker and, optionally, Airflow; a context manager.
+    """Postgres with the ledger and its roles, a Kafka broker and, optionally, Airflow and a schema registry; a context manager.
 
     Use it from a thread that lives as long as the stack should (see `processes.Child`).
 
     Args:
         directory: The folder of all files. Data stays there between starts.
         airflow: The options of Airflow; None leaves Airflow out.
-        usual_ports: Use 5432, 9092, 9094 and 8080 where they are free; otherwise any free ports.
+        registry: Whether there is a schema registry.
+        usual_ports: Use 5432, 9092, 9094, 8081 and 8080 where they are free; otherwise any free ports.
         broker_properties: Server properties for the broker.
         postgres_settings: Settings for the server of Postgres.
         variables: More variables for all clients of the stack, Airflow's tasks too.
@@ -43,6 +45,7 @@ class Stack:
         directory: Path,
         *,
         airflow: AirflowOptions | None = None,
+        registry: bool = False,
         usual_ports: bool = False,
         broker_properties: Mapping[str, str] | None = None,
         postgres_settings: Mapping[str, str] | None = None,
@@ -62,6 +65,9 @@ class Stack:
             port=port(9092),
             sasl_port=port(9094),
             properties=broker_properties,
+        )
+        self.registry = (
+            LocalRegistry(directory / "registry", _LOCAL / "jars" / "registry", port=port(8081)) if registry else None
         )
         self._airflow = (directory / "airflow", airflow, port(8080)) if airflow else None
         self._urls: dict[str, str] = {}
@@ -86,6 +92,8 @@ class Stack:
 
     def _start(self) -> None:
         self.broker.launch()  # it boots while Postgres starts and Airflow's database is migrated
+        if self.registry:
+            self.registry.launch()
         with self._step("Postgres"):
             self.postgres.start()
             self.postgres.ensure_database("warehouse")
@@ -106,6 +114,9 @@ class Stack:
                 self.orchestrator.migrate()
         with self._step("Kafka"):
             self.broker.wait()
+        if self.registry:
+            with self._step("Schema registry"):
+                self.registry.wait()
         if self.orchestrator:
             with self._step("Airflow API and DAG processor"):
                 self.orchestrator.start_api()
@@ -117,6 +128,7 @@ class Stack:
         return {
             "Postgres": self.postgres.child,
             "Kafka": self.broker.child,
+            **({"Schema registry": self.registry.child} if self.registry else {}),
             **(self.orchestrator.children if self.orchestrator else {}),
         }
 
@@ -139,6 +151,8 @@ class Stack:
             self.postgres.start()
         elif name == "Kafka":
             self.broker.launch()
+        elif self.registry and name == "Schema registry":
+            self.registry.launch()
         elif self.orchestrator:
             self.orchestrator.start_again(name)
 
@@ -147,6 +161,9 @@ class Stack:
         if self.orchestrator:
             with self._step("Stop Airflow"):
                 self.orchestrator.stop()
+        if self.registry:
+            with self._step("Stop the schema registry"):
+                self.registry.stop()
         with self._step("Stop Kafka"):
             self.broker.stop()
         with self._step("Stop Postgres"):
@@ -167,6 +184,7 @@ class Stack:
         return {
             **self._urls,
             "TIDELINE_KAFKA": self.broker.bootstrap,
+            **({"TIDELINE_REGISTRY": self.registry.url} if self.registry else {}),
             "TIDELINE_LAKE": str(self._directory / "lake" / "impressions"),
             "TIDELINE_PIPELINES": str(settings.pipelines_dir()),
             "TIDELINE_SPARK_PROPERTIES": str(spark.configure(self._directory / "spark")),

@@ -29,5 +29,6 @@ def show_places(state: StackState) -> None:
     print(f"  Airflow   {found['TIDELINE_AIRFLOW_URL']}   user {found['TIDELINE_AIRFLOW_USERNAME']}", end="")
     print(f"   password {found['TIDELINE_AIRFLOW_PASSWORD']}")
     print(f"  Kafka     {found['TIDELINE_KAFKA']}")
+    print(f"  Registry  {found['TIDELINE_REGISTRY']}   (schemas: Apicurio, with the API of Confluent's)")
     print(f"  Postgres  {found['TIDELINE_LEDGER_URL'].rpartition('@')[2]}   (passwords: {RUN}/postgres/roles)")
     print("  Try       .local/env/bin/tideline doctor     (checks everything)")

@@ -34,7 +34,7 @@ def measure(scene: Scene) -> list[str]:
     with SchemaRegistry() as registry:
         for kind in _KINDS:
             for number in range(_IDS):
-                registry.register(f"{kind}-value", _schema(kind, number), kind=kind.upper())
+                registry.register(f"{kind}-value", schema(kind, number), kind=kind.upper())
         for place, kind in enumerate(_KINDS):
             first = 1 + place * _IDS
             plain, registered = _encoder(kind, 0), _registered(kind, first, 1)
@@ -79,7 +79,7 @@ def _way(scene: Scene, kind: str, spoil: rivals.Spoil | None, where: str, suffix
     return rivals.Tideline(settings.ledger_url(), _declared(scene, f"format_{kind}{suffix}", topic, kind, where))
 
 
-def _schema(kind: str, more: int) -> str:
+def schema(kind: str, more: int) -> str:
     """Return the schema with so many fields behind those that all have."""
     names = [f"more_{number}" for number in range(more)]
     if kind == "protobuf":
@@ -95,7 +95,7 @@ def _schema(kind: str, more: int) -> str:
 def _encoder(kind: str, more: int) -> Encode:
     absent = {f"more_{number}": "more" for number in range(more)}
     if kind == "protobuf":
-        made: Any = message_class(_schema(kind, more), "Impression")
+        made: Any = message_class(schema(kind, more), "Impression")
 
         def encoded(value: dict[str, Any]) -> bytes:
             shown = datetime.fromisoformat(value["shown_at"])
@@ -104,12 +104,12 @@ def _encoder(kind: str, more: int) -> Encode:
             return data
 
         return encoded
-    schema = fastavro.parse_schema(json.loads(_schema(kind, more)))
+    parsed = fastavro.parse_schema(json.loads(schema(kind, more)))
 
     def encode(value: dict[str, Any]) -> bytes:
         out = BytesIO()
         moment = datetime.fromisoformat(value["shown_at"])
-        fastavro.schemaless_writer(out, schema, value | absent | {"shown_at": moment})
+        fastavro.schemaless_writer(out, parsed, value | absent | {"shown_at": moment})
         return out.getvalue()
 
     return encode
@@ -176,7 +176,7 @@ def _declared(scene: Scene, name: str, topic: str, kind: str, where: str) -> pip
     if kind == "debezium":
         text = text.replace("format: json", "format: debezium")
     elif where == "file":
-        (folder / file).write_text(_schema(kind, 0))
+        (folder / file).write_text(schema(kind, 0))
         text = text.replace("format: json", f"format: {kind}\n    schema_file: {file}{more}")
     elif where != "json":
         registry = f'  registry: {{urls: ["{where}"]}}\n  value:\n'

@@ -41,6 +41,7 @@ def running(folder: Path, *, settings: Mapping[str, str]) -> Iterator[System]:
     with Stack(
         folder / "stack",
         airflow=airflow,
+        registry=True,
         variables={
             "TIDELINE_PIPELINES": str(folder / "pipelines"),
             "TIDELINE_METRICS_TOKEN": metrics_token.TOKEN,

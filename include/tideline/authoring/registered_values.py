@@ -87,7 +87,7 @@ def _fields(schema_id: int, schema: Schema, records: Unframed) -> tuple[str | No
     """Return the message that values are, the fields of a schema that can be columns, and a doubt for each that cannot."""
     match schema.kind:
         case "AVRO":
-            return None, *_avro_fields(schema_id, schema)
+            return None, *avro_fields(schema_id, schema)
         case "PROTOBUF":
             bodies = records.bodies.filter(pa.array(records.schema_ids == schema_id)).to_pylist()
             kinds.module_of("protobuf")  # its libraries may be missing
@@ -99,8 +99,8 @@ def _fields(schema_id: int, schema: Schema, records: Unframed) -> tuple[str | No
             return None, [], []
 
 
-def _avro_fields(schema_id: int, schema: Schema) -> tuple[list[RegisteredField], list[Doubt]]:
-    """Return the fields of a schema that can be columns, and a doubt for each that cannot."""
+def avro_fields(schema_id: int, schema: Schema) -> tuple[list[RegisteredField], list[Doubt]]:
+    """Return the fields of an Avro schema that can be columns, and a doubt for each that cannot."""
     try:
         record = parsed(schema.text, [one.text for one in schema.references])
     except SchemaError as error:

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,7 @@ def fetch(folders: Mapping[str, Path], *, cache: Path | None = None) -> None:
         draft = Path(scratch)
         _run_ivy(draft, list(folders), cache or draft / "cache")
         for configuration, folder in folders.items():
+            _unpack(draft / configuration)
             shutil.rmtree(folder, ignore_errors=True)
             (draft / configuration).rename(folder)
 
@@ -51,6 +53,17 @@ def _check_holds_only_jars(folder: Path) -> None:
             f"{folder}: expected a new folder, or one that holds only jars, found {others[0] if others else 'a file'}",
             next_step="name another folder",
         )
+
+
+def _unpack(folder: Path) -> None:
+    """Replace each archive in a folder by the jars that it holds, wherever they are in it."""
+    for archive in folder.glob("*.tar.gz"):
+        with tarfile.open(archive) as opened:
+            for member in opened:
+                if member.isfile() and member.name.endswith(".jar"):
+                    member.name = Path(member.name).name
+                    opened.extract(member, folder, filter="data")
+        archive.unlink()
 
 
 # Ivy would ask the registry for the sources and the documentation of each module, which took a quarter of the time.

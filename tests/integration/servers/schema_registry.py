@@ -97,10 +97,10 @@ class SchemaRegistry(WebServer):
         if self.refuses(subject, given["schema"]):
             return 409, {"error_code": 409, "message": "Schema being registered is incompatible with an earlier schema"}
         status, known = self._known(subject, given)
-        number = (
-            known["id"] if status == 200 else self.register(subject, given["schema"], given.get("schemaType", "AVRO"))
-        )
-        return 200, {"id": number}
+        if status == 200:
+            return 200, {"id": known["id"]}
+        references = [(one["name"], one["subject"], one["version"]) for one in given.get("references", ())]
+        return 200, {"id": self.register(subject, given["schema"], given.get("schemaType", "AVRO"), references)}
 
     def _of_id(self, number: int, rest: list[str]) -> Answer:
         if number not in self.schemas:

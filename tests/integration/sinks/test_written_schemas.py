@@ -1,6 +1,7 @@
 """Values of a topic in Avro and Protobuf: each behind the id of a schema that the registry has, and nothing is sent without one."""
 
 import json
+from dataclasses import dataclass
 from decimal import Decimal
 from io import BytesIO
 
@@ -10,6 +11,7 @@ from google.protobuf import json_format, message_factory
 
 import records
 from given_topics.output_topics import committed_records
+from loads.kafka_loading import TopicLoading
 from servers.cli_process import Cli
 from servers.schema_registry import SchemaRegistry
 from tideline.errors import FatalError, RetryableError
@@ -46,15 +48,24 @@ def registry():
         yield server
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A pipeline that writes a topic with a schema, and the registry."""
+
+    loads: TopicLoading
+    topic: str
+    out: str
+    registry: SchemaRegistry
+
+    def declare(self, *, transform="", **written):
+        """Declare the pipeline, with these keys of `sink.value`."""
+        at = {"urls": [self.registry.url], "timeout_seconds": 2}
+        self.loads.declare_topic(self.topic, self.out, transform=transform, key=["id"], registry=at, written=written)
+
+
 @pytest.fixture
-def declare(loads, topic, out, registry):
-    """Return a function that declares the pipeline, with these keys of `sink.value`."""
-
-    def declare(*, transform="", key=("id",), **value):
-        at = {"urls": [registry.url], "timeout_seconds": 2}
-        loads.declare_topic(topic, out, transform=transform, key=[*key], registry=at, written=value)
-
-    return declare
+def scene(loads, topic, out, registry):
+    return Scene(loads=loads, topic=topic, out=out, registry=registry)
 
 
 def read(loads, out, schemas):
@@ -73,82 +84,82 @@ def order(number, **more):
     return {"id": number, "name": f"n{number}", "price": Decimal("1.2500")} | more
 
 
-def test_each_record_is_written_once_with_the_newest_schema_and_what_it_cannot_hold_is_a_reject(
-    loads, topic, out, declare, registry
-):
-    schema_id = registry.register(f"{out}-value", FIRST)
-    declare(format="avro")
-    loads.produce(topic, 10)
-    records.produce(loads.bootstrap, topic, [json.dumps({"id": 10, "name": None, "price": 1})])
-    loads.run()
-    assert read(loads, out, {schema_id: FIRST}) == [(str(n).encode(), schema_id, order(n)) for n in range(10)]
-    loads.expect(out, [(0, offset) for offset in range(10)])
-    assert loads.counts()["n_rejected"] == 1
-    assert [reason for _, reason, _ in loads.rejects().values()] == [
+def test_each_record_is_written_once_with_the_newest_schema_and_what_it_cannot_hold_is_a_reject(scene):
+    schema_id = scene.registry.register(f"{scene.out}-value", FIRST)
+    scene.declare(format="avro")
+    scene.loads.produce(scene.topic, 10)
+    records.produce(scene.loads.bootstrap, scene.topic, [json.dumps({"id": 10, "name": None, "price": 1})])
+    scene.loads.run()
+    assert read(scene.loads, scene.out, {schema_id: FIRST}) == [
+        (str(n).encode(), schema_id, order(n)) for n in range(10)
+    ]
+    scene.loads.expect(scene.out, [(0, offset) for offset in range(10)])
+    assert scene.loads.counts()["n_rejected"] == 1
+    assert [reason for _, reason, _ in scene.loads.rejects().values()] == [
         "UnencodableError: column name: expected a value, which the schema requires, found null"
     ]
 
 
-def test_a_batch_is_written_with_the_schema_that_is_the_newest_when_it_is_loaded(loads, topic, out, declare, registry):
-    first = registry.register("orders", FIRST)
-    declare(format="avro", subject="orders")
-    loads.produce(topic, 2)
-    loads.run()
-    later = registry.register("orders", LATER)
-    loads.produce(topic, 2, first=2)
-    loads.run()
-    found = read(loads, out, {first: FIRST, later: LATER})
+def test_a_batch_is_written_with_the_schema_that_is_the_newest_when_it_is_loaded(scene):
+    first = scene.registry.register("orders", FIRST)
+    scene.declare(format="avro", subject="orders")
+    scene.loads.produce(scene.topic, 2)
+    scene.loads.run()
+    later = scene.registry.register("orders", LATER)
+    scene.loads.produce(scene.topic, 2, first=2)
+    scene.loads.run()
+    found = read(scene.loads, scene.out, {first: FIRST, later: LATER})
     assert [(schema_id, row) for _, schema_id, row in found] == [
         *((first, order(n)) for n in range(2)),
         *((later, order(n, note=None)) for n in range(2, 4)),
     ]
 
 
-def test_a_registry_that_does_not_answer_loses_nothing_and_nothing_is_sent(loads, topic, out, declare, registry):
-    schema_id = registry.register(f"{out}-value", FIRST)
-    declare(format="avro")
-    loads.produce(topic, 3)
-    registry.fault = lambda _path: (503, {"message": "maintenance"})
-    batches = loads.plan("first")
-    with pytest.raises(RetryableError, match="schema registry default: no address answers .*status 503") as raised:
-        loads.write("first", batches)
+def test_a_registry_that_does_not_answer_loses_nothing_and_nothing_is_sent(scene):
+    schema_id = scene.registry.register(f"{scene.out}-value", FIRST)
+    scene.declare(format="avro")
+    scene.loads.produce(scene.topic, 3)
+    scene.registry.fault = lambda _path: (503, {"message": "maintenance"})
+    batches = scene.loads.plan("first")
+    with pytest.raises(RetryableError, match=r"schema registry default: no address answers .*status 503") as raised:
+        scene.loads.write("first", batches)
     assert "correct sink.registry.urls" in str(raised.value)
-    assert (loads.states(), committed_records(loads.bootstrap, out)) == (["failed"], [])
-    registry.fault = lambda _path: None
-    loads.write("first", batches, try_number=2)
-    assert [row["id"] for _, _, row in read(loads, out, {schema_id: FIRST})] == [0, 1, 2]
+    assert (scene.loads.states(), committed_records(scene.loads.bootstrap, scene.out)) == (["failed"], [])
+    scene.registry.fault = lambda _path: None
+    scene.loads.write("first", batches, try_number=2)
+    assert [row["id"] for _, _, row in read(scene.loads, scene.out, {schema_id: FIRST})] == [0, 1, 2]
 
 
-def test_a_schema_of_the_folder_must_be_in_the_registry_or_is_registered_once_if_that_is_declared(
-    loads, topic, out, declare, registry
-):
-    declare(format="avro", schema_file="order.avsc")
-    (loads.folder / "order.avsc").write_text(json.dumps(FIRST))
-    loads.produce(topic, 2)
-    batches = loads.plan("first")
-    with pytest.raises(FatalError, match=f"subject {out}-value of the registry has not the schema of .*order.avsc"):
-        loads.write("first", batches)
-    assert registry.schemas == {}
-    declare(format="avro", schema_file="order.avsc", auto_register=True)
-    (loads.folder / "order.avsc").write_text(json.dumps(FIRST))
-    loads.write("first", batches, try_number=2)
-    loads.advance("first")
-    loads.produce(topic, 2, first=2)
-    loads.run()
-    [schema_id] = registry.schemas
-    assert [(found, row["id"]) for _, found, row in read(loads, out, {schema_id: FIRST})] == [
+def test_a_schema_of_the_folder_must_be_in_the_registry_or_is_registered_once_if_that_is_declared(scene):
+    scene.declare(format="avro", schema_file="order.avsc")
+    (scene.loads.folder / "order.avsc").write_text(json.dumps(FIRST))
+    scene.loads.produce(scene.topic, 2)
+    batches = scene.loads.plan("first")
+    with pytest.raises(
+        FatalError, match=f"subject {scene.out}-value of the registry has not the schema of .*order.avsc"
+    ):
+        scene.loads.write("first", batches)
+    assert scene.registry.schemas == {}
+    scene.declare(format="avro", schema_file="order.avsc", auto_register=True)
+    (scene.loads.folder / "order.avsc").write_text(json.dumps(FIRST))
+    scene.loads.write("first", batches, try_number=2)
+    scene.loads.advance("first")
+    scene.loads.produce(scene.topic, 2, first=2)
+    scene.loads.run()
+    [schema_id] = scene.registry.schemas
+    assert [(found, row["id"]) for _, found, row in read(scene.loads, scene.out, {schema_id: FIRST})] == [
         (schema_id, number) for number in range(4)
     ]
 
 
-def test_a_schema_that_the_registry_refuses_is_not_written(loads, topic, out, declare, registry):
-    registry.refuses = lambda subject, _text: subject == f"{out}-value"
-    declare(format="avro", schema_file="order.avsc", auto_register=True)
-    (loads.folder / "order.avsc").write_text(json.dumps(FIRST))
-    loads.produce(topic, 2)
-    with pytest.raises(FatalError, match="refuses the schema for .*is incompatible with an earlier schema"):
-        loads.run()
-    assert committed_records(loads.bootstrap, out) == []
+def test_a_schema_that_the_registry_refuses_is_not_written(scene):
+    scene.registry.refuses = lambda subject, _text: subject == f"{scene.out}-value"
+    scene.declare(format="avro", schema_file="order.avsc", auto_register=True)
+    (scene.loads.folder / "order.avsc").write_text(json.dumps(FIRST))
+    scene.loads.produce(scene.topic, 2)
+    with pytest.raises(FatalError, match=r"refuses the schema for .*is incompatible with an earlier schema"):
+        scene.loads.run()
+    assert committed_records(scene.loads.bootstrap, scene.out) == []
 
 
 @pytest.mark.parametrize(
@@ -163,25 +174,23 @@ def test_a_schema_that_the_registry_refuses_is_not_written(loads, topic, out, de
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "expected a record, found enum E"),
     ],
 )
-def test_columns_that_the_schema_does_not_fit_are_refused_before_the_read(
-    loads, topic, out, declare, registry, schema, said
-):
-    registry.register(f"{out}-value", schema)
-    declare(format="avro")
-    loads.produce(topic, 1)
+def test_columns_that_the_schema_does_not_fit_are_refused_before_the_read(scene, schema, said):
+    scene.registry.register(f"{scene.out}-value", schema)
+    scene.declare(format="avro")
+    scene.loads.produce(scene.topic, 1)
     with pytest.raises(FatalError, match=said):
-        loads.run()
-    assert committed_records(loads.bootstrap, out) == []
+        scene.loads.run()
+    assert committed_records(scene.loads.bootstrap, scene.out) == []
 
 
-def test_values_in_protobuf_are_read_by_googles_library(loads, topic, out, declare, registry):
-    schema_id = registry.register(f"{out}-value", PROTO, kind="PROTOBUF")
-    declare(format="protobuf", message="shop.Order", transform=AS_TEXT)
-    loads.produce(topic, 3)
-    loads.run()
+def test_values_in_protobuf_are_read_by_googles_library(scene):
+    schema_id = scene.registry.register(f"{scene.out}-value", PROTO, kind="PROTOBUF")
+    scene.declare(format="protobuf", message="shop.Order", transform=AS_TEXT)
+    scene.loads.produce(scene.topic, 3)
+    scene.loads.run()
     message = message_factory.GetMessageClass(Messages(compiled(PROTO)).named("shop.Order"))
     head = b"\0" + schema_id.to_bytes(4, "big") + b"\0"
-    found = [one.value() for one in committed_records(loads.bootstrap, out)]
+    found = [one.value() for one in committed_records(scene.loads.bootstrap, scene.out)]
     assert {one[: len(head)] for one in found} == {head}
     rows = [json_format.MessageToDict(message.FromString(one[len(head) :])) for one in found]
     assert sorted(rows, key=lambda row: int(row.get("id", 0))) == [
@@ -189,23 +198,23 @@ def test_values_in_protobuf_are_read_by_googles_library(loads, topic, out, decla
     ]
 
 
-def test_validate_says_whether_the_columns_fit(loads, topic, out, declare, registry, broker):
-    shell = Cli(folder=loads.folder.parent, variables={"TIDELINE_KAFKA": broker.bootstrap})
-    name = loads.folder.name
+def test_validate_says_whether_the_columns_fit(scene, broker):
+    shell = Cli(folder=scene.loads.folder.parent, variables={"TIDELINE_KAFKA": broker.bootstrap})
+    name = scene.loads.folder.name
 
     def said(*options, code=0):
         return " ".join(shell("validate", name, *options, code=code).stdout.split())
 
-    declare(format="avro", schema_file="order.avsc")
-    (loads.folder / "order.avsc").write_text(json.dumps(FIRST))
-    assert f"what the transform returns fits topic {out}" in said()
+    scene.declare(format="avro", schema_file="order.avsc")
+    (scene.loads.folder / "order.avsc").write_text(json.dumps(FIRST))
+    assert f"what the transform returns fits topic {scene.out}" in said()
     assert "order.avsc is not in the registry; register it" in said("--registry", code=20)
-    registry.register(f"{out}-value", FIRST)
-    assert f"order.avsc is schema 1 of {out}-value" in said("--registry")
-    registry.refuses = lambda _subject, text: "note" in text
-    (loads.folder / "order.avsc").write_text(json.dumps(LATER))
+    scene.registry.register(f"{scene.out}-value", FIRST)
+    assert f"order.avsc is schema 1 of {scene.out}-value" in said("--registry")
+    scene.registry.refuses = lambda _subject, text: "note" in text
+    (scene.loads.folder / "order.avsc").write_text(json.dumps(LATER))
     assert "it is not compatible with the newest" in said("--registry", code=20)
-    declare(format="avro")
-    assert f"schema 1, the newest of {out}-value, fits" in said("--registry")
-    declare(format="avro", transform="def records(rows):\n    return rows.drop_columns(['name'])\n")
-    assert f"the newest of {out}-value: name: missing" in said("--registry", code=20)
+    scene.declare(format="avro")
+    assert f"schema 1, the newest of {scene.out}-value, fits" in said("--registry")
+    scene.declare(format="avro", transform="def records(rows):\n    return rows.drop_columns(['name'])\n")
+    assert f"the newest of {scene.out}-value: name: missing" in said("--registry", code=20)
