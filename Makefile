@@ -18,7 +18,7 @@ up: setup  ## Start Postgres, Kafka, a schema registry and Airflow, and print th
 demo: setup  ## Start the stack, and play it in two minutes: a load, a failure, a backfill, a replay, and where each record is
 	@$(ENV)/python -m tideline_demo
 
-tour: setup  ## Start the stack, and play the other pipelines; each is complete by itself (PARTS='topics lake offers sessions anomalies')
+tour: setup  ## Start the stack, and play the other pipelines; each is complete by itself (PARTS='topics lake offers changes sessions anomalies')
 	@$(ENV)/python -m tideline_demo.tour $(PARTS)
 
 down:  ## Stop what `make up` has started, also after a crash; the data stays

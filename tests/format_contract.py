@@ -150,6 +150,14 @@ AVRO_SCHEMA = {
             "name": "by",
             "type": [{"type": "record", "name": "By", "fields": [{"name": "who", "type": "string"}]}, "null"],
         },
+        {
+            "name": "any",
+            "type": [
+                "null",
+                {"type": "map", "values": ["null", "string", "Kind", {"type": "array", "items": ["double", "Line"]}]},
+                "long",
+            ],
+        },
     ],
 }
 AVRO_COLUMNS = {
@@ -163,6 +171,7 @@ AVRO_COLUMNS = {
     "paid": "boolean",
     "lines": "array<struct<n: int, sku: string>>",
     "by": "struct<who: string>",
+    "any": "json",
     "not_there": "string",
 }
 
@@ -184,10 +193,14 @@ def _avro(rng: Random) -> tuple[bytes, Row]:
         "lines": lines,
         "by": rng.choice([None, {"who": "ada"}]),
     }
+    any_ = rng.choice(
+        [None, {}, {"a": None, "é": "b\n"}, 2**62, {"l": [0.5, {"sku": None, "n": -1}] * rng.randrange(60)}]
+    )
     out = BytesIO()
     beside = {"read_over": rng.choice([{}, {"a": None, "b": "c"}]), "hash": b"abc"}
-    fastavro.schemaless_writer(out, _AVRO, {**row, **beside})
-    return out.getvalue(), {**row, "not_there": None}
+    fastavro.schemaless_writer(out, _AVRO, {**row, **beside, "any": any_})
+    text = None if any_ is None else json.dumps(any_, ensure_ascii=False, separators=(",", ":"))
+    return out.getvalue(), {**row, "any": text, "not_there": None}
 
 
 _AVRO = fastavro.parse_schema(AVRO_SCHEMA)

@@ -69,6 +69,10 @@ SELECT partition, kafka_offset, false
 FROM tideline.reject JOIN tideline.stream USING (stream_id)
 WHERE stream.pipeline = %(pipeline)s;
 
+-- name: list_loaded_advertisers
+-- List the advertisers that are loaded.
+SELECT advertiser_id, name, country, budget, active, signed_on, changed_at FROM ads.advertisers ORDER BY advertiser_id;
+
 -- name: list_offer_cache
 -- List the offers as they are now, each with the place of its newest change.
 SELECT offer_id, advertiser, category, bid_micros, changed_at, kafka_partition, kafka_offset FROM ads.offer_cache ORDER BY offer_id;

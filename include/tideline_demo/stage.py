@@ -103,8 +103,7 @@ class DemoStage:
 
     def execute(self, name: str) -> None:
         """Run one of the demo's statements."""
-        with self.ledger.transaction():
-            self.ledger.run_sql(SQL(statement("tideline_demo", name)), {})
+        changed(self.ledger, name)
 
     def tideline(self, *arguments: str) -> Any:
         """Print a `tideline` command as an operator would type it, run it with `--json` and return the parsed output.
@@ -154,6 +153,12 @@ def opened() -> Iterator[DemoStage]:
     )
     with Ledger(url, actor="demo", variable=variable) as ledger, AirflowUser(*login) as airflow:
         yield DemoStage(ledger=ledger, airflow=airflow, environment=environment)
+
+
+def changed(session: Ledger, name: str, **parameters: Any) -> None:
+    """Run one of the demo's statements."""
+    with session.transaction():
+        session.run_sql(SQL(statement("tideline_demo", name)), parameters)
 
 
 def look(ledger: Ledger, name: str, **parameters: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tideline.errors import FatalError, TidelineError
-from tideline_demo import anomalies, events, lake, offer_cache, sessions
+from tideline_demo import anomalies, changes, events, lake, offer_cache, sessions
 from tideline_demo.stage import DemoStage, opened
 from tideline_stack.up import up
 
@@ -28,6 +28,9 @@ PARTS: Mapping[str, TourPart] = {
     ),
     "lake": TourPart(about="impressions into a Delta table, and a replay of a batch", play=lake.play),
     "offers": TourPart(about="offers as they are now, by upserts and deletes, and a replay", play=offer_cache.play),
+    "changes": TourPart(
+        about="advertisers as they are in another database, by its changes through a real Debezium", play=changes.play
+    ),
     "sessions": TourPart(
         about="impressions and clicks folded into visits, an outage, and a rewind", play=sessions.play
     ),

@@ -72,7 +72,14 @@ def supervise(*, unpaused: bool) -> None:
         dags, plugins = settings.PROJECT / "dags", settings.PROJECT / "plugins"
         airflow = AirflowOptions(dags=dags, plugins=plugins, unpaused=unpaused)
         try:
-            with Stack(RUN, airflow=airflow, registry=True, usual_ports=True, step=show_step) as stack:
+            with Stack(
+                RUN,
+                airflow=airflow,
+                registry=True,
+                usual_ports=True,
+                postgres_settings={"wal_level": "logical"},  # the tour reads the changes of a table in its log
+                step=show_step,
+            ) as stack:
                 StackState(supervisor=own, ready=True, environment=stack.environment()).write()
                 _leave_terminal(RUN / "supervisor.log")
                 _watch(stack)

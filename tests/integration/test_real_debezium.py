@@ -1,15 +1,13 @@
 """A table of Postgres through a real Debezium: killed, sent again, replayed in any order, the target ends as the source, row by row."""
 
-import time
 from random import Random
 
 import psycopg2
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from psycopg2.extras import Json
 
-from servers.connect import Connect
 from tideline.domain.requests import OneBatch
+from tideline_stack.connect import Connect
 from tideline_stack.postgres import Postgres
 
 PARTITIONS = 2
@@ -115,28 +113,6 @@ def rows(run, table):
     return run(f"SELECT {others}, {seen} FROM {table} ORDER BY id")
 
 
-def until_sent(connect, number):
-    """Wait until each partition has a row with this name: what was sent before it is there as well."""
-    consumer = Consumer(
-        {"bootstrap.servers": connect.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
-    )
-    deadline = time.monotonic() + 120
-    while not consumer.list_topics(connect.topic, timeout=10).topics[connect.topic].partitions:
-        connect.check()
-        assert time.monotonic() < deadline, "the connector has created no topic within 120 s"
-        time.sleep(0.2)
-    consumer.assign([TopicPartition(connect.topic, n, OFFSET_BEGINNING) for n in range(PARTITIONS)])
-    seen = set()
-    while len(seen) < PARTITIONS:
-        message = consumer.poll(0.2)
-        value = message.value() if message is not None and not message.error() else None
-        if value and f'"sent {number}"'.encode() in value:
-            seen.add(message.partition())
-        connect.check()
-        assert time.monotonic() < deadline, f"the connector has not sent change {number} within 120 s"
-    consumer.close()
-
-
 @pytest.fixture(scope="module")
 def source_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("source")
@@ -178,7 +154,7 @@ def test_the_target_ends_as_the_source_whatever_dies_and_is_replayed(loading, so
                     key,
                     f"sent {number}",
                 )
-            until_sent(connect, number)
+            connect.wait_for(f'"sent {number}"'.encode(), seconds=120)
             loading.run()
             assert loading.rejects() == {}
             assert rows(loading.rows, "ads.output") == rows(customers.run, "customers"), number

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tideline.authoring.doubts import Doubt, left_out
-from tideline.domain.columns import MAX_PRECISION, ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.domain.columns import MAX_PRECISION, WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 from tideline.domain.schemas import Schema, Schemas
 from tideline.formats import kinds
 from tideline.formats.avro.resolution import UNITS
@@ -129,15 +129,17 @@ def _type(node: Node) -> ColumnType | None:
     match node:
         case Union(branches=branches):
             others = [one for one in branches if one != Primitive("null")]
-            return _type(others[0]) if len(others) == 1 else None
+            return _type(others[0]) if len(others) == 1 else SimpleType(WHOLE)
         case RecordType(fields=fields):
             parts = tuple((name, kind) for name, inner in fields if (kind := _type(inner)) is not None)
+            if SimpleType(WHOLE) in dict(parts).values():  # which is the type of a whole column only
+                return SimpleType(WHOLE)
             return StructType(fields=parts) if parts else None
         case Items(items=items):
             element = _type(items)
-            return None if element is None else ArrayType(element=element)
+            return element if element in (None, SimpleType(WHOLE)) else ArrayType(element=element)
         case Entries():
-            return None
+            return SimpleType(WHOLE)
         case _:
             return _plain(node)
 

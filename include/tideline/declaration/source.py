@@ -132,7 +132,8 @@ class _Decoded(Section):
                 f"expected unknown: reject with format json, avro, protobuf or debezium only, found format {self.format}"
             )
         whole = [name for name, kind in self.columns.items() if kind.strip().lower() == WHOLE]
-        if (self.has_schema or (self.format == "debezium" and self.frame != "none")) and whole:
+        is_message = self.format == "protobuf" or (self.format == "debezium" and self.frame != "none")
+        if is_message and whole:
             raise ValueError(f"expected other types than json, whose values are JSON text, found {', '.join(whole)}")
         return self
 

@@ -7,5 +7,6 @@ FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """The same in days."""
 NUL_IN_TEXT = "text holds U+0000, which PostgreSQL cannot store"
+TOO_MANY = "a block has more items than bytes"
 NOT_FINITE = "the number is not finite"
 NO_SUCH_MOMENT = "the timestamp is outside of the years 1 to 9999"

@@ -17,6 +17,7 @@ from tideline.formats.arrow_types import arrow_type
 from tideline.formats.avro import lockstep, one_by_one, resolution
 from tideline.formats.avro.lockstep import WriterGroup
 from tideline.formats.avro.schema import RecordType, parsed
+from tideline.formats.avro.single_record import FaultError
 from tideline.formats.confluent_frame import RegisteredSchemas, without_nulls
 from tideline.formats.cursor import Cursor, Rows
 from tideline.formats.format import Decode, Decoded, RawRecords
@@ -150,7 +151,7 @@ def _by_themselves(
     for row in long.tolist():
         try:
             rows[row] = one_by_one.row_of(records[row].as_py(), group.schema, reader.columns)
-        except one_by_one.FaultError as error:
+        except FaultError as error:
             rejected[row] = one_line(str(error))
     written = {name for name, _ in group.schema.fields}
     columns = {

@@ -16,6 +16,7 @@ from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleTy
 from tideline.formats.arrow_types import arrow_type
 from tideline.formats.avro.resolution import UNITS, WIDTHS, least_bytes, misfit
 from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+from tideline.formats.avro.single_record import FaultError, json_text
 from tideline.formats.cursor import Bytes, Cursor, Flags, Longs, Rows
 from tideline.formats.json_validation import FITS
 from tideline.formats.ranges import (
@@ -27,6 +28,7 @@ from tideline.formats.ranges import (
     NO_SUCH_MOMENT,
     NOT_FINITE,
     NUL_IN_TEXT,
+    TOO_MANY,
 )
 from tideline.formats.reader import Reader
 
@@ -37,7 +39,6 @@ MOST_IN_ALL = 2_000
 LONG = "long"
 """The fault of such a record."""
 NO_TIMESTAMP = "expected a timestamp with a zone, to the microsecond"
-TOO_MANY = "a block has more items than bytes"
 _DECIMAL = 16
 """The bytes of a decimal of 38 digits."""
 
@@ -119,6 +120,8 @@ def _fields(cursor: Cursor, rows: Rows, fields: Fields, kinds: Mapping[str, Colu
 def _value(step: _Step, node: Node, kind: ColumnType) -> pa.Array:
     """Read one value of each record, as the declared type. The schema was compared with the columns before."""
     match node, kind:
+        case _, SimpleType(name="json"):
+            return _json_texts(step, node)
         case Union(), _:
             return _union(step, node, kind)
         case Items(items=items), ArrayType():
@@ -127,6 +130,14 @@ def _value(step: _Step, node: Node, kind: ColumnType) -> pa.Array:
             found = _fields(step.cursor, step.rows, node.fields, dict(fields))
             parts = [found.get(name, pa.nulls(len(step.rows), arrow_type(inner))) for name, inner in fields]
             return pa.StructArray.from_arrays(parts, fields=list(arrow_type(kind)))
+        case EnumType() | Primitive() | Fixed(), _:
+            return _plain(step, node, kind)
+        case _:
+            raise TypeError(f"{step.name}: {node} does not fill {kind}")
+
+
+def _plain(step: _Step, node: EnumType | Primitive | Fixed, kind: ColumnType) -> pa.Array:
+    match node, kind:
         case EnumType(symbols=symbols), _:
             return _symbol(step, symbols)
         case Primitive() | Fixed(), DecimalType() if node.logical == "decimal":
@@ -135,6 +146,23 @@ def _value(step: _Step, node: Node, kind: ColumnType) -> pa.Array:
             return _primitive(step, node, kind)
         case _:
             raise TypeError(f"{step.name}: {node} does not fill {kind}")
+
+
+def _json_texts(step: _Step, node: Node) -> pa.Array:
+    """Read values of any type as JSON texts: where each of them ends, and then one after the other."""
+    start = step.cursor.pos[step.rows]
+    _skip(step.cursor, step.rows, node)
+    ends = step.cursor.pos[step.rows]
+    texts: list[str | None] = [None] * len(step.rows)
+    faults: dict[int, str] = {}
+    for place in np.flatnonzero(~step.cursor.failed[step.rows]).tolist():
+        try:
+            texts[place] = json_text(step.cursor.data[start[place] : ends[place]].tobytes(), node)
+        except FaultError as error:
+            faults[place] = str(error)
+    for place, reason in faults.items():
+        step.of(np.array([place])).fail(np.ones(1, np.bool_), reason)
+    return pa.array(texts, pa.string())
 
 
 def _symbol(step: _Step, symbols: tuple[str, ...]) -> pa.Array:

@@ -4,19 +4,19 @@ What it returns and refuses is what `lockstep` does. A test compares the two.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal, localcontext
-from itertools import repeat
 from math import isfinite
 from typing import Any
 
 import pyarrow as pa
 
-from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 from tideline.formats.arrow_types import arrow_type
-from tideline.formats.avro.lockstep import NO_TIMESTAMP, TOO_MANY
+from tideline.formats.avro.lockstep import NO_TIMESTAMP
 from tideline.formats.avro.resolution import UNITS, least_bytes, misfit
 from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+from tideline.formats.avro.single_record import FaultError, SingleRecord, json_text
 from tideline.formats.json_validation import FITS
 from tideline.formats.ranges import (
     FIRST_DAY,
@@ -29,11 +29,7 @@ from tideline.formats.ranges import (
     NUL_IN_TEXT,
 )
 
-_ENDS = "ends in the middle of a value"
-
-
-class FaultError(ValueError):
-    """The record cannot be decoded. The message says why."""
+_ANY = SimpleType(WHOLE)
 
 
 def row_of(data: bytes, schema: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
@@ -49,11 +45,8 @@ def row_of(data: bytes, schema: RecordType, kinds: Mapping[str, ColumnType]) -> 
     return found
 
 
-class _Record:
-    """A position in the bytes of one record."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self.pos = data, 0
+class _Record(SingleRecord):
+    """Reads the columns of one record."""
 
     def fields(self, record: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
         found: dict[str, Any] = dict.fromkeys(kinds)
@@ -65,15 +58,17 @@ class _Record:
 
     def _value(self, node: Node, kind: ColumnType | None, name: str) -> Any:
         """Read a value as the declared type; over it if `kind` is None."""
+        if kind == _ANY:
+            return self._json_text(node, name)
         match node:
             case Union(branches=branches):
                 return self._union(branches, kind, name)
             case Items(items=items):
                 inner = kind.element if isinstance(kind, ArrayType) else None
-                return [self._value(items, inner, f"{name}[]") for _ in self._each(least_bytes(items))]
+                return [self._value(items, inner, f"{name}[]") for _ in self.each(least_bytes(items))]
             case Entries(values=values):
-                for _ in self._each(1 + least_bytes(values)):
-                    self._sized(self._length())
+                for _ in self.each(1 + least_bytes(values)):
+                    self.sized(self.length())
                     self._value(values, None, name)
                 return None
             case RecordType():
@@ -81,17 +76,25 @@ class _Record:
             case _:
                 return self._plain(node, kind, name)
 
+    def _json_text(self, node: Node, name: str) -> str | None:
+        start = self.pos
+        self._value(node, None, name)
+        try:
+            return json_text(self.data[start : self.pos], node)
+        except FaultError as error:
+            raise FaultError(f"{name}: {error}") from None
+
     def _plain(self, node: Primitive | Fixed | EnumType, kind: ColumnType | None, name: str) -> Any:
         match node:
             case EnumType(symbols=symbols):
-                number = self._long()
+                number = self.long()
                 if kind is not None and not 0 <= number < len(symbols):
                     raise FaultError(f"{name}: an enum of {len(symbols)} symbols has no such number")
                 return symbols[number] if kind is not None else None
             case Fixed(size=size):
-                return self._bytes(self._sized(size), node, kind, name)
+                return self._bytes(self.sized(size), node, kind, name)
             case Primitive(kind="bytes" | "string"):
-                return self._bytes(self._sized(self._length()), node, kind, name)
+                return self._bytes(self.sized(self.length()), node, kind, name)
             case _:
                 return self._primitive(node, kind, name)
 
@@ -100,19 +103,19 @@ class _Record:
             case "null":
                 return None
             case "boolean":
-                byte = self._sized(1)[0]
+                byte = self.sized(1)[0]
                 if kind is not None and byte > 1:
                     raise FaultError(f"{name}: a boolean is neither 0 nor 1")
                 return byte == 1
             case "float" | "double":
                 [number] = (
-                    struct.unpack("<f", self._sized(4)) if node.kind == "float" else struct.unpack("<d", self._sized(8))
+                    struct.unpack("<f", self.sized(4)) if node.kind == "float" else struct.unpack("<d", self.sized(8))
                 )
                 if kind is not None and not isfinite(number):
                     raise FaultError(f"{name}: {NOT_FINITE}")
                 return number
             case _:
-                whole = self._long()
+                whole = self.long()
                 return None if kind is None else _whole(whole, node, kind, name)
 
     def _bytes(self, data: bytes, node: Primitive | Fixed, kind: ColumnType | None, name: str) -> Any:
@@ -132,7 +135,7 @@ class _Record:
         return _moment(text, name) if str(kind) == "timestamp" else text
 
     def _union(self, branches: tuple[Node, ...], kind: ColumnType | None, name: str) -> Any:
-        chosen = self._long()
+        chosen = self.long()
         if not 0 <= chosen < len(branches):
             raise FaultError(f"a union of {len(branches)} types has no such number")
         branch = branches[chosen]
@@ -141,40 +144,6 @@ class _Record:
         if kind is not None and misfit(branch, kind):
             raise FaultError(f"{name}: expected {kind}, found {branch}")
         return self._value(branch, kind, name)
-
-    def _each(self, least: int) -> Iterator[None]:
-        """Yield once for each item that follows, of at least so many bytes each."""
-        while count := self._long():
-            if count < 0:
-                self._long()
-                count = -count
-            if count > (len(self._data) - self.pos) // least:
-                raise FaultError(TOO_MANY)
-            yield from repeat(None, count)
-
-    def _long(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._sized(1)[0]
-            if shift == 63 and byte > 1:  # noqa: PLR2004 - the last bit of 64
-                raise FaultError("a number has more than 64 bits")
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004 - the highest bit: more bytes follow
-                return (value >> 1) ^ -(value & 1)
-            shift += 7
-
-    def _length(self) -> int:
-        length = self._long()
-        if length < 0:
-            raise FaultError(_ENDS)
-        return length
-
-    def _sized(self, size: int) -> bytes:
-        end = self.pos + size
-        if end > len(self._data):
-            raise FaultError(_ENDS)
-        found, self.pos = self._data[self.pos : end], end
-        return found
 
 
 def _moment(text: str, name: str) -> int:

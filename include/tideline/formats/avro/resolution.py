@@ -6,7 +6,7 @@ them, a whole number fills a narrower column and a decimal one where it fits wit
 
 from collections.abc import Iterator, Mapping
 
-from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 from tideline.formats.avro.schema import (
     ISO_TIMESTAMP,
     Entries,
@@ -66,9 +66,11 @@ def _undeclared(node: Node, kind: ColumnType, path: str) -> Iterator[str]:
 def misfit(writer: Node, kind: ColumnType) -> str | None:
     """Return why no value of a writer's type fills a column of this type; None if one does.
 
-    Of a union at least one branch must. A record that holds another one is a reject.
+    Of a union at least one branch must. A record that holds another one is a reject. A column of the type `json` holds any value.
     """
     match writer:
+        case _ if _is_filled(writer, kind):
+            return None
         case Union(branches=branches):
             others = [one for one in branches if one != Primitive("null")]
             reasons = [misfit(one, kind) for one in others]
@@ -81,8 +83,6 @@ def misfit(writer: Node, kind: ColumnType) -> str | None:
         case Items(items=items) if isinstance(kind, ArrayType):
             inner = misfit(items, kind.element)
             return f"[]: {inner}" if inner else None
-        case Primitive() | Fixed() | EnumType() if _fills(writer, kind):
-            return None
         case _:
             return f"expected {kind}, the schema has {writer}"
 
@@ -92,6 +92,11 @@ def _fields(writer: Mapping[str, Node], kinds: Mapping[str, ColumnType]) -> str 
         if name in writer and (inner := misfit(writer[name], kind)):
             return f"{name}{'' if inner.startswith('[]') else ': '}{inner}"
     return None
+
+
+def _is_filled(writer: Node, kind: ColumnType) -> bool:
+    """Return whether a column holds any value, or a type without parts fills it."""
+    return kind == SimpleType(WHOLE) or (isinstance(writer, Primitive | Fixed | EnumType) and _fills(writer, kind))
 
 
 def _fills(writer: Primitive | Fixed | EnumType, kind: ColumnType) -> bool:

@@ -5,10 +5,12 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from psycopg2.extensions import parse_dsn
 
 from tideline import settings
 from tideline.deployment import java_program, secret
+from tideline.errors import FatalError
 from tideline_stack import ports
 from tideline_stack.processes import Child
 
@@ -34,6 +36,11 @@ class Connect:
         """Return the topic of the changes."""
         return f"{self.folder.name}.{self.table}"
 
+    @property
+    def slot(self) -> str:
+        """Return the name of its replication slot."""
+        return f"{self.folder.name}_slot"
+
     def start(self) -> None:
         """Start the worker."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -46,16 +53,41 @@ class Connect:
         self._child = Child("Kafka Connect", command, log=self.folder / "connect.log", cwd=self.folder)
 
     def kill(self) -> None:
-        """End it without a chance to save its place."""
+        """End it without a chance to save its place. Do nothing when it is not running."""
         if self._child:
             os.kill(self._child.pid, signal.SIGKILL)
             self._child.stop()
             self._child = None
 
-    def check(self) -> None:
-        """Fail, with the end of its log, if it has ended."""
-        assert self._child is not None
-        assert self._child.alive(), (self.folder / "connect.log").read_text()[-3000:]
+    def wait_for(self, text: bytes, *, seconds: float) -> None:
+        """Wait until each partition of the topic has a value with this text.
+
+        Raises:
+            RetryableError: The worker has ended, or has not sent it in time.
+        """
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
+        )
+        seen: set[int] = set()
+
+        def has_all() -> bool:
+            if not consumer.assignment():
+                partitions = consumer.list_topics(self.topic, timeout=10).topics[self.topic].partitions
+                consumer.assign([TopicPartition(self.topic, number, OFFSET_BEGINNING) for number in partitions])
+            for message in consumer.consume(1_000, timeout=0.2) if consumer.assignment() else ():
+                if message.error() is None and text in (message.value() or b""):
+                    seen.add(int(message.partition() or 0))
+            return len(seen) == self.partitions
+
+        try:
+            self._running().wait_until(has_all, seconds=seconds)
+        finally:
+            consumer.close()
+
+    def _running(self) -> Child:
+        if self._child is None:
+            raise FatalError("Kafka Connect is not running", next_step="call start() first")
+        return self._child
 
     def _worker(self) -> dict[str, str]:
         json = "org.apache.kafka.connect.json.JsonConverter"
@@ -89,7 +121,7 @@ class Connect:
             "topic.prefix": self.folder.name,
             "table.include.list": self.table,
             "publication.autocreate.mode": "filtered",
-            "slot.name": f"{self.folder.name}_slot",
+            "slot.name": self.slot,
             "topic.creation.default.replication.factor": "1",
             "topic.creation.default.partitions": str(self.partitions),
             "poll.interval.ms": "50",
