@@ -12,19 +12,23 @@ CREATE TABLE IF NOT EXISTS public.advertisers (
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 INSERT INTO public.advertisers (advertiser_id, name, country, budget, signed_on)
-SELECT n, 'advertiser ' || n, (ARRAY['DE', 'FR', 'GB', NULL])[1 + n % 4], n * 100.5, date '2020-01-01' + n::int
+SELECT n, 'advertiser ' || n, (ARRAY['DE', 'FR', 'GB', NULL])[1 + n %% 4], n * 100.5, date '2020-01-01' + n::int
 FROM generate_series(1, 200) AS n
 ON CONFLICT DO NOTHING;
 
 -- name: change_advertisers
 -- Change a third of the advertisers, each of them several times, in transactions of their own and together; rename a key, delete some, sign others.
-UPDATE public.advertisers SET budget = budget + 1, changed_at = clock_timestamp() WHERE advertiser_id % 3 = 0;
-UPDATE public.advertisers SET active = NOT active, changed_at = clock_timestamp() WHERE advertiser_id % 6 = 0;
-DELETE FROM public.advertisers WHERE advertiser_id % 10 = 7;
+UPDATE public.advertisers SET budget = budget + 1, changed_at = clock_timestamp() WHERE advertiser_id %% 3 = 0;
+UPDATE public.advertisers SET active = NOT active, changed_at = clock_timestamp() WHERE advertiser_id %% 6 = 0;
+DELETE FROM public.advertisers WHERE advertiser_id %% 10 = 7;
 UPDATE public.advertisers SET advertiser_id = advertiser_id + 1000000, changed_at = clock_timestamp()
-WHERE advertiser_id = (SELECT max(advertiser_id) FROM public.advertisers WHERE advertiser_id < 1000000);
+WHERE advertiser_id = (
+    SELECT max(one.advertiser_id) FROM public.advertisers AS one
+    WHERE one.advertiser_id < 1000000
+      AND NOT EXISTS (SELECT FROM public.advertisers AS other WHERE other.advertiser_id = one.advertiser_id + 1000000)
+);
 INSERT INTO public.advertisers (advertiser_id, name, country, budget)
-SELECT n, 'advertiser ' || n, 'JP', 1 FROM generate_series(1, 200) AS n WHERE n % 10 = 7 AND n % 4 = 3
+SELECT n, 'advertiser ' || n, 'JP', 1 FROM generate_series(1, 200) AS n WHERE n %% 10 = 7 AND n %% 4 = 3
 ON CONFLICT DO NOTHING;
 
 -- name: mark_advertisers
