@@ -1,7 +1,5 @@
--- The database of the CRM, from whose log Debezium reads changes. Tideline never connects to it.
-
 -- name: create_advertisers
--- Create the table of advertisers, unless it is there, with two hundred of them.
+-- Create the table of advertisers in the database of the CRM, unless it is there, with two hundred of them. Tideline never connects to it.
 CREATE TABLE IF NOT EXISTS public.advertisers (
     advertiser_id bigint PRIMARY KEY,
     name text NOT NULL,

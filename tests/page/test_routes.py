@@ -43,6 +43,11 @@ def test_with_a_login_every_page_is_shown_with_strict_headers(site, path):
     assert HOSTILE not in answer.text
 
 
+def test_the_page_of_a_pipeline_says_what_its_records_are_and_where_they_go(site):
+    with site.client("viewer") as client:
+        assert "values: bytes; output: page.clicks" in client.get("/tideline/pipelines/clicks").text
+
+
 def test_the_app_publishes_no_description_of_itself(site):
     with site.client(None) as client:
         assert {client.get(f"/tideline/{path}").status_code for path in ("docs", "redoc", "openapi.json")} == {404}

@@ -126,6 +126,11 @@ class KafkaSink(OutputSection):
         return f"topic {self.topic}"
 
     @property
+    def described(self) -> str:
+        """See `OutputSection`."""
+        return f"{self.output} in {self.value.format}"
+
+    @property
     def refuses_replays(self) -> bool:
         """See `OutputSection`. A topic cannot replace records: a replay would append them once more."""
         return self.replay == "refuse"

@@ -51,6 +51,16 @@ class OutputSection(Section):
     """A section `sink` of any kind. What it says here is what most kinds say; a kind with another answer says so itself."""
 
     @property
+    def described(self) -> str:
+        """What people call the output, with its format if there is a choice."""
+        return self.output
+
+    @property
+    def output(self) -> str:
+        """What people call the output, for messages."""
+        raise NotImplementedError
+
+    @property
     def newest_wins(self) -> bool:
         """Whether the output holds only the newest record of each key."""
         return False

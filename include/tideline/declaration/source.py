@@ -182,6 +182,13 @@ class _Decoded(Section):
         return self.has_schema or self.frame != "none"
 
     @property
+    def described(self) -> str:
+        """Return the format, and where the schemas of records are, for people."""
+        if self.frame != "none":
+            return f"{self.format} with the schemas of a registry"
+        return f"{self.format} with the schema of {self.schema_file}" if self.schema_file else self.format
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the columns that the bytes become. Text and bytes become one column, named after the section."""
         return tuple(self.columns) or (type(self).__name__.lower(),)
@@ -300,6 +307,11 @@ class Source(Section):
             )
             raise ValueError(f"expected source.registry with frame: confluent and only then, found {found}")
         return self
+
+    @property
+    def described(self) -> str:
+        """Return the formats of values and keys, for people."""
+        return f"values: {self.value.described}" + ("" if self.key is None else f"; keys: {self.key.described}")
 
     def names(self, topic: str) -> bool:
         """Return whether `topic` is one of the topics to read. A pattern never fits Kafka's internal topics, which begin with `__`."""

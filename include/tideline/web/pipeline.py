@@ -42,6 +42,9 @@ def frame(request: Request, pipeline: Seen, may_decide: MayDecide) -> HTMLRespon
         row=row,
         may_decide=may_decide,
         description=declared.description if isinstance(declared, Pipeline) else None,
+        flow=f"{declared.source.described}; output: {declared.sink.described}"
+        if isinstance(declared, Pipeline)
+        else None,
         stateful=isinstance(declared, Pipeline) and declared.state is not None,
         needs=worst_first(needs + (of_brokers(kept[1]) if kept else [])),
     )
