@@ -4,6 +4,7 @@ A new format adds a `Case` to `CASES`, and every law of `unit/test_format_contra
 """
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -370,12 +371,60 @@ def _declared(**section: Any) -> Format:
     return kinds.declared(Value.model_validate(section), Path(protobuf_records.__file__).parent)
 
 
+def _json_with_rest(rng: Random) -> tuple[bytes, Row]:
+    number = rng.randrange(10**6)
+    others = ['"x": 1.10', '"y":{"a" : [1, {}], "b":"}"}', '"é\\n":"\\u00e9"', '"":[]', '"n": 12345678901234567890']
+    chosen = rng.sample(others, rng.randrange(len(others) + 1))
+    members = [*chosen, '"z": null', f'"id": {number}']
+    rng.shuffle(members)
+    kept = [re.sub(r'^("[^"]*"): ?', r"\1:", one) for one in members if one in chosen]
+    return f"{{{', '.join(members)}}}".encode(), {"id": number, "rest": f"{{{','.join(kept)}}}" if kept else None}
+
+
+AVRO_WITH_REST = {
+    "type": "record",
+    "name": "Row",
+    "fields": [
+        {"name": "more", "type": ["null", "long"]},
+        {"name": "id", "type": "long"},
+        {"name": "deep", "type": ["null", {"type": "map", "values": {"type": "array", "items": "double"}}]},
+    ],
+}
+_AVRO_WITH_REST = fastavro.parse_schema(AVRO_WITH_REST)
+
+
+def _avro_with_rest(rng: Random) -> tuple[bytes, Row]:
+    row = {
+        "more": rng.choice([None, 2**62]),
+        "id": rng.randrange(10**6),
+        "deep": rng.choice([None, {}, {"é": [0.5] * rng.choice([0, 3, 200])}]),
+    }
+    out = BytesIO()
+    fastavro.schemaless_writer(out, _AVRO_WITH_REST, row)
+    others = {name: row[name] for name in ("more", "deep") if row[name] is not None}
+    text = json.dumps(others, ensure_ascii=False, separators=(",", ":")) if others else None
+    return out.getvalue(), {"id": row["id"], "rest": text}
+
+
 JSON_COLUMNS = {"id": "bigint", "name": "string", "tags": "array<string>", "at": "struct<x: int>"}
 CASES = [
     Case(
         name="json",
         format=lambda: _declared(format="json", columns=JSON_COLUMNS),
         draw=_json,
+    ),
+    Case(
+        name="json, all fields",
+        format=lambda: _declared(format="json", columns={"id": "bigint"}, unknown="keep", unknown_column="rest"),
+        draw=_json_with_rest,
+    ),
+    Case(
+        name="avro, all fields",
+        format=lambda: AvroFormat(
+            Reader(columns={"id": parse_type("bigint")}, aliases={}, defaults={}, rest="rest"),
+            schema.parsed(json.dumps(AVRO_WITH_REST)),
+        ),
+        draw=_avro_with_rest,
     ),
     Case(name="avro", format=avro_format, draw=_avro),
     Case(

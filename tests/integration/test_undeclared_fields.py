@@ -5,6 +5,7 @@ import json
 import pytest
 
 import records
+from loads.loading import COLUMNS
 from servers.cli_process import Cli
 from tideline.domain.requests import OneBatch
 from tideline.ledger import metrics
@@ -72,3 +73,35 @@ CREATE TABLE ads.output (
     PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)
 );
 """
+
+
+KEPT = """\
+CREATE SCHEMA ads;
+CREATE TABLE ads.output (
+    id bigint, name text, price numeric(12, 4), unknown_fields jsonb,
+    kafka_topic_id uuid, kafka_partition integer, kafka_offset bigint, tideline_batch bigint NOT NULL,
+    PRIMARY KEY (kafka_topic_id, kafka_partition, kafka_offset)
+);
+"""
+
+
+@pytest.mark.parametrize("transform", ["", FRAME], ids=["records", "frame"])
+def test_what_no_column_takes_is_in_a_column_with_all_its_digits_also_if_it_is_loaded_again(loading, transform):
+    topic = records.create(loading.bootstrap)
+    plain = '{"id": 1, "name": "n", "price": 1}'
+    values = [
+        plain,
+        plain[:-1] + ', "tip": 0.1234567890123456789, "by": {"who": "ada"}}',
+        plain[:-1] + ', "a": "\\u0000"}',
+    ]
+    records.produce(loading.bootstrap, topic, values)
+    value = {"format": "json", "columns": COLUMNS, "unknown": "keep"}
+    loading.declare(topic, value=value, target=KEPT, transform=transform, fail_above=1)
+    [batch] = loading.run()
+    shown = "SELECT kafka_offset, unknown_fields::text FROM ads.output ORDER BY kafka_offset"
+    expected = [(0, None), (1, '{"by": {"who": "ada"}, "tip": 0.1234567890123456789}')]
+    assert loading.rows(shown) == expected
+    assert loading.counts()["n_rejected"] == 1
+    assert {row[1] for row in fields(loading, batch)} == {"tip", "by", "a"}
+    loading.run(OneBatch(batch_id=batch, replace=True), reason="again")
+    assert loading.rows(shown) == expected

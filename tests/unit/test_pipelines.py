@@ -109,6 +109,7 @@ def test_a_start_timestamp_keeps_its_zone(declare, text):
         ("[ad_impressions]", "[..]", "4: source.topics: expected different Kafka topic names, found .."),
         ("{env: TEST_KAFKA}", "9092", "3: source.bootstrap_servers: expected host:port[,host:port...] or {env: NAME}"),
         ("{env: TEST_KAFKA}", "{env: TEST_KAFKA, x: 1}", "3: source.bootstrap_servers: expected host:port"),
+        ("format: json", "format: json\n    unknown: keep\n    unknown_column: impression_id", "8: source.value.unknown_column: expected another"),
         ("format: json", "format: thrift", 'debezium, found "thrift"'),
         ("format: json", "format: text", "5: source.value: expected columns with format json, avro, protobuf or debezium and only there"),
         ("format: json", "format: avro", "5: source.value: expected either schema_file or frame: confluent with format avro, found neither"),

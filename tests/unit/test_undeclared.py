@@ -129,3 +129,39 @@ def test_protobuf_has_the_fields_of_the_schemas():
     section = {"format": "protobuf", "frame": "confluent", "message": "M", "aliases": {"id": ["number"]}}
     assert found(records, given, **section) == {"more": (2, 1), "at.y": (2, 1), "at.lines[].n": (2, 1)}
     assert refused(records, given, **section) == {1, 2, 3}
+
+
+def kept(values, **section):
+    """Return what the column of the rest holds of each record, or why it is a reject."""
+    value = Value.model_validate({"format": "json", "columns": {"id": "bigint"}, "unknown": "keep", **section})
+    found = decoded(kinds.declared(value, Path()), values, NoSchemas())
+    rows = dict(zip(found.kept.to_pylist(), found.table.column("unknown_fields").to_pylist(), strict=True))
+    return [rows[place] if place in rows else found.rejected[place] for place in range(len(values))]
+
+
+def test_what_no_column_takes_is_kept_as_it_is_written_and_counted_all_the_same():
+    assert kept([b'{"id": 1, "x" : 1.10, "y": {"z":[ 1]}}', b'{"id": 2}', b'{"x": null}', b'{"x": 1, "x": 2}']) == [
+        '{"x":1.10,"y":{"z":[ 1]}}',
+        None,
+        None,
+        '{"x":1,"x":2}',
+    ]
+    value = Value.model_validate({"format": "json", "columns": {"id": "bigint"}, "unknown": "keep"})
+    found = decoded(kinds.declared(value, Path()), [b'{"id": 1, "x": null}', b'{"y": 1}'], NoSchemas())
+    assert {name: one.n_records for name, one in found.undeclared.items()} == {"x": 1, "y": 1}
+
+
+@pytest.mark.parametrize("record", [b'{"id": 1, "x": ["a\\u0000"]}', b'{"id": 1, "x\\u0000": 1}'])
+def test_what_jsonb_cannot_hold_makes_the_record_a_reject_and_is_not_left_out(record):
+    [reason] = kept([record])
+    assert reason.endswith("text holds U+0000, which PostgreSQL cannot store")
+
+
+def test_columns_of_json_stand_beside_what_no_column_takes():
+    value = {"format": "json", "columns": {"id": "bigint", "doc": "json"}}
+    assert kept([b'{"doc": {"a": 1}, "id": 1, "x": 2}'], **value) == ['{"x":2}']
+
+
+def test_fields_of_a_changed_row_are_kept():
+    change = {"op": "c", "after": {"id": 1, "more": [1.5]}, "before": None, "source": {"lsn": 1}, "ts_ms": 1}
+    assert kept([json.dumps(change).encode()], format="debezium") == ['{"more":[1.5]}']

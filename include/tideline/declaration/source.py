@@ -111,10 +111,15 @@ class _Decoded(Section):
         description="columns with values as JSON has them",
     )
 
-    unknown: Literal["count", "reject"] = Field(
+    unknown: Literal["count", "keep", "reject"] = Field(
         default="count",
-        title="What becomes of a record with a field that no column takes: a row without it, and the batch names the field; or a reject that does",
-        description="count or reject",
+        title="What becomes of a field that no column takes: it is named and read over, or also kept in unknown_column; or the record is a reject",
+        description="count, keep or reject",
+    )
+    unknown_column: Text = Field(
+        default="unknown_fields",
+        title="The column that holds the fields that no other takes, as one JSON object, with unknown: keep",
+        description="a column name",
     )
 
     @model_validator(mode="after")
@@ -127,15 +132,28 @@ class _Decoded(Section):
             )
         self._check_schema()
         self._check_reader()
-        if self.unknown == "reject" and not self.columns:
-            raise ValueError(
-                f"expected unknown: reject with format json, avro, protobuf or debezium only, found format {self.format}"
-            )
+        self._check_unknown()
         whole = [name for name, kind in self.columns.items() if kind.strip().lower() == WHOLE]
         is_message = self.format == "protobuf" or (self.format == "debezium" and self.frame != "none")
         if is_message and whole:
             raise ValueError(f"expected other types than json, whose values are JSON text, found {', '.join(whole)}")
         return self
+
+    def _check_unknown(self) -> None:
+        """Refuse a section whose undeclared fields cannot be found, or not be kept."""
+        if self.unknown == "reject" and not self.columns:
+            raise ValueError(
+                f"expected unknown: reject with format json, avro, protobuf or debezium only, found format {self.format}"
+            )
+        keeps = self.format in ("json", "avro") or (self.format == "debezium" and self.frame == "none")
+        if self.unknown == "keep" and not keeps:
+            raise ValueError(
+                f"expected unknown: keep with format json, avro, or debezium without a frame only, found format {self.format}"
+            )
+        if self.unknown == "keep" and self.unknown_column in self.columns:
+            raise MistakeBelow(
+                ("unknown_column",), f"expected another name than those of columns, found {self.unknown_column}"
+            )
 
     def _check_schema(self) -> None:
         """Refuse a section that does not say where the schemas of its records are, or says it of records without any."""
@@ -189,9 +207,15 @@ class _Decoded(Section):
         return f"{self.format} with the schema of {self.schema_file}" if self.schema_file else self.format
 
     @property
+    def rest(self) -> str | None:
+        """Return the column that holds the fields that no other takes; None without one."""
+        return self.unknown_column if self.unknown == "keep" else None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the columns that the bytes become. Text and bytes become one column, named after the section."""
-        return tuple(self.columns) or (type(self).__name__.lower(),)
+        found = tuple(self.columns) or (type(self).__name__.lower(),)
+        return found if self.rest is None else (*found, self.rest)
 
 
 class Value(_Decoded):

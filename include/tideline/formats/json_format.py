@@ -41,10 +41,12 @@ class JsonFormat:
     columns: Mapping[str, ColumnType]
     refuses_undeclared: bool = False
     """Whether a record with a field that is not declared is a reject."""
+    rest: str | None = None
+    """The column that holds what is in no other; None without one."""
 
     def decoder(self, _schemas: Schemas) -> Decode:
         """Return what decodes the batches of one task."""
-        return _JsonDecoder(self.columns, refuses_undeclared=self.refuses_undeclared)
+        return _JsonDecoder(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class RegisteredJsonFormat:
 
 def declared(section: Value | Key, _folder: Path) -> JsonFormat | RegisteredJsonFormat:
     """Return the format of a section with columns."""
-    found = JsonFormat(columns_of(section), section.unknown == "reject")
+    found = JsonFormat(columns_of(section), section.unknown == "reject", section.rest)
     return found if section.frame == "none" else RegisteredJsonFormat(found)
 
 
@@ -84,10 +86,10 @@ class _JsonDecoder:
     each record is wrapped with its number to prove the order.
     """
 
-    def __init__(self, columns: Mapping[str, ColumnType], *, refuses_undeclared: bool) -> None:
-        self._fields = ObjectFields(columns)
-        self._refuses_undeclared = refuses_undeclared
-        self._whole = WholeValues(columns)
+    def __init__(self, declared: JsonFormat) -> None:
+        self._fields = ObjectFields(declared.columns)
+        self._refuses_undeclared = declared.refuses_undeclared
+        self._whole = WholeValues(declared.columns, declared.rest)
         columns = self._whole.others
         self._schema = pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
         wire = pa.schema([(name, wire_type(kind)) for name, kind in columns.items()])
@@ -105,9 +107,9 @@ class _JsonDecoder:
 
     def __call__(self, raw: RawRecords) -> Decoded:
         raws = raw.own.to_pylist()
-        rejected = self._first_faults(raws)
+        rejected, with_rest = self._first_faults(raws)
         self._is_wary = self._is_wary and bool(rejected)
-        taken = self._whole.taken(raws, rejected)
+        taken = self._whole.taken(raws, rejected, with_rest)
         kept: list[int] = []
         tables = [self._whole.schema.empty_table()]
         for block in _blocks(raws, rejected):
@@ -122,9 +124,10 @@ class _JsonDecoder:
             undeclared=self._fields.counted(),
         )
 
-    def _first_faults(self, raws: Sequence[bytes | None]) -> dict[int, str]:
-        """Return the reasons of records that are no objects, and of others with a fault if there were some lately. Count undeclared fields."""
+    def _first_faults(self, raws: Sequence[bytes | None]) -> tuple[dict[int, str], set[int]]:
+        """Return the reasons of records that are no objects, or have a fault, if there were some lately; and which have undeclared fields."""
         rejected: dict[int, str] = {}
+        with_others: set[int] = set()
         suspect = self._suspect_fault if self._is_wary else None
         shape_of, has_structs = self._fields.shape, self._fields.has_structs
         before: tuple[str, ...] = ()
@@ -139,13 +142,15 @@ class _JsonDecoder:
             if keys != before:  # most records have the keys of the one before them
                 before, seen = keys, shape_of(keys, position)
             seen.n_records += 1
+            if seen.has_others:
+                with_others.add(position)
             if has_structs:
                 self._fields.look_into(found, position)
             if reason is None and self._refuses_undeclared:
                 reason = refusal(self._fields.of(found))
             if reason:
                 rejected[position] = one_line(reason)
-        return rejected
+        return rejected, with_others
 
     def _without_far_digits(
         self, raws: Sequence[bytes], block: Sequence[int], rejected: dict[int, str]

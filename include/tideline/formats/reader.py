@@ -30,6 +30,8 @@ class Reader:
     """The value of a column that a writer's schema has not, as an array of one; without it the column is null."""
     refuses_undeclared: bool = False
     """Whether records whose schema has a field that no column takes are rejects."""
+    rest: str | None = None
+    """The column that holds the fields that no other takes, as one JSON object; None without one."""
 
     def named(self, fields: Iterable[str]) -> Mapping[str, str]:
         """Return which of a writer's fields stand under an alias, with their columns."""
@@ -92,6 +94,7 @@ def declared_reader(section: Value | Key, folder: Path) -> Reader:
         aliases=section.aliases,
         defaults=defaults,
         refuses_undeclared=section.unknown == "reject",
+        rest=section.rest,
     )
 
 

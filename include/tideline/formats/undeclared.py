@@ -66,6 +66,8 @@ class SameKeys:
     n_records: int = 0
     first: int
     """The position of the first of them in its batch."""
+    has_others: bool
+    """Whether a key is that of no column."""
 
 
 class ObjectFields:
@@ -92,7 +94,11 @@ class ObjectFields:
 
     def shape(self, keys: tuple[str, ...], position: int) -> "SameKeys":
         """Return the count of the objects with these keys at their top, the first of them at this position."""
-        return self._shapes.setdefault(keys, SameKeys(first=position))
+        found = self._shapes.get(keys)
+        if found is None:
+            found = SameKeys(first=position, has_others=not self._names.issuperset(keys))
+            self._shapes[keys] = found
+        return found
 
     def look_into(self, value: Mapping[str, object], position: int) -> None:
         """Count the fields of the structs of one object."""

@@ -119,7 +119,8 @@ def misfit(schema: RecordType, reader: Reader) -> str | None:
 
 def decoded(records: pa.BinaryArray, groups: Sequence[WriterGroup], reader: Reader) -> Decoded:
     """Decode the records of the groups, none of them null. What is in no group is neither kept nor rejected."""
-    wanted = pa.schema([(name, arrow_type(kind)) for name, kind in reader.columns.items()])
+    of_rest = [] if reader.rest is None else [(reader.rest, pa.string())]
+    wanted = pa.schema([*((name, arrow_type(kind)) for name, kind in reader.columns.items()), *of_rest])
     cursor = Cursor(records)
     rows, columns = lockstep.columns_of(cursor, groups, reader)
     table = pa.table(columns, schema=wanted)
@@ -150,7 +151,7 @@ def _by_themselves(
     rows: dict[int, Mapping[str, Any]] = {}
     for row in long.tolist():
         try:
-            rows[row] = one_by_one.row_of(records[row].as_py(), group.schema, reader.columns)
+            rows[row] = one_by_one.row_of(records[row].as_py(), group.schema, reader.columns, reader.rest)
         except FaultError as error:
             rejected[row] = one_line(str(error))
     written = {name for name, _ in group.schema.fields}
@@ -160,4 +161,6 @@ def _by_themselves(
         else reader.missing(name, len(rows))
         for name, kind in reader.columns.items()
     }
+    if reader.rest is not None:
+        columns[reader.rest] = pa.array([row[reader.rest] for row in rows.values()], pa.string())
     return np.array([*rows], np.int64), pa.table(columns)

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -80,8 +81,9 @@ def columns_of(cursor: Cursor, groups: Sequence[WriterGroup], reader: Reader) ->
     rows = np.sort(np.concatenate([np.zeros(0, np.int64), *(group.rows for group in groups)]))
     kinds = reader.columns
     n_shared = _shared([group.schema.fields for group in groups])
-    shared = _fields(cursor, rows, groups[0].schema.fields[:n_shared], kinds) if groups else {}
-    rest = [_fields(cursor, group.rows, group.schema.fields[n_shared:], kinds) for group in groups]
+    others = None if reader.rest is None else _Others()
+    shared = _fields(cursor, rows, groups[0].schema.fields[:n_shared], kinds, others) if groups else {}
+    rest = [_fields(cursor, group.rows, group.schema.fields[n_shared:], kinds, others) for group in groups]
     left = cursor.left(rows)
     behind = dict(zip(rows[left > 0].tolist(), left[left > 0].tolist(), strict=True))
     cursor.fail(rows[left > 0], lambda row: f"{behind[row]} bytes behind the end of the record")
@@ -95,7 +97,27 @@ def columns_of(cursor: Cursor, groups: Sequence[WriterGroup], reader: Reader) ->
             found.append(parts[0])
         else:
             found.append(pa.concat_arrays([pa.array([], arrow_type(kind)), *parts]).take(order))
-    return rows, found
+    return rows, found if others is None else [*found, others.column(rows)]
+
+
+class _Others:
+    """The fields of records that no column takes, as JSON. Those that are null are left out."""
+
+    def __init__(self) -> None:
+        self._members: dict[int, list[str]] = {}
+
+    def add(self, rows: Rows, name: str, texts: pa.Array) -> None:
+        label = orjson.dumps(name).decode()
+        for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
+            if text is not None:
+                self._members.setdefault(row, []).append(f"{label}:{text}")
+
+    def column(self, rows: Rows) -> pa.Array:
+        """Return an object for each record; null for one without such fields."""
+        return pa.array(
+            [f"{{{','.join(self._members[row])}}}" if row in self._members else None for row in rows.tolist()],
+            pa.string(),
+        )
 
 
 def _shared(schemas: Sequence[Fields]) -> int:
@@ -106,12 +128,16 @@ def _shared(schemas: Sequence[Fields]) -> int:
     return sum(1 for _ in takewhile(lambda fields: all(one == fields[0] for one in fields[1:]), alike))
 
 
-def _fields(cursor: Cursor, rows: Rows, fields: Fields, kinds: Mapping[str, ColumnType]) -> dict[str, pa.Array]:
-    """Read fields of records, one after the other. Return those that are declared."""
+def _fields(
+    cursor: Cursor, rows: Rows, fields: Fields, kinds: Mapping[str, ColumnType], others: _Others | None = None
+) -> dict[str, pa.Array]:
+    """Read fields of records, one after the other. Return those that are declared, and add the others to `others`, if that is given."""
     found: dict[str, pa.Array] = {}
     for name, node in fields:
         if name in kinds:
             found[name] = _value(_Step(cursor, rows, name), node, kinds[name])
+        elif others is not None:
+            others.add(rows, name, _json_texts(_Step(cursor, rows, name), node))
         else:
             _skip(cursor, rows, node)
     return found

@@ -9,6 +9,7 @@ from decimal import Decimal, localcontext
 from math import isfinite
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
@@ -32,14 +33,23 @@ from tideline.formats.ranges import (
 _ANY = SimpleType(WHOLE)
 
 
-def row_of(data: bytes, schema: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
+def row_of(data: bytes, schema: RecordType, kinds: Mapping[str, ColumnType], rest: str | None = None) -> dict[str, Any]:
     """Return the columns of a record, in values that Arrow takes for their types: timestamps in microseconds, dates in days.
+
+    Args:
+        data: The record.
+        schema: That of its writer, in the names of the columns.
+        kinds: The columns.
+        rest: The column for the fields that no other takes; None without one.
 
     Raises:
         FaultError: The record cannot be decoded.
     """
     record = _Record(data)
-    found = record.fields(schema, kinds)
+    others: list[str] | None = None if rest is None else []
+    found = record.fields(schema, kinds, others)
+    if others is not None:
+        found[rest or ""] = f"{{{','.join(others)}}}" if others else None
     if left := len(data) - record.pos:
         raise FaultError(f"{left} bytes behind the end of the record")
     return found
@@ -48,12 +58,18 @@ def row_of(data: bytes, schema: RecordType, kinds: Mapping[str, ColumnType]) -> 
 class _Record(SingleRecord):
     """Reads the columns of one record."""
 
-    def fields(self, record: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
+    def fields(
+        self, record: RecordType, kinds: Mapping[str, ColumnType], others: list[str] | None = None
+    ) -> dict[str, Any]:
+        """Read the fields of a record, and add those that no column takes to `others` as members of a JSON object, if that is given."""
         found: dict[str, Any] = dict.fromkeys(kinds)
         for name, node in record.fields:
-            value = self._value(node, kinds.get(name), name)
             if name in kinds:
-                found[name] = value
+                found[name] = self._value(node, kinds[name], name)
+            elif others is None:
+                self._value(node, None, name)
+            elif (text := self._json_text(node, name)) is not None:
+                others.append(f"{orjson.dumps(name).decode()}:{text}")
         return found
 
     def _value(self, node: Node, kind: ColumnType | None, name: str) -> Any:

@@ -35,6 +35,8 @@ class DebeziumFormat:
     envelope: Mapping[str, ColumnType]
     """The types of what stands beside the row, by the path to it, such as `source.lsn`. Its column is `source_lsn`."""
     refuses_undeclared: bool = False
+    rest: str | None = None
+    """The column that holds the fields of a row that no other takes; None without one."""
     of_key: frozenset[str] = frozenset()
     """The columns that keys become. A row has them as well."""
 
@@ -75,8 +77,9 @@ def declared(section: Value | Key, folder: Path) -> Format:
             return RegisteredAvroFormat(declared_reader(section, folder))
         return DebeziumKeyFormat(JsonFormat(columns_of(section), refuses))
     envelope = {path: parse_type(text) for path, text in section.envelope.items()}
-    kind = RegisteredDebeziumFormat if is_framed else DebeziumFormat
-    return kind(columns_of(section), envelope, refuses)
+    if is_framed:
+        return RegisteredDebeziumFormat(columns_of(section), envelope, refuses)
+    return DebeziumFormat(columns_of(section), envelope, refuses, section.rest)
 
 
 @dataclass(slots=True)
@@ -110,7 +113,7 @@ class _ChangeDecoder:
         self._decimals = [name for name, kind in declared.columns.items() if isinstance(kind, DecimalType)]
         self._columns = declared.columns
         self._of_key = sorted(declared.of_key - {*declared.columns})
-        of_rows = JsonFormat({**declared.columns, **self._beside.columns}, declared.refuses_undeclared)
+        of_rows = JsonFormat({**declared.columns, **self._beside.columns}, declared.refuses_undeclared, declared.rest)
         self._of_rows = of_rows.decoder(schemas)
         self._of_deletions = JsonFormat(self._beside.columns).decoder(schemas)
 
