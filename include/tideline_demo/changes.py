@@ -20,6 +20,8 @@ from tideline_stack.supervisor import RUN, show_step
 DAG = "advertisers"
 _SECONDS = 120.0
 """Time limit in seconds for the connector to send what has changed."""
+_MARKS = 12
+"""How many advertisers are changed to see that all changes before them were sent. Some of them are in each partition of the topic."""
 _COMPARED = ("advertiser_id", "name", "country", "budget", "active", "signed_on", "changed_at")
 
 
@@ -81,8 +83,8 @@ def _until_sent(crm: Ledger, connect: Connect, what: str) -> None:
     """Wait until the connector has sent all changes so far: it sends them in their order, and each partition gets a last one."""
     name = f"seen at {time.time_ns()}"
     with show_step(what):
-        changed(crm, "mark_advertisers", marker=name)
-        connect.wait_for(f'"{name}"'.encode(), seconds=_SECONDS)
+        changed(crm, "mark_advertisers", marker=name, count=_MARKS)
+        connect.wait_for(f'"{name}"'.encode(), n_keys=_MARKS, seconds=_SECONDS)
 
 
 def _compared(stage: DemoStage, crm: Ledger, run_id: str, after: str) -> list[str]:

@@ -31,7 +31,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: mark_advertisers
 -- Change the advertisers by which the tour sees that all changes before this one were sent: there are some of each partition of the topic.
-INSERT INTO public.advertisers (advertiser_id, name, budget) SELECT -n, %(marker)s, 0 FROM generate_series(1, 12) AS n
+INSERT INTO public.advertisers (advertiser_id, name, budget) SELECT -n, %(marker)s, 0 FROM generate_series(1, %(count)s) AS n
 ON CONFLICT (advertiser_id) DO UPDATE SET name = excluded.name, changed_at = clock_timestamp();
 
 -- name: list_advertisers

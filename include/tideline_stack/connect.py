@@ -59,8 +59,10 @@ class Connect:
             self._child.stop()
             self._child = None
 
-    def wait_for(self, text: bytes, *, seconds: float) -> None:
-        """Wait until each partition of the topic has a value with this text.
+    def wait_for(self, text: bytes, *, n_keys: int, seconds: float) -> None:
+        """Wait until values with this text were sent for so many keys. What was changed before them is then there as well.
+
+        All of them: when each partition has one, others may still be on their way.
 
         Raises:
             RetryableError: The worker has ended, or has not sent it in time.
@@ -68,7 +70,7 @@ class Connect:
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
         )
-        seen: set[int] = set()
+        seen: set[bytes | None] = set()
 
         def has_all() -> bool:
             if not consumer.assignment():
@@ -76,8 +78,8 @@ class Connect:
                 consumer.assign([TopicPartition(self.topic, number, OFFSET_BEGINNING) for number in partitions])
             for message in consumer.consume(1_000, timeout=0.2) if consumer.assignment() else ():
                 if message.error() is None and text in (message.value() or b""):
-                    seen.add(int(message.partition() or 0))
-            return len(seen) == self.partitions
+                    seen.add(message.key())
+            return len(seen) == n_keys
 
         try:
             self._running().wait_until(has_all, seconds=seconds)

@@ -154,7 +154,7 @@ def test_the_target_ends_as_the_source_whatever_dies_and_is_replayed(loading, so
                     key,
                     f"sent {number}",
                 )
-            connect.wait_for(f'"sent {number}"'.encode(), seconds=120)
+            connect.wait_for(f'"sent {number}"'.encode(), n_keys=len(LAST), seconds=120)
             loading.run()
             assert loading.rejects() == {}
             assert rows(loading.rows, "ads.output") == rows(customers.run, "customers"), number
