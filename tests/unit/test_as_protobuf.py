@@ -132,7 +132,7 @@ REFUSED = [
     ("words", pa.array([None], pa.list_(pa.string())), "column words: expected a value"),
     ("words", pa.array([[None]], pa.list_(pa.string())), "column words: expected values only, found null among them"),
     ("color", pa.array(["GREEN"]), "no message shop.Row"),
-    ("at", pa.array([2**60], pa.timestamp("us", "UTC")), "expected a timestamp of the years 1 to 9999"),
+    ("at", pa.array([2**60], pa.timestamp("us", "UTC")), "the timestamp is outside of the years 1 to 9999"),
 ]
 
 

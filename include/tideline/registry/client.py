@@ -174,7 +174,10 @@ class RegistryClient:
             if answer.status_code == httpx.codes.OK and said is not None:
                 return said
             if answer.status_code in _REFUSED_SCHEMA and isinstance(said, dict):
-                raise self._wrong(f"{url} refuses the schema for {path}: {said.get('message')}")
+                raise self._wrong(
+                    f"{url} refuses the schema for {path}: {said.get('message')}",
+                    next_step="correct the schema, or the compatibility that the registry asks of the subject; then run the task again",
+                )
             if answer.status_code == httpx.codes.NOT_FOUND:
                 return self._unknown(said, url + path)
             failed.append(f"{url}: status {answer.status_code}")
@@ -190,10 +193,11 @@ class RegistryClient:
         if code not in _UNKNOWN and not url.endswith("/versions"):
             raise self._wrong(f"expected a schema registry at {url}, found a server that answers 404 in other words")
 
-    def _wrong(self, found: str) -> FatalError:
+    def _wrong(self, found: str, *, next_step: str | None = None) -> FatalError:
         return FatalError(
             f"pipeline {self._access.pipeline}, schema registry {self._access.name}: {found}",
-            next_step=f"correct {self._access.section}.registry, or what the registry allows its user; then run the task again",
+            next_step=next_step
+            or f"correct {self._access.section}.registry, or what the registry allows its user; then run the task again",
             entry="schema-registry",
         )
 

@@ -157,9 +157,19 @@ def test_a_schema_that_the_registry_refuses_is_not_written(scene):
     scene.declare(format="avro", schema_file="order.avsc", auto_register=True)
     (scene.loads.folder / "order.avsc").write_text(json.dumps(FIRST))
     scene.loads.produce(scene.topic, 2)
-    with pytest.raises(FatalError, match=r"refuses the schema for .*is incompatible with an earlier schema"):
+    with pytest.raises(FatalError, match=r"refuses the schema for .*is incompatible with an earlier schema") as raised:
         scene.loads.run()
+    assert "correct the schema, or the compatibility" in str(raised.value)
     assert committed_records(scene.loads.bootstrap, scene.out) == []
+
+
+def test_a_schema_that_the_columns_do_not_fit_is_not_registered(scene):
+    scene.declare(format="avro", schema_file="order.avsc", auto_register=True)
+    (scene.loads.folder / "order.avsc").write_text(json.dumps(FIRST | {"fields": FIRST["fields"][:2]}))
+    scene.loads.produce(scene.topic, 1)
+    with pytest.raises(FatalError, match="price: the schema has no such field"):
+        scene.loads.run()
+    assert scene.registry.schemas == {}
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,10 @@ from tideline.formats.arrow_types import entries, is_bytes, is_text
 from tideline.formats.encoder import UnencodableError
 from tideline.formats.protobuf.compiling import Messages, ProtobufSchemaError, compiled
 from tideline.formats.protobuf.schema import KEY, MOMENT, VALUE, WHOLE_NUMBERS, WRAPPERS, shown
+from tideline.formats.ranges import FIRST_US, LAST_US, NO_SUCH_MOMENT
 from tideline.formats.varints import varints
 
 _DECIMAL = "google.type.Decimal"
-_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The first and the last microsecond of the years 1 to 9999, which a Timestamp holds."""
 _MICROS = 1_000_000
 _FILLED_BY: Mapping[int, Sequence[Callable[[pa.DataType], bool]]] = {
     **{one: [at.is_integer] for one in WHOLE_NUMBERS},
@@ -198,8 +197,8 @@ def _each(field: FieldDescriptor, column: pa.Array) -> list[Any]:
 
 def _microseconds(column: pa.Array) -> list[int | None]:
     found: list[int | None] = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
-    if any(one is not None and not _FIRST <= one <= _LAST for one in found):
-        raise UnencodableError("expected a timestamp of the years 1 to 9999, found another one")
+    if any(one is not None and not FIRST_US <= one <= LAST_US for one in found):
+        raise UnencodableError(NO_SUCH_MOMENT)
     return found
 
 

@@ -70,7 +70,7 @@ class TopicSink:
         topic = kafka_topic.sink(pipeline)
         limits = topic.limits()
         topic.check_memory(limits)
-        encoder = written_schema.found(pipeline)
+        encoder = written_schema.found(pipeline, produced)
         problems = encoding.problems(sink, produced, encoder)
         if limits.compacted and not sink.key:
             problems.append("the topic is compacted, so each record needs a key: declare sink.key")

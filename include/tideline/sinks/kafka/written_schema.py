@@ -23,8 +23,10 @@ _KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 """What registries call the formats."""
 
 
-def found(pipeline: Pipeline) -> Encoder:
-    """Return what writes values of the pipeline's topic, with a schema that the registry has. Register it, if the declaration says so.
+def found(pipeline: Pipeline, produced: pa.Schema) -> Encoder:
+    """Return what writes values of the pipeline's topic, with a schema that the registry has. Ask `encoding.problems` then.
+
+    The schema of a file is registered, if the declaration says so and rows with these columns fit it: what is registered stays.
 
     Raises:
         RetryableError: The registry does not answer.
@@ -40,6 +42,9 @@ def found(pipeline: Pipeline) -> Encoder:
             return encoder(pipeline, schema, schema_id)
         schema_id = registry.id_of(sink.subject, own) or 0
         if not schema_id and sink.value.auto_register:
+            fitting = encoder(pipeline, own)
+            if encoding.problems(sink, produced, fitting):
+                return fitting
             schema_id = registry.register(sink.subject, own)
     if not schema_id:
         raise FatalError(
@@ -127,7 +132,7 @@ def _unwritable(pipeline: Pipeline, schema_id: int, why: str) -> FatalError:
     where = f"schema id {schema_id}" if schema_id else _file(pipeline)
     return FatalError(
         f"{pipeline.name}, {where}: no values can be written with this schema: {why}",
-        next_step="correct sink.value; docs/sinks.md#kafka-values-with-a-schema says what can be written",
+        next_step="correct sink.value; docs/sinks.md#values-with-a-schema says what can be written",
         entry="output-topic-does-not-fit",
     )
 
