@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from given_topics.topics import transaction
 from servers.cli_process import Cli
-from tideline.authoring.survey import SurveyedField
+from tideline.authoring.surveyed_fields import SurveyedField
 from tideline.authoring.table_columns import RESERVED, table_columns
 from tideline.domain.columns import SimpleType
 

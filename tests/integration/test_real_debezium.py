@@ -6,7 +6,10 @@ import psycopg2
 import pytest
 from psycopg2.extras import Json
 
+from tideline.authoring.survey import survey
+from tideline.declaration import pipelines
 from tideline.domain.requests import OneBatch
+from tideline.kafka.newest_records import newest_of
 from tideline_stack.connect import Connect
 from tideline_stack.postgres import Postgres
 
@@ -166,6 +169,13 @@ def test_the_target_ends_as_the_source_whatever_dies_and_is_replayed(loading, so
     finally:
         connect.kill()
         customers.close()
+    seen = survey(connect.topic, newest_of(pipelines.load(loading.folder).source, 1000))
+    assert {field.name: str(field.kind) for field in seen.changes.key} == {"id": "bigint"}
+    assert {field.name: str(field.kind) for field in seen.fields} == COLUMNS | {"free": "string"}  # of any precision
+    assert (seen.changes.order, [one for one in seen.doubts if "cannot be decoded" in one.seen]) == (
+        {"source.lsn": "bigint"},
+        [],
+    )
     batches = [row[0] for row in loading.rows("SELECT batch_id FROM tideline.batch WHERE kind = 'live'")]
     before = rows(loading.rows, "ads.output")
     for batch_id in rng.sample(batches, min(4, len(batches))):

@@ -32,7 +32,7 @@ from small_declaration import mistakes
         ("  table: ads.impressions", "  table: a.b\n  key: [x]", "11: sink.key: expected key only with mode upsert"),
         ("  table: ads.impressions", "  table: a.b\n  order: [x]", "11: sink.order: expected order only with mode upsert"),
         ("  table: ads.impressions", "  table: a.b\n  mode: upsert\n  key: [x, x]", "12: sink.key: expected different column names, found x, x"),
-        ("  table: ads.impressions", "  table: a.b\n  mode: upsert\n  key: [X]", "12: sink.key"),
+        ("  table: ads.impressions", "  table: a.b\n  mode: upsert\n  key: [x-y]", "12: sink.key"),
         ("  table: ads.impressions", "  table: a.b\n  mode: upsert\n  key: [x]\n  order: [x]", "13: sink.order: expected other columns than those"),
         ("  table: ads.impressions", "  table: a.b\n  mode: upsert\n  key: [x]\n  item: y", "13: sink.item: expected no item with mode upsert"),
     ],

@@ -44,9 +44,6 @@ def infer(objects: Sequence[Mapping[str, object]]) -> Inferred:
     doubts: list[Doubt] = []
     fields = _fields(objects, doubts)
     types = {name: kind for name, values in fields.items() if (kind := _top(name, values, doubts))}
-    if "kafka" in types:
-        del types["kafka"]
-        doubts.append(left_out("kafka", "the record's position stands under this name", "Rename it in the producer"))
     return Inferred(types, doubts)
 
 
@@ -72,12 +69,20 @@ def _fields(objects: Iterable[Mapping[str, object]], doubts: list[Doubt]) -> dic
     return {name: [value for value in found if value is not None] for name, found in fields.items()}
 
 
+def unusable_name(name: str) -> Doubt | None:
+    """Return the doubt about a field whose name cannot be that of a column; None if it can."""
+    if name == "kafka":
+        return left_out(name, "the record's position stands under this name", "Rename it in the producer")
+    if name and len(name) <= _MAX_NAME and name.isprintable() and name.isascii():
+        return None
+    advice = "Take it from kafka.value in transform.py if you need it"
+    return left_out(ascii(name[:_MAX_NAME]), f"its name is not 1 to {_MAX_NAME} printable ASCII characters", advice)
+
+
 def _top(name: str, values: Sequence[object], doubts: list[Doubt]) -> ColumnType | None:
     """Return the type of a field of the record, or None if it cannot be a column."""
-    if not name or len(name) > _MAX_NAME or not name.isprintable() or not name.isascii():
-        shown = ascii(name[:_MAX_NAME])
-        advice = "Take it from kafka.value in transform.py if you need it"
-        doubts.append(left_out(shown, f"its name is not 1 to {_MAX_NAME} printable ASCII characters", advice))
+    if doubt := unusable_name(name):
+        doubts.append(doubt)
         return None
     texts = [value for value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):

@@ -149,5 +149,9 @@ def _tried(draft: Path, seen: TopicSurvey) -> list[Doubt]:
     rejects = tried(pipeline, sample.of_values(pipeline, seen.good)).rejects
     if not rejects:
         return []
-    reason = f"{len(rejects):,} records fail in transform.py: {rejects[0].reason}"
-    return [Doubt("records", reason, "they become rejects", "Correct transform.py")]
+    first = rejects[0]
+    step, cure = {"decode": ("cannot be decoded", "source.key"), "transform": ("fail in transform.py", "transform.py")}[
+        first.step
+    ]
+    reason = f"{len(rejects):,} records {step}: {first.reason}"
+    return [Doubt("records", reason, "they become rejects", f"Correct {cure}")]

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from tideline.authoring.doubts import Doubt, left_out
 from tideline.domain.columns import MAX_PRECISION, WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
-from tideline.domain.schemas import Schema, Schemas
+from tideline.domain.schemas import Part, Schema, Schemas
 from tideline.formats import kinds
 from tideline.formats.avro.resolution import UNITS
 from tideline.formats.avro.schema import (
+    ISO_TIMESTAMP,
     Entries,
     EnumType,
     Fixed,
@@ -54,16 +55,16 @@ class RegisteredValues:
     doubts: tuple[Doubt, ...]
 
 
-def described(values: Sequence[bytes], schemas: Schemas) -> RegisteredValues:
-    """Return what the schemas of values say. Columns are those of the schema with the highest id, which was registered last.
+def described(values: Sequence[bytes], schemas: Schemas, part: Part = "value") -> RegisteredValues:
+    """Return what the schemas of values, or of keys, say. Columns are those of the schema with the highest id, which was registered last.
 
     Raises:
         TidelineError: As `Schemas.find`.
     """
     given = pa.array(values, pa.binary())
-    records = unframed(RawRecords(part="value", keys=given, values=given))
+    records = unframed(RawRecords(part=part, keys=given, values=given))
     ids = Counter(records.schema_ids.tolist())
-    found = dict(schemas.find("value", sorted(ids)))
+    found = dict(schemas.find(part, sorted(ids)))
     if not found:
         return RegisteredValues(schemas={}, kind="", fields=(), doubts=())
     last = max(found)
@@ -107,6 +108,11 @@ def avro_fields(schema_id: int, schema: Schema) -> tuple[list[RegisteredField], 
         return [], [
             Doubt("records", f"schema {schema_id}: {error}", "no columns", "Leave such records to transform.py")
         ]
+    return fields_of_record(record)
+
+
+def fields_of_record(record: RecordType) -> tuple[list[RegisteredField], list[Doubt]]:
+    """Return the fields of an Avro record that can be columns, and a doubt for each that cannot."""
     fields, doubts = [], []
     for name, node in record.fields:
         kind = _type(node)
@@ -151,5 +157,11 @@ def _plain(node: Primitive | Fixed | EnumType) -> ColumnType | None:
         return DecimalType(precision=node.precision, scale=node.scale) if node.precision <= MAX_PRECISION else None
     if isinstance(node, Fixed):
         return None
-    name = "timestamp" if node.logical in UNITS else "date" if node.logical == "date" else _SAME.get(node.kind)
+    name = (
+        "timestamp"
+        if node.logical in {*UNITS, ISO_TIMESTAMP}
+        else "date"
+        if node.logical == "date"
+        else _SAME.get(node.kind)
+    )
     return None if name is None else SimpleType(name)

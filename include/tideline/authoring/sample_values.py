@@ -3,10 +3,13 @@
 import json
 import re
 from base64 import b64encode
+from collections.abc import Iterable
 from typing import Any
 
-from tideline.authoring.survey import SurveyedField, TopicSurvey
-from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType
+from tideline.authoring.survey import TopicSurvey
+from tideline.authoring.surveyed_changes import SurveyedChanges
+from tideline.authoring.surveyed_fields import SurveyedField
+from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, parse_type
 
 _COUNT = 5
 _LONG = 10_000
@@ -24,12 +27,20 @@ _INVENTED: dict[str, Any] = {
 
 
 def real(seen: TopicSurvey) -> list[bytes]:
-    """Return a few values of different shapes that can be decoded, each on one line. The newest come first. Values in a frame are in base64."""
+    """Return a few records of different shapes that become rows, each on one line as `tideline test` reads it. The newest come first.
+
+    Those of changes have their keys, and a tab, before them. What is in a frame is in base64.
+    """
+    newest = list(dict.fromkeys(reversed(seen.good)))
+    if seen.changes:
+        as_line = b64encode if seen.schemas else _on_one_line
+        return [b"\t".join(as_line(part or b"") for part in one) for one in newest if isinstance(one, tuple)][:_COUNT]
+    values = [one for one in newest if isinstance(one, bytes)]
     if seen.schemas:
-        return [b64encode(value) for value in dict.fromkeys(reversed(seen.good))][:_COUNT]
-    lines = [re.sub(rb"[\r\n]+", b" ", value) for value in reversed(seen.good)]
+        return [b64encode(value) for value in values][:_COUNT]
+    lines = [_on_one_line(value) for value in values]
     if seen.value_format == "bytes":  # a line feed in bytes may not become a space
-        lines = [value for value in reversed(seen.good) if not re.search(rb"[\r\n]", value)]
+        lines = [value for value in values if not re.search(rb"[\r\n]", value)]
     lines = [line for line in lines if len(line) <= _LONG] or lines[:1]
     shapes: dict[Any, bytes] = {}
     for line in lines:
@@ -39,15 +50,33 @@ def real(seen: TopicSurvey) -> list[bytes]:
 
 
 def invented(seen: TopicSurvey) -> list[bytes]:
-    """Return a few invented values that can be decoded."""
+    """Return a few invented records that become rows, as above."""
     numbers = range(1, _COUNT + 1)
+    if seen.changes:
+        return [b"\t".join(_change(seen, seen.changes, number)) for number in numbers]
     if seen.value_format != "json":
         return [b"value %d" % number for number in numbers]
-    return [json.dumps({field.name: _field(field, number) for field in seen.fields}).encode() for number in numbers]
+    return [json.dumps(_fields(seen.fields, number)).encode() for number in numbers]
+
+
+def _change(seen: TopicSurvey, changes: SurveyedChanges, number: int) -> tuple[bytes, bytes]:
+    """Return the key and the value of a change without the schemas of Kafka Connect."""
+    key, row = _fields(changes.key, number), _fields((*changes.key, *seen.fields), number)
+    source = {path.removeprefix("source."): _value(parse_type(kind), number) for path, kind in changes.order.items()}
+    value = {"op": "c", "before": None, "after": row, "source": source}
+    return json.dumps(key).encode(), json.dumps(value).encode()
+
+
+def _on_one_line(record: bytes) -> bytes:
+    return re.sub(rb"[\r\n]+", b" ", record)
 
 
 def _shape(line: bytes) -> frozenset[tuple[str, str]]:
     return frozenset((name, type(value).__name__) for name, value in json.loads(line).items())
+
+
+def _fields(fields: Iterable[SurveyedField], number: int) -> dict[str, Any]:
+    return {field.name: _field(field, number) for field in fields}
 
 
 def _field(field: SurveyedField, number: int) -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tideline.authoring import sample_values
-from tideline.authoring.survey import SurveyedField, TopicSurvey
-from tideline.authoring.table_columns import RESERVED, TableColumn, table_columns
+from tideline.authoring.survey import TopicSurvey
+from tideline.authoring.surveyed_fields import SurveyedField
+from tideline.authoring.table_columns import TableColumn, of_survey, quoted
 from tideline.declaration.sections import FromEnvironment
 from tideline.domain.columns import SimpleType
 from tideline.registry.sample_schemas import FILE as SCHEMAS_FILE
@@ -20,7 +21,7 @@ from tideline.registry.sample_schemas import as_file
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.,()<>-]*", re.ASCII)
 _YAML_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-_BAD_VALUES = {"json": 'b"not JSON"', "text": r'b"\xff"', "bytes": "None"}
+_BAD_VALUES = {"json": 'b"not JSON"', "debezium": 'b"no change"', "text": r'b"\xff"', "bytes": "None"}
 _WHOLE = {"text": "text", "bytes": "bytea"}
 _EXAMPLE = re.compile(r"[A-Za-z_]\w{0,29}", re.ASCII)
 
@@ -68,12 +69,15 @@ def write(
         "schema": schema,
         "schema_name": schema_name,
         "table_name": table_name,
+        "changes": seen.changes,
+        "fields": seen.fields,
         "columns": columns,
         "moments": [column for column in columns if column.field.unit],
         "renamed": [column for column in columns if column.is_renamed],
+        "key": ", ".join(column.quoted for column in columns[: len(seen.changes.key)]) if seen.changes else "",
         "example": next((c.field.name for c in columns if _EXAMPLE.fullmatch(c.field.name)), "column"),
         "sample": sample,
-        "bad_value": 'b"no frame"' if seen.schemas else _BAD_VALUES[seen.value_format],
+        "bad_value": _bad_value(seen),
     }
     templates = {
         "pipeline.yaml": "pipeline.yaml.j2",
@@ -93,9 +97,15 @@ def write(
 
 def _columns(seen: TopicSurvey) -> list[TableColumn]:
     if seen.fields:
-        return table_columns(seen.fields)
+        return of_survey(seen)
     whole = SurveyedField(name="value", kind=SimpleType("string"))
     return [TableColumn(name="value", type_name=_WHOLE[seen.value_format], field=whole)]
+
+
+def _bad_value(seen: TopicSurvey) -> str:
+    """Return a value that cannot be decoded, as Python, with a key that can be where keys are decoded."""
+    bad = 'b"no frame"' if seen.schemas else _BAD_VALUES[seen.value_format]
+    return f"(SAMPLE[0][0], {bad})" if seen.changes else bad
 
 
 def _environment(seen: TopicSurvey) -> Environment:
@@ -110,7 +120,7 @@ def _environment(seen: TopicSurvey) -> Environment:
     def remark(column: TableColumn) -> str:
         return _remark(column, seen.n_records)
 
-    environment.filters |= {"scalar": _scalar, "flow": _flow, "python": _python, "sql": _sql, "remark": remark}
+    environment.filters |= {"scalar": _scalar, "flow": _flow, "python": _python, "sql": quoted, "remark": remark}
     return environment
 
 
@@ -140,10 +150,6 @@ def _python(text: str) -> str:
 
 def _in_double_quotes(text: str) -> str:
     return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
-
-
-def _sql(name: str) -> str:
-    return f'"{name}"' if name in RESERVED else name
 
 
 def _remark(column: TableColumn, n_records: int) -> str:

@@ -5,8 +5,9 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tideline.authoring.survey import SurveyedField
-from tideline.domain.columns import WHOLE, ArrayType, DecimalType, SimpleType
+from tideline.authoring.survey import TopicSurvey
+from tideline.authoring.surveyed_fields import SurveyedField
+from tideline.domain.columns import WHOLE, ArrayType, DecimalType, SimpleType, parse_type
 from tideline.sinks.postgres.fitting import FILLED
 
 # The words that Postgres does not take as the name of a column unless they are quoted: of the categories "reserved" and
@@ -41,10 +42,12 @@ class TableColumn:
     type_name: str
     field: SurveyedField
 
+    not_null: bool = False
+
     @property
     def quoted(self) -> str:
         """Return the name as SQL."""
-        return f'"{self.name}"' if self.name in RESERVED else self.name
+        return quoted(self.name)
 
     @property
     def is_renamed(self) -> bool:
@@ -52,13 +55,35 @@ class TableColumn:
         return self.name != self.field.name
 
 
-def table_columns(fields: Iterable[SurveyedField]) -> list[TableColumn]:
-    """Return a column for each field, with different names."""
+def quoted(name: str) -> str:
+    """Return a name as SQL, in quotes where it would not be this name without them."""
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name not in RESERVED:
+        return name
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
+
+
+def of_survey(seen: TopicSurvey) -> list[TableColumn]:
+    """Return the columns of the table for what records were seen to hold. Key and order of changes keep their names: the sink names them."""
+    if seen.changes is None:
+        return table_columns(seen.fields)
+    order = [
+        SurveyedField(name=path.replace(".", "_"), kind=parse_type(kind)) for path, kind in seen.changes.order.items()
+    ]
+    key, place = (
+        [TableColumn(name=one.name, type_name=_type_name(one), field=one, not_null=True) for one in fields]
+        for fields in (seen.changes.key, order)
+    )
+    return [*key, *table_columns(seen.fields, taken=[one.name for one in (*key, *place)]), *place]
+
+
+def table_columns(fields: Iterable[SurveyedField], taken: Iterable[str] = ()) -> list[TableColumn]:
+    """Return a column for each field, with different names, none of which is taken."""
     found: dict[str, TableColumn] = {}
-    fields = list(fields)
-    kept = {field.name for field in fields if _legal(field.name) == field.name}
+    fields, taken = list(fields), {*taken}
+    kept = {field.name for field in fields if _legal(field.name) == field.name} | taken
     for field in fields:
-        name = field.name if field.name in kept else _free(_legal(field.name), kept | found.keys())
+        name = field.name if field.name in kept - taken else _free(_legal(field.name), kept | found.keys())
         found[name] = TableColumn(name=name, type_name=_type_name(field), field=field)
     return list(found.values())
 

@@ -123,7 +123,9 @@ Name = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
 Text = Annotated[str, Field(min_length=1)]
 AboveZero = Annotated[int, Field(gt=0)]
 ZeroOrAbove = Annotated[int, Field(ge=0)]
-Names = Annotated[tuple[Name, ...], Field(strict=False), AfterValidator(_different)]
+CasedName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+"""A column that has the name of a field: deletions have nothing that could rename it. With a capital letter it is quoted in SQL."""
+Names = Annotated[tuple[CasedName, ...], Field(strict=False), AfterValidator(_different)]
 """Columns of a table in Postgres, each once."""
 Columns = Annotated[tuple[Text, ...], Field(strict=False), AfterValidator(_different)]
 """Columns of an output outside of Postgres, each once."""

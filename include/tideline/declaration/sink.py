@@ -47,12 +47,12 @@ class PostgresSink(OutputSection):
     key: Names = Field(
         default=(),
         title="The columns of the table's primary key; required with mode upsert, and only there",
-        description="a list of different column names in lower case",
+        description="a list of different column names of letters, digits and _",
     )
     order: Names = Field(
         default=(),
         title="The columns that say which of two records of a key is newer, before topic and offset do; only with mode upsert",
-        description="a list of different column names in lower case",
+        description="a list of different column names of letters, digits and _",
     )
 
     evolve: Evolve = "none"

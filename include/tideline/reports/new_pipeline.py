@@ -6,7 +6,7 @@ from typing import Any
 from tideline.authoring import new_pipeline
 from tideline.authoring.new_pipeline import Made, Options
 from tideline.authoring.scaffold import share
-from tideline.authoring.table_columns import TableColumn, table_columns
+from tideline.authoring.table_columns import TableColumn, of_survey
 from tideline.declaration import pipelines
 from tideline.reports.report import Cell, Grid, Report
 
@@ -19,7 +19,7 @@ def new(options: Options) -> Report:
         RetryableError: The brokers did not answer.
     """
     made = new_pipeline.make(options)
-    columns = table_columns(made.seen.fields)
+    columns = of_survey(made.seen)
     fields = Grid(
         columns=("field", "type", "column", "table type", "null", "missing"),
         rows=[tuple(_cells(column, made.seen.n_records)) for column in columns],

@@ -100,6 +100,12 @@ class RecordType:
 Node = Primitive | Fixed | EnumType | Items | Entries | Union | RecordType
 
 
+def record_of(node: Node | None) -> RecordType | None:
+    """Return the record that a value of this type is, or may be; None if it is none."""
+    branches = node.branches if isinstance(node, Union) else (node,)
+    return next((one for one in branches if isinstance(one, RecordType)), None)
+
+
 def _named(kind: str, logical: str) -> str:
     return f"{kind} ({logical})" if logical else kind
 

@@ -11,7 +11,7 @@ from tideline.domain.columns import ArrayType, ColumnType, SimpleType, StructTyp
 from tideline.domain.reject_reasons import one_line
 from tideline.domain.schemas import Schema, Schemas
 from tideline.formats.avro.avro_format import RegisteredAvroFormat
-from tideline.formats.avro.schema import Node, RecordType, Union, parsed
+from tideline.formats.avro.schema import parsed, record_of
 from tideline.formats.cursor import Flags
 from tideline.formats.debezium.changes import DELETES, LEAVES_A_ROW, Beside, no_row, untold, with_tombstones
 from tideline.formats.debezium.connect_values import NOT_THERE, is_unavailable
@@ -72,7 +72,7 @@ class RegisteredDebeziumFormat:
         fit = RegisteredAvroFormat(reader).compared(schema)
         if fit.reason is not None:
             return fit
-        row = _record(dict(parsed(schema.text, [one.text for one in schema.references]).fields).get(_ROW))
+        row = record_of(dict(parsed(schema.text, [one.text for one in schema.references]).fields).get(_ROW))
         fields = [name for name, _ in row.fields] if row else []
         return replace(reader, columns=self.columns).compared(
             name for name in fields if name not in self.of_key - {*self.columns}
@@ -116,9 +116,3 @@ class RegisteredDebeziumFormat:
                 texts = values if kind == _TEXT else values.flatten()
                 if pc.any(pc.equal(texts, NOT_THERE)).as_py():
                     yield name, np.array([is_unavailable(one) for one in values.to_pylist()], np.bool_)
-
-
-def _record(node: Node | None) -> RecordType | None:
-    """Return the record that a field is, or may be."""
-    branches = node.branches if isinstance(node, Union) else (node,)
-    return next((one for one in branches if isinstance(one, RecordType)), None)
