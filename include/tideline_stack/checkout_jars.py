@@ -1,4 +1,4 @@
-"""Download the jars of this checkout: for Spark, Kafka, a schema registry, and tests of Delta tables and of Debezium.
+"""Download the jars of this checkout: for Spark, Kafka, a schema registry, and tests of Delta tables, of Debezium and of logins at Amazon MSK.
 
 Set-up runs it, and reads from its output how much was downloaded.
 """
@@ -19,7 +19,8 @@ def main() -> int:
     before = _downloaded(kept)
     try:
         jars.fetch(
-            {name: _LOCAL / "jars" / name for name in ("spark", "kafka", "registry", "delta", "connect")}, cache=kept
+            {name: _LOCAL / "jars" / name for name in ("spark", "kafka", "registry", "delta", "connect", "msk")},
+            cache=kept,
         )
     except TidelineError as error:
         print(error, file=sys.stderr)

@@ -288,7 +288,11 @@ def test_the_order_of_other_databases_and_keys_with_capital_letters_hold_when_ch
     loading.run()
     shown = 'SELECT "CustomerID", name FROM ads.output'
     assert loading.rows(shown) == [(1, "last")]
-    for again in (log[4], log[3], log[0]):  # each by itself, as if a batch ended there: also a row that was deleted later
+    for again in (
+        log[4],
+        log[3],
+        log[0],
+    ):  # each by itself, as if a batch ended there: also a row that was deleted later
         produce(loading, topic, [again])
         loading.run()
         assert loading.rows(shown) == [(1, "last")]

@@ -1,4 +1,6 @@
-"""Logins by tokens of an OIDC issuer: both clients of a load, the topics that it writes, and tokens that end in the middle of a batch."""
+"""Logins by tokens: of an OIDC issuer, with both clients and the topics that are written, also where they end in the middle of a batch; of AWS."""
+
+import subprocess
 
 import pytest
 from confluent_kafka import Producer
@@ -8,9 +10,11 @@ import records
 from given_topics.output_topics import committed_records
 from loads.kafka_loading import TopicLoading, output_of
 from servers.token_issuer import AUDIENCE, TokenIssuer
-from tideline.deployment import secret
-from tideline.errors import FatalError, RetryableError
+from tideline.deployment import java_program, secret
+from tideline.errors import FatalError, RetryableError, TidelineError
 from tideline.kafka.broker import Broker
+from tideline.kafka.newest_records import newest_of
+from tideline.kafka.settings import spark_settings
 from tideline.settings import PROJECT
 from tideline_stack.broker import LocalBroker
 
@@ -132,3 +136,37 @@ def test_an_issuer_that_is_down_is_tried_again_and_one_that_refuses_is_not(by_to
     with pytest.raises(FatalError, match=r"invalid_client.*\n.*correct source\.security") as caught:
         Broker(by_token.pipeline.source).cluster_id()
     assert wrong not in str(caught.value)
+
+
+@pytest.fixture
+def by_role(by_token, monkeypatch):
+    """Return the source of a pipeline that logs in by a role of AWS, at brokers that know none."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret.marked("aws"))
+    by_token.declare(
+        ten_records(by_token),
+        security={"protocol": "SASL_PLAINTEXT", "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-central-1"},
+    )
+    return by_token.pipeline.source
+
+
+def test_the_python_clients_send_the_token_of_aws(by_role):
+    """There is no Amazon MSK here. That the brokers refuse what they have got shows that it was sent."""
+    with pytest.raises(FatalError, match=r"refused the connection.*invalid_token.*\n.*correct source\.security"):
+        Broker(by_role).cluster_id()
+    with pytest.raises(TidelineError, match="invalid_token"):
+        newest_of(by_role, 1)
+
+
+def test_the_java_client_loads_the_login_of_aws(by_role, oauth_broker, tmp_path):
+    """It asks the brokers for the mechanism, which these have not."""
+    settings = {name.removeprefix("kafka."): value for name, value in spark_settings(by_role).items()}
+    settings.pop("bootstrap.servers")
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    jars = PROJECT / ".local" / "jars"
+    classes = f"{jars}/kafka/*:{next(jars.glob('msk/aws-msk-iam-auth-*.jar'))}"
+    tool = ["kafka.admin.ConfigCommand", "--describe", "--entity-type", "topics", "--command-config", str(file)]
+    command = [java_program.find(), "-cp", classes, *tool, "--bootstrap-server", oauth_broker.sasl_bootstrap]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert "mechanism 'AWS_MSK_IAM' not enabled in the server" in done.stdout + done.stderr

@@ -10,7 +10,15 @@ from tideline.settings import WEB_ADDRESS
 
 _BY_PASSWORD = frozenset({"sasl_username", "sasl_password"})
 _BY_TOKEN = frozenset({"sasl_oauth_token_url", "sasl_oauth_client_id", "sasl_oauth_client_secret"})
-_MORE_OF_TOKENS = frozenset({"sasl_oauth_scope", "sasl_oauth_ca_location", "sasl_oauth_extensions"})
+_BY_AWS = frozenset({"sasl_aws_region"})
+_MORE = {
+    "OAUTHBEARER": frozenset({"sasl_oauth_scope", "sasl_oauth_ca_location", "sasl_oauth_extensions"}),
+    "AWS_MSK_IAM": frozenset({"sasl_aws_role_arn"}),
+}
+"""By mechanism: the keys that it may have besides."""
+_REQUIRED = {"OAUTHBEARER": _BY_TOKEN, "AWS_MSK_IAM": _BY_AWS}
+"""By mechanism: the keys that it needs. The others need a user name and a password."""
+_OF_MECHANISMS = _BY_PASSWORD.union(*_REQUIRED.values(), *_MORE.values())
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PEM = f"the path of a PEM file or {ENV}"
 
@@ -30,6 +38,10 @@ def _address(given: str) -> str:
     return given
 
 
+AwsRegion = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z0-9]+)+$")]
+RoleArn = Annotated[str, Field(pattern=r"^arn:[a-z-]+:iam::[0-9]+:role/[A-Za-z0-9+=,.@_/-]+$")]
+
+
 class Security(Section):
     """How to connect to the brokers. Keys that the protocol does not use must not be set."""
 
@@ -38,10 +50,10 @@ class Security(Section):
         title="Encryption and authentication of the connection",
         description=f"one of {', '.join(PROTOCOLS)}, or {ENV}",
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = Field(
         default=None,
-        title="The SASL mechanism: by user name and password, or OAUTHBEARER by tokens of an OIDC issuer",
-        description="one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
+        title="The SASL mechanism: by user name and password, OAUTHBEARER by tokens of an OIDC issuer, or AWS_MSK_IAM by a role in AWS",
+        description="one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM",
     )
     sasl_username: Text | FromEnvironment | None = Field(
         default=None, title="The user name", description=f"text or {ENV}"
@@ -72,6 +84,16 @@ class Security(Section):
         default=None,
         title="For OAUTHBEARER: extensions that some brokers ask for, such as logicalCluster",
         description="a mapping of names in letters to values without commas",
+    )
+    sasl_aws_region: AwsRegion | FromEnvironment | None = Field(
+        default=None,
+        title="For AWS_MSK_IAM: the region of the cluster",
+        description=f"a region such as eu-central-1, or {ENV}",
+    )
+    sasl_aws_role_arn: RoleArn | FromEnvironment | None = Field(
+        default=None,
+        title="For AWS_MSK_IAM: the role to assume; without it, the role or the user that the process has",
+        description=f"arn:aws:iam::ACCOUNT:role/NAME or {ENV}",
     )
     ssl_ca_location: Text | FromEnvironment | None = Field(
         default=None, title="The certificate authorities to trust", description=_PEM
@@ -105,12 +127,13 @@ class Security(Section):
 
     def _check_login(self, declared: set[str], protocol: str | None) -> None:
         """Refuse a login that is incomplete, or keys of another mechanism."""
-        by_token = self.sasl_mechanism == "OAUTHBEARER"
-        login = {"sasl_mechanism", *(_BY_TOKEN if by_token else _BY_PASSWORD)}
-        if foreign := declared & (_BY_PASSWORD if by_token else _BY_TOKEN | _MORE_OF_TOKENS):
+        mechanism = self.sasl_mechanism or ""
+        required = _REQUIRED.get(mechanism, _BY_PASSWORD)
+        login = {"sasl_mechanism", *required}
+        if foreign := declared & _OF_MECHANISMS - required - _MORE.get(mechanism, frozenset()):
             found = ", ".join(sorted(foreign))
-            uses = f"what the mechanism {self.sasl_mechanism} uses" if self.sasl_mechanism else "sasl_mechanism as well"
-            raise ValueError(f"expected {'only ' if self.sasl_mechanism else ''}{uses}, found {found}")
+            uses = f"what the mechanism {mechanism} uses" if mechanism else "sasl_mechanism as well"
+            raise ValueError(f"expected {'only ' if mechanism else ''}{uses}, found {found}")
         if (declared & login or "SASL" in (protocol or "")) and not login <= declared:
             missing = ", ".join(sorted(login - declared))
             raise ValueError(f"expected {', '.join(sorted(login))} together, missing {missing}")

@@ -4,13 +4,19 @@ Never connects. `tideline.kafka.broker` uses the option names of librdkafka, the
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tideline.declaration import Source
 from tideline.declaration.brokers import Brokers
 from tideline.errors import FatalError
+from tideline.kafka import aws_tokens
 
-# Declared key: (librdkafka's option, the Java client's option, or None if the value becomes part of `sasl.jaas.config`).
+ClientSettings = dict[str, Any]
+"""Settings for librdkafka: texts, and what gives tokens where librdkafka does not fetch them itself. They can be pickled."""
+
+# Declared key: (librdkafka's option, the Java client's option). None if the value becomes a part of `sasl.jaas.config`, or of what gives tokens.
 _NAMES = {
     "bootstrap_servers": ("bootstrap.servers", "bootstrap.servers"),
     "protocol": ("security.protocol", "security.protocol"),
@@ -23,26 +29,32 @@ _NAMES = {
     "sasl_oauth_scope": ("sasl.oauthbearer.scope", None),
     "sasl_oauth_ca_location": ("https.ca.location", None),
     "sasl_oauth_extensions": ("sasl.oauthbearer.extensions", None),
+    "sasl_aws_region": (None, None),
+    "sasl_aws_role_arn": (None, None),
     "ssl_ca_location": ("ssl.ca.location", "ssl.truststore.certificates"),
     "ssl_certificate_location": ("ssl.certificate.location", "ssl.keystore.certificate.chain"),
     # Java 17 requires PKCS#8 and, where it is encrypted, PBES1: `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES`.
     "ssl_key_location": ("ssl.key.location", "ssl.keystore.key"),
     "ssl_key_password": ("ssl.key.password", "ssl.key.password"),
 }
-_TOKENS = "OAUTHBEARER"
-_JAVA = "org.apache.kafka.common.security"
+_TOKENS, _AWS = "OAUTHBEARER", "AWS_MSK_IAM"
+_JAVA, _JAVA_OF_AWS = "org.apache.kafka.common.security", "software.amazon.msk.auth.iam"
 # Planner and reader use the same level. Else a plan could hold offsets behind an open transaction, which Spark cannot read.
 _BOTH = {"isolation.level": "read_committed"}
 
 
-def client_settings(brokers: Brokers) -> dict[str, str]:
+def client_settings(brokers: Brokers) -> ClientSettings:
     """Return the settings for librdkafka. They hold secrets: never log them.
 
     Raises:
-        FatalError: An environment variable that the declaration names is not set.
+        FatalError: An environment variable that the declaration names is not set, or AWS gives no token.
     """
     values = brokers.connection()
-    return {_NAMES[key][0]: value for key, value in values.items()} | _by_token(values) | _BOTH
+    named = {name: value for key, value in values.items() if (name := _NAMES[key][0])}
+    by_token = _by_token(values)
+    if "oauth_cb" in by_token:  # a client would try for ten seconds, and not say why there is none
+        aws_tokens.check(by_token["oauth_cb"], f"{brokers.section}.security")
+    return named | by_token | _BOTH
 
 
 def spark_settings(source: Source) -> dict[str, str]:
@@ -62,6 +74,8 @@ def spark_settings(source: Source) -> dict[str, str]:
         settings["sasl.jaas.config"] = _login(values)
     if values.get("sasl_mechanism") == _TOKENS:
         settings["sasl.login.callback.handler.class"] = f"{_JAVA}.oauthbearer.OAuthBearerLoginCallbackHandler"
+    if values.get("sasl_mechanism") == _AWS:
+        settings["sasl.client.callback.handler.class"] = f"{_JAVA_OF_AWS}.IAMClientCallbackHandler"
     if "ssl_ca_location" in values:
         settings["ssl.truststore.type"] = "PEM"
     if "ssl_key_location" in values:
@@ -69,7 +83,7 @@ def spark_settings(source: Source) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in settings.items()}
 
 
-def executor_settings(source: Source) -> dict[str, str]:
+def executor_settings(source: Source) -> ClientSettings:
     """Return the settings for librdkafka in executors. They hold secrets: never log them.
 
     PEM files are given as their texts, for the same reason as in `spark_settings`.
@@ -78,25 +92,38 @@ def executor_settings(source: Source) -> dict[str, str]:
         FatalError: As above.
     """
     values = source.brokers.connection()
-    settings = _by_token(values) | _BOTH
+    settings: ClientSettings = {}
     for key, value in values.items():
         name = _NAMES[key][0]
-        if key.endswith("_location"):
+        if name and key.endswith("_location"):
             settings[name.removesuffix("location") + "pem"] = _pem(key, value)
-        else:
+        elif name:
             settings[name] = value
-    return settings
+    return settings | _by_token(values) | _BOTH
 
 
-def _by_token(values: Mapping[str, str]) -> dict[str, str]:
-    """Return what librdkafka needs besides, where it fetches and renews tokens itself."""
-    return {"sasl.oauthbearer.method": "oidc"} if values.get("sasl_mechanism") == _TOKENS else {}
+def _by_token(values: Mapping[str, str]) -> ClientSettings:
+    """Return what librdkafka needs besides for tokens: it fetches those of an issuer itself, and asks for those of AWS."""
+    match values.get("sasl_mechanism"):
+        case "OAUTHBEARER":
+            return {"sasl.oauthbearer.method": "oidc"}
+        case "AWS_MSK_IAM":
+            region, role = values["sasl_aws_region"], values.get("sasl_aws_role_arn")
+            return {"sasl.mechanism": _TOKENS, "oauth_cb": partial(aws_tokens.token, region, role)}
+        case _:
+            return {}
 
 
 def _login(values: Mapping[str, str]) -> str:
     """Return how the Java client logs in, as the options of a login module."""
-    if values["sasl_mechanism"] == _TOKENS:
-        module = "oauthbearer.OAuthBearerLoginModule"
+    if values["sasl_mechanism"] == _AWS:
+        module = f"{_JAVA_OF_AWS}.IAMLoginModule"
+        options = {}
+        if role := values.get("sasl_aws_role_arn"):
+            session, region = aws_tokens.SESSION, values["sasl_aws_region"]
+            options = {"awsRoleArn": role, "awsRoleSessionName": session, "awsStsRegion": region}
+    elif values["sasl_mechanism"] == _TOKENS:
+        module = f"{_JAVA}.oauthbearer.OAuthBearerLoginModule"
         options = {"clientId": values["sasl_oauth_client_id"], "clientSecret": values["sasl_oauth_client_secret"]}
         if "sasl_oauth_scope" in values:
             options["scope"] = values["sasl_oauth_scope"]
@@ -108,10 +135,11 @@ def _login(values: Mapping[str, str]) -> str:
                 "ssl.truststore.certificates": _pem("sasl_oauth_ca_location", path),
             }
     else:
-        module = "plain.PlainLoginModule" if values["sasl_mechanism"] == "PLAIN" else "scram.ScramLoginModule"
+        of_password = "plain.PlainLoginModule" if values["sasl_mechanism"] == "PLAIN" else "scram.ScramLoginModule"
+        module = f"{_JAVA}.{of_password}"
         options = {"username": values["sasl_username"], "password": values["sasl_password"]}
-    quoted = " ".join(f"{name}={_quoted(text)}" for name, text in options.items())
-    return f"{_JAVA}.{module} required {quoted};"
+    quoted = "".join(f" {name}={_quoted(text)}" for name, text in options.items())
+    return f"{module} required{quoted};"
 
 
 def _quoted(text: str) -> str:

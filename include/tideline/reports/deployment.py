@@ -76,10 +76,10 @@ def check() -> Report:
     return Report(document={"missing": missing}, parts=[said], exit_code=_MISSING if missing else 0)
 
 
-def jars(folder: Path) -> Report:
+def jars(folder: Path, *, for_msk: bool) -> Report:
     """Download the jars of Spark into `folder`, and show them with the two settings of Spark's properties file."""
     folder = folder.expanduser().absolute()
-    fetch({"spark": folder})
+    fetch({"msk" if for_msk else "spark": folder})
     names = sorted(path.name for path in folder.iterdir())
     settings = {f"spark.{part}.extraClassPath": f"{folder}/*" for part in ("driver", "executor")}
     return Report(

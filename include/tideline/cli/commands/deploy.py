@@ -53,6 +53,9 @@ def migrate(
 def jars(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder, or one that holds only jars.")],
     *,
+    msk: Annotated[
+        bool, typer.Option("--msk", help="Also what logs in at Amazon MSK (sasl_mechanism AWS_MSK_IAM), 10 MB.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Download the jars that Spark drivers and executors need.
@@ -62,4 +65,4 @@ def jars(
     """
     from tideline.reports import deployment
 
-    raise typer.Exit(show(deployment.jars(folder), as_json=as_json))
+    raise typer.Exit(show(deployment.jars(folder, for_msk=msk), as_json=as_json))
