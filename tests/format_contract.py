@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 import fastavro
+import orjson
 import pyarrow as pa
 
 import protobuf_records
@@ -367,6 +368,20 @@ def _registered_debezium(rng: Random) -> tuple[bytes, Row]:
     return framed(schema_id, out.getvalue()), {**row, **beside}
 
 
+def _registered_debezium_with_rest(rng: Random) -> tuple[bytes, Row]:
+    record, row = _registered_debezium(rng)
+    has_more = int.from_bytes(record[1:5]) == 31
+    others = {
+        "name": row["name"],
+        "day": row["day"].isoformat(),
+        "at": row["at"].isoformat(),
+        "more": 1 if has_more else None,
+    }
+    rest = {name: one for name, one in others.items() if one is not None}
+    price = None if row["price"] is None else f"{row['price']:f}"
+    return record, {"id": row["id"], "price": price, "rest": orjson.dumps(rest).decode(), "op": row["op"]}
+
+
 def _declared(**section: Any) -> Format:
     return kinds.declared(Value.model_validate(section), Path(protobuf_records.__file__).parent)
 
@@ -457,6 +472,19 @@ CASES = [
         ends=False,
     ),
     Case(
+        name="protobuf, all fields",
+        format=lambda: _declared(
+            format="protobuf",
+            schema_file="order.proto",
+            message=protobuf_records.NAME,
+            columns=protobuf_records.REST_COLUMNS,
+            unknown="keep",
+            unknown_column="rest",
+        ),
+        draw=protobuf_records.drawn_with_rest,
+        ends=False,
+    ),
+    Case(
         name="protobuf of a registry",
         format=lambda: _declared(
             format="protobuf", frame="confluent", message=protobuf_records.NAME, columns=protobuf_records.COLUMNS
@@ -483,6 +511,19 @@ CASES = [
             envelope={"op": "string", "source.lsn": "bigint"},
         ),
         draw=_registered_debezium,
+        schemas=OF_CHANGES,
+    ),
+    Case(
+        name="debezium of a registry, all fields",
+        format=lambda: _declared(
+            format="debezium",
+            frame="confluent",
+            columns={"id": "bigint", "price": "json"},
+            envelope={"op": "string"},
+            unknown="keep",
+            unknown_column="rest",
+        ),
+        draw=_registered_debezium_with_rest,
         schemas=OF_CHANGES,
     ),
     Case(name="text", format=lambda: _declared(format="text"), draw=_text, ends=False),

@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from google.protobuf import message_factory
+import orjson
+from google.protobuf import json_format, message_factory
 from google.protobuf.message import Message
 
 from tideline.formats.protobuf.compiling import Messages, compiled
@@ -95,3 +96,22 @@ def drawn(rng: Random) -> tuple[bytes, Mapping[str, Any]]:
         "not_there": None,
     }
     return record.SerializeToString(), {name: row[name] for name in COLUMNS}
+
+
+REST_COLUMNS = {"id": "bigint", "lines": "json", "by": "json", "not_there": "json"}
+
+
+def drawn_with_rest(rng: Random) -> tuple[bytes, Mapping[str, Any]]:
+    """Draw a record, and its row with some columns of JSON and one for all other fields, as Google's library says them."""
+    record, row = drawn(rng)
+    others = json_format.MessageToDict(_ORDER.FromString(record), preserving_proto_field_name=True)
+    # Google says whole numbers of 64 bits as text.
+    others |= {name: int(others[name]) for name in ("weight", "big") if name in others}
+    others |= {"steps": [*map(int, others["steps"])]} if "steps" in others else {}
+    lines = [{**line, "whole": {"id": 5}} for line in others.pop("lines", [])]
+    by = others.pop("by", None)
+    others.pop("id", None)
+    text = {"lines": lines, "by": by, "rest": others or None}
+    said = {name: None if one is None else orjson.dumps(one).decode() for name, one in text.items()}
+    found = {"id": row["id"], "not_there": None, **said}
+    return record, {name: found[name] for name in (*REST_COLUMNS, "rest")}

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from avro_records import framed
-from format_contract import CHANGES, OF_CHANGES
+from format_contract import CHANGES, OF_CHANGES, Given, outcomes
+from format_contract import decoded as decoded_of
 from tideline.declaration.source import Value
-from tideline.domain.schemas import NoSchemas
+from tideline.domain.schemas import NoSchemas, Schema
 from tideline.formats import kinds
 from tideline.formats.debezium import connect_values
 from tideline.formats.format import RawRecords
@@ -45,6 +46,7 @@ def outcome(record, columns=COLUMNS, **more):
 
 
 ROW = {"id": 1, "name": "a"}
+UNTOLD = "__debezium_unavailable_value"
 
 
 @pytest.mark.parametrize("op", ["c", "u", "r"])
@@ -347,6 +349,75 @@ def test_a_value_in_avro_that_the_database_did_not_tell_never_overwrites_one():
     found = in_avro([avro_change("u", name="__debezium_unavailable_value"), avro_change("u")])
     assert found.kept.to_pylist() == [1]
     assert found.rejected[0].startswith("name: it was not changed and stands elsewhere (TOAST)")
+
+
+@pytest.mark.parametrize("value", [UNTOLD, [UNTOLD], {UNTOLD: UNTOLD}, base64.b64encode(UNTOLD.encode()).decode()])
+def test_no_column_of_json_and_none_for_all_other_fields_holds_a_value_that_the_database_did_not_tell(value):
+    about = outcome(change("u", ROW | {"about": value}), COLUMNS | {"about": "json"})
+    kept = outcome(change("u", ROW | {"about": value}), unknown="keep")
+    assert [one.split(":")[0] for one in (about, kept)] == ["about", "about"]
+    assert outcome(change("u", ROW | {"about": "told"}), unknown="keep") == ROW | {"unknown_fields": '{"about":"told"}'}
+
+
+def test_in_avro_neither():
+    whole = in_avro([avro_change("u", name=UNTOLD), avro_change("u")], {"id": "bigint", "name": "json"})
+    rest = in_avro([avro_change("u", name=UNTOLD), avro_change("u")], {"id": "bigint"}, unknown="keep")
+    for found in (whole, rest):
+        assert found.kept.to_pylist() == [1]
+        assert found.rejected[0].startswith("name: it was not changed and stands elsewhere (TOAST)")
+
+
+def test_what_is_kept_of_rows_in_avro_has_neither_the_key_nor_the_columns():
+    found = in_avro(
+        [avro_change("u"), avro_change("d")], {"name": "string", "day": "json"}, key=("id",), unknown="keep"
+    )
+    rest = '{"price":1.50,"at":"2026-01-01T10:00:00.5Z","more":1}'
+    assert found.table.to_pylist() == [{"name": "a", "day": '"1970-01-02"', "unknown_fields": rest}]
+    assert found.deletions.positions.to_pylist() == [1]
+
+
+DOCUMENT = {"type": "string", "connect.name": "io.debezium.data.Json"}
+OF_DOCUMENTS = {
+    "type": "record",
+    "name": "Envelope",
+    "fields": [
+        {
+            "name": "after",
+            "type": {
+                "type": "record",
+                "name": "Row",
+                "fields": [
+                    {"name": "j", "type": ["null", DOCUMENT]},
+                    {"name": "more", "type": {"type": "array", "items": "int"}},
+                ],
+            },
+        },
+        {"name": "op", "type": "string"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ('{"a" : 1.10}', "json", '{"a" : 1.10}'),
+        ('{"a" : 1.10}', "string", '{"a" : 1.10}'),
+        (None, "json", None),
+        ("{", "json", "j: not valid JSON"),
+        ('"\\u0000"', "json", "j: text holds U+0000"),
+    ],
+)
+@pytest.mark.parametrize("count", [0, 100], ids=["together", "by itself"])
+def test_json_of_a_database_is_json_in_avro_too(text, kind, expected, count):
+    out = BytesIO()
+    record = {"after": {"j": text, "more": [1] * count}, "op": "u"}
+    fastavro.schemaless_writer(out, fastavro.parse_schema(OF_DOCUMENTS), record)
+    section = {"format": "debezium", "frame": "confluent", "columns": {"j": kind}}
+    given = Given({1: Schema(kind="AVRO", text=json.dumps(OF_DOCUMENTS))})
+    [found] = outcomes(
+        decoded_of(kinds.declared(Value.model_validate(section), None), [framed(1, out.getvalue())], given), 1
+    )
+    assert (found[: len(expected)] if isinstance(found, str) else found["j"]) == expected
 
 
 def test_fields_of_rows_in_avro_that_are_not_declared_may_be_refused():

@@ -209,6 +209,7 @@ AVRO_ROW = {
         {"name": "name", "type": ["null", "string"]},
         {"name": "born", "type": NULLABLE_DATE},
         {"name": "at", "type": {"type": "string", "connect.name": f"{TIME}.ZonedTimestamp"}},
+        {"name": "about", "type": {"type": "string", "connect.name": "io.debezium.data.Json"}},
         {"name": "labels", "type": {"type": "map", "values": "string"}},
     ],
 }
@@ -237,19 +238,25 @@ def in_frame(schema_id, schema, value):
 
 
 def test_changes_in_avro_have_the_columns_of_their_schemas(tmp_path):
-    row = {"orderId": 7, "name": "Ada", "born": 20_000, "at": "2026-01-31T10:00:00Z", "labels": {}}
+    row = {"orderId": 7, "name": "Ada", "born": 20_000, "at": "2026-01-31T10:00:00Z", "labels": {}, "about": "{}"}
     values = [
         in_frame(4, AVRO_CHANGE, {"op": op, "before": None, "after": None if op == "d" else row, "source": {"lsn": 5}})
         for op in "rcd"
     ]
     key = in_frame(3, AVRO_KEY, {"orderId": 7})
     seen = survey("orders", newest(*values, None, key=lambda _: key), Registered())
-    assert [doubt.subject for doubt in seen.doubts if doubt.subject != "records"] == ["labels"]
+    assert {doubt.subject for doubt in seen.doubts} == {"records"}
     registry = SourceConnection(servers="broker-1:9092", security={}, registry={"urls": ("http://registry:8081",)})
     pipeline = declared(tmp_path, seen, connection=registry)
     source = pipeline.source
     assert {**source.key.columns} == {"orderId": "bigint"}
-    assert {**source.value.columns} == {"name": "string", "born": "date", "at": "timestamp"}
+    assert {**source.value.columns} == {
+        "name": "string",
+        "born": "date",
+        "at": "timestamp",
+        "labels": "json",
+        "about": "json",
+    }
     assert (source.key.frame, source.value.frame, pipeline.table_sink.order) == (
         "confluent",
         "confluent",

@@ -1,5 +1,6 @@
 """Protobuf: which fields fill which columns, what a record means by the rules of the wire, and where schemas come from."""
 
+import json
 import struct
 import subprocess
 import sys
@@ -247,6 +248,95 @@ def test_proto2_and_editions_are_read_and_a_field_that_is_absent_is_null():
     assert "the schema has a group" in refused
     new = 'edition = "2023"; message M { int32 id = 1; int32 implicit = 2 [features.field_presence = IMPLICIT]; }'
     assert read(new, [b""], id="int", implicit="int") == [{"id": None, "implicit": 0}]
+
+
+ANY = (
+    PLAIN + 'import "google/protobuf/struct.proto"; import "google/protobuf/duration.proto"; '
+    "message M { int64 id = 1; %s; string beside = 99; } enum Kind { A = 0; B = 5; } "
+    "message N { int32 x = 1; optional bool b = 2; N inner = 3; repeated N many = 4; }"
+)
+
+
+def whole(field, **value):
+    """Return what a column of JSON holds of a field of this type, in both ways that it can be read; or why the record is a reject."""
+    schema = ANY % field
+    record = message_class(schema, "M")(id=1, **value).SerializeToString()
+    [as_column] = read(schema, [record], v="json")
+    given = Given({1: Schema(kind="PROTOBUF", text=schema)})
+    section = {"format": "protobuf", "frame": "confluent", "message": "M", "columns": {"id": "int"}, "unknown": "keep"}
+    [kept] = outcomes(
+        decoded(kinds.declared(Value.model_validate(section), Path()), [framed(1, b"\0" + record)], given), 1
+    )
+    if isinstance(kept, str):
+        assert as_column == kept
+        return kept
+    members = json.loads(kept["unknown_fields"] or "{}")
+    assert json.dumps(members.get("v")) == json.dumps(json.loads(as_column["v"] or "null")) or "v" not in members
+    return as_column["v"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("map<string, N> v = 2", {"é": {"x": 1}, "a": {"b": False}}, '{"a":{"b":false},"é":{"x":1}}'),
+        ("map<bool, int64> v = 2", {True: 2**62, False: -1}, '{"false":-1,"true":4611686018427387904}'),
+        ("map<string, N> v = 2", {}, "{}"),
+        ("repeated N v = 2", [{"x": 0}, {"inner": {"many": [{"x": 2}]}}], '[{},{"inner":{"many":[{"x":2}]}}]'),
+        ("N v = 2", None, None),
+        ("N v = 2", {}, "{}"),
+        ("int32 v = 2", 0, "0"),
+        ("optional int32 v = 2", None, None),
+        ("fixed64 v = 2", 2**64 - 1, "18446744073709551615"),
+        ("float v = 2", 0.1, "0.1"),
+        ("bytes v = 2", b"\0\xff", '"AP8="'),
+        ("Kind v = 2", 5, '"B"'),
+        ("Kind v = 2", 7, "7"),
+        ("google.protobuf.Timestamp v = 2", {"seconds": 1, "nanos": 5}, '"1970-01-01T00:00:01.000000005Z"'),
+        ("google.protobuf.Duration v = 2", {"seconds": -3}, '"-3s"'),
+        ("google.protobuf.Int32Value v = 2", {"value": 3}, "3"),
+        (
+            "google.protobuf.Struct v = 2",
+            {"a": [None]},
+            '{"a":[null]}',
+        ),
+    ],
+)
+def test_a_column_of_json_holds_any_field_whole(field, value, expected):
+    assert whole(field, v=value) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("double v = 2", float("nan"), "v: the number is not finite"),
+        ("N v = 2", {"inner": None}, None),
+        ("string v = 2", "a\0", "v: text holds U+0000"),
+        ("map<string, int32> v = 2", {"\0": 1}, "v: text holds U+0000"),
+        ("repeated google.protobuf.Timestamp v = 2", [{"seconds": 2**60}], "v[]: "),
+        ("google.protobuf.Duration v = 2", {"seconds": 2**60}, "v: no duration"),
+        ("google.protobuf.Value v = 2", {"struct_value": {"a": float("inf")}}, "v.a: "),
+    ],
+)
+def test_a_value_that_jsonb_cannot_hold_makes_its_record_a_reject(field, value, reason):
+    found = whole(field, v=value)
+    assert found == "{}" if reason is None else found.startswith(reason)
+
+
+def test_with_a_column_of_json_the_whole_record_must_be_a_message():
+    """Google's decoder reads all of it: text that is not UTF-8 and messages that are too deep are rejects also where no column takes them."""
+    schema = ANY % "N v = 2"
+    good = message_class(schema, "M")(id=1).SerializeToString()
+    deep = b""
+    for _ in range(3_000):
+        deep = b"\x1a" + _varint(len(deep)) + deep
+    beside = b"\x9a\x06\x01\xff"
+    inner = b"\x12" + _varint(len(deep)) + deep
+    assert read(schema, [good, good + beside, good + inner], id="int", v="json") == [
+        {"id": 1, "v": None},
+        NO_MESSAGE,
+        NO_MESSAGE,
+    ]
+    assert read(schema, [good + beside, good + inner], id="int") == [{"id": 1}] * 2
 
 
 NESTED = (

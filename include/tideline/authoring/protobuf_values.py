@@ -8,7 +8,7 @@ import pyarrow as pa
 from google.protobuf.descriptor import FieldDescriptor
 
 from tideline.authoring.doubts import Doubt, left_out
-from tideline.domain.columns import ArrayType, ColumnType, DecimalType, SimpleType, StructType
+from tideline.domain.columns import WHOLE, ArrayType, ColumnType, DecimalType, SimpleType, StructType
 from tideline.domain.schemas import Schema
 from tideline.formats.protobuf.compiling import Messages, ProtobufSchemaError, compiled
 from tideline.formats.protobuf.protobuf_format import Heads
@@ -57,7 +57,7 @@ def fields_of(
         doubts.append(Doubt("records", f"they are of {len(names)} messages: {counts}", names[0][0], advice))
     fields: list[tuple[str, ColumnType]] = []
     for field in messages.named(names[0][0]).fields:
-        kind = _type(field, (names[0][0],))
+        kind = _type(field, (names[0][0],)) or (SimpleType(WHOLE) if field.message_type is not None else None)
         if kind is None:
             doubts.append(left_out(field.name, f"the schema has {shown(field)}", "No column type holds it yet"))
         elif field.name == "kafka":

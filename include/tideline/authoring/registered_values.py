@@ -14,6 +14,7 @@ from tideline.domain.schemas import Part, Schema, Schemas
 from tideline.formats import kinds
 from tideline.formats.avro.resolution import UNITS
 from tideline.formats.avro.schema import (
+    DOCUMENT,
     ISO_TIMESTAMP,
     Entries,
     EnumType,
@@ -30,6 +31,8 @@ from tideline.formats.confluent_frame import Unframed, unframed
 from tideline.formats.format import RawRecords
 
 _SAME = {"boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "string": "string"}
+
+_LOGICAL = {**dict.fromkeys((*UNITS, ISO_TIMESTAMP), "timestamp"), "date": "date", DOCUMENT: WHOLE}
 
 
 class RegisteredField(NamedTuple):
@@ -157,11 +160,5 @@ def _plain(node: Primitive | Fixed | EnumType) -> ColumnType | None:
         return DecimalType(precision=node.precision, scale=node.scale) if node.precision <= MAX_PRECISION else None
     if isinstance(node, Fixed):
         return None
-    name = (
-        "timestamp"
-        if node.logical in {*UNITS, ISO_TIMESTAMP}
-        else "date"
-        if node.logical == "date"
-        else _SAME.get(node.kind)
-    )
+    name = _LOGICAL.get(node.logical) or _SAME.get(node.kind)
     return None if name is None else SimpleType(name)

@@ -142,10 +142,6 @@ def in_avro(
     if len(keys) < len(records) or of_keys.kind != "AVRO" or not of_keys.fields:
         return None, [_unkeyed()]
     fields, doubts = fields_of_record(row)
-    for one in fields:
-        if one.kind == SimpleType(WHOLE):  # no part of a change in Avro can be one of these
-            doubts.append(left_out(one.name, "values of several types, or a map", "No column type holds it yet"))
-    fields = [one for one in fields if one.kind != SimpleType(WHOLE)]
     if unusable := _about_key(one.name for one in of_keys.fields):
         return None, [unusable]
     if not {one.name for one in fields} - {one.name for one in of_keys.fields}:

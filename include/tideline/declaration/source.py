@@ -20,7 +20,7 @@ from tideline.declaration.brokers import Brokers
 from tideline.declaration.registry import Registry
 from tideline.declaration.sections import ENV, FromEnvironment, MistakeBelow, Section, Text
 from tideline.declaration.security import Security
-from tideline.domain.columns import WHOLE, parse_type
+from tideline.domain.columns import parse_type
 
 _PATTERN = "a Python regular expression from ^ to $, such as ^ads_.*$"
 
@@ -133,22 +133,13 @@ class _Decoded(Section):
         self._check_schema()
         self._check_reader()
         self._check_unknown()
-        whole = [name for name, kind in self.columns.items() if kind.strip().lower() == WHOLE]
-        is_message = self.format == "protobuf" or (self.format == "debezium" and self.frame != "none")
-        if is_message and whole:
-            raise ValueError(f"expected other types than json, whose values are JSON text, found {', '.join(whole)}")
         return self
 
     def _check_unknown(self) -> None:
         """Refuse a section whose undeclared fields cannot be found, or not be kept."""
-        if self.unknown == "reject" and not self.columns:
+        if self.unknown != "count" and not self.columns:
             raise ValueError(
-                f"expected unknown: reject with format json, avro, protobuf or debezium only, found format {self.format}"
-            )
-        keeps = self.format in ("json", "avro") or (self.format == "debezium" and self.frame == "none")
-        if self.unknown == "keep" and not keeps:
-            raise ValueError(
-                f"expected unknown: keep with format json, avro, or debezium without a frame only, found format {self.format}"
+                f"expected unknown: {self.unknown} with format json, avro, protobuf or debezium only, found format {self.format}"
             )
         if self.unknown == "keep" and self.unknown_column in self.columns:
             raise MistakeBelow(

@@ -18,6 +18,9 @@ from tideline.formats.format import RawRecords, columns_of
 from tideline.formats.json_format import JsonFormat
 from tideline.formats.undeclared import refusal
 
+REST = ""
+"""The field of a struct that takes the fields of a record which no other field takes, as one JSON object. No schema has a field without a name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:

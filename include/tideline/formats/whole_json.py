@@ -22,6 +22,12 @@ _PART = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _PLAIN = re.compile(rb"[^ \t\r\n,}\]]+")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
+
+def is_nul_escaped(value: bytes) -> bool:
+    """Return whether JSON has U+0000 in a text, which `jsonb` cannot hold."""
+    return b"\\u0000" in value and _NUL.search(value) is not None
+
+
 Taken = list[str | None] | str
 """The value of each field, None for one that is null or not there; or the reason why the record cannot be kept."""
 
@@ -103,12 +109,12 @@ def taker(names: Sequence[str], *, beside: Collection[str] | None = None) -> Cal
                     return f"{name}: is there twice"
                 seen.add(name)
                 value = raw[at:end]
-                if b"\\u0000" in value and _NUL.search(value):
+                if is_nul_escaped(value):
                     return f"{name}: {NUL_IN_TEXT}"
                 found[place] = None if value == b"null" else value.decode()
             elif beside is not None and name not in beside and (value := raw[at:end]) != b"null":
                 member = label + b":" + value
-                if b"\\u0000" in member and _NUL.search(member):
+                if is_nul_escaped(member):
                     return f"{cleaned(name)}: {NUL_IN_TEXT}"
                 others.append(member)
             at = _after_space(raw, end)

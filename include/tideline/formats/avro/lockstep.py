@@ -31,7 +31,7 @@ from tideline.formats.ranges import (
     NUL_IN_TEXT,
     TOO_MANY,
 )
-from tideline.formats.reader import Reader
+from tideline.formats.reader import REST, Reader
 
 MOST_ROUNDS = 64
 """Items of one array are read one after the other. A record with longer arrays is read by itself: see `one_by_one`."""
@@ -153,7 +153,10 @@ def _value(step: _Step, node: Node, kind: ColumnType) -> pa.Array:
         case Items(items=items), ArrayType():
             return _items(step, items, kind)
         case RecordType(), StructType(fields=fields):
-            found = _fields(step.cursor, step.rows, node.fields, dict(fields))
+            others = _Others() if REST in dict(fields) else None
+            found = _fields(step.cursor, step.rows, node.fields, dict(fields), others)
+            if others is not None:
+                found[REST] = others.column(step.rows)
             parts = [found.get(name, pa.nulls(len(step.rows), arrow_type(inner))) for name, inner in fields]
             return pa.StructArray.from_arrays(parts, fields=list(arrow_type(kind)))
         case EnumType() | Primitive() | Fixed(), _:

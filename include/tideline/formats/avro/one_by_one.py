@@ -29,6 +29,7 @@ from tideline.formats.ranges import (
     NOT_FINITE,
     NUL_IN_TEXT,
 )
+from tideline.formats.reader import REST
 
 _ANY = SimpleType(WHOLE)
 
@@ -88,9 +89,16 @@ class _Record(SingleRecord):
                     self._value(values, None, name)
                 return None
             case RecordType():
-                return self.fields(node, dict(kind.fields) if isinstance(kind, StructType) else {})
+                return self._struct(node, dict(kind.fields) if isinstance(kind, StructType) else {})
             case _:
                 return self._plain(node, kind, name)
+
+    def _struct(self, node: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
+        others: list[str] | None = [] if REST in kinds else None
+        found = self.fields(node, kinds, others)
+        if others:
+            found[REST] = f"{{{','.join(others)}}}"
+        return found
 
     def _json_text(self, node: Node, name: str) -> str | None:
         start = self.pos

@@ -240,6 +240,8 @@ def _part(given: Mapping[str, Any], key: str, where: str) -> Any:
 
 ISO_TIMESTAMP = "iso-timestamp"
 """The logical type of a text that is a timestamp with a zone."""
+DOCUMENT = "json-document"
+"""The logical type of a text that is JSON."""
 _OF_CONNECT = {
     "io.debezium.time.Date": "date",
     "io.debezium.time.Timestamp": "timestamp-millis",
@@ -248,6 +250,7 @@ _OF_CONNECT = {
     "io.debezium.time.MicroTime": "time-micros",
     "io.debezium.time.Time": "time-millis",
     "io.debezium.time.ZonedTimestamp": ISO_TIMESTAMP,
+    "io.debezium.data.Json": DOCUMENT,
 }
 """What the names of Kafka Connect's schemas mean where the converter gives no logical type."""
 
@@ -266,7 +269,7 @@ def _logical(given: Mapping[str, Any]) -> tuple[str, int, int]:
             "time-micros",
             *(f"{local}timestamp-{unit}" for local in ("", "local-") for unit in ("millis", "micros", "nanos")),
         ),
-        "string": ("uuid", ISO_TIMESTAMP),
+        "string": ("uuid", ISO_TIMESTAMP, DOCUMENT),
         "fixed": ("duration", "uuid"),
     }
     return (name, 0, 0) if name in fits.get(str(kind), ()) else ("", 0, 0)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import orjson
 
 from tideline.formats.avro.resolution import least_bytes
-from tideline.formats.avro.schema import Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
+from tideline.formats.avro.schema import DOCUMENT, Entries, EnumType, Fixed, Items, Node, Primitive, RecordType, Union
 from tideline.formats.ranges import (
     FIRST_DAY,
     FIRST_US,
@@ -27,6 +27,7 @@ from tideline.formats.ranges import (
     NUL_IN_TEXT,
     TOO_MANY,
 )
+from tideline.formats.whole_json import is_nul_escaped
 
 _ENDS = "ends in the middle of a value"
 _BILLION, _MILLION = 1_000_000_000, 1_000_000
@@ -83,7 +84,7 @@ class SingleRecord:
             case Primitive(kind="bytes"):
                 return _of_bytes(self.sized(self.length()), node)
             case Primitive(kind="string"):
-                return self._text()
+                return _document(self._text()) if node.logical == DOCUMENT else self._text()
             case Primitive():
                 return self._any_primitive(node)
 
@@ -156,6 +157,17 @@ class SingleRecord:
             raise FaultError(_ENDS)
         found, self.pos = self.data[self.pos : end], end
         return found
+
+
+def _document(text: str) -> Any:
+    """Say JSON that stands in a text: what it holds, as it is written."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise FaultError(f"not valid JSON: {error}") from None
+    if is_nul_escaped(text.encode()):
+        raise FaultError(NUL_IN_TEXT)
+    return orjson.Fragment(text)
 
 
 def _of_bytes(data: bytes, node: Primitive | Fixed) -> Any:

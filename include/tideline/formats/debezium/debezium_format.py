@@ -22,6 +22,7 @@ from tideline.formats.debezium.registered_changes import RegisteredDebeziumForma
 from tideline.formats.format import Decode, Decoded, Format, RawRecords, columns_of
 from tideline.formats.json_format import JsonFormat
 from tideline.formats.reader import declared_reader
+from tideline.formats.undeclared import cleaned
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def declared(section: Value | Key, folder: Path) -> Format:
         return DebeziumKeyFormat(JsonFormat(columns_of(section), refuses))
     envelope = {path: parse_type(text) for path, text in section.envelope.items()}
     if is_framed:
-        return RegisteredDebeziumFormat(columns_of(section), envelope, refuses)
+        return RegisteredDebeziumFormat(columns_of(section), envelope, refuses, section.rest)
     return DebeziumFormat(columns_of(section), envelope, refuses, section.rest)
 
 
@@ -111,7 +112,7 @@ class _ChangeDecoder:
         self._payloads = Payloads(declared.columns, within="after")
         self._beside = Beside(declared.envelope)
         self._decimals = [name for name, kind in declared.columns.items() if isinstance(kind, DecimalType)]
-        self._columns = declared.columns
+        self._columns, self._rest = declared.columns, declared.rest
         self._of_key = sorted(declared.of_key - {*declared.columns})
         of_rows = JsonFormat({**declared.columns, **self._beside.columns}, declared.refuses_undeclared, declared.rest)
         self._of_rows = of_rows.decoder(schemas)
@@ -142,9 +143,10 @@ class _ChangeDecoder:
         op, after = change.value.get("op"), change.value.get("after")
         if op not in LEAVES_A_ROW or not isinstance(after, dict):
             return no_row(op)
-        for name in self._columns if change.may_hold_unavailable else ():
+        # With a column for the others, each field of the row is in one.
+        for name in (self._columns if self._rest is None else after) if change.may_hold_unavailable else ():
             if is_unavailable(after.get(name)):
-                return untold(name)
+                return untold(cleaned(name))
         for name in self._decimals:
             if isinstance(after.get(name), float):
                 return f"{name}: expected an exact decimal, found a number with a point: set decimal.handling.mode to precise or string"

@@ -2,24 +2,27 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.domain.columns import ArrayType, ColumnType, SimpleType, StructType
+from tideline.domain.columns import WHOLE, ArrayType, ColumnType, SimpleType, StructType
 from tideline.domain.reject_reasons import one_line
 from tideline.domain.schemas import Schema, Schemas
 from tideline.formats.avro.avro_format import RegisteredAvroFormat
 from tideline.formats.avro.schema import parsed, record_of
 from tideline.formats.cursor import Flags
 from tideline.formats.debezium.changes import DELETES, LEAVES_A_ROW, Beside, no_row, untold, with_tombstones
-from tideline.formats.debezium.connect_values import NOT_THERE, is_unavailable
+from tideline.formats.debezium.connect_values import NOT_THERE, is_unavailable, may_hold_unavailable
 from tideline.formats.format import Decode, Decoded, RawRecords
-from tideline.formats.reader import Reader, SchemaFit
+from tideline.formats.reader import REST, Reader, SchemaFit
+from tideline.formats.undeclared import cleaned
 
 _ROW = "after"
-_TEXT = SimpleType("string")
+_TEXT, _WHOLE = SimpleType("string"), SimpleType(WHOLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,7 @@ class RegisteredDebeziumFormat:
     envelope: Mapping[str, ColumnType]
     """See `DebeziumFormat`."""
     refuses_undeclared: bool = False
+    rest: str | None = None
     of_key: frozenset[str] = frozenset()
 
     def beside_key(self, names: Collection[str]) -> "RegisteredDebeziumFormat":
@@ -78,8 +82,13 @@ class RegisteredDebeziumFormat:
             name for name in fields if name not in self.of_key - {*self.columns}
         )
 
+    def _row(self) -> dict[str, ColumnType]:
+        """Return what is read of rows: the columns, and with one for all other fields also those of the key, so that they are not among them."""
+        of_rest = {} if self.rest is None else {**dict.fromkeys(sorted(self.of_key), _WHOLE), REST: _WHOLE}
+        return {**of_rest, **self.columns}
+
     def _reader(self) -> ChangeReader:
-        columns = {**Beside(self.envelope).tree(), "op": _TEXT, _ROW: StructType(fields=tuple(self.columns.items()))}
+        columns = {**Beside(self.envelope).tree(), "op": _TEXT, _ROW: StructType(fields=tuple(self._row().items()))}
         return ChangeReader(
             columns=columns, aliases={}, defaults={}, refuses_undeclared=self.refuses_undeclared, of_key=self.of_key
         )
@@ -97,7 +106,10 @@ class RegisteredDebeziumFormat:
             for at in np.flatnonzero(untold_ones & leaves):
                 rejected[found.kept[at].as_py()] = one_line(untold(name))
                 leaves[at] = False
-        columns = dict(zip(self.columns, rows.flatten(), strict=True))
+        parts = dict(zip(self._row(), rows.flatten(), strict=True))
+        columns = {name: parts[name] for name in self.columns}
+        if self.rest is not None:
+            columns[self.rest] = parts[REST]
         table = pa.table(columns | dict(zip(said.column_names, said.columns, strict=True))).filter(pa.array(leaves))
         of_deletions = said.filter(pa.array(deletes)) if said.column_names else said
         return Decoded(
@@ -116,3 +128,14 @@ class RegisteredDebeziumFormat:
                 texts = values if kind == _TEXT else values.flatten()
                 if pc.any(pc.equal(texts, NOT_THERE)).as_py():
                     yield name, np.array([is_unavailable(one) for one in values.to_pylist()], np.bool_)
+            elif kind == _WHOLE:
+                yield name, np.array([is_unavailable(one) for one in _suspicious(rows, name)], np.bool_)
+        for place, others in enumerate(_suspicious(rows, REST) if self.rest is not None else ()):
+            for name in (one for one in others or () if is_unavailable(others[one])):
+                yield cleaned(name), np.arange(len(rows)) == place
+
+
+def _suspicious(rows: pa.StructArray, name: str) -> list[Any]:
+    """Return those values of a column of JSON that may stand for what the database did not tell; None for the others."""
+    texts = pc.struct_field(rows, name).to_pylist()
+    return [orjson.loads(one) if one and may_hold_unavailable(one.encode()) else None for one in texts]

@@ -1,7 +1,7 @@
 """The format `protobuf`: which message each record is of, and its columns."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tideline.formats.protobuf.columns import columns_of
 from tideline.formats.protobuf.compiling import Messages, ProtobufSchemaError, compiled
 from tideline.formats.protobuf.decoding import NO_MESSAGE, decoder_of
 from tideline.formats.protobuf.schema import FieldMisfitError, NarrowedMessage, narrowed, undeclared
+from tideline.formats.protobuf.whole_values import WholeFaultError, WholeFields, whole_columns
 from tideline.formats.reader import Reader, SchemaFit, declared_reader
 from tideline.formats.undeclared import of_schemas
 
@@ -29,7 +30,7 @@ _KIND = "PROTOBUF"
 _DEEPEST = 32
 """How many messages can stand around one in the frame of a registry."""
 _LAST_BYTE = 2**31 - 1
-Group = tuple[Positions, NarrowedMessage]
+Group = tuple[Positions, "ReadableSchema"]
 """Some of the records, and how they are read."""
 
 
@@ -38,19 +39,22 @@ class ProtobufFormat:
     """Records without a frame, all of one message of a file in the pipeline's folder."""
 
     reader: Reader
-    message: NarrowedMessage
-    undeclared: tuple[str, ...]
-    """The fields of the message that no column takes."""
+    files: bytes
+    """The schema, with what it imports, as `protoc --descriptor_set_out` writes it."""
+    name: str
+    """The full name of the message."""
 
     def decoder(self, _schemas: Schemas) -> Decode:
         """Return what decodes the batches of one task."""
-        return self._decoded
+        schema = _readable(self.files, self.name, self.reader)
 
-    def _decoded(self, raw: RawRecords) -> Decoded:
-        records = without_nulls(raw)
-        rows = np.arange(len(records.bodies))
-        found = _decoded(records.bodies, [(rows, self.message)], self.reader)
-        return records.with_decoded(replace(found, undeclared=of_schemas([(rows, self.undeclared)])))
+        def decode(raw: RawRecords) -> Decoded:
+            records = without_nulls(raw)
+            rows = np.arange(len(records.bodies))
+            found = _decoded(records.bodies, [(rows, schema)], self.reader)
+            return records.with_decoded(replace(found, undeclared=of_schemas([(rows, schema.undeclared)])))
+
+        return decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class RegisteredProtobufFormat:
             records, groups = registered.groups(raw)
             heads = Heads(records.bodies)
             expected = [(heads.of(rows, one.messages, self.name), one) for rows, one in groups]
-            found = _decoded(heads.bodies(), [(rows, one.message) for rows, one in expected], self.reader)
+            found = _decoded(heads.bodies(), expected, self.reader)
             grouped = {row for rows, _ in groups for row in rows.tolist()} if heads.rejected else set()
             headless = {row: one_line(reason) for row, reason in heads.rejected.items() if row in grouped}
             undeclared = of_schemas((rows, one.undeclared) for rows, one in expected)
@@ -109,8 +113,8 @@ def declared(section: Value | Key, folder: Path) -> ProtobufFormat | RegisteredP
     path = folder / section.schema_file
     try:
         files = compiled(path.read_text(encoding="utf-8")) if path.suffix == ".proto" else path.read_bytes()
-        found = _readable(files, name, reader)
-        return ProtobufFormat(reader, found.message, found.undeclared)
+        _readable(files, name, reader)
+        return ProtobufFormat(reader, files, name)
     except OSError as error:
         problem = f"expected a schema of Protobuf, as {section.schema_file} is declared, found {error.strerror}"
     except ValueError as error:  # no schema, no such message, one that does not fit, or no text
@@ -189,6 +193,8 @@ class ReadableSchema:
     message: NarrowedMessage
     undeclared: tuple[str, ...]
     """The fields of the message that no column takes."""
+    whole: WholeFields | None
+    """Says the fields that columns hold whole; None if there is no such column."""
 
 
 def _readable(files: bytes, name: str, reader: Reader) -> ReadableSchema:
@@ -201,31 +207,39 @@ def _readable(files: bytes, name: str, reader: Reader) -> ReadableSchema:
     messages = Messages(files)
     message = messages.named(name)
     names = reader.named(field.name for field in message.fields)
-    found, beside = narrowed(message, reader.columns, names), tuple(undeclared(message, reader.columns, names))
+    whole = whole_columns(reader)
+    typed = {name: kind for name, kind in reader.columns.items() if name not in whole}
+    found, beside = narrowed(message, typed, names), tuple(undeclared(message, reader.columns, names))
     if why := reader.refusal(beside):
         raise FieldMisfitError(why)
-    return ReadableSchema(messages, found, beside)
+    return ReadableSchema(messages, found, beside, WholeFields(message, reader, names) if whole else None)
 
 
 def _decoded(bodies: pa.BinaryArray, groups: Sequence[Group], reader: Reader) -> Decoded:
     """Decode the records of the groups, none of them null. What is in no group is neither kept nor rejected.
 
-    Groups that are read alike are one: schemas that differ in other fields than columns, or in messages that no column takes.
+    Groups that are read alike are one: schemas that differ in other fields than columns, or in messages that no column takes. Where columns
+    hold fields whole, no two schemas are alike.
     """
-    alike: dict[NarrowedMessage, list[Positions]] = {}
-    for rows, message in groups:
-        alike.setdefault(message, []).append(rows)
-    wanted = pa.schema([(name, arrow_type(kind)) for name, kind in reader.columns.items()])
+    alike: dict[tuple[NarrowedMessage, WholeFields | None], list[Positions]] = {}
+    for rows, one in groups:
+        alike.setdefault((one.message, one.whole), []).append(rows)
+    of_rest = [] if reader.rest is None else [(reader.rest, pa.string())]
+    wanted = pa.schema([*((name, arrow_type(kind)) for name, kind in reader.columns.items()), *of_rest])
     tables, kept = [wanted.empty_table()], [np.zeros(0, np.int64)]
     rejected: dict[int, str] = {}
-    for message, parts in alike.items():
+    for (message, whole), parts in alike.items():
         rows = np.sort(np.concatenate(parts))
-        batch, wrong = decoder_of(message).decoded(bodies.take(pa.array(rows)))
+        records = bodies.take(pa.array(rows))
+        batch, wrong = decoder_of(message).decoded(records)
         rejected |= dict.fromkeys(rows[wrong].tolist(), NO_MESSAGE)
         rows = np.delete(rows, wrong)
         columns, faults = columns_of(batch, message, reader.columns)
+        if whole is not None:
+            columns |= _whole(np.delete(records.to_numpy(zero_copy_only=False), wrong), whole, faults)
         rejected |= {int(rows[place]): one_line(reason) for place, reason in faults.items()}
-        table = pa.table([columns.get(name, reader.missing(name, len(rows))) for name in wanted.names], schema=wanted)
+        columns |= {name: reader.missing(name, len(rows)) for name in reader.columns.keys() - columns.keys()}
+        table = pa.table(columns, schema=wanted)
         good = np.delete(np.arange(len(rows)), [*faults])
         tables.append(table.take(pa.array(good)) if faults else table)
         kept.append(rows[good])
@@ -233,3 +247,15 @@ def _decoded(bodies: pa.BinaryArray, groups: Sequence[Group], reader: Reader) ->
     table, order = pa.concat_tables(tables), np.argsort(places)
     table = table if len(tables) == 2 else table.take(pa.array(order))  # noqa: PLR2004 - one group is in order
     return Decoded(table=table, kept=pa.array(places[order], pa.int64()), rejected=dict(sorted(rejected.items())))
+
+
+def _whole(records: Iterable[bytes], whole: WholeFields, faults: dict[int, str]) -> dict[str, pa.Array]:
+    """Return the columns that hold fields of the records whole, and add the records that have none to the faults."""
+    found: list[Mapping[str, str | None]] = []
+    for place, record in enumerate(records):
+        try:
+            found.append({} if place in faults else whole.of(record))
+        except WholeFaultError as error:
+            faults[place] = str(error)
+            found.append({})
+    return {name: pa.array([one.get(name) for one in found], pa.string()) for name in whole.columns}
