@@ -36,6 +36,7 @@ def play(stage: DemoStage) -> list[str]:
         problems = _compared(stage, crm, stage.load(DAG), "the snapshot")
         changed(crm, "change_advertisers")
         _until_sent(crm, connect, "Changes, deletions and a new key")
+        connect.wait_for_saved_place(seconds=_SECONDS)
         connect.kill()
         changed(crm, "change_advertisers")
         connect.start()

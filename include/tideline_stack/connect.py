@@ -59,6 +59,21 @@ class Connect:
             self._child.stop()
             self._child = None
 
+    def wait_for_saved_place(self, *, seconds: float) -> None:
+        """Wait until it has saved a place behind its snapshot, from where it goes on when it was killed.
+
+        Without one it makes another snapshot, and rows that were deleted before that are never told of: they would stay in the output.
+
+        Raises:
+            RetryableError: The worker has ended, or has saved none in time.
+        """
+
+        def has_place() -> bool:
+            saved = self._saved.read_bytes() if self._saved.exists() else b""
+            return b'"lsn_proc"' in saved and b'"snapshot"' not in saved
+
+        self._running().wait_until(has_place, seconds=seconds)
+
     def wait_for(self, text: bytes, *, n_keys: int, seconds: float) -> None:
         """Wait until values with this text were sent for so many keys. What was changed before them is then there as well.
 
@@ -86,6 +101,11 @@ class Connect:
         finally:
             consumer.close()
 
+    @property
+    def _saved(self) -> Path:
+        """The file with its place in the log of the database."""
+        return self.folder / "offsets"
+
     def _running(self) -> Child:
         if self._child is None:
             raise FatalError("Kafka Connect is not running", next_step="call start() first")
@@ -99,7 +119,7 @@ class Connect:
             "value.converter": json,
             "key.converter.schemas.enable": "true",
             "value.converter.schemas.enable": "true",
-            "offset.storage.file.filename": str(self.folder / "offsets"),
+            "offset.storage.file.filename": str(self._saved),
             "offset.flush.interval.ms": "5000",
             "listeners": f"http://{ports.LOOPBACK}:{ports.choose()}",
             "topic.creation.enable": "true",

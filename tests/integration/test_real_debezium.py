@@ -162,6 +162,7 @@ def test_the_target_ends_as_the_source_whatever_dies_and_is_replayed(loading, so
             assert loading.rejects() == {}
             assert rows(loading.rows, "ads.output") == rows(customers.run, "customers"), number
             if number == 1:  # what it has sent since it saved its place, it sends again
+                connect.wait_for_saved_place(seconds=120)
                 connect.kill()
                 customers.change(15)
                 connect.start()
