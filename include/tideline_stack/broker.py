@@ -38,8 +38,8 @@ _DEFAULTS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
-    # An idle broker would take 2.3 % of a processor, and several run for half an hour beside each other in the tests: half of it is for records that
-    # say twice a second that there is nothing to say, and a quarter for threads that a small machine has no use for.
+    # An idle broker would take 2.3 % of a processor, and several run for half an hour beside each other in the tests. A third of it is for records
+    # that say twice a second that there is nothing to say; the defaults also have more threads than a small machine has a use for.
     "metadata.max.idle.interval.ms": "0",
     "num.network.threads": "2",
     "num.io.threads": "3",
