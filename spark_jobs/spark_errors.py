@@ -27,6 +27,9 @@ _UNREADABLE = "KafkaIllegalStateException"
 _NO_READER = "Failed to find data source: kafka"
 # What that exception says of a timestamp that Spark, which counts microseconds, cannot hold.
 _MISDATED = "that overflows when converting to Spark's microsecond-precision TimestampType"
+# What the client of Java says of the classes that log in at Amazon MSK, if the class path lacks them.
+_NO_LOGIN_OF_AWS = "software.amazon.msk"
+_NOT_FOUND = re.compile(r"could not be found|ClassNotFoundException|No LoginModule found")
 _MAX_LENGTH = 600  # characters
 
 
@@ -60,12 +63,8 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
             ) from error
         check_source()
         gist = in_one_line(error)
-        if _NO_READER in gist:
-            raise FatalError(
-                f"{attempt}: Spark has no reader for Kafka: {gist}",
-                next_step="add the jars to the class paths in the file of TIDELINE_SPARK_PROPERTIES, as docs/deploy.md shows",
-                entry="environment",
-            ) from error
+        if lacking := _lacking_jars(attempt, text, gist):
+            raise lacking from error
         if isinstance(error, AnalysisException):
             raise FatalError(
                 f"{attempt}: Spark cannot resolve the columns: {gist}",
@@ -90,6 +89,23 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
             next_step="run the task again; if that fails as well, look for the first stack trace in the task's log",
             entry="spark-failed",
         ) from error
+
+
+def _lacking_jars(attempt: Attempt, text: str, gist: str) -> FatalError | None:
+    """Return the error to raise if the class path lacks jars; None if it is another one."""
+    if _NO_READER in gist:
+        return FatalError(
+            f"{attempt}: Spark has no reader for Kafka: {gist}",
+            next_step="add the jars to the class paths in the file of TIDELINE_SPARK_PROPERTIES, as docs/deploy.md shows",
+            entry="environment",
+        )
+    if _NO_LOGIN_OF_AWS in text and _NOT_FOUND.search(text):
+        return FatalError(
+            f"{attempt}: Spark's class path lacks what logs in at Amazon MSK: {gist}",
+            next_step="download the jars once more with `tideline jars FOLDER --msk`, where drivers and executors find them",
+            entry="environment",
+        )
+    return None
 
 
 def in_one_line(error: Exception) -> str:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tideline.kafka.records import LOOKING, Got, explained, got, place_of, unanswered
+from tideline.kafka.settings import check_token
 from tideline.ledger.attempts import Range
 from tideline.records.kafka_metadata import headers_as_json
 from tideline.records.record_steps import BATCH_RECORDS
@@ -55,7 +56,7 @@ class OffsetSlice:
     end: int
 
 
-def read(spark: SparkSession, settings: Mapping[str, str], ranges: Sequence[Range], *, split_records: int) -> DataFrame:
+def read(spark: SparkSession, settings: Mapping[str, Any], ranges: Sequence[Range], *, split_records: int) -> DataFrame:
     """Return the records of a batch, lazily, with the columns that `readers.kafka.read` returns.
 
     Args:
@@ -97,7 +98,7 @@ def shares(ranges: Iterable[Range], *, split_records: int) -> Iterator[tuple[Off
 class Reading:
     """Turns numbers of tasks into the records of their slices. Runs in the executors' Python."""
 
-    settings: Mapping[str, str] = field(repr=False)  # hold a password
+    settings: Mapping[str, Any] = field(repr=False)  # hold a password
     tasks: tuple[tuple[OffsetSlice, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,10 +106,11 @@ class Reading:
 
         Raises:
             RetryableError: The brokers did not answer in time, or an offset is gone.
-            FatalError: The user may not read a topic.
+            FatalError: The user may not read a topic, or AWS gives this machine no token.
         """
         for batch in batches:
             for number in batch.column("id").to_pylist():
+                check_token(self.settings, "source.security")  # executors may have other credentials than the driver
                 consumer = Consumer({**self.settings, **_READING})
                 try:
                     for piece in self.tasks[number]:

@@ -16,6 +16,7 @@ from tideline.kafka.broker import Broker
 from tideline.kafka.newest_records import newest_of
 from tideline.kafka.settings import spark_settings
 from tideline.settings import PROJECT
+from tideline.spark_jobs.spark_errors import explained
 from tideline_stack.broker import LocalBroker
 
 SLOW = """
@@ -156,6 +157,18 @@ def test_the_python_clients_send_the_token_of_aws(by_role):
         Broker(by_role).cluster_id()
     with pytest.raises(TidelineError, match="invalid_token"):
         newest_of(by_role, 1)
+
+
+def test_without_its_jar_spark_says_what_to_download(by_role, by_token):
+    """The Spark of the tests has the jars of `tideline jars` without --msk."""
+    client = by_token.spark._jvm.org.apache.kafka.clients.consumer.KafkaConsumer
+    text = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+    settings = {name.removeprefix("kafka."): value for name, value in spark_settings(by_role).items()}
+    settings |= {f"{part}.deserializer": text for part in ("key", "value")}
+    given = by_token.spark._jvm.java.util.HashMap(settings)
+    said = r"lacks what logs in at Amazon MSK.*\n.*tideline jars FOLDER --msk"
+    with pytest.raises(FatalError, match=said), explained("attempt 1", lambda: None):
+        client(given)
 
 
 def test_the_java_client_loads_the_login_of_aws(by_role, oauth_broker, tmp_path):

@@ -4,7 +4,10 @@ import base64
 import hashlib
 import hmac
 import pickle
+import threading
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
@@ -13,7 +16,7 @@ from moto.server import ThreadedMotoServer
 
 from tideline.declaration import Source
 from tideline.deployment import secret
-from tideline.errors import FatalError
+from tideline.errors import FatalError, RetryableError
 from tideline.kafka.settings import client_settings, executor_settings, spark_settings
 
 KEY, SECRET, REGION = "AKIDEXAMPLE", secret.marked("aws"), "eu-central-1"
@@ -118,6 +121,41 @@ def test_a_role_is_assumed_before_the_token_is_signed(credentials, monkeypatch):
 def test_without_credentials_the_message_says_where_to_put_them(nowhere):
     with pytest.raises(FatalError, match=r"source\.security: AWS gives no token.*\n.*give the process credentials"):
         client_settings(source().brokers)
+
+
+def test_a_token_service_that_does_not_answer_is_tried_again_and_one_that_refuses_is_not(credentials, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
+    assuming = source(sasl_aws_role_arn=ROLE)
+    with pytest.raises(RetryableError, match=r"AWS does not answer with a token.*EndpointConnectionError"):
+        client_settings(assuming.brokers)
+    for status, kind, said in ((503, RetryableError, "AWS does not answer"), (403, FatalError, "AWS gives no token")):
+        with answering(status) as address:
+            monkeypatch.setenv("AWS_ENDPOINT_URL_STS", address)
+            with pytest.raises(kind, match=said):
+                client_settings(assuming.brokers)
+
+
+@contextmanager
+def answering(status):
+    """Serve one answer to everything; yield the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 @pytest.mark.parametrize(

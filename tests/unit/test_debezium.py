@@ -4,14 +4,13 @@ import base64
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from io import BytesIO
 
-import fastavro
 import pyarrow as pa
 import pytest
 
-from avro_records import framed
-from format_contract import CHANGES, OF_CHANGES, Given, outcomes
+from avro_records import framed, written
+from debezium_records import CHANGES, SCHEMAS
+from format_contract import Given, outcomes
 from format_contract import decoded as decoded_of
 from tideline.declaration.source import Value
 from tideline.domain.schemas import NoSchemas, Schema
@@ -294,16 +293,11 @@ AVRO_ROW = AFTER | {"day": date(1970, 1, 2), "at": datetime(2026, 1, 1, 10, 0, 0
 
 def in_avro(changes, columns=AVRO, *, schema_id=31, key=(), **more):
     """Decode changes that were written with a schema of the contract."""
-    records = []
-    for one in changes:
-        out = BytesIO()
-        if one is not None:
-            fastavro.schemaless_writer(out, fastavro.parse_schema(CHANGES[schema_id]), one)
-        records.append(None if one is None else framed(schema_id, out.getvalue()))
+    records = [None if one is None else framed(schema_id, written(CHANGES[schema_id], one)) for one in changes]
     section = {"format": "debezium", "frame": "confluent", "columns": columns, **more}
     given = kinds.declared(Value.model_validate(section), None).beside_key(key)
     values = pa.array(records, pa.binary())
-    return given.decoder(OF_CHANGES)(RawRecords(part="value", keys=values, values=values))
+    return given.decoder(Given(SCHEMAS))(RawRecords(part="value", keys=values, values=values))
 
 
 def avro_change(op, lsn=5, **after):
@@ -409,14 +403,10 @@ OF_DOCUMENTS = {
 )
 @pytest.mark.parametrize("count", [0, 100], ids=["together", "by itself"])
 def test_json_of_a_database_is_json_in_avro_too(text, kind, expected, count):
-    out = BytesIO()
-    record = {"after": {"j": text, "more": [1] * count}, "op": "u"}
-    fastavro.schemaless_writer(out, fastavro.parse_schema(OF_DOCUMENTS), record)
+    record = framed(1, written(OF_DOCUMENTS, {"after": {"j": text, "more": [1] * count}, "op": "u"}))
     section = {"format": "debezium", "frame": "confluent", "columns": {"j": kind}}
     given = Given({1: Schema(kind="AVRO", text=json.dumps(OF_DOCUMENTS))})
-    [found] = outcomes(
-        decoded_of(kinds.declared(Value.model_validate(section), None), [framed(1, out.getvalue())], given), 1
-    )
+    [found] = outcomes(decoded_of(kinds.declared(Value.model_validate(section), None), [record], given), 1)
     assert (found[: len(expected)] if isinstance(found, str) else found["j"]) == expected
 
 
@@ -430,16 +420,14 @@ def test_fields_of_rows_in_avro_that_are_not_declared_may_be_refused():
 
 def test_a_timestamp_in_text_is_judged_as_in_json():
     found = in_avro([avro_change("u", at="2026-01-01T10:00:00"), avro_change("u")])
-    assert found.rejected == {0: "after.at: expected a timestamp with a zone, to the microsecond"} or [
-        *found.rejected
-    ] == [0]
+    assert found.rejected == {0: "at: expected a timestamp with a zone, to the microsecond"}
     assert found.table.to_pylist() == [AVRO_ROW]
 
 
 def test_a_schema_is_compared_with_the_columns_of_the_row():
     section = {"format": "debezium", "frame": "confluent", "columns": {"name": "string", "age": "int"}}
     given = kinds.declared(Value.model_validate(section), None).beside_key(("id",))
-    fit = given.compared(OF_CHANGES.schemas[30])
+    fit = given.compared(SCHEMAS[30])
     assert (fit.reason, fit.undeclared, fit.absent) == (None, ("price", "day", "at"), ("age",))
     wrong = kinds.declared(Value.model_validate(section | {"columns": {"name": "int"}}), None)
-    assert "after: name: expected int" in wrong.compared(OF_CHANGES.schemas[30]).reason
+    assert "after: name: expected int" in wrong.compared(SCHEMAS[30]).reason

@@ -1,23 +1,18 @@
 """A new pipeline from changes of Debezium: it upserts the rows of the table, by its key, in the order of the database's log."""
 
 import json
-import subprocess
-import sys
-from io import BytesIO
-from pathlib import Path
 
-import fastavro
 import pytest
 
-from avro_records import framed
-from sampled_records import newest, surveyed, written
+import sampled_records
+from avro_records import framed, written
+from sampled_records import linted, newest, own_tests, surveyed
 from tideline.authoring import target_sql
 from tideline.authoring.scaffold import SourceConnection
 from tideline.authoring.survey import survey
 from tideline.authoring.surveyed_changes import column_type
 from tideline.declaration import pipelines
 from tideline.domain.schemas import Schema
-from tideline.settings import PROJECT
 from tideline.testing import trial
 
 TIME = "io.debezium.time"
@@ -69,7 +64,7 @@ def bare(*changes, key=b'{"orderId": 7}'):
 
 
 def declared(folder, seen, **more):
-    return pipelines.load(written(folder, seen, **more))
+    return pipelines.load(sampled_records.written(folder, seen, **more))
 
 
 def test_columns_are_those_of_the_schema_and_tombstones_delete(tmp_path):
@@ -122,22 +117,8 @@ def test_new_pipelines_pass_their_own_tests_and_fit_their_tables(tmp_path, real)
         pipeline = declared(tmp_path, seen, name=name, values=real)
         rows = trial(pipeline.folder, seen.good).table
         assert target_sql.read(pipeline).problems(rows.schema, pipeline) == [], name
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, f"{3 * len(surveys)} passed" in done.stdout) == (0, True), done.stdout
+    assert f"{3 * len(surveys)} passed" in own_tests(tmp_path)
     assert linted(tmp_path) == ""
-
-
-def linted(folder):
-    """Return what ruff says of the folder with the settings of a pipeline's folder."""
-    ruff = str(Path(sys.executable).parent / "ruff")
-    settings = ["--no-cache", "--config", str(PROJECT / "pyproject.toml"), str(folder)]
-    ignored = "lint.per-file-ignores={'**'=['INP001', 'N812', 'S101']}"
-    runs = [
-        subprocess.run([ruff, *command, *settings], capture_output=True, text=True, check=False)
-        for command in (["format", "--check"], ["check", "--config", ignored])
-    ]
-    return "".join(done.stdout for done in runs if done.returncode)
 
 
 def test_a_column_that_cannot_keep_its_name_is_renamed_but_not_that_of_a_key(tmp_path):
@@ -231,19 +212,16 @@ AVRO = {
 }
 
 
-def in_frame(schema_id, schema, value):
-    out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
-    return framed(schema_id, out.getvalue())
-
-
 def test_changes_in_avro_have_the_columns_of_their_schemas(tmp_path):
     row = {"orderId": 7, "name": "Ada", "born": 20_000, "at": "2026-01-31T10:00:00Z", "labels": {}, "about": "{}"}
     values = [
-        in_frame(4, AVRO_CHANGE, {"op": op, "before": None, "after": None if op == "d" else row, "source": {"lsn": 5}})
+        framed(
+            4,
+            written(AVRO_CHANGE, {"op": op, "before": None, "after": None if op == "d" else row, "source": {"lsn": 5}}),
+        )
         for op in "rcd"
     ]
-    key = in_frame(3, AVRO_KEY, {"orderId": 7})
+    key = framed(3, written(AVRO_KEY, {"orderId": 7}))
     seen = survey("orders", newest(*values, None, key=lambda _: key), Registered())
     assert {doubt.subject for doubt in seen.doubts} == {"records"}
     registry = SourceConnection(servers="broker-1:9092", security={}, registry={"urls": ("http://registry:8081",)})
@@ -262,7 +240,5 @@ def test_changes_in_avro_have_the_columns_of_their_schemas(tmp_path):
         "confluent",
         ("source_lsn",),
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, "3 passed" in done.stdout) == (0, True), done.stdout
+    assert "3 passed" in own_tests(tmp_path)
     assert linted(tmp_path) == ""

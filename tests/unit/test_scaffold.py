@@ -1,20 +1,16 @@
 """The folder that `tideline new` writes: it loads, its test passes, and linters find nothing in it."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from sampled_records import NOW_MS, surveyed, written
+from sampled_records import NOW_MS, linted, own_tests, surveyed, written
 from tideline.authoring import target_sql
 from tideline.authoring.scaffold import SourceConnection
 from tideline.authoring.survey import unseen
 from tideline.authoring.table_columns import table_columns
 from tideline.declaration import pipelines
 from tideline.declaration.sections import FromEnvironment
-from tideline.settings import PROJECT
 from tideline.testing import trial
 
 RICH = [
@@ -33,7 +29,6 @@ RICH = [
     }
     for number in range(12)
 ]
-RUFF = str(Path(sys.executable).parent / "ruff")
 TOPICS = {
     "rich": RICH,
     "plain": [{"id": 1, "name": "a"}],
@@ -52,9 +47,7 @@ def test_new_pipelines_load_and_their_own_tests_pass(tmp_path):
         for topic, records in TOPICS.items():
             name = f"{topic.replace(' ', '_')}_{'real' if values else 'invented'}"
             pipelines.load(written(tmp_path, surveyed(*records), name=name, values=values))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, f"{3 * 2 * len(TOPICS)} passed" in done.stdout) == (0, True), done.stdout
+    assert f"{3 * 2 * len(TOPICS)} passed" in own_tests(tmp_path)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -66,21 +59,9 @@ def test_rows_of_a_new_pipeline_fit_its_table(tmp_path, topic):
 
 
 def test_linters_find_nothing_in_new_pipelines(tmp_path):
-    """The settings of ruff depend on the folder, so they are those of a pipeline's folder."""
     for topic, records in TOPICS.items():
         written(tmp_path, surveyed(*records), name=topic.replace(" ", "_"))
-    settings = PROJECT / "pyproject.toml"
-    for command in (
-        ["format", "--check"],
-        ["check", "--config", "lint.per-file-ignores={'**'=['INP001', 'N812', 'S101']}"],
-    ):
-        done = subprocess.run(
-            [RUFF, *command, "--no-cache", "--config", str(settings), str(tmp_path)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
+    assert linted(tmp_path) == ""
 
 
 def test_the_declaration_says_how_to_connect(tmp_path):

@@ -149,9 +149,7 @@ def _tried(draft: Path, seen: TopicSurvey) -> list[Doubt]:
     rejects = tried(pipeline, sample.of_values(pipeline, seen.good)).rejects
     if not rejects:
         return []
-    first = rejects[0]
-    step, cure = {"decode": ("cannot be decoded", "source.key"), "transform": ("fail in transform.py", "transform.py")}[
-        first.step
-    ]
-    reason = f"{len(rejects):,} records {step}: {first.reason}"
-    return [Doubt("records", reason, "they become rejects", f"Correct {cure}")]
+    # The values were decoded before, so only keys can fail to be.
+    where = "source.key" if rejects[0].step == "decode" else "transform.py"
+    reason = f"{len(rejects):,} records fail in {where}: {rejects[0].reason}"
+    return [Doubt("records", reason, "they become rejects", f"Correct {where}")]

@@ -147,7 +147,8 @@ def _about_tombstones(records: Sequence[RecordContent], seen: _Values) -> list[D
     if not n_tombstones or seen.changes:  # those of changes delete
         return []
     found = f"{n_tombstones:,} of {len(records):,} records are tombstones, which hold no value"
-    return [Doubt("records", found, "they become rejects", "No format of a declaration accepts them")]
+    advice = "source.tombstones can keep them, or let them delete rows"
+    return [Doubt("records", found, "they become rejects", advice)]
 
 
 def _plain(records: Sequence[RecordContent]) -> _Values:

@@ -48,13 +48,24 @@ def client_settings(brokers: Brokers) -> ClientSettings:
 
     Raises:
         FatalError: An environment variable that the declaration names is not set, or AWS gives no token.
+        RetryableError: AWS does not answer.
     """
     values = brokers.connection()
     named = {name: value for key, value in values.items() if (name := _NAMES[key][0])}
-    by_token = _by_token(values)
-    if "oauth_cb" in by_token:  # a client would try for ten seconds, and not say why there is none
-        aws_tokens.check(by_token["oauth_cb"], f"{brokers.section}.security")
-    return named | by_token | _BOTH
+    settings = named | _by_token(values) | _BOTH
+    check_token(settings, f"{brokers.section}.security")
+    return settings
+
+
+def check_token(settings: Mapping[str, Any], section: str) -> None:
+    """Make sure that there are tokens, where AWS gives them. A client itself would try for ten seconds, and not say why there is none.
+
+    Raises:
+        FatalError: AWS gives no token.
+        RetryableError: AWS does not answer.
+    """
+    if give := settings.get("oauth_cb"):
+        aws_tokens.check(give, section)
 
 
 def spark_settings(source: Source) -> dict[str, str]:

@@ -47,10 +47,9 @@ def row_of(data: bytes, schema: RecordType, kinds: Mapping[str, ColumnType], res
         FaultError: The record cannot be decoded.
     """
     record = _Record(data)
-    others: list[str] | None = None if rest is None else []
-    found = record.fields(schema, kinds, others)
-    if others is not None:
-        found[rest or ""] = f"{{{','.join(others)}}}" if others else None
+    found = record.struct(schema, kinds if rest is None else {**kinds, REST: _ANY})
+    if rest is not None:
+        found[rest] = found.pop(REST)
     if left := len(data) - record.pos:
         raise FaultError(f"{left} bytes behind the end of the record")
     return found
@@ -59,18 +58,19 @@ def row_of(data: bytes, schema: RecordType, kinds: Mapping[str, ColumnType], res
 class _Record(SingleRecord):
     """Reads the columns of one record."""
 
-    def fields(
-        self, record: RecordType, kinds: Mapping[str, ColumnType], others: list[str] | None = None
-    ) -> dict[str, Any]:
-        """Read the fields of a record, and add those that no column takes to `others` as members of a JSON object, if that is given."""
+    def struct(self, record: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
+        """Read the fields of a record. If one of the columns is `REST`, it takes those that no other takes, as one JSON object."""
         found: dict[str, Any] = dict.fromkeys(kinds)
+        others: list[str] = []
         for name, node in record.fields:
             if name in kinds:
                 found[name] = self._value(node, kinds[name], name)
-            elif others is None:
+            elif REST not in kinds:
                 self._value(node, None, name)
             elif (text := self._json_text(node, name)) is not None:
                 others.append(f"{orjson.dumps(name).decode()}:{text}")
+        if others:
+            found[REST] = f"{{{','.join(others)}}}"
         return found
 
     def _value(self, node: Node, kind: ColumnType | None, name: str) -> Any:
@@ -89,16 +89,9 @@ class _Record(SingleRecord):
                     self._value(values, None, name)
                 return None
             case RecordType():
-                return self._struct(node, dict(kind.fields) if isinstance(kind, StructType) else {})
+                return self.struct(node, dict(kind.fields) if isinstance(kind, StructType) else {})
             case _:
                 return self._plain(node, kind, name)
-
-    def _struct(self, node: RecordType, kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
-        others: list[str] | None = [] if REST in kinds else None
-        found = self.fields(node, kinds, others)
-        if others:
-            found[REST] = f"{{{','.join(others)}}}"
-        return found
 
     def _json_text(self, node: Node, name: str) -> str | None:
         start = self.pos

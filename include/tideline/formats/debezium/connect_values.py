@@ -26,15 +26,16 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - in UTC; with its zone, each time
 NOT_THERE = "__debezium_unavailable_value"
 """What stands for a value that the database did not tell."""
 _IN_BYTES = base64.b64encode(NOT_THERE.encode()).decode()
-_SIGNS = (NOT_THERE.encode(), _IN_BYTES.encode())
+SIGNS = (NOT_THERE, _IN_BYTES)
+"""What stands in JSON that holds such a value. Most holds none, and need not be looked into."""
+_SIGNS_IN_BYTES = tuple(sign.encode() for sign in SIGNS)
 _FIRST_DAY, _LAST_DAY = date.min.toordinal(), date.max.toordinal()
 _US_OF_DAY = 86_400_000_000
 
 
 def may_hold_unavailable(text: bytes) -> bool:
-    """Return whether JSON may hold a value that `is_unavailable`. Most does not, and need not be looked into."""
-    first, second = _SIGNS
-    return first in text or second in text
+    """Return whether JSON may hold a value that `is_unavailable`."""
+    return any(sign in text for sign in _SIGNS_IN_BYTES)
 
 
 def is_unavailable(value: object) -> bool:

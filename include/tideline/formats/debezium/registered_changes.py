@@ -16,7 +16,7 @@ from tideline.formats.avro.avro_format import RegisteredAvroFormat
 from tideline.formats.avro.schema import parsed, record_of
 from tideline.formats.cursor import Flags
 from tideline.formats.debezium.changes import DELETES, LEAVES_A_ROW, Beside, no_row, untold, with_tombstones
-from tideline.formats.debezium.connect_values import NOT_THERE, is_unavailable, may_hold_unavailable
+from tideline.formats.debezium.connect_values import NOT_THERE, SIGNS, is_unavailable
 from tideline.formats.format import Decode, Decoded, RawRecords
 from tideline.formats.reader import REST, Reader, SchemaFit
 from tideline.formats.undeclared import cleaned
@@ -137,5 +137,7 @@ class RegisteredDebeziumFormat:
 
 def _suspicious(rows: pa.StructArray, name: str) -> list[Any]:
     """Return those values of a column of JSON that may stand for what the database did not tell; None for the others."""
-    texts = pc.struct_field(rows, name).to_pylist()
-    return [orjson.loads(one) if one and may_hold_unavailable(one.encode()) else None for one in texts]
+    texts = pc.struct_field(rows, name)
+    signs = [pc.match_substring(texts, sign) for sign in SIGNS]
+    hold_one = pc.fill_null(pc.or_(*signs), False)
+    return [orjson.loads(one) if one is not None else None for one in pc.if_else(hold_one, texts, None).to_pylist()]

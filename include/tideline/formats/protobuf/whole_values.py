@@ -6,6 +6,7 @@ numbers, and NaN is a fault. Fields that are not there, or that the schema canno
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -132,18 +133,12 @@ def _message(value: Any, path: str) -> Any:
     return _members(value, value.DESCRIPTOR.fields, f"{path}.")
 
 
-def _moment(value: Any, path: str) -> str:
+def _as_google_says(reason: str, value: Any, path: str) -> str:
+    """Return a time as Google's library writes it in JSON. If it refuses, there is this reason for it."""
     try:
         return str(value.ToJsonString())
     except ValueError:
-        raise WholeFaultError(f"{path}: {NO_SUCH_MOMENT}") from None
-
-
-def _duration(value: Any, path: str) -> str:
-    try:
-        return str(value.ToJsonString())
-    except ValueError:
-        raise WholeFaultError(f"{path}: no duration of at most 10,000 years") from None
+        raise WholeFaultError(f"{path}: {reason}") from None
 
 
 def _object(value: Any, path: str) -> dict[str, Any]:
@@ -162,8 +157,8 @@ def _any(value: Any, path: str) -> Any:
 
 
 _MEANINGS: Mapping[str, Callable[[Any, str], Any]] = {
-    MOMENT: _moment,
-    "google.protobuf.Duration": _duration,
+    MOMENT: partial(_as_google_says, NO_SUCH_MOMENT),
+    "google.protobuf.Duration": partial(_as_google_says, "no duration of at most 10,000 years"),
     "google.protobuf.Struct": _object,
     "google.protobuf.ListValue": _items,
     "google.protobuf.Value": _any,
