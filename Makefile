@@ -3,10 +3,10 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo tour down check style audit test explore soak soak-load bench screenshots format lock
+.PHONY: help setup up demo tour down check style audit test test-cluster explore soak soak-load bench screenshots format lock
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup:  ## Install packages and jars under .local/ (slow only the first time)
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on the PATH; install Python 3.11+, or name one: make setup PYTHON=..."; exit 1; }
@@ -38,6 +38,9 @@ audit:  ## Look up the packages of requirements.txt in PyPI's list of known vuln
 
 test: setup  ## Run check, the tests on real Postgres, Kafka, Spark and Airflow, and the fault tests with fixed schedules
 	@$(ENV)/python tests/suites.py $(SUITES)
+
+test-cluster: setup  ## Load into each sink on a Spark cluster while its executors, workers and master are killed
+	@$(ENV)/python -m pytest -q tests/faults/jobs/test_cluster.py --soak
 
 explore: setup  ## Play new schedules of faults for ten minutes; print and keep the seed of a failure (ARGS='--minutes 60')
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m faults.explore $(ARGS)

@@ -18,7 +18,7 @@ from tideline.records.transforms import Transform
 from tideline.registry import kept_schemas
 from tideline.sinks import kinds
 from tideline.sinks.sink import Output, StagingPlace
-from tideline.spark_jobs import stateful
+from tideline.spark_jobs import shipped_code, stateful
 from tideline.spark_jobs.stateful import StatefulBatch
 from tideline.spark_jobs.tasks import Decoding
 from tideline.spark_jobs.tombstone_counts import TwoReads
@@ -57,6 +57,7 @@ def prepared(
     flow.claim_outputs(ledger, pipeline, flow.outputs(pipeline, broker))
     transform = transforms.load(pipeline)
     raw = read(attempt)
+    shipped_code.ship(raw.sparkSession.sparkContext)
     steps = record_steps(pipeline, transform)
     place = StagingPlace(
         ledger_url=settings.stager_url(),

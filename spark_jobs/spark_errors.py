@@ -30,6 +30,7 @@ _MISDATED = "that overflows when converting to Spark's microsecond-precision Tim
 # What the client of Java says of the classes that log in at Amazon MSK, if the class path lacks them.
 _NO_LOGIN_OF_AWS = "software.amazon.msk"
 _NOT_FOUND = re.compile(r"could not be found|ClassNotFoundException|No LoginModule found")
+_NO_MODULE = re.compile(r"No module named '?([\w.]+)")
 _MAX_LENGTH = 600  # characters
 
 
@@ -49,7 +50,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
     Raises:
         MisdatedRecordError: A record has a timestamp that Spark cannot hold.
         NeedsOperatorError: The broker no longer holds the offsets of the batch, or Spark cannot read them.
-        FatalError: Spark has no reader for Kafka, or refuses the names of columns. A retry cannot change that.
+        FatalError: Executors lack jars or a module, or Spark refuses the names of columns. A retry cannot change that.
         RetryableError: Any other error of Spark. An error of Tideline that an executor raised keeps its class.
     """
     try:
@@ -63,7 +64,7 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
             ) from error
         check_source()
         gist = in_one_line(error)
-        if lacking := _lacking_jars(attempt, text, gist):
+        if lacking := _lacking(attempt, error, gist):
             raise lacking from error
         if isinstance(error, AnalysisException):
             raise FatalError(
@@ -91,18 +92,27 @@ def explained(attempt: Attempt, check_source: Callable[[], None]) -> Iterator[No
         ) from error
 
 
-def _lacking_jars(attempt: Attempt, text: str, gist: str) -> FatalError | None:
-    """Return the error to raise if the class path lacks jars; None if it is another one."""
+def _lacking(attempt: Attempt, error: Exception, gist: str) -> FatalError | None:
+    """Return the error to raise if the class path lacks jars, or the Python of executors a module; None if it is another one."""
     if _NO_READER in gist:
         return FatalError(
             f"{attempt}: Spark has no reader for Kafka: {gist}",
             next_step="add the jars to the class paths in the file of TIDELINE_SPARK_PROPERTIES, as docs/deploy.md shows",
             entry="environment",
         )
+    text = str(error)
     if _NO_LOGIN_OF_AWS in text and _NOT_FOUND.search(text):
         return FatalError(
             f"{attempt}: Spark's class path lacks what logs in at Amazon MSK: {gist}",
             next_step="download the jars once more with `tideline jars FOLDER --msk`, where drivers and executors find them",
+            entry="environment",
+        )
+    # Of an exception in Python only its last line: it may have been raised while another one was handled.
+    if module := _NO_MODULE.search(gist if isinstance(error, PythonException) else text):
+        return FatalError(
+            f"{attempt}: the Python of executors has no module {module[1]}",
+            next_step="install it where executors run; or, if it stands beside the DAGs, import it at the beginning of transform.py: "
+            "docs/deploy.md#on-a-spark-cluster says what travels with a job",
             entry="environment",
         )
     return None

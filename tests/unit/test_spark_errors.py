@@ -3,10 +3,11 @@
 from uuid import uuid4
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PythonException
 
 from tideline.domain.states import BatchKind
-from tideline.errors import FatalError
+from tideline.errors import FatalError, RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.spark_jobs.spark_errors import explained
 
@@ -45,3 +46,33 @@ def test_what_the_database_has_refused_in_an_executor_is_not_tried_again(name):
         with explained(ATTEMPT, lambda: None):
             raise PythonException(message=told)
     assert (caught.value.next_step, caught.value.entry) == ("correct x", "ledger-refuses")
+
+
+IN_A_TASK = """Traceback (most recent call last):
+  File "/work/app-1/0/tideline_code/tideline/formats/json_validation.py", line 17, in <module>
+    import orjson
+ModuleNotFoundError: No module named 'orjson'
+"""
+AT_THE_START = """An error occurred while calling o1.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times
+Error from python worker:
+  python3: Error while finding module specification for 'tideline.spark_jobs' (ModuleNotFoundError: No module named 'pyarrow.lib')
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "module"),
+    [(PythonException(message=IN_A_TASK), "orjson"), (Py4JError(AT_THE_START), "pyarrow.lib")],
+    ids=["a task", "the parent of workers"],
+)
+def test_a_module_that_executors_lack_is_named_and_not_waited_for(raised, module):
+    said = rf"ads batch 7 attempt 1: the Python of executors has no module {module}\n.*install it where executors run"
+    with pytest.raises(FatalError, match=said), explained(ATTEMPT, lambda: None):
+        raise raised
+
+
+def test_a_module_that_a_task_could_do_without_is_not_blamed():
+    handled = f"{IN_A_TASK}\nDuring handling of the above exception, another exception occurred:\n\n"
+    raised = PythonException(message=f'{handled}  File "transform.py", line 1, in frame\nValueError: no price')
+    with pytest.raises(RetryableError, match="Spark failed: ValueError: no price"), explained(ATTEMPT, lambda: None):
+        raise raised
