@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tideline import flow, settings
@@ -45,9 +45,23 @@ class Loading:
 
 
 def prepared(
-    ledger: Ledger, broker: Broker, pipeline: Pipeline, attempt: Attempt, read: Callable[[Attempt], DataFrame]
+    ledger: Ledger,
+    broker: Broker,
+    pipeline: Pipeline,
+    attempt: Attempt,
+    *,
+    spark: SparkSession,
+    read: Callable[[Attempt], DataFrame],
 ) -> Loading:
     """Check that the columns of the transform fit the output, and create the output if it does not exist.
+
+    Args:
+        ledger: The ledger.
+        broker: The broker of the source.
+        pipeline: The pipeline.
+        attempt: The claim of the batch.
+        spark: The session.
+        read: Returns the records of the attempt's ranges, or of parts of them.
 
     Raises:
         FatalError: The declaration, the transform or the output is wrong, or another pipeline has the output.
@@ -56,8 +70,9 @@ def prepared(
     # The plan has claimed them already. Since then the declaration may name others, which another pipeline may have.
     flow.claim_outputs(ledger, pipeline, flow.outputs(pipeline, broker))
     transform = transforms.load(pipeline)
+    # Before the read: what is defined in Python keeps the paths of this moment.
+    shipped_code.ship(spark.sparkContext)
     raw = read(attempt)
-    shipped_code.ship(raw.sparkSession.sparkContext)
     steps = record_steps(pipeline, transform)
     place = StagingPlace(
         ledger_url=settings.stager_url(),

@@ -31,7 +31,7 @@ def ship(context: SparkContext) -> None:
     Executors of a local master share the files of the driver already.
 
     Args:
-        context: The context, before its first task and after the import of the transform.
+        context: The context, after the import of the transform, and before a function of Python is given to Spark: it keeps the paths that it had.
     """
     if context.master.partition("[")[0] == "local" or FOLDER in context.environment.get(_PYTHONPATH, ""):
         return

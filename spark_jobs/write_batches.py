@@ -142,7 +142,8 @@ def begin(
             spark = session(pipeline.name)
             work.begin(spark)
             read = partial(raw_records.read, spark, ledger, pipeline, by_python=by_python)
-            return Begun(prepared(ledger, broker, pipeline, attempt, read), alive.pop_all())
+            loading = prepared(ledger, broker, pipeline, attempt, spark=spark, read=read)
+            return Begun(loading, alive.pop_all())
 
 
 def load(ledger: Ledger, begun: Begun, writer: Writer) -> None:

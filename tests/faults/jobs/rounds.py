@@ -11,7 +11,7 @@ from typing import TypeVar
 from faults.jobs.spark_submit import Job
 from tideline import flow
 from tideline.declaration import pipelines
-from tideline.domain.requests import NewRecords
+from tideline.domain.requests import KeptRejects, NewRecords, Request
 from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 from tideline.kafka.broker import Broker
 from tideline.ledger import rewinds
@@ -20,6 +20,7 @@ from tideline.ledger.reservations import Run
 
 TASK_S = 300
 """Seconds that no task may exceed; a longer one would hang."""
+_NEW = NewRecords()
 _TRIES = 3
 _DELAY_S = 0.2
 _LASTING = (FatalError.exit_code, NeedsOperatorError.exit_code)
@@ -143,9 +144,13 @@ class Rounds:
         except BaseException as error:  # noqa: BLE001 - raised by `check` in the main thread
             self._failure = error
 
-    def _round(self, run_id: str) -> bool:
+    def redrive(self) -> None:
+        """Decode all rejects again, when everything is loaded. They are read from the ledger."""
+        assert self._round("redriven", KeptRejects()), "there were no rejects"
+
+    def _round(self, run_id: str, request: Request = _NEW) -> bool:
         """Run one DAG run; return whether it had anything to do."""
-        planned = self.plan(run_id)
+        planned = self.plan(run_id, request)
         if planned is None:
             return True
         if not planned:
@@ -156,14 +161,14 @@ class Rounds:
             self._tried("advance", lambda ledger: flow.advance(ledger, self.pipeline.name, run))
         return True
 
-    def plan(self, run_id: str) -> list[int] | None:
+    def plan(self, run_id: str, request: Request = _NEW) -> list[int] | None:
         """Run the task `plan` of a run, which also adopts open batches of other runs. Return None if all its tries
         failed."""
-        return self._tried("plan", lambda ledger: self._planned(ledger, run_id))
+        return self._tried("plan", lambda ledger: self._planned(ledger, run_id, request))
 
-    def _planned(self, ledger: Ledger, run_id: str) -> list[int]:
+    def _planned(self, ledger: Ledger, run_id: str, request: Request) -> list[int]:
         run = Run(dag_id=self.pipeline.name, run_id=run_id)
-        return flow.plan(ledger, Broker(self.pipeline.source), self.pipeline, run, NewRecords()).batch_ids
+        return flow.plan(ledger, Broker(self.pipeline.source), self.pipeline, run, request).batch_ids
 
     def rewind(self, random: Random) -> None:
         """Go back to a batch, or to the beginning, as far as undo is kept. Called between two runs."""

@@ -23,6 +23,7 @@ from servers.spark_cluster import SparkCluster
 RECORDS, PARTITIONS = 9_000, 3
 LIMITS = {"batch_records": 3000, "run_batches": 3, "split_records": 500}
 TRANSFORMS = {Sink.UPSERT: "frame", Sink.FOLDED: "processor"}
+REDRIVEN = "SELECT state FROM tideline.batch WHERE pipeline = %s AND kind = 'redrive'"
 SHARED = """\
 import pyarrow as pa
 
@@ -136,6 +137,9 @@ def test_executors_with_another_version_run_the_code_of_the_driver_and_what_dies
             for blow in (kill_executor, lose_worker, lose_master):
                 play.strike(witness, lambda: blow(cluster))  # noqa: B023 - called before the next turn
             play.rounds.finish(2 * TASK_S)
+            if sink is not Sink.FOLDED:  # what was folded is never decoded again
+                play.rounds.redrive()
+                assert witness.rows(REDRIVEN, play.name) == [("advanced",)]
         broken, n_records = verdict(crashing.url, crashing.bootstrap, play.output)
     finally:
         play.rounds.stop()
