@@ -57,8 +57,13 @@ class Spark:
 
     @property
     def sparkContext(self) -> "Spark":  # noqa: N802 - Spark's name
-        """Return an object with the one method that the job calls, and the number of tasks that run in parallel."""
+        """Return an object with the methods of a context that the job calls."""
         return self
+
+    @property
+    def master(self) -> str:
+        """Return a local one: the tasks of this process have its code already."""
+        return "local"
 
     @property
     def defaultParallelism(self) -> int:  # noqa: N802 - Spark's name

@@ -65,7 +65,7 @@ class FoldingSpark(SimulatedSpark):
     """The executors of the jobs of a stateful pipeline."""
 
     def prepared(
-        self, ledger: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt, raw: Any
+        self, ledger: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt, *, spark: Any, read: Any
     ) -> SimpleNamespace:
         given = pipeline.model_copy(update={"folder": REFUSING if self.refuses else CORRECTED})
         folded = stateful.prepared(
@@ -78,9 +78,7 @@ class FoldingSpark(SimulatedSpark):
         )
         assert folded is not None
         output = folded.output(TableOutput(target=self._sink.target, attempt=attempt))
-        return SimpleNamespace(
-            broker=broker, pipeline=pipeline, attempt=attempt, raw=raw, output=output, stateful=folded
-        )
+        return SimpleNamespace(broker=broker, pipeline=pipeline, attempt=attempt, output=output, stateful=folded)
 
     def write(self, ledger: MemoryLedger, loading: SimpleNamespace) -> None:
         attempt = loading.attempt

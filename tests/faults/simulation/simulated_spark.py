@@ -59,12 +59,14 @@ class SimulatedSpark:
         self._sink = sink
         self._tasks = 0
 
-    def prepared(self, _: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt, raw: Any) -> SimpleNamespace:
+    def prepared(
+        self, _: MemoryLedger, broker: Any, pipeline: Pipeline, attempt: Attempt, *, spark: Any, read: Any
+    ) -> SimpleNamespace:
         """Replace `preparation.prepared`."""
         output: Any = TableOutput(target=self._sink.target, attempt=attempt)
         if self.outside is not None:
             output = SimulatedOutput(self.outside, output, self._sink.key)
-        return SimpleNamespace(broker=broker, pipeline=pipeline, attempt=attempt, raw=raw, output=output)
+        return SimpleNamespace(broker=broker, pipeline=pipeline, attempt=attempt, output=output)
 
     def session(self, _: str) -> SimpleNamespace:
         """Replace `session.session`."""

@@ -57,7 +57,6 @@ from tideline.flow import settling, writing
 from tideline.ledger.publications import Announcer
 from tideline.sinks.delta.kind import DeltaTables
 from tideline.spark_jobs import supervision, write_batches
-from tideline.spark_jobs.readers import raw_records
 
 TABLE = "ads.output"
 LARGE = Limits(batch_records=200, run_batches=20)
@@ -333,7 +332,6 @@ class World:
             (supervision, "Heartbeat"): self._heartbeat,
             (supervision, "Deadline"): lambda *_: NeverPasses(),
             (write_batches, "session"): self.spark.session,
-            (raw_records, "read"): lambda *_, **__: None,
             (write_batches, "prepared"): self.spark.prepared,
             (write_batches, "_write"): self.spark.write,
             (job_log, "say"): self._said,
