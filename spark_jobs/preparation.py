@@ -19,9 +19,13 @@ from tideline.registry import kept_schemas
 from tideline.sinks import kinds
 from tideline.sinks.sink import Output, StagingPlace
 from tideline.spark_jobs import shipped_code, stateful
+from tideline.spark_jobs.readers.task_limits import TaskLimits, task_limits
 from tideline.spark_jobs.stateful import StatefulBatch
 from tideline.spark_jobs.tasks import Decoding
 from tideline.spark_jobs.tombstone_counts import TwoReads
+
+Read = Callable[[Attempt, TaskLimits], DataFrame]
+"""Returns the records of an attempt's ranges, or of parts of them, for tasks with these limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +36,8 @@ class Loading:
     pipeline: Pipeline
     attempt: Attempt
     raw: DataFrame
-    read: Callable[[Attempt], DataFrame]
-    """Returns the records of the attempt's ranges, or of parts of them."""
+    read: Read
+    limits: TaskLimits
     decoding: Decoding
     decoded: DataFrame | None
     """The input of the `frame` transform. None if the pipeline has none."""
@@ -51,7 +55,7 @@ def prepared(
     attempt: Attempt,
     *,
     spark: SparkSession,
-    read: Callable[[Attempt], DataFrame],
+    read: Read,
 ) -> Loading:
     """Check that the columns of the transform fit the output, and create the output if it does not exist.
 
@@ -61,9 +65,10 @@ def prepared(
         pipeline: The pipeline.
         attempt: The claim of the batch.
         spark: The session.
-        read: Returns the records of the attempt's ranges, or of parts of them.
+        read: Reads the records.
 
     Raises:
+        RetryableError: The ledger's server has no connections for tasks.
         FatalError: The declaration, the transform or the output is wrong, or another pipeline has the output.
         NeedsOperatorError: The batch was planned with a state, and the pipeline has none now, or the other way round.
     """
@@ -72,20 +77,14 @@ def prepared(
     transform = transforms.load(pipeline)
     # Before the read: what is defined in Python keeps the paths of this moment.
     shipped_code.ship(spark.sparkContext)
-    raw = read(attempt)
-    steps = record_steps(pipeline, transform)
-    place = StagingPlace(
-        ledger_url=settings.stager_url(),
-        attempt=attempt.attempt,
-        streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
+    limits = task_limits(spark, ledger, pipeline, attempt)
+    raw = read(attempt, limits)
+    decoding = _decoding(pipeline, attempt, transform, spark)
+    decoded, frame = _frame(raw, decoding, transform, limits)
+    folded = stateful.prepared(
+        ledger, pipeline, attempt, transform=transform, decoding=decoding, raw=raw, limits=limits
     )
-    twice = transform.frame is not None and steps.formats.tombstones == "delete"
-    tombstones = TwoReads.of(raw.sparkSession.sparkContext, place.streams) if twice else None
-    schemas = kept_schemas.of_attempt(pipeline, place.ledger_url, attempt.attempt)
-    decoding = Decoding(place=place, steps=steps, schemas=schemas, tombstones=tombstones)
-    decoded, frame = _frame(raw, decoding, transform)
-    folded = stateful.prepared(ledger, pipeline, attempt, transform=transform, decoding=decoding, raw=raw)
-    produced = steps.rows if frame is None else transforms.frame_schema(frame)
+    produced = decoding.steps.rows if frame is None else transforms.frame_schema(frame)
     sink = kinds.of(pipeline).sink(pipeline)
     output = sink.prepare(ledger, pipeline, attempt, folded.rules.schema if folded else produced)
     return Loading(
@@ -94,6 +93,7 @@ def prepared(
         attempt=attempt,
         raw=raw,
         read=read,
+        limits=limits,
         decoding=decoding,
         decoded=decoded,
         frame=folded.keyed() if folded else frame,
@@ -102,9 +102,24 @@ def prepared(
     )
 
 
-def _frame(raw: DataFrame, decoding: Decoding, transform: Transform) -> tuple[DataFrame, DataFrame] | tuple[None, None]:
+def _decoding(pipeline: Pipeline, attempt: Attempt, transform: Transform, spark: SparkSession) -> Decoding:
+    steps = record_steps(pipeline, transform)
+    place = StagingPlace(
+        ledger_url=settings.stager_url(),
+        attempt=attempt.attempt,
+        streams={(piece.topic, piece.partition): piece.stream_id for piece in attempt.ranges},
+    )
+    twice = transform.frame is not None and steps.formats.tombstones == "delete"
+    tombstones = TwoReads.of(spark.sparkContext, place.streams) if twice else None
+    schemas = kept_schemas.of_attempt(pipeline, place.ledger_url, attempt.attempt)
+    return Decoding(place=place, steps=steps, schemas=schemas, tombstones=tombstones)
+
+
+def _frame(
+    raw: DataFrame, decoding: Decoding, transform: Transform, limits: TaskLimits
+) -> tuple[DataFrame, DataFrame] | tuple[None, None]:
     """Return the input and the output of the `frame` transform; two times None if the pipeline has none."""
     if transform.frame is None:
         return None, None
     decoded = raw.mapInArrow(decoding, from_arrow_schema(coordinates_only(decoding.steps.rows)))
-    return decoded, transforms.framed(transform.frame, decoded)
+    return decoded, transforms.framed(transform.frame, decoded).coalesce(limits.most)

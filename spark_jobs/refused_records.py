@@ -41,7 +41,7 @@ Run = Callable[[DataFrame, "Refusing"], Sequence[Winner]]
 def reject(loading: Loading, refused: Sequence[Refused], *, run: Run) -> int:
     """Store these records as rejects, with their bytes from the source. Return how many could be read once more."""
     attempt = loading.attempt
-    raw = loading.read(replace(attempt, ranges=narrowed(attempt.ranges, refused)))
+    raw = loading.read(replace(attempt, ranges=narrowed(attempt.ranges, refused)), loading.limits)
     return sum(winner.n_rows for winner in run(raw, Refusing(place=loading.decoding.place, refused=by_stream(refused))))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tideline.declaration.pipelines import Pipeline
@@ -18,6 +18,7 @@ from tideline.sinks.postgres.state_staging import StateStage, at_once
 from tideline.sinks.postgres.task_reports import latest_of
 from tideline.sinks.sink import Output, Stage, Winner
 from tideline.spark_jobs.folding_tasks import Expiring, Keying
+from tideline.spark_jobs.readers.task_limits import WORTH_A_TASK, TaskLimits
 from tideline.spark_jobs.tasks import Decoding
 from tideline.state import arrow_records, before, buckets, reference_tables
 from tideline.state.arrow_records import STREAM
@@ -26,8 +27,6 @@ from tideline.state.buckets import BUCKET, FIRST, Buckets
 from tideline.state.folding import watermark
 from tideline.state.rules import Rules, rules_of
 
-_WORTH_A_TASK = 5_000
-"""Records, or keys: a task costs as much as some thousand of them."""
 Run = Callable[[DataFrame, Expiring], list[Winner]]
 """Runs tasks, and returns what the winning ones report."""
 
@@ -41,6 +40,7 @@ class StatefulBatch:
     before: Before
     decoding: Decoding
     raw: DataFrame
+    limits: TaskLimits
 
     @property
     def buckets(self) -> Buckets:
@@ -49,7 +49,7 @@ class StatefulBatch:
         return Buckets.for_records(
             arrow_records.keyed_schema(self.decoding.steps.rows),
             n_records,
-            n_tasks=_n_tasks(self.raw.sparkSession, n_records),
+            n_tasks=self._n_tasks(n_records),
             most_keys=at_once(self.rules),
         )
 
@@ -59,7 +59,7 @@ class StatefulBatch:
         keying = Keying(decoding=self.decoding, rules=rules, buckets=self.buckets)
         pieces = self.raw.mapInArrow(keying, from_arrow_schema(buckets.SCHEMA))
         n_records = sum(len(piece.offsets) for piece in self.attempt.ranges)
-        parts = pieces.repartitionById(_n_tasks(self.raw.sparkSession, n_records), BUCKET)
+        parts = pieces.repartitionById(self._n_tasks(n_records), BUCKET)
         return parts.sortWithinPartitions(BUCKET, STREAM, FIRST)
 
     def output(self, table: Output) -> FoldedTable:
@@ -83,10 +83,13 @@ class StatefulBatch:
         due = count_due(ledger, self.attempt, stage.table, self._reached(folding), tasks)
         if not due:
             return []
-        spark = self.raw.sparkSession
-        n_parts = _n_tasks(spark, sum(one.n_keys for one in due))
+        n_parts = self._n_tasks(sum(one.n_keys for one in due))
         expiring = Expiring(stage=stage, due=due, folding=tasks, n_parts=n_parts)
-        return run(spark.range(0, n_parts, 1, n_parts), expiring)
+        return run(self.raw.sparkSession.range(0, n_parts, 1, n_parts), expiring)
+
+    def _n_tasks(self, count: int) -> int:
+        """Return how many tasks records, or keys, are worth."""
+        return max(1, min(2 * self.limits.cores, self.limits.most, ceil(count / WORTH_A_TASK)))
 
     def _reached(self, folding: Sequence[Winner]) -> list[Reached]:
         """Return the watermarks after the batch, of the streams that have one."""
@@ -103,7 +106,14 @@ class StatefulBatch:
 
 
 def prepared(
-    ledger: Ledger, pipeline: Pipeline, attempt: Attempt, *, transform: Transform, decoding: Decoding, raw: DataFrame
+    ledger: Ledger,
+    pipeline: Pipeline,
+    attempt: Attempt,
+    *,
+    transform: Transform,
+    decoding: Decoding,
+    raw: DataFrame,
+    limits: TaskLimits,
 ) -> StatefulBatch | None:
     """Return how a batch is folded; None if its pipeline is not stateful. Called before anything is read.
 
@@ -118,9 +128,4 @@ def prepared(
     known = before.found(ledger, pipeline, attempt, rules)
     given = reference_tables.read(pipeline.name, rules.tables)
     rules = replace(rules, former=known.columns.former).with_tables(given)
-    return StatefulBatch(attempt=attempt, rules=rules, before=known, decoding=decoding, raw=raw)
-
-
-def _n_tasks(spark: SparkSession, count: int) -> int:
-    cores: int = spark.sparkContext.defaultParallelism
-    return max(1, min(2 * cores, ceil(count / _WORTH_A_TASK)))
+    return StatefulBatch(attempt=attempt, rules=rules, before=known, decoding=decoding, raw=raw, limits=limits)

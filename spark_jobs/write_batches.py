@@ -196,7 +196,7 @@ def _staged(ledger: Ledger, loading: Loading, stage: Stage) -> list[Winner]:
             tombstones = loading.raw.where("value IS NULL")
             winners += _run(tombstones, Deletions(decoding=loading.decoding, stage=stage, seen=reads.second))
     if loading.decoded is not None:
-        _finish_reading(ledger, loading.pipeline, loading.attempt, loading.decoded)
+        _finish_reading(ledger, loading, loading.decoded)
     if loading.decoding.tombstones is not None:
         loading.decoding.tombstones.check(loading.attempt)
     return winners
@@ -222,7 +222,7 @@ def _clear(ledger: Ledger, attempt: Attempt, output: Output) -> None:
         job_log.say(f"{attempt}: what was staged is not removed: {error.problem}", level="warning")
 
 
-def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decoded: DataFrame) -> None:
+def _finish_reading(ledger: Ledger, loading: Loading, decoded: DataFrame) -> None:
     """Read the batch again if the `frame` transform did not read all ranges to their ends, so that the counts are complete.
 
     A limit, or a join with an empty table, stops reading early. The records that it leaves out count as filtered.
@@ -230,9 +230,9 @@ def _finish_reading(ledger: Ledger, pipeline: Pipeline, attempt: Attempt, decode
     """
     query = SQL(statement("tideline.spark_jobs", "list_unread"))
     bound = {
-        "batch_id": attempt.batch_id,
-        "attempt_id": attempt.attempt_id,
-        "split_records": pipeline.limits.split_records,
+        "batch_id": loading.attempt.batch_id,
+        "attempt_id": loading.attempt.attempt_id,
+        "split_records": loading.limits.split_records,
     }
     with ledger.transaction():
         unread = ledger.rows_of(query, bound)

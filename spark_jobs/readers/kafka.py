@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate
 from math import ceil
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from tideline.ledger.attempts import Range
 from tideline.spark_jobs.readers import short_ranges
+from tideline.spark_jobs.readers.task_limits import WORTH_A_TASK, TaskLimits, n_parts
 
 # Spark's defaults fetch 500 records at a time into a 64 KiB socket buffer, and ask the broker for its offsets after
 # each fetch. These settings more than double the rate (measured in docs/performance.md).
@@ -29,9 +31,6 @@ _FETCHING = {
     "kafka.auto.include.jmx.reporter": "false",
 }
 
-# The records of a worthwhile task. A task costs a Python worker and two connections, as much as reading some thousand
-# records.
-_WORTH_A_TASK = 5_000
 # Of ranges that share tasks, the longest is at most this many times as long as the shortest, so that tasks with equally
 # many ranges take about as long. The group of the shortest ranges has no such limit.
 _ALIKE = 8
@@ -51,16 +50,37 @@ class Share(NamedTuple):
     """The number of tasks that read them, each of them whole ranges; None if each range has its own tasks."""
 
 
-def shares(ranges: Iterable[Range], *, cores: int, split_records: int) -> Iterator[Share]:
+def shares(ranges: Sequence[Range], limits: TaskLimits) -> list[Share]:
     """Divide the ranges of a batch among tasks, about two per core, so that no core works alone on a long task at the end.
 
     A range that is longer than a task's share has its own task, or several if it is longer than `split_records`.
     Shorter ranges share tasks, and each is read by one task. So the counts of a range do not depend on the other ranges
     of its task.
     """
+    found = list(_by_cores(ranges, limits))
+    n_tasks = sum(share.tasks or sum(_n_own(piece, limits) for piece in share.ranges) for share in found)
+    return found if n_tasks <= limits.most else list(_by_connections(ranges, limits))
+
+
+def _n_own(piece: Range, limits: TaskLimits) -> int:
+    """Return how many tasks read a range that shares none."""
+    return n_parts([_length(piece)], limits.split_records) or 1
+
+
+def _by_connections(ranges: Iterable[Range], limits: TaskLimits) -> Iterator[Share]:
+    """Divide the ranges among as many tasks as there are connections for."""
+    long = [piece for piece in ranges if _length(piece) > limits.split_records]
+    short = [piece for piece in ranges if _length(piece) <= limits.split_records]
+    if long:
+        yield Share(long, None)
+    if short:
+        yield Share(short, min(len(short), limits.most - n_parts(map(_length, long), limits.split_records)))
+
+
+def _by_cores(ranges: Iterable[Range], limits: TaskLimits) -> Iterator[Share]:
     longest_first = sorted(ranges, key=_by_length, reverse=True)
-    total = sum(map(_length, longest_first))
-    share = min(split_records, max(_WORTH_A_TASK, ceil(total / (2 * cores))))
+    total, cores = sum(map(_length, longest_first)), limits.cores
+    share = min(limits.split_records, max(WORTH_A_TASK, ceil(total / (2 * cores))))
     if long := [piece for piece in longest_first if _length(piece) > share]:
         yield Share(long, None)
     short = longest_first[len(long) :]
@@ -114,35 +134,37 @@ def reader_options(security: Mapping[str, str], ranges: Iterable[Range], *, spli
     }
 
 
-def read(spark: SparkSession, security: Mapping[str, str], ranges: Sequence[Range], *, split_records: int) -> DataFrame:
+def read(spark: SparkSession, security: Mapping[str, str], ranges: Sequence[Range], limits: TaskLimits) -> DataFrame:
     """Return the records of a batch, lazily. Every action reads Kafka again, so run only one. Many short ranges are read immediately.
 
     Args:
         spark: The session.
         security: See `reader_options`.
         ranges: See `reader_options`.
-        split_records: See `reader_options`.
+        limits: Of the tasks that read them.
     """
-    cores = spark.sparkContext.defaultParallelism
-    groups = many_short(ranges, cores=cores, split_records=split_records)
+    groups = many_short(ranges, limits)
     found = short_ranges.read(spark, security, groups) if groups else short_ranges.ReadRanges([], [])
     rest = set(ranges).difference(*groups).union(found.left)
     parts = [
         records if share.tasks is None else records.coalesce(share.tasks)
-        for share in shares(rest, cores=cores, split_records=split_records)
-        for records in [load(spark, reader_options(security, share.ranges, split_records=split_records))]
+        for share in shares(sorted(rest, key=_by_length), replace(limits, most=limits.most - len(groups)))
+        for records in [load(spark, reader_options(security, share.ranges, split_records=limits.split_records))]
     ]
     return reduce(DataFrame.union, [*map(columns, found.records), *parts])
 
 
-def many_short(ranges: Iterable[Range], *, cores: int, split_records: int) -> list[list[Range]]:
-    """Return the short ranges that one consumer reads, grouped by task; none if there are fewer than `_MANY_RANGES`."""
-    longest = min(_FEW_RECORDS // cores, split_records)
+def many_short(ranges: Sequence[Range], limits: TaskLimits) -> list[list[Range]]:
+    """Return the short ranges that one consumer reads, grouped by task; none if they are fewer than `_MANY_RANGES`, or if connections are few."""
+    cores = limits.cores
+    longest = min(_FEW_RECORDS // cores, limits.split_records)
     short = sorted((piece for piece in ranges if _length(piece) <= longest), key=_by_length)
     totals = [total for total in accumulate(map(_length, short)) if total <= _MOST_RECORDS]
     if len(totals) < _MANY_RANGES:
         return []
-    tasks = min(2 * cores, max(cores, ceil(totals[-1] / _WORTH_A_TASK)))
+    tasks = min(2 * cores, max(cores, ceil(totals[-1] / WORTH_A_TASK)))
+    if tasks + n_parts(map(_length, ranges), limits.split_records) >= limits.most:
+        return []  # no task would be left for the others
     return [short[first : len(totals) : tasks] for first in range(tasks)]
 
 

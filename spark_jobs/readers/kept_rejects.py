@@ -19,6 +19,7 @@ from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
 from tideline.ledger.database_errors import RefusedStatementError
 from tideline.records.transforms import KAFKA
+from tideline.spark_jobs.readers.task_limits import TaskLimits
 from tideline.statements import statement
 
 SLICE_RECORDS = 10_000
@@ -37,11 +38,11 @@ class RejectSlice:
     end: int
 
 
-def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt) -> DataFrame:
+def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt, limits: TaskLimits) -> DataFrame:
     """Return the rejects that a re-drive takes, lazily, with the columns that `readers.kafka.read` returns.
 
-    One slice is one task. Tasks store one count for each stream, so a task with two slices of a stream would count both
-    as one.
+    One slice is one task, as long as there are connections for all of them. A task that reads more of them counts those
+    of a stream as one. Whenever it runs, it reads the same ones.
     """
     with ledger.transaction():
         rows = ledger.rows_of(
@@ -58,7 +59,7 @@ def read(spark: SparkSession, ledger: Ledger, ledger_url: str, attempt: Attempt)
         )
         for row in rows
     )
-    numbers = spark.range(0, len(slices), 1, max(1, len(slices)))
+    numbers = spark.range(0, len(slices), 1, max(1, min(len(slices), limits.most)))
     stored = KeptRecords(ledger_url=ledger_url, attempt=attempt, slices=slices)
     return numbers.mapInArrow(stored, from_arrow_schema(pa.schema(list(KAFKA))))
 

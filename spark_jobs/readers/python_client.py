@@ -23,6 +23,7 @@ from tideline.ledger.attempts import Range
 from tideline.records.kafka_metadata import headers_as_json
 from tideline.records.record_steps import BATCH_RECORDS
 from tideline.records.transforms import KAFKA
+from tideline.spark_jobs.readers.task_limits import WORTH_A_TASK, TaskLimits
 
 _READING = {
     **LOOKING,
@@ -36,8 +37,6 @@ _AT_ONCE = 1_000
 """Records that the client hands over in one call."""
 _MAX_BYTES = 16 << 20
 """The most bytes of keys, values and headers in one Arrow batch, except that it holds at least one record."""
-_WORTH_A_TASK = 5_000
-"""The offsets of a worthwhile task."""
 _MOST_MICROSECONDS = 2**63 - 1
 _NO_TEXT = "\N{REPLACEMENT CHARACTER}"
 """Stands for the name of a header that is no UTF-8, as with Spark's reader, which puts it in place of each wrong byte."""
@@ -56,17 +55,17 @@ class OffsetSlice:
     end: int
 
 
-def read(spark: SparkSession, settings: Mapping[str, Any], ranges: Sequence[Range], *, split_records: int) -> DataFrame:
+def read(spark: SparkSession, settings: Mapping[str, Any], ranges: Sequence[Range], limits: TaskLimits) -> DataFrame:
     """Return the records of a batch, lazily, with the columns that `readers.kafka.read` returns.
 
     Args:
         spark: The session.
         settings: Addresses, login and isolation level, as `tideline.kafka.settings.executor_settings` gives them.
         ranges: At most one per topic and partition.
-        split_records: The most offsets that one task reads of a partition.
+        limits: Of the tasks that read them.
     """
-    tasks = tuple(shares(ranges, split_records=split_records))
-    numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    tasks = tuple(shares(ranges, split_records=limits.split_records))
+    numbers = spark.range(0, len(tasks), 1, max(1, min(len(tasks), limits.most)))
     return numbers.mapInArrow(Reading(settings=settings, tasks=tasks), from_arrow_schema(_BATCH))
 
 
@@ -87,7 +86,7 @@ def shares(ranges: Iterable[Range], *, split_records: int) -> Iterator[tuple[Off
             yield from ((one,) for one in slices)
             continue
         short += slices
-        if sum(one.end - one.start for one in short) >= _WORTH_A_TASK:
+        if sum(one.end - one.start for one in short) >= WORTH_A_TASK:
             yield tuple(short)
             short = []
     if short:

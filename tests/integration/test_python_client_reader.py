@@ -11,16 +11,19 @@ from given_topics.topics import source
 from records import produce
 from tideline.kafka.settings import executor_settings, spark_settings
 from tideline.spark_jobs.readers import kafka, python_client
+from tideline.spark_jobs.readers.task_limits import TaskLimits, fitting
 
 
 @pytest.fixture
 def both(spark, broker):
     """Read ranges with each of the two readers: all columns of all records, in order."""
 
-    def read(topic, ranges, split_records):
+    def read(topic, ranges, split_records, most=100):
         declared = source(broker.bootstrap, topic)
-        by_spark = kafka.read(spark, spark_settings(declared), ranges, split_records=split_records)
-        by_python = python_client.read(spark, executor_settings(declared), ranges, split_records=split_records)
+        limits = TaskLimits(cores=2, most=most, split_records=split_records)
+        by_spark = kafka.read(spark, spark_settings(declared), ranges, limits)
+        by_python = python_client.read(spark, executor_settings(declared), ranges, limits)
+        assert all(frame.rdd.getNumPartitions() <= most for frame in (by_spark, by_python))
         return [sorted(frame.collect(), key=lambda row: (row.partition, row.offset)) for frame in (by_spark, by_python)]
 
     return read
@@ -76,6 +79,17 @@ def test_parts_of_partitions_are_read_to_their_ends_and_no_further(broker, both,
     by_spark, by_python = both(topic, ranges, split_records)
     assert by_python == by_spark
     assert len(by_python) == 2 + 2_898 + 2_998
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_with_few_connections_parts_of_partitions_share_tasks_and_are_read_the_same(broker, both, most):
+    topic = records.create(broker.bootstrap, partitions=4)
+    produce(broker.bootstrap, topic, map(records.record, range(4_000)), partitions=4)
+    ranges = ranges_of(topic, {0: 10, 1: 500, 2: 990, 3: 1_000}, start=2)
+    fit = fitting([len(one.offsets) for one in ranges], cores=2, most=most, split=90)
+    by_spark, by_python = both(topic, ranges, fit.split_records, most)
+    assert by_python == by_spark
+    assert len(by_python) == 8 + 498 + 988 + 998
 
 
 def test_a_task_reads_its_parts_and_no_further(broker):

@@ -1,6 +1,9 @@
 """The options of Spark's Kafka reader, and the choice of ranges that share tasks, are pure functions of the ranges."""
 
 import json
+from dataclasses import replace
+from functools import partial
+from math import ceil
 
 import pytest
 from hypothesis import given
@@ -9,7 +12,10 @@ from hypothesis import strategies as st
 from batch_ranges import piece
 from tideline.ledger.attempts import Range
 from tideline.spark_jobs.readers.kafka import Share, many_short, reader_options, shares
+from tideline.spark_jobs.readers.task_limits import TaskLimits, fitting
 
+PLENTY = TaskLimits(cores=2, most=1_000, split_records=250_000)
+"""Connections for more tasks than there are."""
 SECURITY = {"kafka.bootstrap.servers": "here:9092", "kafka.isolation.level": "read_committed"}
 
 
@@ -59,39 +65,39 @@ def piece_lengths(groups: list[list[Range]]) -> list[list[int]]:
 def test_one_consumer_reads_ranges_that_are_short_where_they_are_many():
     many = [piece("ads", number, 7, 7 + 5) for number in range(60)]
     long = [piece("clicks", 0, 0, 100_000), piece("clicks", 1, 0, 251)]
-    groups = many_short([*long, *many], cores=2, split_records=250_000)
+    groups = many_short([*long, *many], PLENTY)
     assert piece_lengths(groups) == [[5] * 30, [5] * 30]
     assert sorted((r for group in groups for r in group), key=lambda r: r.partition) == many
 
 
 def test_sparks_reader_reads_what_is_long_or_not_many():
-    assert many_short([piece("ads", number, 0, 5) for number in range(49)], cores=2, split_records=250_000) == []
+    assert many_short([piece("ads", number, 0, 5) for number in range(49)], PLENTY) == []
     ranges = [piece("ads", number, 0, 250) for number in range(100)]
-    assert len(many_short(ranges, cores=2, split_records=250_000)) == 4
-    assert many_short(ranges, cores=4, split_records=250_000) == []
+    assert len(many_short(ranges, PLENTY)) == 4
+    assert many_short(ranges, replace(PLENTY, cores=4)) == []
 
 
 def test_a_range_that_is_split_is_not_read_by_one_consumer():
     """`list_unread` uses the number of tasks to decide whether such a range was read to its end."""
-    assert many_short([piece("ads", number, 0, 200) for number in range(99)], cores=2, split_records=199) == []
+    assert many_short([piece("ads", number, 0, 200) for number in range(99)], replace(PLENTY, split_records=199)) == []
 
 
 def test_one_consumer_reads_no_more_than_fits_into_the_driver():
     """The shortest ranges are chosen, because they gain most."""
     ranges = [piece("ads", number, 0, 250 if number % 2 else 1) for number in range(2_000)]
-    groups = many_short(ranges, cores=2, split_records=250_000)
+    groups = many_short(ranges, PLENTY)
     assert len(groups) == 4
     assert sum(map(sum, piece_lengths(groups))) == 1_000 + 250 * 396
     assert sum(lengths.count(1) for lengths in piece_lengths(groups)) == 1_000
 
 
-def tasks_of(lengths: list[int], *, cores: int = 2, split_records: int = 250_000) -> list[tuple[list[int], int | None]]:
+def ranges_of(lengths: list[int]) -> list[Range]:
+    return [piece("ads", number, 7, 7 + length) for number, length in enumerate(lengths)]
+
+
+def tasks_of(lengths: list[int]) -> list[tuple[list[int], int | None]]:
     """Return the lengths of ranges that are read in the same way, and the number of tasks that read them."""
-    found = shares(
-        (piece("ads", number, 7, 7 + length) for number, length in enumerate(lengths)),
-        cores=cores,
-        split_records=split_records,
-    )
+    found = shares(ranges_of(lengths), PLENTY)
     return [([r.offsets.end - r.offsets.start for r in ranges], tasks) for ranges, tasks in found]
 
 
@@ -119,20 +125,54 @@ def test_a_few_long_ranges_do_not_end_up_in_the_task_of_many_short_ones():
 @given(
     lengths=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=60),
     cores=st.integers(1, 64),
-    split_records=st.integers(1, 300_000),
+    most=st.integers(1, 200),
+    split=st.none() | st.integers(1, 300_000),
 )
-def test_every_range_is_read_whole_by_one_task_or_apart_from_all_others(lengths, cores, split_records):
+def test_every_range_is_read_whole_by_one_task_or_apart_from_all_others_and_no_task_lacks_a_connection(
+    lengths, cores, most, split
+):
     """Counts are stored by the first offset that a task has read of a range: the other ranges of the task must not change that."""
-    found = list(
-        shares(
-            (piece("ads", number, 0, length) for number, length in enumerate(lengths)),
-            cores=cores,
-            split_records=split_records,
-        )
-    )
-    assert sorted(r.offsets.end for share in found for r in share.ranges) == sorted(lengths)
+    limits = fitting(lengths, cores=cores, most=most, split=split)
+    found = shares(ranges_of(lengths), limits)
+    assert sorted(len(r.offsets) for share in found for r in share.ranges) == sorted(lengths)
     for share in found:
         assert isinstance(share, Share)
         if share.tasks is not None:
             assert 1 <= share.tasks <= len(share.ranges)
-            assert all(r.offsets.end <= split_records for r in share.ranges)
+            assert all(len(r.offsets) <= limits.split_records for r in share.ranges)
+    assert sum(map(partial(n_tasks, limits), found)) <= most
+    groups = many_short(ranges_of(lengths), limits)
+    rest = [r for r in ranges_of(lengths) if not any(r in group for group in groups)]
+    left = replace(limits, most=limits.most - len(groups))
+    assert len(groups) + sum(map(partial(n_tasks, limits), shares(rest, left))) <= most
+
+
+def n_tasks(limits: TaskLimits, share: Share) -> int:
+    """Return the number of tasks that Spark makes of ranges: parts of `split_records` each, unless they share tasks."""
+    return share.tasks or sum(ceil(len(r.offsets) / limits.split_records) for r in share.ranges)
+
+
+@pytest.mark.parametrize(
+    ("cores", "lengths", "expected"),
+    [
+        (2, [1_000_000], 4),
+        (2, [545_884], 4),
+        (2, [30_000] * 18, 4),
+        (200, [1_000_000], 200),
+        (200, [20_000_000], 400),
+        (200, [4_000_000] * 5, 400),
+        (200, [100_000] * 18, 360),
+        (200, [2_000] * 500, 200),
+    ],
+)
+def test_without_a_declared_split_no_core_is_idle_while_there_are_records_worth_a_task(cores, lengths, expected):
+    limits = fitting(lengths, cores=cores, most=1_000, split=None)
+    assert sum(map(partial(n_tasks, limits), shares(ranges_of(lengths), limits))) == expected
+
+
+def test_as_many_tasks_as_connections_share_the_records_of_more_cores():
+    """64 cores, and connections for 6 tasks."""
+    assert fitting([1_000_000], cores=64, most=6, split=None).split_records == 166_668
+    few = fitting([1_000_000], cores=64, most=6, split=1_000)
+    found = shares(ranges_of([1_000_000, 5, 5]), few)
+    assert [(len(share.ranges), n_tasks(few, share)) for share in found] == [(1, 4), (2, 2)]

@@ -48,11 +48,15 @@ class Limits(Section):
         title="Target size of a batch in bytes of keys and values, estimated from the average of earlier batches",
         description="an integer above 0",
     )
-    # Measured: a task costs as much CPU as some 15,000 JSON records. That is 6 % for parts of this size, and 15 % for parts of 100,000.
-    split_records: AboveZero = Field(
-        default=250_000,
-        title="Maximum number of offsets of one partition that one Spark task reads",
-        description="an integer above 0",
+    split_records: AboveZero | None = Field(
+        default=None,
+        title="Maximum number of offsets of one partition that one Spark task reads; null follows the cores of Spark",
+        description="an integer above 0, or null",
+    )
+    max_connections: Annotated[int, Field(ge=3)] | None = Field(
+        default=None,
+        title="Maximum number of connections with the ledger that the tasks of a batch hold at once; null is three quarters of the free ones",
+        description="an integer of at least 3, or null",
     )
     # A driver that hangs may still send heartbeats. Without this limit it would hold its offsets until an operator intervenes.
     timeout_minutes: AboveZero = Field(

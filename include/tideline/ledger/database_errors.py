@@ -34,6 +34,9 @@ _UNSAFE = (
 )
 """What libpq or the server says where one of them wants TLS and the other cannot have it as it should be. Lost connections are not among them."""
 
+_FULL = ("too many clients already", "too many connections for", "remaining connection slots are reserved")
+"""What the server says where it has no free connection, for anybody, for a role or a database, or for a role without privileges."""
+
 
 def unreachable(error: psycopg2.Error, variable: str) -> RetryableError | FatalError:
     """Translate the error of a connection that could not be opened into one with a next step.
@@ -64,10 +67,22 @@ def unreachable(error: psycopg2.Error, variable: str) -> RetryableError | FatalE
             next_step=f"check user, password and database name in {variable}, and whether the user may CONNECT",
             entry="ledger-refuses",
         )
-    return RetryableError(
+    return no_free_connection(text) or RetryableError(
         f"the ledger's database cannot be reached: {text}",
         next_step=f"check that Postgres is up and {variable} points to it, then run the task again",
         entry="ledger-does-not-answer",
+    )
+
+
+def no_free_connection(text: str) -> RetryableError | None:
+    """Return the error to raise if a server has refused a connection because it has no free one; None for another cause."""
+    if not any(cause in text for cause in _FULL):
+        return None
+    return RetryableError(
+        f"the ledger's database has no free connection: {text}",
+        next_step="run the task again when other programs have ended theirs, or raise max_connections of the server, or CONNECTION LIMIT of the role "
+        "or of the database",
+        entry="no-free-connections",
     )
 
 

@@ -8,6 +8,7 @@ import adbc_driver_postgresql.dbapi as adbc
 from tideline import settings
 from tideline.ledger import opening
 from tideline.ledger.connection import AWAKE_SECONDS
+from tideline.ledger.database_errors import no_free_connection
 from tideline.ledger.session_settings import conninfo
 from tideline.statements import statement
 
@@ -63,9 +64,15 @@ def opened(url: str) -> adbc.Connection:
 
     Raises:
         FatalError: A pooler has lost the settings, or one that the driver goes by; or no law of the ledger would hold in this session.
+        RetryableError: The server has no free connection.
         adbc.Error: The server cannot be reached.
     """
-    connection = _database(conninfo(url)).adbc_clone()
+    try:
+        connection = _database(conninfo(url)).adbc_clone()
+    except adbc.Error as error:
+        if full := no_free_connection(" ".join(str(error).split())):
+            raise full from error
+        raise
     connection.adbc_connection.set_autocommit(True)  # a clone is always opened without it
     return _checked(connection, autocommit=True)
 

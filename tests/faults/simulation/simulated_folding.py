@@ -35,6 +35,7 @@ from tideline.sinks.postgres.task_reports import EXPIRING, FOLDING, TaskReport
 from tideline.sinks.sink import Publication, Winner
 from tideline.spark_jobs import publishing, stateful, write_batches
 from tideline.spark_jobs.folding_tasks import Expiring
+from tideline.spark_jobs.readers.task_limits import TaskLimits
 from tideline.state.folding import Fold, KeyedRecord, expired
 from tideline.state.keys import key_text
 
@@ -50,9 +51,7 @@ _GIVEN = pa.schema(
         ("user", pa.string()), ("id", pa.int64()), ("name", pa.string()), ("copies", pa.int32()), ("price", pa.decimal128(12, 4)),
     ]
 )  # fmt: skip
-_SESSION = SimpleNamespace(
-    sparkContext=SimpleNamespace(defaultParallelism=_TASKS), range=lambda start, end, *_: range(start, end)
-)
+_SESSION = SimpleNamespace(range=lambda start, end, *_: range(start, end))
 
 
 @cache
@@ -75,6 +74,7 @@ class FoldingSpark(SimulatedSpark):
             transform=SimpleNamespace(processor=Visits(refuses=self.refuses)),  # type: ignore[arg-type]  # all that is asked of it
             decoding=SimpleNamespace(steps=SimpleNamespace(rows=_GIVEN)),  # type: ignore[arg-type]
             raw=SimpleNamespace(sparkSession=_SESSION),
+            limits=TaskLimits(cores=_TASKS, most=2 * _TASKS, split_records=AT_ONCE),
         )
         assert folded is not None
         output = folded.output(TableOutput(target=self._sink.target, attempt=attempt))

@@ -101,6 +101,7 @@ BOUND: dict[str, Any] = {
     "reason": "because",
     "reason_like": None,
     "reasons": ["bad"],
+    "role": None,
     "retired": False,
     "run_id": "scheduled__9990",
     "schema": "ads",
