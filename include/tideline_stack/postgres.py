@@ -149,7 +149,7 @@ class Postgres:
         return (
             len(lines) >= _STATUS_LINE
             and lines[0] == str(self.child.pid)
-            and lines[_STATUS_LINE - 1].strip() == "ready"
+            and lines[_STATUS_LINE - 1].strip() in ("ready", "standby")  # a standby accepts those who read
         )
 
 
