@@ -62,6 +62,7 @@ class LocalBroker:
         java_options: Options of its JVM that add to those of this module.
         archive_at_exit: The file to which the JVM dumps its loaded classes when the broker stops. By default nothing is
             dumped, and the JVM uses ARCHIVE if it exists.
+        cluster_id: That of a cluster of several brokers; by default the broker is one of its own.
     """
 
     sasl_username = "tideline"
@@ -77,6 +78,7 @@ class LocalBroker:
         properties: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
         archive_at_exit: Path | None = None,
+        cluster_id: str | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self._classpath = f"{jars.absolute()}/*"
@@ -84,6 +86,7 @@ class LocalBroker:
         self.listeners = dict(listeners or {})
         self._java_options = java_options
         self._archive_at_exit = archive_at_exit
+        self._cluster_id = cluster_id
         self._child: Child | None = None
         self.port = port or ports.choose()
         self.sasl_port = sasl_port or ports.choose()
@@ -178,14 +181,12 @@ class LocalBroker:
     def _format(self, properties: Path) -> None:
         # The file `formatted` does not exist, so an earlier format may have been interrupted: begin with an empty folder.
         shutil.rmtree(self.directory / "data", ignore_errors=True)
-        # The first letter is fixed because an id that starts with "-" would be read as an option.
-        cluster = base64.urlsafe_b64encode(b"T" + secrets.token_bytes(15)).decode().rstrip("=")
         command = [
             *self._java("-Xmx256m", *_archived()),
             "kafka.tools.StorageTool",
             "format",
             "-t",
-            cluster,
+            self._cluster_id or new_cluster_id(),
             "-c",
             str(properties),
         ]
@@ -198,6 +199,11 @@ class LocalBroker:
     def _java(self, *options: str) -> list[str]:
         log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
         return [java_program.find(), *_JAVA_OPTIONS, *options, *log, "-cp", self._classpath]
+
+
+def new_cluster_id() -> str:
+    """Return a random id of a cluster. Its first letter is fixed, because an id that starts with "-" would be read as an option."""
+    return base64.urlsafe_b64encode(b"T" + secrets.token_bytes(15)).decode().rstrip("=")
 
 
 def _archived() -> tuple[str, ...]:

@@ -1,10 +1,18 @@
 """Fixtures of the job tests. Their servers are killed, so no other tests may share them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from faults.jobs.crashing_servers import Servers
+
+BY_NIGHT = {"test_asynchronous_standby.py", "test_broker_cluster.py"}
+"""Files that take minutes, and hold no law that a commit's tests do not hold too."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path.name in BY_NIGHT and not config.getoption("--soak") else None
 
 
 @pytest.fixture(scope="session")

@@ -3,26 +3,16 @@
 A commit plays one sink. `make test-cluster` plays all of them.
 """
 
-import os
-import time
-from collections.abc import Callable
-from random import Random
+from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from faults.checker import watch
-from faults.jobs import order_producer, orders, read_back
-from faults.jobs.job_verdict import verdict
-from faults.jobs.order_outputs import Output, Sink
-from faults.jobs.rounds import TASK_S, Rounds
-from faults.jobs.write_progress import Moment, Witness
-from given_topics import topics
+from faults.jobs.order_outputs import Sink
+from faults.jobs.rounds import TASK_S
+from faults.jobs.struck_load import RECORDS, StruckLoad
 from servers.spark_cluster import SparkCluster
 
-RECORDS, PARTITIONS = 9_000, 3
-LIMITS = {"batch_records": 3000, "run_batches": 3, "split_records": 500}
-TRANSFORMS = {Sink.UPSERT: "frame", Sink.FOLDED: "processor"}
 REDRIVEN = "SELECT state FROM tideline.batch WHERE pipeline = %s AND kind = 'redrive'"
 SHARED = """\
 import pyarrow as pa
@@ -42,59 +32,13 @@ def cluster(tmp_path_factory):
         yield running
 
 
-class Play:
-    """A pipeline that is loaded on the cluster, and strikes at it while it loads."""
-
-    def __init__(self, crashing, cluster: SparkCluster, sink: Sink, folder) -> None:
-        self.crashing, self.cluster = crashing, cluster
-        self.name = f"cluster_{sink.name.lower()}_{os.getpid()}"
-        self.output = Output(pipeline=self.name, sink=sink, lakes=crashing.folder / "lakes")
-        self.strikes_left = 3
-        topics.created(AdminClient({"bootstrap.servers": crashing.bootstrap}), self.name, partitions=PARTITIONS)
-        read_back.create_topics(self.output, crashing.bootstrap)
-        self.fill()
-        declared = crashing.pipelines / self.name
-        orders.declare(declared, self.name, self.output, transform=TRANSFORMS.get(sink, "records"), limits=LIMITS)
-        self._import_a_module(declared, folder)
-        variables = {"TIDELINE_SPARK_PROPERTIES": str(cluster.properties()), "PYTHONPATH": str(folder)}
-        self.rounds = Rounds(
-            self.name,
-            variables=crashing.variables() | variables,
-            logs=folder / "logs",
-            master=cluster.url,
-            refill=self._refill,
-        )
-
-    def fill(self) -> None:
-        """Send more records."""
-        sent = orders.records(Random(self.strikes_left), RECORDS)
-        order_producer.fill(self.crashing.bootstrap, self.name, sent, PARTITIONS)
-
-    def _import_a_module(self, declared, folder) -> None:
-        """Let the transform import a module that only the driver has."""
-        (folder / "shop").mkdir()
-        (folder / "shop" / "__init__.py").touch()
-        (folder / "shop" / "prices.py").write_text(SHARED)
-        transform = declared / "transform.py"
-        transform.write_text("from shop.prices import PRICE\n" + transform.read_text().replace("PRICE = ", "OWN = "))
-
-    def _refill(self) -> bool:
-        if self.strikes_left:
-            self.fill()
-        return bool(self.strikes_left)
-
-    def strike(self, witness: Witness, blow: Callable[[], bool]) -> None:
-        """Strike while records are read or staged, when there is something to hit."""
-        deadline = time.monotonic() + TASK_S
-        while not (self._is_loading(witness) and blow()):
-            self.rounds.check()
-            assert time.monotonic() < deadline, "nothing was found to strike"
-            time.sleep(0.02)
-        self.strikes_left -= 1
-
-    def _is_loading(self, witness: Witness) -> bool:
-        standing = witness.standing(self.name)
-        return standing is not None and standing.moment in (Moment.READING, Moment.STAGING)
+def import_a_module(load: StruckLoad, folder: Path) -> None:
+    """Let the transform import a module that only the driver has."""
+    (folder / "shop").mkdir()
+    (folder / "shop" / "__init__.py").touch()
+    (folder / "shop" / "prices.py").write_text(SHARED)
+    transform = load.declared / "transform.py"
+    transform.write_text("from shop.prices import PRICE\n" + transform.read_text().replace("PRICE = ", "OWN = "))
 
 
 def kill_executor(cluster: SparkCluster) -> bool:
@@ -130,19 +74,20 @@ def test_executors_with_another_version_run_the_code_of_the_driver_and_what_dies
 ):
     for name, value in crashing.variables().items():
         monkeypatch.setenv(name, value)
-    play, witness = Play(crashing, cluster, sink, tmp_path), Witness(crashing.url)
+    variables = {"TIDELINE_SPARK_PROPERTIES": str(cluster.properties()), "PYTHONPATH": str(tmp_path)}
+    load = StruckLoad("cluster", crashing, sink, tmp_path, master=cluster.url, variables=variables)
+    import_a_module(load, tmp_path)
     try:
-        play.rounds.start()
-        with watch(crashing.url, play.name, play.output.watched, every=0.5) as watched:
+        load.rounds.start()
+        with watch(crashing.url, load.name, load.output.watched, every=0.5) as watched:
             for blow in (kill_executor, lose_worker, lose_master):
-                play.strike(witness, lambda: blow(cluster))  # noqa: B023 - called before the next turn
-            play.rounds.finish(2 * TASK_S)
+                load.strike(lambda *_: blow(cluster))  # noqa: B023 - called before the next turn
+            load.rounds.finish(2 * TASK_S)
             if sink is not Sink.FOLDED:  # what was folded is never decoded again
-                play.rounds.redrive()
-                assert witness.rows(REDRIVEN, play.name) == [("advanced",)]
-        broken, n_records = verdict(crashing.url, crashing.bootstrap, play.output)
+                load.rounds.redrive()
+                assert load.witness.rows(REDRIVEN, load.name) == [("advanced",)]
+        broken, n_records = load.verdict()
     finally:
-        play.rounds.stop()
-        witness.close()
+        load.stop()
     assert [*watched.violations, *broken] == []
     assert n_records >= RECORDS
