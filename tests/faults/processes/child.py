@@ -159,7 +159,7 @@ def _done(errand: Errand, gate: Gate) -> Ended:
         (kafka, "load"): Spark.kafka,
         (settling, "load_named"): lambda _: errand.pipeline,
         (stateful, "functions"): SimpleNamespace(col=str),
-        (stateful, "_WORTH_A_TASK"): 4,
+        (stateful, "WORTH_A_TASK"): 4,
     }
     for (module, name), replacement in replacements.items():
         setattr(module, name, replacement)

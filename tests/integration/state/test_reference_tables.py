@@ -65,7 +65,7 @@ def create_version(loading):
 
 def test_all_tasks_of_an_attempt_see_the_table_as_it_was_before_the_read(versioned, monkeypatch):
     create_version(versioned)
-    monkeypatch.setattr(stateful, "_WORTH_A_TASK", 1)
+    monkeypatch.setattr(stateful, "WORTH_A_TASK", 1)
     versioned.run()
     found = versioned.rows("SELECT clicks::int, count(*)::int FROM ads.output GROUP BY clicks")
     assert [clicks for clicks, _ in found] == [11]

@@ -33,7 +33,7 @@ def test_sessions_over_several_batches_are_those_of_one_fold_in_memory(loading, 
     sent = list(clicks(1, 500))
     send(loading, topic, sent)
     with monkeypatch.context() as small:
-        small.setattr(stateful, "_WORTH_A_TASK", 1)
+        small.setattr(stateful, "WORTH_A_TASK", 1)
         assert len(loading.run()) == 3
     declare(loading, topic)
     more = list(clicks(2, 100, start=sent[-1][2] + 10))
