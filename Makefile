@@ -40,7 +40,7 @@ test: setup  ## Run check, the tests on real Postgres, Kafka, Spark and Airflow,
 	@$(ENV)/python tests/suites.py $(SUITES)
 
 test-cluster: setup  ## Load on a Spark cluster that is killed, while Postgres and Kafka fail over, and with more cores than connections
-	@$(ENV)/python -m pytest -q --soak $(addprefix tests/faults/jobs/,test_cluster.py test_failover.py test_asynchronous_standby.py test_broker_cluster.py test_connections.py)
+	@$(ENV)/python -m pytest -q --soak $(addprefix tests/faults/jobs/,test_cluster.py test_lost_executors.py test_failover.py test_asynchronous_standby.py test_broker_cluster.py test_connections.py)
 
 explore: setup  ## Play new schedules of faults for ten minutes; print and keep the seed of a failure (ARGS='--minutes 60')
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m faults.explore $(ARGS)

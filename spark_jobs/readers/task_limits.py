@@ -9,6 +9,7 @@ from math import ceil
 
 from psycopg2.extensions import parse_dsn
 from psycopg2.sql import SQL
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from tideline import settings
@@ -17,6 +18,7 @@ from tideline.domain.states import BatchKind
 from tideline.errors import RetryableError
 from tideline.ledger.attempts import Attempt
 from tideline.ledger.connection import Ledger
+from tideline.ledger.database_errors import FREE_SOME
 from tideline.statements import statement
 
 WORTH_A_TASK = 5_000
@@ -52,12 +54,28 @@ def task_limits(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, attempt
     if most < 1:
         raise RetryableError(
             f"{attempt}: each task needs {n_each} connections with the ledger, and its server has {free} left",
-            next_step="run the task again when other programs have ended theirs (SELECT usename, application_name, count(*) FROM pg_stat_activity "
-            "GROUP BY 1, 2), or raise max_connections of the server, or CONNECTION LIMIT of the role or of the database",
+            next_step=FREE_SOME,
             entry="no-free-connections",
         )
     lengths = [len(piece.offsets) for piece in attempt.ranges]
-    return fitting(lengths, cores=spark.sparkContext.defaultParallelism, most=most, split=pipeline.limits.split_records)
+    context = spark.sparkContext
+    cores = most_cores(context.getConf(), context.defaultParallelism)
+    return fitting(lengths, cores=cores, most=most, split=pipeline.limits.split_records)
+
+
+def most_cores(conf: SparkConf, found: int) -> int:
+    """Return how many cores Spark has, or will have for a batch that has enough tasks.
+
+    With dynamic allocation there may be no executor yet when a batch begins, and parts for the cores of that moment would keep the others idle.
+
+    Args:
+        conf: The configuration of Spark.
+        found: The cores that it has now.
+    """
+    if conf.get("spark.dynamicAllocation.enabled", "false") != "true":
+        return found
+    n_executors = int(conf.get("spark.dynamicAllocation.maxExecutors", "0"))
+    return max(found, n_executors * int(conf.get("spark.executor.cores", "1")))
 
 
 def fitting(lengths: Iterable[int], *, cores: int, most: int, split: int | None) -> TaskLimits:
@@ -84,8 +102,13 @@ def n_parts(lengths: Iterable[int], split: int) -> int:
 
 
 def connections_of_a_task(pipeline: Pipeline, attempt: Attempt) -> int:
-    """Return the most connections that a task holds at once: for rows; for counts and rejects; and for states, or for kept rejects."""
-    return 2 + (pipeline.state is not None or attempt.kind is BatchKind.REDRIVE)
+    """Return the most connections that a task holds at once.
+
+    They are one for rows; one for counts and rejects; one for states, or for rejects that are decoded again; and one while the
+    schemas of a registry are looked up and kept.
+    """
+    third = pipeline.state is not None or attempt.kind is BatchKind.REDRIVE
+    return 2 + third + (pipeline.source.registry is not None)
 
 
 def _n_free(ledger: Ledger) -> int:

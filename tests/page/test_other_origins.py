@@ -3,7 +3,6 @@
 To a browser, another port of this host is the same site, so it sends the login cookie along. SameSite alone would not help here.
 """
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,7 +158,8 @@ def test_no_other_origin_can_frame_the_page_in_airflows_frame(site, trap):
     refused = next(frame for frame in page.frames if frame.parent_frame and frame.parent_frame.parent_frame)
     refused.wait_for_load_state()
     assert refused.get_by_role("heading", name="Pipelines").count() == 0
-    assert not re.search("clicks", refused.content())
+    # Words of Tideline are not looked for in it: the browser's own error page is a program with many words.
+    assert refused.url.startswith("chrome-error:")
 
 
 def test_the_cookie_of_a_person_who_logs_in(browser, site):

@@ -4,16 +4,22 @@ import json
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import SparkConf
 
 from batch_ranges import piece
-from tideline.ledger.attempts import Range
+from tideline.declaration import pipelines
+from tideline.domain.states import BatchKind
+from tideline.ledger.attempts import Attempt, Range
 from tideline.spark_jobs.readers.kafka import Share, many_short, reader_options, shares
-from tideline.spark_jobs.readers.task_limits import TaskLimits, fitting
+from tideline.spark_jobs.readers.task_limits import TaskLimits, connections_of_a_task, fitting, most_cores
 
+PROJECT = Path(__file__).resolve().parents[2]
 PLENTY = TaskLimits(cores=2, most=1_000, split_records=250_000)
 """Connections for more tasks than there are."""
 SECURITY = {"kafka.bootstrap.servers": "here:9092", "kafka.isolation.level": "read_committed"}
@@ -176,3 +182,37 @@ def test_as_many_tasks_as_connections_share_the_records_of_more_cores():
     few = fitting([1_000_000], cores=64, most=6, split=1_000)
     found = shares(ranges_of([1_000_000, 5, 5]), few)
     assert [(len(share.ranges), n_tasks(few, share)) for share in found] == [(1, 4), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "kind", "expected"),
+    [
+        ("impressions", BatchKind.LIVE, 2),
+        ("impressions", BatchKind.REDRIVE, 3),
+        ("sessions", BatchKind.LIVE, 3),
+        ("enriched_events", BatchKind.LIVE, 3),  # its schemas are in a registry
+        ("enriched_events", BatchKind.REDRIVE, 4),
+    ],
+)
+def test_a_task_needs_a_connection_for_each_thing_that_it_does_at_once(pipeline, kind, expected):
+    declared = pipelines.load(PROJECT / "include" / "pipelines" / pipeline)
+    ids = {"identity": uuid4(), "attempt": uuid4(), "attempt_id": 1}
+    attempt = Attempt(pipeline=pipeline, batch_id=1, kind=kind, fence=1, ranges=(), **ids)
+    assert connections_of_a_task(declared, attempt) == expected
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({}, 3),
+        ({"maxExecutors": "50"}, 3),  # it is not enabled
+        ({"enabled": "true"}, 3),
+        ({"enabled": "true", "maxExecutors": "50"}, 200),
+        ({"enabled": "true", "maxExecutors": "0"}, 3),
+    ],
+)
+def test_parts_follow_the_cores_that_dynamic_allocation_may_ask_for(properties, expected):
+    conf = SparkConf(loadDefaults=False).set("spark.executor.cores", "4")
+    for name, value in properties.items():
+        conf.set(f"spark.dynamicAllocation.{name}", value)
+    assert most_cores(conf, 3) == expected

@@ -49,7 +49,7 @@ def test_what_the_database_has_refused_in_an_executor_is_not_tried_again(name):
 
 
 IN_A_TASK = """Traceback (most recent call last):
-  File "/work/app-1/0/tideline_code/tideline/formats/json_validation.py", line 17, in <module>
+  File "/spark/app-1/0/tideline_code/tideline/formats/json_validation.py", line 17, in <module>
     import orjson
 ModuleNotFoundError: No module named 'orjson'
 """

@@ -53,10 +53,10 @@ class Limits(Section):
         title="Maximum number of offsets of one partition that one Spark task reads; null follows the cores of Spark",
         description="an integer above 0, or null",
     )
-    max_connections: Annotated[int, Field(ge=3)] | None = Field(
+    max_connections: Annotated[int, Field(ge=4)] | None = Field(
         default=None,
         title="Maximum number of connections with the ledger that the tasks of a batch hold at once; null is three quarters of the free ones",
-        description="an integer of at least 3, or null",
+        description="an integer of at least 4, or null",
     )
     # A driver that hangs may still send heartbeats. Without this limit it would hold its offsets until an operator intervenes.
     timeout_minutes: AboveZero = Field(

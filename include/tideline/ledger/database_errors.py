@@ -36,6 +36,11 @@ _UNSAFE = (
 
 _FULL = ("too many clients already", "too many connections for", "remaining connection slots are reserved")
 """What the server says where it has no free connection, for anybody, for a role or a database, or for a role without privileges."""
+FREE_SOME = (
+    "run the task again when other programs have ended theirs (SELECT usename, application_name, count(*) FROM pg_stat_activity GROUP BY 1, 2), "
+    "or raise max_connections of the server, or CONNECTION LIMIT of the role or of the database"
+)
+"""The next step where there is no free connection."""
 
 
 def unreachable(error: psycopg2.Error, variable: str) -> RetryableError | FatalError:
@@ -80,8 +85,7 @@ def no_free_connection(text: str) -> RetryableError | None:
         return None
     return RetryableError(
         f"the ledger's database has no free connection: {text}",
-        next_step="run the task again when other programs have ended theirs, or raise max_connections of the server, or CONNECTION LIMIT of the role "
-        "or of the database",
+        next_step=FREE_SOME,
         entry="no-free-connections",
     )
 

@@ -17,19 +17,21 @@ from faults.jobs.rounds import TASK_S, Rounds
 from faults.jobs.write_progress import Moment, Witness
 from given_topics import topics
 
-RECORDS, PARTITIONS = 6_000, 3
-_LIMITS = {"batch_records": 2000, "run_batches": 3, "split_records": 500}
+PARTITIONS = 3
+_RUN_BATCHES = 3
 _TRANSFORMS = {Sink.UPSERT: "frame", Sink.FOLDED: "processor"}
 
 
 class StruckLoad:
-    """A load that goes on, with more records, until it was struck three times.
+    """A load that goes on, with more records, until it was struck as often as it should be.
 
     Args:
         kind: The beginning of the pipeline's name.
         servers: Running servers. The variables of the environment lead to them.
         sink: What it writes to.
         folder: For logs.
+        n_strikes: How often.
+        batch: The records of a batch. Enough for three of them are sent at once.
         master: Spark's master.
         variables: More variables of drivers.
     """
@@ -41,6 +43,8 @@ class StruckLoad:
         sink: Sink,
         folder: Path,
         *,
+        n_strikes: int = 3,
+        batch: int = 2_000,
         master: str = "local[2]",
         variables: Mapping[str, str] | None = None,
     ) -> None:
@@ -48,13 +52,15 @@ class StruckLoad:
         self.name = f"{kind}_{sink.name.lower()}_{os.getpid()}"
         self.output = Output(pipeline=self.name, sink=sink, lakes=servers.folder / "lakes")
         self.declared = servers.pipelines / self.name
-        self.strikes_left = 3
+        self.strikes_left = n_strikes
+        self.n_records = _RUN_BATCHES * batch
+        """The records that are sent at once."""
+        self._struck: int | None = None
         topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), self.name, partitions=PARTITIONS)
         read_back.create_topics(self.output, servers.bootstrap)
         self.fill()
-        orders.declare(
-            self.declared, self.name, self.output, transform=_TRANSFORMS.get(sink, "records"), limits=_LIMITS
-        )
+        limits = {"batch_records": batch, "run_batches": _RUN_BATCHES, "split_records": 500}
+        orders.declare(self.declared, self.name, self.output, transform=_TRANSFORMS.get(sink, "records"), limits=limits)
         self.witness = Witness(servers.url)
         self.rounds = Rounds(
             self.name,
@@ -66,7 +72,7 @@ class StruckLoad:
 
     def fill(self) -> None:
         """Send more records."""
-        sent = orders.records(Random(self.strikes_left), RECORDS)
+        sent = orders.records(Random(self.strikes_left), self.n_records)
         order_producer.fill(self.servers.bootstrap, self.name, sent, PARTITIONS)
 
     def _refill(self) -> bool:
@@ -75,7 +81,7 @@ class StruckLoad:
         return bool(self.strikes_left)
 
     def strike(self, blow: Callable[["StruckLoad", int], bool]) -> None:
-        """Strike while records are read or staged, as soon as there is something to hit.
+        """Strike while records are read or staged, as soon as there is something to hit, in a batch that was not struck yet.
 
         Args:
             blow: Gets this load and the number of the batch; returns whether it has hit something.
@@ -86,11 +92,12 @@ class StruckLoad:
             assert time.monotonic() < deadline, "nothing was found to strike"
             time.sleep(0.02)
         self.strikes_left -= 1
+        self._struck = batch_id
 
     def _loading(self) -> int | None:
         standing = self.witness.standing(self.name)
         is_loading = standing is not None and standing.moment in (Moment.READING, Moment.STAGING)
-        return standing.batch_id if standing is not None and is_loading else None
+        return standing.batch_id if standing is not None and is_loading and standing.batch_id != self._struck else None
 
     def verdict(self) -> tuple[list[Violation], int]:
         """Compare each record with the output and the ledger. Return the violations, and the number of records."""

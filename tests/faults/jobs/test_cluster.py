@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from faults.checker import watch
+from faults.jobs.cluster_load import kill_executor, played
 from faults.jobs.order_outputs import Sink
-from faults.jobs.rounds import TASK_S
-from faults.jobs.struck_load import RECORDS, StruckLoad
+from faults.jobs.struck_load import StruckLoad
 from servers.spark_cluster import SparkCluster
 
-REDRIVEN = "SELECT state FROM tideline.batch WHERE pipeline = %s AND kind = 'redrive'"
 SHARED = """\
 import pyarrow as pa
 
@@ -39,15 +37,6 @@ def import_a_module(load: StruckLoad, folder: Path) -> None:
     (folder / "shop" / "prices.py").write_text(SHARED)
     transform = load.declared / "transform.py"
     transform.write_text("from shop.prices import PRICE\n" + transform.read_text().replace("PRICE = ", "OWN = "))
-
-
-def kill_executor(cluster: SparkCluster) -> bool:
-    """Kill an executor while both workers run tasks, so that the load goes on at the other one."""
-    running = [cluster.busy_executors(name) for name in cluster.workers]
-    if not all(running):
-        return False
-    running[0][0].kill()
-    return True
 
 
 def lose_worker(cluster: SparkCluster) -> bool:
@@ -77,17 +66,4 @@ def test_executors_with_another_version_run_the_code_of_the_driver_and_what_dies
     variables = {"TIDELINE_SPARK_PROPERTIES": str(cluster.properties()), "PYTHONPATH": str(tmp_path)}
     load = StruckLoad("cluster", crashing, sink, tmp_path, master=cluster.url, variables=variables)
     import_a_module(load, tmp_path)
-    try:
-        load.rounds.start()
-        with watch(crashing.url, load.name, load.output.watched, every=0.5) as watched:
-            for blow in (kill_executor, lose_worker, lose_master):
-                load.strike(lambda *_: blow(cluster))  # noqa: B023 - called before the next turn
-            load.rounds.finish(2 * TASK_S)
-            if sink is not Sink.FOLDED:  # what was folded is never decoded again
-                load.rounds.redrive()
-                assert load.witness.rows(REDRIVEN, load.name) == [("advanced",)]
-        broken, n_records = load.verdict()
-    finally:
-        load.stop()
-    assert [*watched.violations, *broken] == []
-    assert n_records >= RECORDS
+    played(load, [lambda _: kill_executor(cluster), lambda _: lose_worker(cluster), lambda _: lose_master(cluster)])

@@ -16,7 +16,7 @@ from itertools import chain, count, islice, pairwise
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import SparkConf, TaskContext
 from pyspark.errors import PySparkException, PythonException
 
 from faults import records
@@ -69,6 +69,10 @@ class Spark:
     def defaultParallelism(self) -> int:  # noqa: N802 - Spark's name
         """Return the smallest value, so that tasks share as many ranges as possible."""
         return 1
+
+    def getConf(self) -> SparkConf:  # noqa: N802 - Spark's name
+        """Return a configuration in which nothing is set."""
+        return SparkConf(loadDefaults=False)
 
     def cancelAllJobs(self) -> None:  # noqa: N802 - Spark's name
         """Cancel all tasks. The heartbeat thread calls this when a newer attempt has the batch."""

@@ -42,6 +42,10 @@ class CuttingProxy:
         with suppress(KeyError, OSError):
             self._clients[port].shutdown(socket.SHUT_RDWR)
 
+    def ports(self) -> set[int]:
+        """Return the ports of the clients whose connections are open."""
+        return set(self._clients)
+
     def refuse(self) -> None:
         """Take no connections any more."""
         with suppress(OSError):

@@ -4,7 +4,7 @@ import os
 import site
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -71,17 +71,26 @@ class SparkCluster:
             for name in sorted(self._children, key="master".__eq__):
                 self._children.pop(name).stop(patience=5)
 
-    def properties(self) -> Path:
-        """Write the properties file of drivers that use this cluster; return its path."""
+    def properties(self, more: Mapping[str, str] | None = None) -> Path:
+        """Write the properties file of drivers that use this cluster; return its path.
+
+        Args:
+            more: More properties of Spark, which override those of this class.
+        """
         own = {
+            # An executor that has been silent for ten seconds is given up, and its tasks run elsewhere.
+            "spark.executor.heartbeatInterval": "2s",
+            "spark.network.timeout": "10s",
+            "spark.network.timeoutInterval": "2s",
             "spark.executor.extraClassPath": f"{spark.JARS}/*",
             "spark.executor.extraJavaOptions": f"{spark.JAVA_OPTIONS} -Dlog4j2.configurationFile=file:{self.folder}/log4j2.properties",
             "spark.executor.memory": "512m",
             "spark.pyspark.python": str(self._python),
             "spark.pyspark.driver.python": sys.executable,
         }
-        file = spark.configure(self.folder / "driver")
-        file.write_text(file.read_text() + "".join(f"{name} {value}\n" for name, value in own.items()))
+        file = spark.configure(self.folder / f"driver-{len(more or {})}")
+        all_of_them = {**own, **(more or {})}
+        file.write_text(file.read_text() + "".join(f"{name} {value}\n" for name, value in all_of_them.items()))
         return file
 
     def start(self, name: str) -> None:
@@ -141,6 +150,15 @@ def _create_environment(folder: Path) -> None:
             (there / entry.name).symlink_to(entry)
     (there / "tideline").mkdir()
     (there / "tideline" / "__init__.py").write_text(_OTHER_VERSION)
+
+
+def ports_of(process: psutil.Process) -> set[int]:
+    """Return the ports of a process and of those below it that are connected to anything."""
+    found = set()
+    for one in (process, *_below(process)):
+        with suppress(psutil.Error):  # it ends
+            found |= {connection.laddr.port for connection in one.net_connections("tcp") if connection.raddr}
+    return found
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:
