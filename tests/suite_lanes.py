@@ -29,32 +29,34 @@ _SECOND, _LAST = 3, 6
 
 Beside another job that keeps all processors busy, niceness 6 still gets a fifth of each. Niceness 19 would get a hundredth, and never end.
 """
-_SINKS, _STATE = "tests/integration/sinks", "tests/integration/state"
+_INTEGRATION = "tests/integration"
+_APART = ("commands", "formats", "kafka", "sinks", "state")
+"""Folders of integration that are suites of their own, so that what waits in one of them does not keep the others waiting."""
 _ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
 LANES: tuple[tuple[Suite, ...], ...] = (
     # Airflow's tasks start one after the other, so this lane waits half of the time.
     (
         Suite("e2e", ("tests/e2e",)),
-        Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
         # It waits as well, for what was killed to come back.
-        Suite("stack", ("tests/faults/stack",)),
+        Suite("stack", ("tests/faults/stack",), nice=_SECOND),
     ),
     (
-        Suite(
-            "integration", ("tests/integration", *(f"--ignore={folder}" for folder in (_SINKS, _STATE))), nice=_SECOND
-        ),
+        Suite("integration", (_INTEGRATION, *(f"--ignore={_INTEGRATION}/{folder}" for folder in _APART)), nice=_SECOND),
+        Suite("kafka", (f"{_INTEGRATION}/kafka", f"{_INTEGRATION}/formats"), nice=_SECOND),
     ),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
-        # Its producers and drivers wait for time-outs of the brokers.
-        Suite("sinks", (_SINKS,), nice=_SECOND),
+        Suite("commands", (f"{_INTEGRATION}/commands",), nice=_SECOND),
+        Suite("state", (f"{_INTEGRATION}/state",), nice=_SECOND),
     ),
     # A browser waits for pages, and at the end of a lane it would be alone for minutes.
     (
         Suite("page", ("tests/page",), nice=_SECOND),
-        Suite("state", (_STATE,), nice=_SECOND),
+        Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
     ),
+    # Its producers and drivers wait for time-outs of the brokers.
+    (Suite("sinks", (f"{_INTEGRATION}/sinks",), nice=_SECOND),),
     # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
     (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),),
 )

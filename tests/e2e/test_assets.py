@@ -1,6 +1,6 @@
 """Assets: the events that consumers of a pipeline get, and runs that records start. For a cleared run see test_impressions.py.
 
-When records wake a pipeline again, and which events are doubled or lost: tests/integration/test_waking.py and test_announcing.py.
+When records wake a pipeline again, and which events are doubled or lost: tests/integration/kafka/test_waking.py and test_announcing.py.
 """
 
 import pytest

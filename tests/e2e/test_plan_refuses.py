@@ -1,6 +1,6 @@
 """What keeps a run from planning is reported in the log of `plan`, and notified once: where, what was expected, what to do.
 
-For the other mistakes see tests/unit/test_trigger_form.py, and tests/integration/test_kafka_access.py for topics and brokers.
+For the other mistakes see tests/unit/test_trigger_form.py, and tests/integration/kafka/test_kafka_access.py for topics and brokers.
 """
 
 from contextlib import contextmanager

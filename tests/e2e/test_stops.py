@@ -1,7 +1,7 @@
 """Retention passes the head of one stream: it stops, the others go on, and the log names the offsets and the command that resolves it.
 
-Other causes that stop a stream, each decision, and what goes on after it are tested without Airflow: tests/integration/test_cut_logs.py,
-test_losses.py, test_source.py, test_plan.py and test_cli_acts.py.
+Other causes that stop a stream, each decision, and what goes on after it are tested without Airflow, in tests/integration: test_plan.py,
+kafka/test_cut_logs.py, kafka/test_losses.py, kafka/test_source.py and commands/test_cli_acts.py.
 """
 
 import json

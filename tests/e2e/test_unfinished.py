@@ -1,6 +1,7 @@
 """A failed run: marking its task as success moves no head, and clearing it writes its batches with the same ranges.
 
-For each other way to retry a batch see tests/integration/test_cli_acts.py, test_attempts.py and test_plan.py; for what is loaded then, test_job.py.
+For each other way to retry a batch see, in tests/integration, commands/test_cli_acts.py, test_attempts.py and test_plan.py; for what is loaded
+then, test_job.py.
 """
 
 from dataclasses import dataclass
