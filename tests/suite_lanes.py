@@ -37,8 +37,7 @@ LANES: tuple[tuple[Suite, ...], ...] = (
     # Airflow's tasks start one after the other, so this lane waits half of the time.
     (
         Suite("e2e", ("tests/e2e",)),
-        # It waits as well, for what was killed to come back.
-        Suite("stack", ("tests/faults/stack",), nice=_SECOND),
+        Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
     ),
     (
         Suite("integration", (_INTEGRATION, *(f"--ignore={_INTEGRATION}/{folder}" for folder in _APART)), nice=_SECOND),
@@ -47,17 +46,19 @@ LANES: tuple[tuple[Suite, ...], ...] = (
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
+        Suite("page", ("tests/page",), nice=_SECOND),
+        # It waits, for what was killed to come back.
+        Suite("stack", ("tests/faults/stack",), nice=_SECOND),
+    ),
+    (
+        # Its producers and drivers wait for time-outs of the brokers.
+        Suite("sinks", (f"{_INTEGRATION}/sinks",), nice=_SECOND),
         Suite("commands", (f"{_INTEGRATION}/commands",), nice=_SECOND),
+    ),
+    (
+        # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
+        Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
         Suite("state", (f"{_INTEGRATION}/state",), nice=_SECOND),
     ),
-    # A browser waits for pages, and at the end of a lane it would be alone for minutes.
-    (
-        Suite("page", ("tests/page",), nice=_SECOND),
-        Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
-    ),
-    # Its producers and drivers wait for time-outs of the brokers.
-    (Suite("sinks", (f"{_INTEGRATION}/sinks",), nice=_SECOND),),
-    # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
-    (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),),
 )
-"""Lanes run in parallel, the suites of a lane one after the other."""
+"""Lanes run in parallel, the suites of a lane one after the other. Each of them would take about as long as the others."""
