@@ -29,10 +29,20 @@ _SECOND, _LAST = 3, 6
 
 Beside another job that keeps all processors busy, niceness 6 still gets a fifth of each. Niceness 19 would get a hundredth, and never end.
 """
-_INTEGRATION = "tests/integration"
-_APART = ("commands", "formats", "kafka", "sinks", "state")
-"""Folders of integration that are suites of their own, so that what waits in one of them does not keep the others waiting."""
 _ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
+
+
+def _integration(*folders: str) -> tuple[str, ...]:
+    """Return these folders of the integration tests; for none the tests that are in no folder, and those of formats."""
+    if folders:
+        return tuple(f"tests/integration/{folder}" for folder in folders)
+    return (
+        "tests/integration",
+        *(f"--ignore={folder}" for folder in _integration("commands", "kafka", "sinks", "state")),
+    )
+
+
+# Each suite has servers and a Spark of its own, which cost as much as some hundred tests: so there are few, and some of two folders.
 LANES: tuple[tuple[Suite, ...], ...] = (
     # Airflow's tasks start one after the other, so this lane waits half of the time.
     (
@@ -40,25 +50,19 @@ LANES: tuple[tuple[Suite, ...], ...] = (
         Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
     ),
     (
-        Suite("integration", (_INTEGRATION, *(f"--ignore={_INTEGRATION}/{folder}" for folder in _APART)), nice=_SECOND),
-        Suite("kafka", (f"{_INTEGRATION}/kafka", f"{_INTEGRATION}/formats"), nice=_SECOND),
+        Suite("integration", _integration(), nice=_SECOND),
+        Suite("page", ("tests/page",), nice=_SECOND),
     ),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
-        Suite("page", ("tests/page",), nice=_SECOND),
+        Suite("commands", _integration("commands", "state"), nice=_SECOND),
         # It waits, for what was killed to come back.
         Suite("stack", ("tests/faults/stack",), nice=_SECOND),
     ),
-    (
-        # Its producers and drivers wait for time-outs of the brokers.
-        Suite("sinks", (f"{_INTEGRATION}/sinks",), nice=_SECOND),
-        Suite("commands", (f"{_INTEGRATION}/commands",), nice=_SECOND),
-    ),
-    (
-        # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
-        Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),
-        Suite("state", (f"{_INTEGRATION}/state",), nice=_SECOND),
-    ),
+    # Its producers and drivers wait for time-outs of the brokers.
+    (Suite("kafka", _integration("kafka", "sinks"), nice=_SECOND),),
+    # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
+    (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),),
 )
-"""Lanes run in parallel, the suites of a lane one after the other. Each of them would take about as long as the others."""
+"""Lanes run in parallel, the suites of a lane one after the other. Each lane would take about as long as the others."""
