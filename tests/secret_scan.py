@@ -9,7 +9,7 @@ import mmap
 import os
 import stat
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -162,8 +162,8 @@ class ProcessWatch:
         self.has_looked = False
         """Whether it looked until it was stopped."""
         self._seen: dict[int, bytes] = {}
-        self._settled: set[int] = set()
-        """Processes whose command line was the same in two looks: a process changes it when another program takes its place, soon after its start."""
+        self._changing: set[int] = set()
+        """Processes whose command line was another in the last look. It changes when another program takes the place, soon after the start."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -174,17 +174,20 @@ class ProcessWatch:
         self._thread.join()
 
     def _run(self) -> None:
+        newest = 0
         while True:
             is_over = self._over.is_set()
-            # Once a second each process, in between only those that are new: to read all of them takes ten times as long as to list them.
-            looks_at_all = is_over or self.looks % _LOOKS_A_SECOND == 0
-            seen = dict(_command_lines({} if looks_at_all else {pid: self._seen[pid] for pid in self._settled}))
+            before, newest = newest, _newest_id()
+            # Once a second each process, in between only those that are new: to list all of them takes ten times as long. Numbers begin again
+            # at the smallest after the largest.
+            looks_at_all = is_over or self.looks % _LOOKS_A_SECOND == 0 or newest < before
+            seen = dict(_command_lines(None if looks_at_all else self._changing.union(range(before + 1, newest + 1))))
             for pid, line in seen.items():
                 if line != self._seen.get(pid) and self._scan.finds(line):
                     words = line.decode(errors="replace").split("\0")
                     self.found[f"command line of {words[0]}, process {pid}"] = None
-            self._settled = {pid for pid, line in seen.items() if line == self._seen.get(pid)}
-            self._seen = seen
+            self._changing = {pid for pid, line in seen.items() if line != self._seen.get(pid)}
+            self._seen = seen if looks_at_all else self._seen | seen
             self.looks += 1
             if is_over:
                 break
@@ -192,18 +195,24 @@ class ProcessWatch:
         self.has_looked = True
 
 
-def _command_lines(known: Mapping[int, bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield each process with its command line, the words separated by U+0000: as it is known, or as it is."""
+def _newest_id() -> int:
+    """Return the number that the newest process or thread was given; 0 where the system does not tell it."""
+    try:
+        return int(_content("/proc/loadavg").split()[-1])
+    except OSError:
+        return 0
+
+
+def _command_lines(pids: Iterable[int] | None) -> Iterator[tuple[int, bytes]]:
+    """Yield each process, or each of these that there is, with its command line, the words separated by U+0000."""
     if not Path("/proc/self/cmdline").exists():
         for process in psutil.process_iter(["cmdline"]):
             yield process.pid, "\0".join(process.info["cmdline"] or ()).encode(errors="surrogateescape")
         return
     # By plain calls of the system: by objects of paths, ten looks a second would take a tenth of a processor in each suite.
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdigit():
-            pid = int(name)
-            with suppress(OSError):  # it has ended meanwhile
-                yield pid, known[pid] if pid in known else _content(f"/proc/{name}/cmdline")
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()) if pids is None else pids:  # noqa: PTH208
+        with suppress(OSError):  # it has ended meanwhile
+            yield pid, _content(f"/proc/{pid}/cmdline")
 
 
 def _content(path: str) -> bytes:

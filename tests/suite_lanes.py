@@ -25,43 +25,34 @@ class Suite:
 
 
 _SECOND, _LAST = 3, 6
-"""Niceness. Airflow's suite has precedence, because its Airflow takes a third of a processor for as long as it runs.
+"""Niceness. Suites with Airflow's scheduler have precedence: it takes a third of a processor for as long as it runs, and the longer a schedule of
+the stack takes, the more runs there are in it.
 
 Beside another job that keeps all processors busy, niceness 6 still gets a fifth of each. Niceness 19 would get a hundredth, and never end.
 """
+_INTEGRATION = "tests/integration"
+_LATER = tuple(f"{_INTEGRATION}/{room}" for room in ("commands", "kafka", "sinks", "state"))
+"""Rooms of the integration tests that are in other suites than the rest."""
 _ROOMS = ("checker", "memory", "bad_input", "mutants", "processes", "simulation")
-
-
-def _integration(*folders: str) -> tuple[str, ...]:
-    """Return these folders of the integration tests; for none the tests that are in no folder, and those of formats."""
-    if folders:
-        return tuple(f"tests/integration/{folder}" for folder in folders)
-    return (
-        "tests/integration",
-        *(f"--ignore={folder}" for folder in _integration("commands", "kafka", "sinks", "state")),
-    )
-
-
 # Each suite has servers and a Spark of its own, which cost as much as some hundred tests: so there are few, and some of two folders.
 LANES: tuple[tuple[Suite, ...], ...] = (
-    # Airflow's tasks start one after the other, so this lane waits half of the time.
+    # Airflow's tasks start one after the other, and the stack's schedule waits for what was killed to come back: this lane waits half of the time.
     (
+        Suite("stack", ("tests/faults/stack",)),
         Suite("e2e", ("tests/e2e",)),
-        Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
+        Suite("page", ("tests/page",), nice=_SECOND),
     ),
     (
-        Suite("integration", _integration(), nice=_SECOND),
-        Suite("page", ("tests/page",), nice=_SECOND),
+        Suite("integration", (_INTEGRATION, *(f"--ignore={room}" for room in _LATER)), nice=_SECOND),
+        Suite("jobs", ("tests/faults/jobs",), nice=_SECOND),
     ),
     (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
-        Suite("commands", _integration("commands", "state"), nice=_SECOND),
-        # It waits, for what was killed to come back.
-        Suite("stack", ("tests/faults/stack",), nice=_SECOND),
+        Suite("commands", (f"{_INTEGRATION}/commands", f"{_INTEGRATION}/state"), nice=_SECOND),
     ),
     # Its producers and drivers wait for time-outs of the brokers.
-    (Suite("kafka", _integration("kafka", "sinks"), nice=_SECOND),),
+    (Suite("kafka", (f"{_INTEGRATION}/kafka", f"{_INTEGRATION}/sinks"), nice=_SECOND),),
     # Schedules of faults never wait: they use the processor time that the other lanes leave, a fifth.
     (Suite("schedules", ("--side-by-side", "2", *(f"tests/faults/{room}" for room in _ROOMS)), nice=_LAST),),
 )

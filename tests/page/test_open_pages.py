@@ -51,6 +51,18 @@ def as_of(page):
     return page.locator(".as-of time").inner_text()
 
 
+def quiet(page):
+    """Wait until every part has loaded, and until the page has just asked again: for half a minute it does not ask by itself.
+
+    Some parts wait for brokers that are away, for almost as long: the next question would come in the middle of the test.
+    """
+    settled(page)
+    moment = as_of(page)
+    poll(page)
+    expect(page.locator(".as-of time")).not_to_have_text(moment)
+    settled(page)
+
+
 def is_old(site, name):
     with site.client("viewer") as client:
         (row,) = (part for part in client.get("/tideline/").text.split("<tbody") if f">{name}</a>" in part)
@@ -59,7 +71,7 @@ def is_old(site, name):
 
 def test_an_overview_stays_while_the_ledger_is_away_and_recovers_by_itself(overview, site):
     page = overview()
-    settled(page)
+    quiet(page)
     before, moment = pipelines(page), as_of(page)
     with site.without_ledger():
         poll(page)
@@ -77,7 +89,7 @@ def test_an_overview_stays_while_the_ledger_is_away_and_recovers_by_itself(overv
 
 def test_an_overview_whose_login_has_ended_says_so_and_stays(overview, site):
     page = overview()
-    settled(page)
+    quiet(page)
     before = pipelines(page)
     cookies = page.context.cookies()
     page.context.clear_cookies()
@@ -91,7 +103,7 @@ def test_an_overview_whose_login_has_ended_says_so_and_stays(overview, site):
 
 def test_an_error_of_a_proxy_before_airflow_is_named(overview):
     page = overview()
-    settled(page)
+    quiet(page)
     before = pipelines(page)
     page.route(re.compile("/tideline/$"), lambda route: route.fulfill(status=502, body="<h1>Bad Gateway</h1>"))
     poll(page)

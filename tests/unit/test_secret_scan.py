@@ -85,7 +85,7 @@ def test_a_watch_that_dies_is_not_taken_for_one_that_found_nothing(monkeypatch):
         pass
     assert (watch.has_looked, watch.looks > 0) == (True, True)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    monkeypatch.setattr(secret_scan, "_command_lines", lambda known: 1 / 0)
+    monkeypatch.setattr(secret_scan, "_command_lines", lambda pids: 1 / 0)
     with ProcessWatch(SCAN) as watch:
         pass
     assert not watch.has_looked
@@ -99,7 +99,11 @@ def test_a_file_that_is_meant_to_hold_one_is_found_where_others_may_read_it(tmp_
     assert list(SCAN.files(tmp_path)) == [f"file {name}, which others may read: ''"]
 
 
-def test_a_secret_on_a_command_line_is_found():
+@pytest.mark.parametrize("looks_a_second", [1, 10**9])
+def test_a_secret_on_a_command_line_is_found_by_each_look_at_all_processes_and_by_those_in_between(
+    monkeypatch, looks_a_second
+):
+    monkeypatch.setattr(secret_scan, "_LOOKS_A_SECOND", looks_a_second)
     program = "import sys; print(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", program, f"--password={PLANTED}"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -109,6 +113,7 @@ def test_a_secret_on_a_command_line_is_found():
         while watch.looks < before + 2:  # so one look has begun after the process had
             time.sleep(0.05)
         process.communicate()
+        process.wait()
     assert [found for found in watch.found if f"process {process.pid}" in found]
 
 
