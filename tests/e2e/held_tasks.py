@@ -9,6 +9,7 @@ import psutil
 import psycopg2
 
 from system import System
+from tideline.errors import RetryableError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +112,21 @@ def while_staging(system: System, attempt: Writing) -> Iterator[psutil.Process]:
 
 @contextmanager
 def amid_staging(system: System, attempt: Writing, *, seconds: float = 300) -> Iterator[psutil.Process]:
-    """Hold the next Spark task of one attempt that stages rows; enter once it waits, with its Python worker."""
-    system.wait(
-        lambda: system.rows("SELECT to_regclass(%s)", attempt.staging)[0][0],
-        f"{attempt.staging} to be created",
-        seconds=300,
-    )
+    """Hold the next Spark task of one attempt that stages rows; enter once it waits, with its Python worker.
+
+    Raises:
+        RetryableError: The attempt has ended, and its staging table is gone.
+    """
+
+    def created() -> bool:
+        if system.rows("SELECT to_regclass(%s)", attempt.staging)[0][0]:
+            return True
+        if attempt.attempt not in {one.attempt for one in at_work(system, pipeline)}:
+            raise RetryableError(f"{attempt.staging} is gone", next_step="hold the next attempt")
+        return False
+
+    [[pipeline]] = system.rows("SELECT pipeline FROM tideline.batch WHERE batch_id = %s", attempt.batch_id)
+    system.wait(created, f"{attempt.staging} to be created")
     with _transaction(system) as cursor:
         cursor.execute(f"LOCK TABLE {attempt.staging} IN SHARE MODE")
         yield _await_waiter(system, cursor, seconds)

@@ -42,5 +42,6 @@ def played(load: StruckLoad, blows: Sequence[Callable[[int], bool]]) -> None:
         broken, n_records = load.verdict()
     finally:
         load.stop()
-    assert [*watched.violations, *broken] == []
+    found = [*watched.violations, *broken]
+    assert not found, "\n".join(map(str, found))  # pytest shows values only for what is asserted in modules of tests
     assert n_records >= load.n_records

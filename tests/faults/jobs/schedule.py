@@ -92,9 +92,11 @@ class Schedule:
             _check_staging(self._servers, rounds, witness)
             broken, figures.records = verdict(self._servers.url, self._servers.bootstrap, self.output)
             _check_laws([*watched.violations, *broken])
-            assert doctors(self._servers.url, rounds.pipeline) == []
+            said = doctors(self._servers.url, rounds.pipeline)
+            assert not said, said
             if self.output.has_letters:
-                assert differences(self.output, self._servers.url, self._servers.bootstrap) == []
+                different = differences(self.output, self._servers.url, self._servers.bootstrap)
+                assert not different, different
             figures.commits += Counter(witness.commits(self._name))
             published = [at for (at,) in witness.rows(PUBLISHED, self._name)]
         finally:

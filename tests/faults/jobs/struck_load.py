@@ -76,9 +76,10 @@ class StruckLoad:
         order_producer.fill(self.servers.bootstrap, self.name, sent, PARTITIONS)
 
     def _refill(self) -> bool:
-        if self.strikes_left:
-            self.fill()
-        return bool(self.strikes_left)
+        if not self.strikes_left:
+            return False
+        self.fill()
+        return True  # whatever has struck meanwhile: what was just sent is to be loaded
 
     def strike(self, blow: Callable[["StruckLoad", int], bool]) -> None:
         """Strike while records are read or staged, as soon as there is something to hit, in a batch that was not struck yet.
