@@ -3,10 +3,10 @@ PYTHON ?= python3
 ENV := .local/env/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo tour down check style audit test test-cluster explore soak soak-load bench screenshots format lock
+.PHONY: help setup up demo tour down check style audit test test-cluster compatibility explore soak soak-load bench screenshots format lock
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup:  ## Install packages and jars under .local/ (slow only the first time)
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on the PATH; install Python 3.11+, or name one: make setup PYTHON=..."; exit 1; }
@@ -41,6 +41,9 @@ test: setup  ## Run check, the tests on real Postgres, Kafka, Spark and Airflow,
 
 test-cluster: setup  ## Load on a Spark cluster that is killed, while Postgres and Kafka fail over, and with more cores than connections
 	@$(ENV)/python -m pytest -q --soak $(addprefix tests/faults/jobs/,test_cluster.py test_lost_executors.py test_failover.py test_asynchronous_standby.py test_broker_cluster.py test_connections.py)
+
+compatibility: setup  ## Run the tests of e2e and of each sink with the oldest and the newest versions of Airflow, Spark, Postgres and Kafka (ARGS='oldest')
+	@PYTHONPATH=tests:tests/integration $(ENV)/python -m compatibility $(ARGS)
 
 explore: setup  ## Play new schedules of faults for ten minutes; print and keep the seed of a failure (ARGS='--minutes 60')
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m faults.explore $(ARGS)

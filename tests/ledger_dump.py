@@ -5,12 +5,12 @@ import subprocess
 
 from psycopg2.extensions import parse_dsn
 
-from tideline_stack.postgres import programs
+from tideline_stack import postgres
 
 
 def at_server(program: str, url: str, *arguments: str) -> None:
-    """Run one of the server's programs on the ledger's database."""
+    """Run one of Postgres's clients on the ledger's database."""
     parts = parse_dsn(url)
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
     environment = os.environ | {names[key]: str(value) for key, value in parts.items() if key in names}
-    subprocess.run([str(programs() / program), *arguments], env=environment, check=True, capture_output=True)
+    subprocess.run([str(postgres.client(program)), *arguments], env=environment, check=True, capture_output=True)

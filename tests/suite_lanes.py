@@ -40,6 +40,7 @@ LANES: tuple[tuple[Suite, ...], ...] = (
     (
         Suite("stack", ("tests/faults/stack",)),
         Suite("e2e", ("tests/e2e",)),
+        Suite("page", ("tests/page",), nice=_SECOND),
     ),
     (
         Suite("integration", (_INTEGRATION, *(f"--ignore={room}" for room in _LATER)), nice=_SECOND),
@@ -49,7 +50,6 @@ LANES: tuple[tuple[Suite, ...], ...] = (
         Suite("style", command=("make", "--no-print-directory", "style")),
         Suite("unit", ("tests/unit", "tests/dags", "include/pipelines"), nice=_SECOND),
         Suite("commands", (f"{_INTEGRATION}/commands", f"{_INTEGRATION}/state"), nice=_SECOND),
-        Suite("page", ("tests/page",), nice=_SECOND),
     ),
     # Its producers and drivers wait for time-outs of the brokers.
     (Suite("kafka", (f"{_INTEGRATION}/kafka", f"{_INTEGRATION}/sinks"), nice=_SECOND),),

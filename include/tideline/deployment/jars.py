@@ -21,12 +21,13 @@ from tideline.errors import FatalError, RetryableError
 _LIST = Path(__file__).with_name("ivy.xml")
 
 
-def fetch(folders: Mapping[str, Path], *, cache: Path | None = None) -> None:
+def fetch(folders: Mapping[str, Path], *, cache: Path | None = None, listing: Path = _LIST) -> None:
     """Download the jars of each configuration of ivy.xml, and replace the folder that is given for it.
 
     Args:
         folders: The folder of each configuration. Its contents are replaced only when every jar has been downloaded.
         cache: Where Ivy keeps what it has downloaded; None keeps nothing.
+        listing: Another file of the form of ivy.xml.
 
     Raises:
         FatalError: There is no Java, no pyspark, or a folder holds something other than jars.
@@ -38,7 +39,7 @@ def fetch(folders: Mapping[str, Path], *, cache: Path | None = None) -> None:
     # Beside the first folder: a rename within one file system cannot fail half-way.
     with tempfile.TemporaryDirectory(prefix=".jars-", dir=next(iter(folders.values())).parent) as scratch:
         draft = Path(scratch)
-        _run_ivy(draft, list(folders), cache or draft / "cache")
+        _run_ivy(listing, draft, list(folders), cache or draft / "cache")
         for configuration, folder in folders.items():
             _unpack(draft / configuration)
             shutil.rmtree(folder, ignore_errors=True)
@@ -70,8 +71,8 @@ def _unpack(folder: Path) -> None:
 _ONLY_JARS = ("-Divy.maven.lookup.sources=false", "-Divy.maven.lookup.javadoc=false")
 
 
-def _run_ivy(draft: Path, configurations: list[str], cache: Path) -> None:
-    arguments = ["-ivy", str(_LIST), "-cache", str(cache), "-confs", *configurations]
+def _run_ivy(listing: Path, draft: Path, configurations: list[str], cache: Path) -> None:
+    arguments = ["-ivy", str(listing), "-cache", str(cache), "-confs", *configurations]
     mirror = Path.home() / ".ivy2" / "ivysettings.xml"
     if mirror.exists():
         arguments += ["-settings", str(mirror)]
@@ -84,7 +85,7 @@ def _run_ivy(draft: Path, configurations: list[str], cache: Path) -> None:
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise RetryableError(
-            f"Ivy could not download the jars of {_LIST} (exit code {done.returncode}):\n{done.stdout.strip()}",
+            f"Ivy could not download the jars of {listing} (exit code {done.returncode}):\n{done.stdout.strip()}",
             next_step="check the network, the proxy and ~/.ivy2/ivysettings.xml, and run the same command again",
         )
 
