@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 
@@ -27,6 +28,11 @@ _UNREADABLE = "KafkaIllegalStateException"
 _NO_READER = "Failed to find data source: kafka"
 # What that exception says of a timestamp that Spark, which counts microseconds, cannot hold.
 _MISDATED = "that overflows when converting to Spark's microsecond-precision TimestampType"
+# What Java says if the jars of the reader were built for another Spark.
+_OF_ANOTHER_SPARK = re.compile(
+    r"java\.lang\.(?:NoClassDefFoundError|NoSuchMethodError|NoSuchFieldError|AbstractMethodError|IncompatibleClassChangeError)"
+)
+_READER = "org.apache.spark.sql.kafka010"
 # What the client of Java says of the classes that log in at Amazon MSK, if the class path lacks them.
 _NO_LOGIN_OF_AWS = "software.amazon.msk"
 _NOT_FOUND = re.compile(r"could not be found|ClassNotFoundException|No LoginModule found")
@@ -101,6 +107,12 @@ def _lacking(attempt: Attempt, error: Exception, gist: str) -> FatalError | None
             entry="environment",
         )
     text = str(error)
+    if _READER in text and _OF_ANOTHER_SPARK.search(text):
+        return FatalError(
+            f"{attempt}: the jars that read Kafka do not fit Spark {pyspark.__version__}: {gist}",
+            next_step="download them once more with `tideline jars FOLDER`, which takes those of the installed Spark",
+            entry="environment",
+        )
     if _NO_LOGIN_OF_AWS in text and _NOT_FOUND.search(text):
         return FatalError(
             f"{attempt}: Spark's class path lacks what logs in at Amazon MSK: {gist}",

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import pytest_report
 import suite_folder
 import suite_leaks
 from secret_scan import Scan
@@ -185,24 +185,14 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def read(suite: Suite, seconds: float, code: int) -> Outcome:
     """Read the result of a suite: its report, or the end of its output if it died before it wrote one."""
-    report = LOGS / f"{suite.name}.xml"
-    if not report.exists():
-        failed = [(suite.name, f"ended with exit code {code}; see {_shown(suite)}")] if code else []
-        return Outcome(suite=suite, seconds=seconds, code=code, failed=failed)
-    cases = list(ET.parse(report).iter("testcase"))
-    failed = [(_name(case), problem) for case in cases if (problem := _problem(case)) is not None]
-    if code and not failed:
-        failed = [(suite.name, f"ended with exit code {code}; see {_shown(suite)}")]
-    skipped = sum(case.find("skipped") is not None for case in cases)
-    return Outcome(
-        suite=suite,
-        seconds=seconds,
-        code=code,
-        passed=len(cases) - len({name for name, _ in failed}) - skipped,
-        skipped=skipped,
-        failed=failed,
-        times=[(float(case.get("time", 0)), _name(case)) for case in cases],
-    )
+    file = LOGS / f"{suite.name}.xml"
+    outcome = Outcome(suite=suite, seconds=seconds, code=code)
+    if file.exists():
+        found = pytest_report.read(file)
+        outcome = replace(outcome, passed=found.passed, skipped=found.skipped, failed=found.failed, times=found.times)
+    if code and not outcome.failed:
+        outcome = replace(outcome, failed=[(suite.name, f"ended with exit code {code}; see {_shown(suite)}")])
+    return outcome
 
 
 def with_leaks(outcome: Outcome) -> Outcome:
@@ -220,15 +210,6 @@ def with_leaks(outcome: Outcome) -> Outcome:
         (outcome.suite.name, f"a secret is in {file.relative_to(PROJECT)}") for file, leaks in found.items() if leaks
     ]
     return replace(outcome, failed=[*outcome.failed, *leaks], code=outcome.code or (1 if leaks else 0))
-
-
-def _name(case: ET.Element) -> str:
-    return f"{case.get('classname', '').replace('.', '/')}::{case.get('name')}"
-
-
-def _problem(case: ET.Element) -> str | None:
-    found = case.find("failure") if case.find("failure") is not None else case.find("error")
-    return None if found is None else (found.get("message") or "").strip().partition("\n")[0][:200]
 
 
 def _shown(suite: Suite) -> Path:

@@ -40,6 +40,11 @@ class AirflowUser(AirflowApi):
         found = self.call("GET", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances")
         return {task["task_id"]: task for task in found["task_instances"]}
 
+    def rendered(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """Return the rendered templates of a task, as Airflow shows them. The list of all tasks lacks them before Airflow 3.3."""
+        found = self.call("GET", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}")
+        return str(found["rendered_fields"])
+
     def finished(self, dag_id: str, run_id: str, *, seconds: float = 600) -> str:
         """Wait at most `seconds` for a run to end and return its final state."""
         what = f"run {run_id} of {dag_id} to end"

@@ -118,7 +118,11 @@ class Child:
 
     def alive(self) -> bool:
         """Return whether the program still runs."""
-        return self._popen.poll() is None
+        return self.exit_code() is None
+
+    def exit_code(self) -> int | None:
+        """Return how the program has ended: its exit code, or the negative number of a signal; None while it runs."""
+        return self._popen.poll()
 
     def stop(self, *, patience: float = 30) -> None:
         """Send the stop signal, wait up to `patience` seconds, then kill the program and all that is left of its session."""

@@ -19,6 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+DEPLOYMENT = ROOT / "include" / "tideline" / "deployment"
 LOCAL = ROOT / ".local"
 ENV = LOCAL / "env"
 PYTHON = ENV / "bin" / "python"
@@ -65,7 +66,7 @@ def set_up(java_version: str) -> None:
         step("Project", packages + digest(ROOT / "pyproject.toml", HERE / "packages.py"), install("project")),
         step(
             "Jars",
-            digest(ROOT / "include" / "tideline" / "deployment" / "ivy.xml"),
+            pinned("pyspark") + digest(*(DEPLOYMENT / name for name in ("ivy.xml", "jars.py"))),
             run_module("tideline_stack.checkout_jars"),
         ),
         step("Class-data archives for Java", archive_key(java_version), dump_archives),
@@ -200,6 +201,14 @@ def run(log: Path, command: "list[str]") -> None:
 def digest(*files: Path) -> str:
     """Return one hash of the contents of these files."""
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def pinned(package: str) -> str:
+    """Return the line of requirements.txt with the version of a package."""
+    found = re.search(rf"^{package}==\S+", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    if found is None:
+        raise SetupError(f"requirements.txt pins no {package}", "run `make lock`, or `git checkout` the file")
+    return found.group()
 
 
 def archive_key(java_version: str) -> str:

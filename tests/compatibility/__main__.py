@@ -5,15 +5,19 @@ make compatibility ARGS='oldest'     one of them
 """
 
 import argparse
+import os
+import platform
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
-import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from pathlib import Path
 
-from compatibility.copies import Copy, Versions, environment, made
+import pytest_report
+from compatibility.copies import Copy, Versions, made
+from pytest_report import Report
 from tideline.settings import PROJECT
 
 SETS = {
@@ -21,6 +25,8 @@ SETS = {
     for name, given in tomllib.loads(Path(__file__).with_name("versions.toml").read_text()).items()
 }
 TESTS = ("tests/e2e", "tests/integration/sinks/test_sink_contract.py")
+# Spark closes each of its sockets only since 4.2. Before, the garbage collector does, and Python warns of it.
+_SOCKETS_MAY_STAY_OPEN = ("-W", "default::pytest.PytestUnraisableExceptionWarning")
 PAGE = PROJECT / "docs" / "deploy.md"
 _TABLE = re.compile(r"(?<=<!-- written by make compatibility -->\n)(?:\|.*\n)+")
 _HEAD = "| versions | Airflow | Spark | Postgres | Kafka | passed | failed | skipped | day |\n|---|---|---|---|---|---|---|---|---|\n"
@@ -33,41 +39,45 @@ def main() -> int:
     names = parser.parse_args().names or list(SETS)
     if unknown := [name for name in names if name not in SETS]:
         parser.error(f"versions.toml has no set {unknown[0]}: it has {', '.join(SETS)}")
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        parser.error("the servers of versions.toml are programs for Linux on x86-64")
     has_failed = False
     for name in names:
         copy = made(SETS[name])
-        counts = _tested(copy)
+        found = _tested(copy)
         # At once: the result stays even if a later set fails.
-        PAGE.write_text(with_row(PAGE.read_text(), _row(SETS[name], copy, counts)))
-        has_failed |= bool(counts["failed"])
+        PAGE.write_text(with_row(PAGE.read_text(), _row(SETS[name], copy, found)))
+        has_failed |= bool(found.failed)
     return int(has_failed)
 
 
-def _tested(copy: Copy) -> dict[str, int]:
-    """Run the tests in a copy, and print the failed ones; return how many there are of each kind."""
-    report = copy.folder / ".local" / "compatibility.xml"
-    report.unlink(missing_ok=True)
-    command = [str(copy.python), "-m", "pytest", "-q", f"--junitxml={report}", *TESTS]
-    code = subprocess.run(command, cwd=copy.folder, env=environment(copy), check=False).returncode
-    if not report.exists():
+def _tested(copy: Copy) -> Report:
+    """Run the tests in a copy. Print the failed ones, and how to run them again; return the report."""
+    file = copy.folder / ".local" / "compatibility.xml"
+    file.unlink(missing_ok=True)
+    command = [str(copy.python), "-m", "pytest", "-q", f"--junitxml={file}", *_SOCKETS_MAY_STAY_OPEN, *TESTS]
+    code = subprocess.run(command, cwd=copy.folder, env={**os.environ, **copy.variables}, check=False).returncode
+    if not file.exists():
         sys.exit(f"the tests in {copy.folder} ended with exit code {code} and without a report")
-    return counted(report.read_text())
+    found = pytest_report.read(file)
+    if found.failed:
+        print(f"\nTo run one of them again: {again(copy, found.failed[0][0])}\n", flush=True)
+    return found
 
 
-def counted(report: str) -> dict[str, int]:
-    """Return the numbers of tests in a report of pytest: passed, failed, skipped."""
-    cases = list(ET.fromstring(report).iter("testcase"))
-    failed = sum(any(case.find(kind) is not None for kind in ("failure", "error")) for case in cases)
-    skipped = sum(case.find("skipped") is not None for case in cases)
-    return {"passed": len(cases) - failed - skipped, "failed": failed, "skipped": skipped}
+def again(copy: Copy, test: str) -> str:
+    """Return the command of a shell that runs a failed test again in its copy."""
+    file, _, function = test.partition("::")
+    variable = " ".join(f"{name}={shlex.quote(value)}" for name, value in copy.variables.items())
+    return f"cd {shlex.quote(str(copy.folder))} && {variable} .local/env/bin/python -m pytest {shlex.quote(f'{file}.py::{function}')}"
 
 
-def _row(versions: Versions, copy: Copy, counts: dict[str, int]) -> str:
-    found = (
+def _row(versions: Versions, copy: Copy, report: Report) -> str:
+    cells = (
         versions.name, copy.installed("apache-airflow"), copy.installed("pyspark"), versions.postgres.removesuffix(".0"),
-        versions.kafka, counts["passed"], counts["failed"], counts["skipped"], f"{datetime.now(UTC):%Y-%m-%d}",
+        versions.kafka, report.passed, len(report.failed), report.skipped, f"{datetime.now(UTC):%Y-%m-%d}",
     )  # fmt: skip
-    return f"| {' | '.join(map(str, found))} |\n"
+    return f"| {' | '.join(map(str, cells))} |\n"
 
 
 def with_row(page: str, row: str) -> str:

@@ -1,12 +1,12 @@
 """Make a copy of this checkout with other versions in it, and set it up."""
 
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ class Versions:
 
     name: str
     packages: str
+    constraints: Sequence[str] = ()
     kafka: str
     postgres: str
 
@@ -40,6 +41,11 @@ class Copy:
     folder: Path
     postgres: Path
     """The folder of the server's programs."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return what its tests read from the environment."""
+        return {"TIDELINE_POSTGRES_PROGRAMS": str(self.postgres)}
 
     @property
     def python(self) -> Path:
@@ -58,7 +64,7 @@ def made(versions: Versions) -> Copy:
     _copy(folder)
     text = (folder / _IVY).read_text()
     (folder / _IVY).write_text(with_broker(text, versions.kafka))
-    _resolve(folder, versions.packages)
+    _resolve(folder, versions)
     subprocess.run([sys.executable, "include/tideline_stack/setup.py"], cwd=folder, check=True)
     return Copy(folder, _postgres(folder, text, versions.postgres))
 
@@ -83,22 +89,23 @@ def with_broker(text: str, version: str) -> str:
     return changed
 
 
-def _resolve(folder: Path, which: str) -> None:
+def _resolve(folder: Path, versions: Versions) -> None:
     """Write requirements.txt anew, within the ranges of pyproject.toml. The two packages of Spark must have equal versions."""
     pinned = folder / "requirements.txt"
     pinned.unlink()
-    _compile(folder, which, "")
+    _compile(folder, versions.packages, versions.constraints)
     spark, client = (_pinned(pinned.read_text(), name) for name in ("pyspark", "pyspark-client"))
     if spark != client:  # one has a release that the other does not have
         oldest = min((spark, client), key=lambda version: [int(part) for part in version.split(".")])
         pinned.unlink()
-        _compile(folder, which, f"pyspark=={oldest}\npyspark-client=={oldest}\n")
+        equal = (f"pyspark=={oldest}", f"pyspark-client=={oldest}")
+        _compile(folder, versions.packages, (*versions.constraints, *equal))
 
 
-def _compile(folder: Path, which: str, constraints: str) -> None:
+def _compile(folder: Path, which: str, constraints: Iterable[str]) -> None:
     constrained = folder / ".local" / "constraints.txt"
     constrained.parent.mkdir(exist_ok=True)
-    constrained.write_text(constraints)
+    constrained.write_text("".join(f"{constraint}\n" for constraint in constraints))
     command = [
         str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet", "--no-header", "--python-version", "3.11",
         "--resolution", _RESOLUTION[which], "--extra", "dev", "--constraint", str(constrained),
@@ -132,8 +139,3 @@ def _postgres(folder: Path, ivy: str, version: str) -> Path:
                 opened.extractall(draft, filter="data")
         draft.rename(unpacked)
     return unpacked / "bin"
-
-
-def environment(copy: Copy) -> dict[str, str]:
-    """Return the environment of its tests."""
-    return {**os.environ, "TIDELINE_POSTGRES_PROGRAMS": str(copy.postgres)}

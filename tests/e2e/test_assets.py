@@ -95,5 +95,6 @@ def test_a_password_that_only_airflow_keeps_reaches_task_trigger_and_spark(syste
     assert [name for name, value in system.environment.items() if password in value] == []
     assert secured_login.PASSWORD in (system.folder / "pipelines" / "woken" / "pipeline.yaml").read_text()
     run_id = max(runs(system, "woken"))
-    assert "--batches=" in str(system.airflow.tasks("woken", run_id)["write"]["rendered_fields"])
-    assert password not in str(system.airflow.tasks("woken", run_id))
+    rendered = system.airflow.rendered("woken", run_id, "write")
+    assert "--batches=" in rendered
+    assert password not in rendered + str(system.airflow.tasks("woken", run_id))

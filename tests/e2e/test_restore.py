@@ -11,10 +11,9 @@ from tideline_stack import postgres
 NAME = "restored"
 
 
-@pytest.mark.skipif(
-    postgres.version() < postgres.VERSION, reason="pg_dump writes settings that an older server does not have"
-)
 def test_a_run_that_a_restored_ledger_has_forgotten_is_refused_and_once_it_is_cleared_planned_again(system, tmp_path):
+    if postgres.version() < postgres.VERSION:
+        pytest.skip("pg_dump writes settings that an older server does not have")
     system.fill(NAME, 100, partitions=2)
     loaded_by_hand.load(system, NAME)
     file = str(tmp_path / "tideline.dump")

@@ -1,22 +1,20 @@
-"""The table of `make compatibility` in docs/deploy.md, and the reports that it is made of."""
+"""The table of `make compatibility` in docs/deploy.md, and what is printed of failed tests."""
 
 import pytest
 
 from compatibility import __main__ as compatibility
-from compatibility.copies import with_broker
+from compatibility.copies import Copy, with_broker
 from tideline.settings import PROJECT
 
-REPORT = """\
-<testsuites><testsuite>
-<testcase name="holds" /><testcase name="breaks"><failure message="no" /></testcase>
-<testcase name="cannot begin"><error message="no" /></testcase><testcase name="later"><skipped message="-" /></testcase>
-</testsuite></testsuites>
-"""
 ROW = "| newest | 9.9 | 9.9 | 99.9 | 9.9.9 | 1 | 0 | 0 | 2030-01-01 |\n"
 
 
-def test_each_test_is_counted_once_by_its_end():
-    assert compatibility.counted(REPORT) == {"passed": 1, "failed": 2, "skipped": 1}
+def test_a_failed_test_is_run_again_by_the_command_that_is_shown(tmp_path):
+    copy = Copy(tmp_path / "a copy", tmp_path / "pg")
+    assert compatibility.again(copy, "tests/e2e/test_x::test_it[a b]") == (
+        f"cd '{tmp_path}/a copy' && TIDELINE_POSTGRES_PROGRAMS={tmp_path}/pg "
+        ".local/env/bin/python -m pytest 'tests/e2e/test_x.py::test_it[a b]'"
+    )
 
 
 def test_a_row_takes_the_place_of_its_set_and_no_other():

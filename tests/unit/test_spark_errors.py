@@ -48,6 +48,19 @@ def test_what_the_database_has_refused_in_an_executor_is_not_tried_again(name):
     assert (caught.value.next_step, caught.value.entry) == ("correct x", "ledger-refuses")
 
 
+OF_ANOTHER_SPARK = """An error occurred while calling o176.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times
+java.lang.NoClassDefFoundError: org/apache/spark/sql/execution/streaming/StreamExecution$
+	at org.apache.spark.sql.kafka010.KafkaBatchReaderFactory$.createReader(KafkaBatchPartitionReader.scala:49)
+"""
+
+
+def test_jars_of_another_spark_are_named_and_not_tried_again():
+    said = r"ads batch 7 attempt 1: the jars that read Kafka do not fit Spark \d.*NoClassDefFoundError(.|\n)*tideline jars FOLDER"
+    with pytest.raises(FatalError, match=said), explained(ATTEMPT, lambda: None):
+        raise Py4JError(OF_ANOTHER_SPARK)
+
+
 IN_A_TASK = """Traceback (most recent call last):
   File "/spark/app-1/0/tideline_code/tideline/formats/json_validation.py", line 17, in <module>
     import orjson

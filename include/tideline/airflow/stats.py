@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from airflow.sdk.observability.metrics.stats_utils import NoStatsLogger, get_stats_factory
+from airflow.sdk.configuration import conf
 from airflow.sdk.observability.stats import Stats
 
 from tideline.ledger.publications import PublishedBatch
 
 log = logging.getLogger(__name__)
 _COUNTS = ("written", "rejected", "filtered")
+_BACKENDS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
+"""The keys of Airflow's section `metrics` that switch one on."""
 
 
 @contextmanager
@@ -79,7 +81,7 @@ def numbers_afterwards(pipeline: str, *, unless_it_succeeds: bool = False) -> It
 def _send_numbers(pipeline: str) -> None:
     """Send a pipeline's numbers, as far as ledger and brokers answer in time. Without a backend it asks neither."""
     with _harmless():
-        if get_stats_factory() is NoStatsLogger:
+        if not any(conf.getboolean("metrics", switch, fallback=False) for switch in _BACKENDS):
             return
         # Only now: they import the client of Prometheus, for which no task has to wait without need.
         from tideline.metrics.collecting import collect  # noqa: PLC0415

@@ -19,6 +19,9 @@ from tideline.deployment import java_program, secret
 from tideline.errors import FatalError, RetryableError
 
 _LIST = Path(__file__).with_name("ivy.xml")
+CONNECTORS = {"4.1": "4.1.3", "4.2": "4.2.0"}
+"""The version of Spark's connector for Kafka, by the line of Spark: the newest of the line. The last digit of the two may differ, as one of them has
+releases that the other does not have."""
 
 
 def fetch(folders: Mapping[str, Path], *, cache: Path | None = None, listing: Path = _LIST) -> None:
@@ -30,7 +33,7 @@ def fetch(folders: Mapping[str, Path], *, cache: Path | None = None, listing: Pa
         listing: Another file of the form of ivy.xml.
 
     Raises:
-        FatalError: There is no Java, no pyspark, or a folder holds something other than jars.
+        FatalError: There is no Java, no pyspark or one of another line, or a folder holds something other than jars.
         RetryableError: Ivy could not download a jar.
     """
     for folder in folders.values():
@@ -81,7 +84,18 @@ def _run_ivy(listing: Path, draft: Path, configurations: list[str], cache: Path)
     options = draft / "java-options"
     secret.write(options, "".join(f"{json.dumps(option)}\n" for option in _proxy_options()))
     java = java_program.find()
-    command = [java, f"@{options}", *_ONLY_JARS, f"-Divy.default.ivy.user.dir={cache}", "-jar", str(_ivy()), *arguments]
+    installed = _shipped("spark-core_2.13").stem.rpartition("-")[2]
+    of_spark = [f"-D{name}={value}" for name, value in variables(installed).items()]
+    command = [
+        java,
+        f"@{options}",
+        *_ONLY_JARS,
+        *of_spark,
+        f"-Divy.default.ivy.user.dir={cache}",
+        "-jar",
+        str(_shipped("ivy")),
+        *arguments,
+    ]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise RetryableError(
@@ -90,12 +104,28 @@ def _run_ivy(listing: Path, draft: Path, configurations: list[str], cache: Path)
         )
 
 
-def _ivy() -> Path:
+def variables(spark: str) -> dict[str, str]:
+    """Return the variables of ivy.xml that follow the version of Spark.
+
+    Raises:
+        FatalError: Tideline knows no jars for this Spark.
+    """
+    line = ".".join(spark.split(".")[:2])
+    if line not in CONNECTORS:
+        raise FatalError(
+            f"pyspark: expected a version {', '.join(f'{known}.x' for known in CONNECTORS)}, found {spark}",
+            next_step="install a version of Spark that docs/deploy.md names",
+        )
+    return {"spark.line": line, "spark.connector": CONNECTORS[line]}
+
+
+def _shipped(name: str) -> Path:
+    """Return a jar that pyspark ships."""
     found = importlib.util.find_spec("pyspark")
-    jars = [*Path(found.origin).parent.glob("jars/ivy-*.jar")] if found and found.origin else []
+    jars = [*Path(found.origin).parent.glob(f"jars/{name}-*.jar")] if found and found.origin else []
     if not jars:
         raise FatalError(
-            "pyspark, which ships Ivy, is not installed", next_step="install Tideline with its dependencies"
+            f"pyspark, which ships {name}, is not installed", next_step="install Tideline with its dependencies"
         )
     return jars[0]
 

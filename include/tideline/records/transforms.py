@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
+from inspect import signature
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -227,7 +228,9 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
     """
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - only frame pipelines need pandas
 
-    schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
+    # Spark 4.2 wants the zone of timestamps said; before, it was always UTC.
+    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    schema: pa.Schema = to_arrow_schema(frame.schema, **zone)
     if not _has_kafka(schema, COORDINATES):
         raise FatalError(
             "transform.py: `frame` must return the column `kafka` unchanged, once; found columns "
