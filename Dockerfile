@@ -4,10 +4,11 @@ FROM python:3.11-slim-bookworm AS wheel
 WORKDIR /build
 COPY requirements.txt pyproject.toml ./
 # The project's own dependencies and the drivers of Airflow's metadata database, without the extras: no local stack, no
-# tests. With the library for Delta tables. A list of its own, so that a change of the code does not install them again.
+# tests. With the library for Delta tables, and what submits to Kubernetes. A list of its own, so that a change of the code does not install them again.
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > dependencies.txt \
     && echo apache-airflow-providers-postgres >> dependencies.txt \
-    && echo deltalake >> dependencies.txt
+    && echo deltalake >> dependencies.txt \
+    && echo apache-airflow-providers-cncf-kubernetes >> dependencies.txt
 RUN pip install --no-cache-dir --constraint requirements.txt setuptools
 COPY README.md LICENSE ./
 COPY include include
@@ -42,3 +43,4 @@ RUN pip install --no-cache-dir --no-deps dist/*.whl \
 COPY --chown=tideline:tideline dags dags
 COPY --chown=tideline:tideline plugins plugins
 COPY --chown=tideline:tideline include/pipelines pipelines
+COPY --chown=tideline:tideline deploy/kubernetes kubernetes

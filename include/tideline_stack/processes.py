@@ -122,7 +122,8 @@ class Child:
 
     def exit_code(self) -> int | None:
         """Return how the program has ended: its exit code, or the negative number of a signal; None while it runs."""
-        return self._popen.poll()
+        code: int | None = self._popen.poll()
+        return code
 
     def stop(self, *, patience: float = 30) -> None:
         """Send the stop signal, wait up to `patience` seconds, then kill the program and all that is left of its session."""

@@ -4,15 +4,17 @@ import json
 import os
 import re
 from datetime import timedelta
+from importlib.resources import files
 from types import SimpleNamespace
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tideline import environment
 from tideline.airflow import secrets_backends
 from tideline.airflow.spark_submit import write
+from tideline.errors import FatalError, NeedsOperatorError, RetryableError
 
 DECLARATION = {
     "description": "A test",
@@ -93,6 +95,41 @@ def test_a_connection_that_airflow_does_not_have_fails_the_task_without_retries(
     expected = r"pipeline loads, key spark\.connection: Airflow has no connection 'spark_us'"
     with pytest.raises(AirflowFailException, match=expected):
         task.pre_execute({})
+
+
+@pytest.mark.parametrize(("mode", "scheme"), [("cluster", "local://"), ("client", "")])
+def test_on_kubernetes_a_driver_in_a_pod_takes_the_job_from_its_image(rendered, monkeypatch, mode, scheme):
+    connection = {"conn_type": "spark", "host": "k8s://https://api", "extra": {"deploy-mode": mode, "namespace": "n"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    task = rendered("loads")
+    task.pre_execute({})
+    line = command(task)
+    assert f"{scheme}{files('tideline.spark_jobs') / 'write_batches.py'}" in line
+    assert line[line.index("--deploy-mode") + 1] == mode
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (f"Error code is: {FatalError.exit_code}.", AirflowFailException),
+        (f"Error code is: 0. Kubernetes spark exit code is: {NeedsOperatorError.exit_code}", AirflowFailException),
+        (f"Error code is: 1. Kubernetes spark exit code is: {FatalError.exit_code}", AirflowFailException),
+        (f"Error code is: 0. Kubernetes spark exit code is: {FatalError.exit_code}1", AirflowException),
+        (f"Error code is: {RetryableError.exit_code}.", AirflowException),
+    ],
+)
+def test_an_error_that_a_retry_cannot_mend_is_known_by_its_exit_code(rendered, monkeypatch, said, error):
+    monkeypatch.setenv("TIDELINE_LEDGER_URL", "postgresql://db/w")
+
+    def fail(_task, _context):
+        raise AirflowException(f"Cannot execute: spark-submit. {said}")
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
+    task = rendered("loads")
+    task.pre_execute({})
+    with pytest.raises(AirflowException) as caught:
+        task.execute({})
+    assert type(caught.value) is error
 
 
 SECURED = DECLARATION["source"] | {

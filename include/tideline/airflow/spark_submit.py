@@ -20,7 +20,10 @@ from tideline.declaration.pipelines import Pipeline
 from tideline.errors import FatalError, NeedsOperatorError
 from tideline.ledger.reservations import Run
 
-_PERMANENT_EXIT = re.compile(rf"Error code is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b")
+# On Kubernetes spark-submit ends well although the driver's pod has failed, and the second text has the exit code of the pod.
+_PERMANENT_EXIT = re.compile(
+    rf"(?:Error code|Kubernetes spark exit code) is: ({FatalError.exit_code}|{NeedsOperatorError.exit_code})\b"
+)
 _WRITE_MARGIN = timedelta(minutes=15)
 """Time for the work before the first claim and after the last publish. The task's timeout ends a job that did not end itself."""
 
@@ -77,8 +80,13 @@ class WriteBatches(SparkSubmitOperator):  # type: ignore[misc]  # mypy does not 
 
     def _get_hook(self) -> Any:
         """Return Airflow's hook. It logs the job's output; lines that are JSON get their own fields there."""
+        # A driver that outlives this try, where it is no process of this machine, is superseded by that of the next one: the ledger fences it.
+        self.durable = False
         hook = super()._get_hook()
         hook._log = task_log.with_lines_of_job(hook.log)  # noqa: SLF001 - the hook has no other place for its log
+        if hook._is_kubernetes and hook._connection["deploy_mode"] == "cluster":  # noqa: SLF001 - nor for these two
+            # The file is in the pod's image. Without this, spark-submit would upload the one that is here.
+            self.application = f"local://{_job()}"
         return hook
 
     def get_openlineage_facets_on_start(self) -> Any:
@@ -118,6 +126,10 @@ def _require_connection(pipeline: str, connection: str) -> None:
         ) from error
 
 
+def _job() -> str:
+    return str(files("tideline.spark_jobs") / "write_batches.py")
+
+
 def write(pipeline_name: str, *, pool: str | None = None) -> WriteBatches:
     """Define the task that writes the batches returned by `plan`. The deployment's Spark properties set jars and JVM options.
 
@@ -130,7 +142,7 @@ def write(pipeline_name: str, *, pool: str | None = None) -> WriteBatches:
         pool=pool,
         name=f"tideline-{pipeline_name}",
         properties_file=settings.spark_properties(),
-        application=str(files("tideline.spark_jobs") / "write_batches.py"),
+        application=_job(),
         application_args=[
             f"--pipeline={pipeline_name}",
             # Nothing, if `plan` was marked as success by hand: `pre_execute` then says so, and a template could only raise a TypeError.
