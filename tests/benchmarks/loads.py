@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable
 
 from benchmarks import rivals
+from benchmarks.by_hand import ByHand
 from benchmarks.scene import PARTITIONS, RECORDS, ROUNDS, Scene, in_turns, table
 from tideline import settings
 from tideline_stack.postgres import programs
@@ -13,6 +14,7 @@ _NAMES = {
     "a": "(a) Tideline's write task: claim to published",
     "b": "(b) Spark batch read + `from_json` + JDBC, defaults",
     "c": "(c) the same with `reWriteBatchedInserts` and `batchsize` 10000",
+    "e": "(e) by hand: librdkafka, `pyarrow.json` and COPY, a process for each core",
     "d": "(d) `psql \\\\copy` of the same rows from a file, one stream",
 }
 
@@ -32,7 +34,9 @@ def measure(scene: Scene) -> list[str]:
     tideline()
     field.export(file)
     file.chmod(0o644)
-    seconds = in_turns(ways)
+    [topic] = pipeline.source.topics or ()
+    with ByHand(settings.ledger_url(), scene.stack.broker.bootstrap, topic, PARTITIONS).running() as by_hand:
+        seconds = in_turns({**ways, "e": lambda: field.into("by_hand", by_hand)})
     best = {name: min(found) for name, found in seconds.items()}
     return [
         f"One warm JVM, `local[2]`, all ways in turn, {ROUNDS} rounds after a warm-up.",

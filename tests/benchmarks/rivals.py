@@ -184,6 +184,11 @@ class Rivals:
 
         return load
 
+    def into(self, name: str, load: Callable[[], float]) -> float:
+        """Return the seconds of a loader that fills a new table of this name."""
+        with self._table(name):
+            return load()
+
     def copy(self, file: Path) -> float:
         """(d) Load the same rows from a file with psql COPY, in one stream: no Kafka, no JSON, no Spark."""
         with self._table("copied"):
