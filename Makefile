@@ -40,7 +40,7 @@ test: setup  ## Run check, the tests on real Postgres, Kafka, Spark and Airflow,
 	@$(ENV)/python tests/suites.py $(SUITES)
 
 test-cluster: setup  ## Load on a Spark cluster that is killed and in pods, while Postgres and Kafka fail over, and with more cores than connections
-	@$(ENV)/python -m pytest -q --soak $(addprefix tests/faults/jobs/,test_cluster.py test_lost_executors.py test_failover.py test_asynchronous_standby.py test_broker_cluster.py test_connections.py test_kubernetes.py)
+	@$(ENV)/python -m pytest -q --soak $(addprefix tests/faults/jobs/,test_cluster.py test_lost_executors.py test_failover.py test_asynchronous_standby.py test_broker_cluster.py test_connections.py test_kubernetes.py test_operator_on_cluster.py)
 
 compatibility: setup  ## Run the tests of e2e and of each sink with the oldest and the newest versions of Airflow, Spark, Postgres and Kafka (ARGS='oldest')
 	@PYTHONPATH=tests:tests/integration $(ENV)/python -m compatibility $(ARGS)

@@ -7,7 +7,13 @@ import pytest
 
 from faults.jobs.crashing_servers import Servers
 
-BY_NIGHT = {"test_asynchronous_standby.py", "test_broker_cluster.py", "test_kubernetes.py", "test_lost_executors.py"}
+BY_NIGHT = {
+    "test_asynchronous_standby.py",
+    "test_broker_cluster.py",
+    "test_kubernetes.py",
+    "test_lost_executors.py",
+    "test_operator_on_cluster.py",
+}
 """Files that take minutes, and hold no law that a commit's tests do not hold too."""
 
 

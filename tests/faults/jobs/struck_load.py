@@ -6,20 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 
-from confluent_kafka.admin import AdminClient
-
 from faults.checker.facts import Violation
-from faults.jobs import order_producer, orders, read_back
+from faults.jobs import declared_orders, order_producer, orders
 from faults.jobs.crashing_servers import Servers
 from faults.jobs.job_verdict import verdict
-from faults.jobs.order_outputs import Output, Sink
+from faults.jobs.order_outputs import Sink
 from faults.jobs.rounds import TASK_S, Rounds
 from faults.jobs.write_progress import Moment, Witness
-from given_topics import topics
 
-PARTITIONS = 3
 _RUN_BATCHES = 3
-_TRANSFORMS = {Sink.UPSERT: "frame", Sink.FOLDED: "processor"}
 
 
 class StruckLoad:
@@ -50,17 +45,14 @@ class StruckLoad:
     ) -> None:
         self.servers = servers
         self.name = f"{kind}_{sink.name.lower()}_{os.getpid()}"
-        self.output = Output(pipeline=self.name, sink=sink, lakes=servers.folder / "lakes")
         self.declared = servers.pipelines / self.name
         self.strikes_left = n_strikes
         self.n_records = _RUN_BATCHES * batch
         """The records that are sent at once."""
         self._struck: int | None = None
-        topics.created(AdminClient({"bootstrap.servers": servers.bootstrap}), self.name, partitions=PARTITIONS)
-        read_back.create_topics(self.output, servers.bootstrap)
-        self.fill()
         limits = {"batch_records": batch, "run_batches": _RUN_BATCHES, "split_records": 500}
-        orders.declare(self.declared, self.name, self.output, transform=_TRANSFORMS.get(sink, "records"), limits=limits)
+        self.output = declared_orders.create(self.name, servers, sink, limits)
+        self.fill()
         self.witness = Witness(servers.url)
         self.rounds = Rounds(
             self.name,
@@ -73,7 +65,7 @@ class StruckLoad:
     def fill(self) -> None:
         """Send more records."""
         sent = orders.records(Random(self.strikes_left), self.n_records)
-        order_producer.fill(self.servers.bootstrap, self.name, sent, PARTITIONS)
+        order_producer.fill(self.servers.bootstrap, self.name, sent, declared_orders.PARTITIONS)
 
     def _refill(self) -> bool:
         if not self.strikes_left:

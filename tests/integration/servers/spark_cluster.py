@@ -5,6 +5,7 @@ import site
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -48,6 +49,7 @@ class SparkCluster:
         self.folder = folder
         self.workers = [f"worker-{number}" for number in range(n_workers)]
         self._port = ports.choose()
+        self._drivers = count(1)
         self._children: dict[str, Child] = {}
         self._python = folder / "env" / "bin" / "python"
 
@@ -88,7 +90,7 @@ class SparkCluster:
             "spark.pyspark.python": str(self._python),
             "spark.pyspark.driver.python": sys.executable,
         }
-        file = spark.configure(self.folder / f"driver-{len(more or {})}")
+        file = spark.configure(self.folder / f"driver-{next(self._drivers)}")
         all_of_them = {**own, **(more or {})}
         file.write_text(file.read_text() + "".join(f"{name} {value}\n" for name, value in all_of_them.items()))
         return file
