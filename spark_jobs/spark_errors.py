@@ -30,7 +30,8 @@ _NO_READER = "Failed to find data source: kafka"
 _MISDATED = "that overflows when converting to Spark's microsecond-precision TimestampType"
 # What Java says if the jars of the reader were built for another Spark.
 _OF_ANOTHER_SPARK = re.compile(
-    r"java\.lang\.(?:NoClassDefFoundError|NoSuchMethodError|NoSuchFieldError|AbstractMethodError|IncompatibleClassChangeError)"
+    r"java\.lang\.(?:NoClassDefFoundError: (?!Could not initialize)"
+    r"|(?:NoSuchMethod|NoSuchField|AbstractMethod|IncompatibleClassChange)Error)"
 )
 _READER = "org.apache.spark.sql.kafka010"
 # What the client of Java says of the classes that log in at Amazon MSK, if the class path lacks them.

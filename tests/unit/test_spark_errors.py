@@ -61,6 +61,13 @@ def test_jars_of_another_spark_are_named_and_not_tried_again():
         raise Py4JError(OF_ANOTHER_SPARK)
 
 
+def test_a_class_that_could_not_be_initialized_once_is_tried_again():
+    """It may have been for want of memory, and says nothing of versions."""
+    said = OF_ANOTHER_SPARK.replace("Error: org/", "Error: Could not initialize class org/")
+    with pytest.raises(RetryableError, match="Spark failed"), explained(ATTEMPT, lambda: None):
+        raise Py4JError(said)
+
+
 IN_A_TASK = """Traceback (most recent call last):
   File "/spark/app-1/0/tideline_code/tideline/formats/json_validation.py", line 17, in <module>
     import orjson
